@@ -1,0 +1,385 @@
+//! The contract that every range allocator here keeps.
+//!
+//! ```text
+//!   0                                             capacity
+//!   ├───────┬────────────┬──────┬──────────────────────┤
+//!   │ used  │   free     │ used │        free          │   spans, in address order, covering everything
+//!   └───────┴────────────┴──────┴──────────────────────┘
+//!     │
+//!     └─ Range { offset, size, slot, serial }: what the caller holds
+//! ```
+//!
+//! A [`Range`] carries a *serial number that no other allocation of the process ever has*: each allocator draws
+//! blocks of 2³² numbers from one counter. Giving a range back compares one 64-bit number, which tells a live range
+//! from one that was given back already, from one that another allocator made, and from an invented one; no counter
+//! wraps in practice (2³² allocators of 2³² allocations each).
+//!
+//! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors (rows 000-3, 000-4, fault 6).
+
+use core::fmt;
+use core::num::NonZeroU64;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// A part of a heap that an allocator has handed out.
+///
+/// A plain value: copying it does not copy the right to the space. The allocator that made it takes it back once;
+/// every later attempt, and an attempt on any other allocator, is refused with a [`FreeError`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Range {
+    offset: u64,
+    size: u64,
+    serial: Serial,
+    slot: u32,
+}
+
+impl Range {
+    /// For implementers of the contract: names a range by where it lies and by how its allocator finds it again.
+    #[must_use]
+    pub const fn new(offset: u64, size: u64, slot: u32, serial: Serial) -> Self {
+        Self { offset, size, serial, slot }
+    }
+
+    /// The first unit of the range, a multiple of the alignment that was asked for.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// As many units as were asked for (the allocator may have set aside more).
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The first unit after the range.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset + self.size
+    }
+
+    /// The allocator's own index for the range.
+    #[must_use]
+    pub const fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// The number that this allocation alone has.
+    #[must_use]
+    pub const fn serial(&self) -> Serial {
+        self.serial
+    }
+}
+
+impl fmt::Debug for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Range({}..{} #{})", self.offset, self.offset.saturating_add(self.size), self.serial.0)
+    }
+}
+
+/// The number of one allocation, unique in the process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Serial(NonZeroU64);
+
+impl Serial {
+    /// The number itself.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+
+    /// A serial from its number; `None` for 0. For structures that store the number and for tests that forge one.
+    #[must_use]
+    pub const fn from_u64(number: u64) -> Option<Self> {
+        match NonZeroU64::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+}
+
+/// Hands out serial numbers: one of these in each allocator.
+#[derive(Debug)]
+pub struct Serials {
+    /// Which block of 2³² numbers; 0 until the first number is drawn.
+    block: u32,
+    next: u32,
+}
+
+impl Serials {
+    /// A source that has drawn nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { block: 0, next: 0 }
+    }
+
+    /// The next number. O(1); touches memory shared between threads once in 2³² calls.
+    pub fn draw(&mut self) -> Serial {
+        if self.next == 0 {
+            self.block = next_block();
+        }
+        let number = (u64::from(self.block) << 32) | u64::from(self.next);
+        self.next = self.next.wrapping_add(1);
+        Serial(NonZeroU64::new(number).expect("blocks are numbered from 1"))
+    }
+
+    /// Whether `serial` came from the block that this source draws from now. False for another allocator's ranges
+    /// (and for ranges more than 2³² allocations old).
+    #[must_use]
+    pub fn drew(&self, serial: Serial) -> bool {
+        self.block != 0 && (serial.get() >> 32) as u32 == self.block
+    }
+
+    /// The error for a range that is not live: [`FreeError::Stale`] or [`FreeError::Foreign`].
+    #[must_use]
+    pub fn refuse(&self, range: &Range) -> FreeError {
+        let (offset, size) = (range.offset, range.size);
+        if self.drew(range.serial) { FreeError::Stale { offset, size } } else { FreeError::Foreign { offset, size } }
+    }
+}
+
+impl Default for Serials {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn next_block() -> u32 {
+    static BLOCKS: AtomicU32 = AtomicU32::new(1);
+    loop {
+        let block = BLOCKS.fetch_add(1, Ordering::Relaxed);
+        if block != 0 {
+            return block;
+        }
+    }
+}
+
+/// Why nothing was allocated. The allocator is as it was before the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// A size of 0 was asked for.
+    ZeroSize,
+    /// The alignment is 0 or not a power of two.
+    BadAlignment {
+        /// What was asked for, in units.
+        alignment: u64,
+    },
+    /// More was asked for than the allocator could hold empty.
+    TooLarge {
+        /// What was asked for, in units.
+        size: u64,
+        /// What the allocator holds when empty, in units.
+        capacity: u64,
+    },
+    /// No free span fits at present.
+    OutOfSpace {
+        /// What was asked for, in units.
+        size: u64,
+        /// The alignment asked for, in units.
+        alignment: u64,
+        /// Free units, all spans together.
+        free: u64,
+        /// The longest free span, in units.
+        largest_free: u64,
+    },
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ZeroSize => f.write_str("a range of size 0 was asked for"),
+            Self::BadAlignment { alignment } => write!(f, "the alignment {alignment} is not a power of two"),
+            Self::TooLarge { size, capacity } => {
+                write!(f, "{size} units were asked for, the whole capacity is {capacity}")
+            }
+            Self::OutOfSpace { size, alignment, free, largest_free } => {
+                write!(
+                    f,
+                    "no free span holds {size} units aligned to {alignment}: {free} free, the longest span {largest_free}"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// Why a range was not taken back. The allocator is as it was before the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FreeError {
+    /// This allocator made the range, and it was given back already.
+    Stale {
+        /// First unit of the refused range.
+        offset: u64,
+        /// Units of the refused range.
+        size: u64,
+    },
+    /// This allocator never made such a range (or more than 2³² allocations ago).
+    Foreign {
+        /// First unit of the refused range.
+        offset: u64,
+        /// Units of the refused range.
+        size: u64,
+    },
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Stale { offset, size } => {
+                write!(f, "the range of {size} units at offset {offset} was given back already")
+            }
+            Self::Foreign { offset, size } => {
+                write!(f, "the range of {size} units at offset {offset} is not of this allocator")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FreeError {}
+
+/// What `validate` found wrong: a defect of the structure itself, never of its caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Invalid {
+    /// The rule that does not hold.
+    pub rule: &'static str,
+    /// Where: an offset or an index, as the rule says.
+    pub at: u64,
+}
+
+impl Invalid {
+    /// `Ok` if the rule holds.
+    ///
+    /// # Errors
+    /// The rule and the place, if it does not.
+    pub fn unless(holds: bool, rule: &'static str, at: u64) -> Result<(), Self> {
+        if holds { Ok(()) } else { Err(Self { rule, at }) }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at {})", self.rule, self.at)
+    }
+}
+
+impl core::error::Error for Invalid {}
+
+/// Whatever hands out allocations and takes exactly those back (row 000-3).
+pub trait Allocate {
+    /// What is handed out.
+    type Allocation;
+    /// Why nothing was.
+    type Error;
+
+    /// Allocates `size` units whose first is a multiple of `alignment`.
+    ///
+    /// # Errors
+    /// A size of 0, an alignment that is not a power of two, or no room. A failed call changes nothing.
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Self::Allocation, Self::Error>;
+
+    /// Takes an allocation back.
+    ///
+    /// # Errors
+    /// The allocation was given back already or was made elsewhere; nothing has changed then.
+    fn free(&mut self, allocation: Self::Allocation) -> Result<(), FreeError>;
+}
+
+/// An allocator of ranges inside `0..capacity`.
+pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
+    /// Units it holds when empty.
+    fn capacity(&self) -> u64;
+
+    /// Units in free spans: `capacity` less what is set aside, rounding included.
+    fn free_size(&self) -> u64;
+
+    /// The largest size that [`Allocate::allocate`] would grant now with an alignment of 1, or more than that by
+    /// less than a size class. 0 iff nothing can be allocated.
+    fn largest_free(&self) -> u64;
+
+    /// Ranges that are handed out now.
+    fn live_count(&self) -> usize;
+
+    /// Whether nothing is handed out.
+    fn is_empty(&self) -> bool {
+        self.live_count() == 0
+    }
+
+    /// Whether this very range is handed out now. O(1).
+    fn is_live(&self, range: &Range) -> bool;
+
+    /// Every span, free and used, in address order without a gap. O(spans).
+    fn for_each_span(&self, visit: &mut dyn FnMut(Span));
+
+    /// Checks every rule of the structure. O(spans) or worse: for tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    fn validate(&self) -> Result<(), Invalid>;
+}
+
+/// A stretch of the heap as [`RangeAllocator::for_each_span`] shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// First unit.
+    pub offset: u64,
+    /// Units, rounding included.
+    pub size: u64,
+    /// The [`Range::slot`] of the range that lives here; `None` if the span is free.
+    pub slot: Option<u32>,
+}
+
+/// Rejects what no allocator can serve. Each implementation calls this first.
+///
+/// # Errors
+/// Size 0, an alignment that is not a power of two, a size above the capacity.
+pub const fn check_request(size: u64, alignment: u64, capacity: u64) -> Result<(), AllocError> {
+    if size == 0 {
+        return Err(AllocError::ZeroSize);
+    }
+    if !alignment.is_power_of_two() {
+        return Err(AllocError::BadAlignment { alignment });
+    }
+    if size > capacity {
+        return Err(AllocError::TooLarge { size, capacity });
+    }
+    Ok(())
+}
+
+/// `value` rounded up to a multiple of `alignment` (a power of two); `None` if that is above `u64::MAX`.
+#[must_use]
+pub const fn align_up(value: u64, alignment: u64) -> Option<u64> {
+    debug_assert!(alignment.is_power_of_two());
+    match value.checked_add(alignment - 1) {
+        Some(sum) => Some(sum & !(alignment - 1)),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serials_are_unique_across_sources_and_block_ends() {
+        let mut first = Serials::new();
+        let mut second = Serials::new();
+        let a = first.draw();
+        let b = second.draw();
+        assert_ne!(a, b);
+        assert!(first.drew(a) && !first.drew(b) && second.drew(b));
+        first.next = u32::MAX;
+        let last_of_block = first.draw();
+        let first_of_next = first.draw();
+        assert!(last_of_block.get() >> 32 != first_of_next.get() >> 32);
+        assert!(!first.drew(last_of_block) && first.drew(first_of_next));
+    }
+
+    #[test]
+    fn align_up_reports_overflow() {
+        assert_eq!(align_up(5, 4), Some(8));
+        assert_eq!(align_up(8, 4), Some(8));
+        assert_eq!(align_up(u64::MAX, 2), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! What tests of the contract compare with: a naive twin, and generated sequences of operations.
+//!
+//! [`Twin`] keeps live ranges in a plain vector and looks at all of them, always. [`run`] plays operations on an
+//! allocator and on the twin side by side, and checks after *each* step that the structure is sound
+//! ([`RangeAllocator::validate`]), that its spans agree with the twin's, and that what must be refused is.
+
+use crate::range::{AllocError, FreeError, Invalid, Range, RangeAllocator, Span, align_up};
+use std::format;
+use std::string::String;
+use std::vec::Vec;
+
+/// One generated operation. Numbers are taken modulo what makes sense, so that any value is a valid operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Allocate `size` units aligned to `1 << alignment_log2`.
+    Allocate {
+        /// Units; 0 is tried as well, and must be refused.
+        size: u64,
+        /// Exponent of the alignment.
+        alignment_log2: u8,
+    },
+    /// Give the live range of this number (modulo the live count) back.
+    Free(u32),
+    /// Give a range back that was given back before: must be refused.
+    FreeAgain(u32),
+    /// Give back a live range with one unit more in its offset, or a forged serial: must be refused.
+    FreeForged(u32),
+}
+
+/// Live ranges in a vector: the naive twin of every allocator.
+#[derive(Debug, Default)]
+pub struct Twin {
+    /// The ranges that are handed out.
+    pub live: Vec<Range>,
+    /// Some that were given back.
+    pub dead: Vec<Range>,
+}
+
+impl Twin {
+    /// Whether `range` overlaps nothing that is live and lies inside the capacity.
+    #[must_use]
+    pub fn has_room_for(&self, range: &Range, capacity: u64) -> bool {
+        range.end() <= capacity
+            && self.live.iter().all(|held| range.end() <= held.offset() || held.end() <= range.offset())
+    }
+
+    /// Whether some offset would hold `size` units aligned so: tries the start of the heap and the end of each range.
+    #[must_use]
+    pub fn fits_somewhere(&self, size: u64, alignment: u64, capacity: u64) -> bool {
+        let starts = core::iter::once(0).chain(self.live.iter().map(Range::end));
+        starts.filter_map(|start| align_up(start, alignment)).any(|offset| {
+            offset.checked_add(size).is_some_and(|end| {
+                end <= capacity && self.live.iter().all(|held| end <= held.offset() || held.end() <= offset)
+            })
+        })
+    }
+}
+
+/// Plays `ops` on `allocator` and its twin.
+///
+/// `exact` says that the allocator must succeed wherever some offset fits (best fit does; a buddy, which rounds, or
+/// size classes, which skip near misses, need not).
+///
+/// # Errors
+/// What differed, at which step.
+pub fn run(allocator: &mut dyn RangeAllocator, ops: &[Op], exact: bool) -> Result<Twin, String> {
+    let mut twin = Twin::default();
+    for (step, &op) in ops.iter().enumerate() {
+        apply(allocator, &mut twin, op, exact).map_err(|what| format!("step {step}, {op:?}: {what}"))?;
+        check(allocator, &twin).map_err(|what| format!("after step {step}, {op:?}: {what}"))?;
+    }
+    Ok(twin)
+}
+
+fn apply(allocator: &mut dyn RangeAllocator, twin: &mut Twin, op: Op, exact: bool) -> Result<(), String> {
+    let pick = |ranges: &[Range], number: u32| ranges.get(number as usize % ranges.len().max(1)).copied();
+    match op {
+        Op::Allocate { size, alignment_log2 } => allocate(allocator, twin, size, 1 << (alignment_log2 % 63), exact),
+        Op::Free(number) => {
+            let Some(range) = pick(&twin.live, number) else { return Ok(()) };
+            ensure(allocator.is_live(&range), "a live range is said not to be live")?;
+            allocator.free(range).map_err(|error| format!("a live range is refused: {error}"))?;
+            twin.live.retain(|held| *held != range);
+            twin.dead.push(range);
+            if twin.dead.len() > 64 {
+                twin.dead.swap_remove(number as usize % 64);
+            }
+            Ok(())
+        }
+        Op::FreeAgain(number) => {
+            let Some(range) = pick(&twin.dead, number) else { return Ok(()) };
+            ensure(!allocator.is_live(&range), "a range that was given back is said to be live")?;
+            let refusal = FreeError::Stale { offset: range.offset(), size: range.size() };
+            ensure(allocator.free(range) == Err(refusal), "a second free is obeyed or misnamed")
+        }
+        Op::FreeForged(number) => {
+            let Some(range) = pick(&twin.live, number) else { return Ok(()) };
+            let serial = crate::range::Serial::from_u64(u64::from(number) + 1).expect("not 0");
+            for forged in [
+                Range::new(range.offset(), range.size(), range.slot(), serial),
+                Range::new(range.offset(), range.size(), range.slot() ^ (1 << (number % 32)), range.serial()),
+            ] {
+                ensure(!allocator.is_live(&forged), "a forged range is said to be live")?;
+                ensure(allocator.free(forged).is_err(), "a forged range is taken back")?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn allocate(
+    allocator: &mut dyn RangeAllocator,
+    twin: &mut Twin,
+    size: u64,
+    alignment: u64,
+    exact: bool,
+) -> Result<(), String> {
+    let capacity = allocator.capacity();
+    match allocator.allocate(size, alignment) {
+        Ok(range) => {
+            ensure(size != 0 && range.size() == size, "the size is not what was asked for")?;
+            ensure(range.offset() % alignment == 0, "the offset is not aligned")?;
+            ensure(twin.has_room_for(&range, capacity), "the range overlaps another or the end")?;
+            ensure(allocator.is_live(&range), "a new range is not live")?;
+            twin.live.push(range);
+            Ok(())
+        }
+        Err(AllocError::ZeroSize) => ensure(size == 0, "refused as size 0"),
+        Err(AllocError::TooLarge { .. }) => ensure(size > capacity, "refused as too large"),
+        Err(AllocError::OutOfSpace { free, largest_free, .. }) => {
+            ensure(free == allocator.free_size(), "the error tells another free size")?;
+            ensure(largest_free == allocator.largest_free(), "the error tells another largest span")?;
+            ensure(!exact || !twin.fits_somewhere(size, alignment, capacity), "refused, although it fits")
+        }
+        Err(error) => Err(format!("refused: {error}")),
+    }
+}
+
+fn check(allocator: &dyn RangeAllocator, twin: &Twin) -> Result<(), String> {
+    allocator.validate().map_err(|Invalid { rule, at }| format!("validate: {rule} (at {at})"))?;
+    ensure(allocator.live_count() == twin.live.len(), "the live count differs")?;
+    let (mut end, mut free, mut used, mut wrong) = (0, 0, Vec::new(), None);
+    allocator.for_each_span(&mut |span: Span| {
+        if span.offset != end || span.size == 0 {
+            wrong = Some(format!("the spans have a gap or an overlap at {}", span.offset));
+        }
+        end = span.offset + span.size;
+        match span.slot {
+            Some(slot) => used.push((span, slot)),
+            None => free += span.size,
+        }
+    });
+    if let Some(wrong) = wrong {
+        return Err(wrong);
+    }
+    ensure(end == allocator.capacity(), "the spans do not cover the capacity")?;
+    ensure(free == allocator.free_size(), "the free size is not the sum of the free spans")?;
+    let mut expected: Vec<_> = twin.live.clone();
+    expected.sort_by_key(Range::offset);
+    ensure(expected.len() == used.len(), "the used spans are not as many as the live ranges")?;
+    for (range, (span, slot)) in expected.iter().zip(&used) {
+        let inside = span.offset <= range.offset() && range.end() <= span.offset + span.size;
+        ensure(inside && *slot == range.slot(), "a used span is not where its range lies")?;
+    }
+    Ok(())
+}
+
+fn ensure(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise.into()) }
+}

@@ -1,0 +1,4 @@
+//! Ringfence manages GPU memory, descriptors and their lifetimes.
+#![warn(missing_docs)]
+
+pub mod device;
