@@ -1,1 +1,226 @@
-//! Harness.
+//! Opens a device and runs copies on it: what the demo, the device tests and the benchmarks of Ringfence share.
+//!
+//! Ringfence itself neither opens devices nor submits work: its users do. Here is a small user of that sort, the same
+//! for each device: [`Gpu`] has a few queues, each with one fence, and a submission is a list of [`Command`]s.
+//! It waits and places barriers without finesse; it is for showing that memory is right, not for speed.
+
+use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
+
+/// How to open a device.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Queues wanted; a device with fewer gives what it has, at least one. The first can do everything.
+    pub queues: usize,
+    /// Whether to load the validation layers (core and synchronization) and fail to open without them. Their messages
+    /// come through [`Gpu::take_messages`].
+    pub validation: bool,
+    /// Part of the device's name to look for; any device if `None`. For the simulated device the name of a profile.
+    pub name: Option<String>,
+    /// Seed of the simulated device's clock.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { queues: 1, validation: false, name: None, seed: 0 }
+    }
+}
+
+/// Why no device was opened.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such device here; the text says what was looked for and what is missing.
+    #[error("{0}")]
+    Absent(String),
+    /// There is one, and it failed.
+    #[error("{what}: {error}")]
+    Failed {
+        /// What was being done.
+        what: &'static str,
+        /// What the driver said.
+        error: DeviceError,
+    },
+}
+
+/// A device with queues to run [`Command`]s on.
+pub trait Gpu: Sized + Send + 'static {
+    /// Ringfence's side of the device.
+    type Device: Device;
+
+    /// What the command line calls this kind of device.
+    const NAME: &'static str;
+
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// There is none, or it failed.
+    fn open(options: &Options) -> Result<Self, OpenError>;
+
+    /// Ringfence's side of the device, to make an allocator over. Everything made through it has to be gone before
+    /// `self` is dropped: keep the `Gpu` alive longest.
+    fn device(&self) -> Self::Device;
+
+    /// How many queues there are.
+    fn queue_count(&self) -> usize;
+
+    /// The fence that submissions to `queue` signal.
+    fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence;
+
+    /// Whether [`Command::Draw`] works here.
+    fn can_draw(&self) -> bool;
+
+    /// Submits `commands` to `queue`: they begin once the fences of `waits` (queue, value) have come so far, run in
+    /// order, each after the one before it is complete, and then the queue's fence is signalled with `signal`.
+    ///
+    /// # Errors
+    /// Device lost, out of memory.
+    fn submit(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        commands: &[Command<Self::Device>],
+        signal: u64,
+    ) -> Result<(), DeviceError>;
+
+    /// Waits until all that was submitted is complete.
+    ///
+    /// # Errors
+    /// Device lost.
+    fn wait_idle(&mut self) -> Result<(), DeviceError>;
+
+    /// What validation layers (Vulkan) or the hazard finder (simulated) have said since the last call; each is a defect.
+    fn take_messages(&mut self) -> Vec<String>;
+}
+
+/// Work for the device.
+#[derive(Clone, Debug)]
+pub enum Command<D: Device> {
+    /// Copies bytes from one buffer to another (or within one, without overlap).
+    CopyBuffer {
+        /// Copied from.
+        src: RawBuffer<D>,
+        /// First byte there.
+        src_offset: u64,
+        /// Copied to.
+        dst: RawBuffer<D>,
+        /// First byte there.
+        dst_offset: u64,
+        /// Bytes, a multiple of 4.
+        size: u64,
+    },
+    /// Fills a buffer with a value.
+    FillBuffer {
+        /// Filled.
+        dst: RawBuffer<D>,
+        /// First byte, a multiple of 4.
+        offset: u64,
+        /// Bytes, a multiple of 4.
+        size: u64,
+        /// Repeated over the range.
+        value: u32,
+    },
+    /// Copies texels from a buffer to the whole of a texture's subresource.
+    CopyBufferToTexture {
+        /// Copied from.
+        src: RawBuffer<D>,
+        /// Copied to. What it held before is lost if `discard`.
+        dst: RawTexture<D>,
+        /// How the texels lie in the buffer and in the texture.
+        region: TextureRegion,
+        /// Whether the texture's present content is of no use (as on its first use ever).
+        discard: bool,
+    },
+    /// Copies texels from the whole of a texture's subresource to a buffer.
+    CopyTextureToBuffer {
+        /// Copied from.
+        src: RawTexture<D>,
+        /// Copied to.
+        dst: RawBuffer<D>,
+        /// How the texels lie in the buffer and in the texture.
+        region: TextureRegion,
+    },
+    /// Draws discs into a texture, as [`draw_reference`] does.
+    Draw {
+        /// [`Disc`]s, four 32-bit numbers each, at a multiple of 256.
+        discs: RawBuffer<D>,
+        /// First byte there.
+        discs_offset: u64,
+        /// How many.
+        disc_count: u32,
+        /// Drawn to: an RGBA8 texture with storage usage. What it held before is lost.
+        target: RawTexture<D>,
+        /// Texels across.
+        width: u32,
+        /// Texels down.
+        height: u32,
+    },
+}
+
+/// A subresource of a texture and the same texels in a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextureRegion {
+    /// First byte in the buffer.
+    pub buffer_offset: u64,
+    /// Bytes from one row to the next in the buffer.
+    pub row_bytes: u64,
+    /// Mip level.
+    pub mip: u32,
+    /// Array layer.
+    pub layer: u32,
+    /// Texels across, of that mip.
+    pub width: u32,
+    /// Texels down, of that mip.
+    pub height: u32,
+    /// Bytes a texel.
+    pub texel_bytes: u32,
+}
+
+/// What [`Command::Draw`] draws: a disc of one colour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Disc {
+    /// Centre, in texels.
+    pub x: i32,
+    /// Centre, in texels.
+    pub y: i32,
+    /// Radius, in texels.
+    pub radius: i32,
+    /// Red in the lowest byte, then green, blue, alpha.
+    pub colour: u32,
+}
+
+impl Disc {
+    /// As it lies in the buffer.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[0..4].copy_from_slice(&self.x.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.y.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.radius.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.colour.to_le_bytes());
+        bytes
+    }
+}
+
+/// The colour where no disc lies.
+pub const BACKGROUND: u32 = 0xff20_1810;
+
+/// The image that [`Command::Draw`] makes, drawn by the host: RGBA8, rows without padding. A texel has the colour of
+/// the last disc that covers it, in whole numbers throughout, so that every device gives the same bytes.
+#[must_use]
+pub fn draw_reference(discs: &[Disc], width: u32, height: u32) -> Vec<u8> {
+    let mut image: Vec<u8> = BACKGROUND.to_le_bytes().repeat(width as usize * height as usize);
+    for disc in discs {
+        let rows = (disc.y - disc.radius).max(0)..(disc.y + disc.radius + 1).min(height as i32);
+        for y in rows {
+            let columns = (disc.x - disc.radius).max(0)..(disc.x + disc.radius + 1).min(width as i32);
+            for x in columns {
+                let (dx, dy) = (x - disc.x, y - disc.y);
+                if dx * dx + dy * dy <= disc.radius * disc.radius {
+                    let at = (y as usize * width as usize + x as usize) * 4;
+                    image[at..at + 4].copy_from_slice(&disc.colour.to_le_bytes());
+                }
+            }
+        }
+    }
+    image
+}
