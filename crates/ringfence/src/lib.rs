@@ -2,3 +2,5 @@
 #![warn(missing_docs)]
 
 pub mod device;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
