@@ -20,6 +20,8 @@ mod open;
 mod queue;
 mod record;
 
+use std::fmt;
+
 use ash::vk;
 use ringfence::device::{DeviceError, Driver};
 use ringfence::vulkan::Device;
@@ -33,6 +35,8 @@ use queue::Queue;
 /// A Vulkan device with its queues. Waits for all its work when it is dropped.
 pub struct VulkanGpu {
     queues: Vec<Queue>,
+    /// What all queues are of.
+    queue_family: u32,
     /// There iff [`Command::Draw`] works.
     painter: Option<Painter>,
     device: Device,
@@ -45,6 +49,28 @@ impl VulkanGpu {
     #[must_use]
     pub fn instance(&self) -> &ash::Instance {
         self.instance.raw()
+    }
+
+    /// The index of the family that all queues are of.
+    #[must_use]
+    pub fn queue_family(&self) -> u32 {
+        self.queue_family
+    }
+
+    /// Destroys the device, and returns what the validation layers said up to the end: objects that were left over
+    /// show only then.
+    #[must_use]
+    pub fn close(self) -> Vec<String> {
+        let messages = self.instance.messages();
+        drop(self);
+        messages.take()
+    }
+}
+
+impl fmt::Debug for VulkanGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queues = self.queues.len();
+        f.debug_struct("VulkanGpu").field("device", &self.device).field("queues", &queues).finish_non_exhaustive()
     }
 }
 
@@ -82,9 +108,7 @@ impl Gpu for VulkanGpu {
     ) -> Result<(), DeviceError> {
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.queues[queue].fence(), value)).collect();
         let (raw, painter) = (self.device.raw(), self.painter.as_ref());
-        self.queues[queue].submit(raw, &waits, signal, |batch| {
-            record::commands(raw, painter, commands, batch) //
-        })
+        self.queues[queue].submit(raw, &waits, signal, |batch| record::commands(raw, painter, commands, batch))
     }
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {
@@ -93,7 +117,7 @@ impl Gpu for VulkanGpu {
     }
 
     fn take_messages(&mut self) -> Vec<String> {
-        self.instance.take_messages()
+        self.instance.messages().take()
     }
 }
 

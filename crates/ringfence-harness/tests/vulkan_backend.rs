@@ -4,6 +4,8 @@
 //! they fail instead.
 #![cfg(feature = "vulkan")]
 
+#[path = "vulkan_backend/bare.rs"]
+mod bare;
 #[path = "vulkan_backend/rig.rs"]
 mod rig;
 
@@ -209,14 +211,6 @@ fn synchronization_is_validated_too() {
 }
 
 #[test]
-fn names_are_passed_over_without_validation() {
-    let Some(mut rig) = Rig::open_with(&Options::default()) else { return };
-    let buffer = rig.host_buffer(64, BufferUsage::COPY_DST);
-    rig.name(buffer, "nobody sees this");
-    rig.close();
-}
-
-#[test]
 fn what_cannot_be_made_is_refused_and_leaves_nothing() {
     let Some(rig) = Rig::open() else { return };
     let device = &rig.device;
@@ -254,6 +248,18 @@ fn device_addresses_work_where_the_device_has_them() {
         let of = ash::vk::BufferDeviceAddressInfo::default().buffer(buffer.raw);
         // SAFETY: the buffer is this device's, bound, and made for it.
         assert_ne!(unsafe { rig.device.raw().get_buffer_device_address(&of) }, 0);
+    }
+    rig.close();
+}
+
+#[test]
+fn flushes_of_any_range_are_widened_to_whole_atoms() {
+    let Some(mut rig) = Rig::open() else { return };
+    let buffer = rig.host_buffer(1000, BufferUsage::COPY_SRC);
+    let memory = rig.memory_of(buffer);
+    for (offset, size) in [(0, 0), (3, 10), (63, 2), (0, memory.size()), (memory.size() - 1, 1)] {
+        // SAFETY: the memory is this device's and mapped, and the range inside it.
+        assert_eq!(unsafe { rig.device.flush(memory, offset, size) }, Ok(()), "{offset}, {size}");
     }
     rig.close();
 }

@@ -139,6 +139,9 @@ unsafe impl Driver for Device {
     }
 
     unsafe fn flush(&self, memory: &Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
+        if size == 0 {
+            return Ok(());
+        }
         let range = self.mapped_range(memory, offset, size);
         // SAFETY: the caller promises that the memory is mapped; the range is inside it and aligned to atoms.
         unsafe { self.0.device.flush_mapped_memory_ranges(&[range]) }.map_err(DeviceError::from)

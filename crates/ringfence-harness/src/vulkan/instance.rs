@@ -38,9 +38,9 @@ impl Instance {
         &self.raw
     }
 
-    /// What the validation layers have said since the last call.
-    pub(super) fn take_messages(&self) -> Vec<String> {
-        self.messages.take()
+    /// What the validation layers say. It outlives the instance.
+    pub(super) fn messages(&self) -> Messages {
+        self.messages.clone()
     }
 
     /// Every physical device; none is [`OpenError::Absent`].

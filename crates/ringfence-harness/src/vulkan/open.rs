@@ -27,15 +27,16 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
         unsafe { raw.destroy_device(None) };
         OpenError::Failed { what: "reading what the Vulkan device can do", error }
     })?;
-    let mut gpu = VulkanGpu { queues: Vec::new(), painter: None, device, instance };
-    furnish(&mut gpu, physical, family, queue_count)?;
+    let mut gpu = VulkanGpu { queues: Vec::new(), queue_family: family, painter: None, device, instance };
+    furnish(&mut gpu, physical, queue_count)?;
     Ok(gpu)
 }
 
 /// Makes what the device needs to run commands. Should that fail, dropping `gpu` destroys what there is.
-fn furnish(gpu: &mut VulkanGpu, physical: vk::PhysicalDevice, family: u32, count: u32) -> Result<(), OpenError> {
-    for index in 0..count {
-        gpu.queues.push(Queue::new(gpu.device.raw(), family, index).map_err(failed("making a queue's timeline"))?);
+fn furnish(gpu: &mut VulkanGpu, physical: vk::PhysicalDevice, queue_count: u32) -> Result<(), OpenError> {
+    for index in 0..queue_count {
+        let queue = Queue::new(gpu.device.raw(), gpu.queue_family, index);
+        gpu.queues.push(queue.map_err(failed("making a queue's timeline"))?);
     }
     if draw::is_supported(gpu.instance.raw(), physical) {
         gpu.painter = Some(Painter::new(gpu.device.raw()).map_err(failed("making the pipeline that draws"))?);

@@ -103,18 +103,10 @@ fn barrier(device: &ash::Device, commands: vk::CommandBuffer, discarded: Option<
             .image(image)
             .subresource_range(one_subresource(mip, layer))
     });
-    let all = vk::PipelineStageFlags::ALL_COMMANDS;
+    let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
     // SAFETY: the command buffer is being recorded, and the image is the device's.
     unsafe {
-        device.cmd_pipeline_barrier(
-            commands,
-            all,
-            all,
-            vk::DependencyFlags::empty(),
-            &memory,
-            &[],
-            image.as_slice(), //
-        );
+        device.cmd_pipeline_barrier(commands, all, all, none, &memory, &[], image.as_slice());
     }
 }
 

@@ -56,7 +56,7 @@ impl Rig {
             self.textures.drain(..).for_each(|texture| Create::<Textures>::destroy(&self.device, texture));
             self.memories.drain(..).for_each(|memory| self.device.free_memory(memory));
         }
-        let messages = self.gpu.take_messages();
+        let messages = self.gpu.close();
         assert!(messages.is_empty(), "{messages:#?}");
     }
 
@@ -95,10 +95,10 @@ impl Rig {
         let device = self.device.raw();
         let copy = |src_offset, dst_offset| [vk::BufferCopy { src_offset, dst_offset, size: 16 }];
         let once = vk::CommandBufferBeginInfo::default();
-        // SAFETY: the harness takes its queues of family 0 or of another, and a pool may be of any; the buffer is
-        // alive; nothing is submitted.
+        let family = vk::CommandPoolCreateInfo::default().queue_family_index(self.gpu.queue_family());
+        // SAFETY: the pool is of the device's family; the buffer is alive; nothing is submitted.
         unsafe {
-            let pool = device.create_command_pool(&vk::CommandPoolCreateInfo::default(), None).expect("a pool");
+            let pool = device.create_command_pool(&family, None).expect("a pool");
             let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
             let commands = device.allocate_command_buffers(&info).expect("a command buffer")[0];
             device.begin_command_buffer(commands, &once).expect("an empty command buffer");
@@ -195,6 +195,11 @@ impl Rig {
         unsafe { Create::<Textures>::set_name(&self.device, &texture, "texture") };
         self.textures.push(texture);
         texture
+    }
+
+    /// The memory that a buffer lies in.
+    pub fn memory_of(&self, buffer: Buffer) -> &Memory {
+        &self.memories[buffer.memory]
     }
 
     pub fn name(&self, buffer: Buffer, name: &str) {
