@@ -26,6 +26,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod range;
+pub mod ring;
 pub mod sync;
 
 #[cfg(feature = "testing")]
