@@ -25,6 +25,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+pub mod linear;
 pub mod range;
 pub mod ring;
 pub mod sync;
