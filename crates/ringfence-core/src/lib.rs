@@ -27,6 +27,7 @@ extern crate std;
 
 pub mod linear;
 pub mod range;
+pub mod retire;
 pub mod ring;
 pub mod sync;
 
