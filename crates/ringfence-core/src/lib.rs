@@ -25,7 +25,10 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+pub mod linear;
 pub mod range;
+pub mod retire;
+pub mod ring;
 pub mod sync;
 
 #[cfg(feature = "testing")]
