@@ -25,6 +25,8 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+pub mod buddy;
+pub mod free_list;
 pub mod range;
 pub mod sync;
 
