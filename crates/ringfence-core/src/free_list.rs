@@ -35,9 +35,11 @@
 //! | `for_each_span` | O(n) | 0 |
 //! | `validate` | O(n log n) expected | some |
 //!
-//! *Expected* is over the hash of slot indices, whatever the requests are. Drawbacks: best fit leaves small remainders
-//! behind, and each comparison in the treap reads two nodes; where neither the walk nor exactness matters,
-//! two-level bitmaps are faster.
+//! *Expected* is over the hash of slot indices, whatever the requests are.
+//!
+//! Drawbacks: best fit leaves small remainders behind, and each comparison in the treap reads two nodes; where neither
+//! the walk nor exactness matters, two-level bitmaps are faster. With many odd sizes and large alignments k is large; a
+//! caller who rounds sizes up to the alignment that all requests share keeps every block in place, and k at 0.
 
 mod by_offset;
 mod by_size;

@@ -123,12 +123,13 @@ fn seed_000_03_only_what_is_live_is_taken_back() {
         Range::new(offset, size + 1, slot, serial),
     ];
     forged.extend([0, slot + 1, slot - 1, u32::MAX].map(|slot| Range::new(offset, size, slot, serial)));
-    // What the head and a free block would be, if their links were taken for a serial.
-    list.free(ranges[5]).unwrap();
-    for number in 1..20 {
-        let number = Serial::from_u64(number).unwrap();
+    for unit in [1, 5, 7] {
+        list.free(ranges[unit]).unwrap();
+    }
+    // What the head and free blocks would be, if their links to two slots were taken for a serial.
+    for number in (1..100).filter_map(|links| Serial::from_u64((links / 10) << 32 | (links % 10))) {
         forged.push(Range::new(8, 0_u64.wrapping_sub(8), 0, number));
-        forged.push(Range::new(ranges[5].offset(), 1, ranges[5].slot(), number));
+        forged.extend([1, 5, 7].map(|unit: usize| Range::new(unit as u64, 1, ranges[unit].slot(), number)));
     }
     for forged in forged {
         assert!(!list.is_live(&forged), "{forged:?}");
