@@ -25,8 +25,9 @@
 //! a bit for every order in its subtree; with the largest order alone (one byte a node) the way down could not tell
 //! where the smallest sufficient node is, and would split larger ones than it must.
 //!
-//! The right border of a capacity that is no power of two cuts at most one node in each order. Such a *clipped* node is
-//! handed out whole, when all of it is free and what is left of it holds the request; its orders are those of its parts.
+//! The right border of a capacity that is no power of two cuts at most one node in each order. Such a *clipped* node
+//! is handed out whole, when all of it is free and what is left of it holds the request; its orders are those of its
+//! parts.
 //!
 //! | operation | cost | host allocations |
 //! |---|---|---|
@@ -274,7 +275,7 @@ impl Buddy {
 const fn combine(left: u32, right: u32) -> u32 {
     if left == right && left & FREE != 0 {
         // Two whole buddies are one of the next order (and two nodes beyond the capacity are one such). A free node
-        // that is clipped never equals its left buddy, which is of its own order, or, if clipped, has nothing to its right.
+        // that is clipped has only lower orders than a whole left buddy; to the right of a clipped one nothing is.
         return (left << 1) | FREE;
     }
     ((left | right) & ORDERS) | (left & right & FREE)
