@@ -25,8 +25,6 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
-pub mod range;
-
 pub mod buddy;
 pub mod free_list;
 pub mod linear;
