@@ -25,6 +25,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+pub mod blocks;
 pub mod buddy;
 pub mod free_list;
 pub mod linear;
@@ -32,6 +33,7 @@ pub mod range;
 pub mod retire;
 pub mod ring;
 pub mod sync;
+pub mod tlsf;
 
 #[cfg(feature = "testing")]
 pub mod testing;

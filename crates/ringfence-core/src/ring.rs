@@ -333,7 +333,6 @@ pub struct Extent {
 
 /// Why nothing was allocated. The ring is as it was before the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum RingError {
     /// A size of 0 was asked for.
     ZeroSize,

@@ -19,12 +19,14 @@
 
 mod allocator;
 mod arena;
+mod placing;
+mod shared;
 mod snapshot;
 mod statistics;
 mod types;
 
-pub(crate) use allocator::{Place, Shared};
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};
+pub(crate) use shared::{Place, Shared};
 pub use snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot};
 pub use statistics::{DriverCalls, Statistics, TypeStatistics};
 pub use types::Location;

@@ -179,10 +179,8 @@ impl<D: Device> UploadRing<D> {
     pub(crate) fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
         let device = memory.device();
         let info = Create::<Buffers>::describe(device, &BufferDesc { size: desc.capacity, usage: desc.usage })?;
-        let buffer = memory.create_buffer(
-            &info,
-            AllocationDesc { name: desc.name, location: desc.location, ..Default::default() },
-        )?;
+        let buffer = memory
+            .create_buffer(&info, AllocationDesc { name: desc.name, location: desc.location, ..Default::default() })?;
         let atomic = device.capabilities().is_non_coherent(buffer.memory_type());
         let atom = if atomic { device.capabilities().non_coherent_atom_bytes } else { 1 };
         let state = Arc::new(RingState {
@@ -294,7 +292,9 @@ impl<D: Device> UploadRing<D> {
             match waited {
                 Ok(()) => {}
                 Err(WaitError::NotSubmitted(point)) => return Err(self.full(size, Some(point))),
-                Err(WaitError::Timeout) => return Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) }),
+                Err(WaitError::Timeout) => {
+                    return Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) });
+                }
                 Err(WaitError::Device(error)) => return Err(error.into()),
             }
             self.release_if_oldest(&oldest);
@@ -352,7 +352,10 @@ impl<D: Device> UploadRing<D> {
 
 impl<D: Device> fmt::Debug for UploadRing<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UploadRing").field("name", &self.state.name).field("capacity", &self.capacity()).finish_non_exhaustive()
+        f.debug_struct("UploadRing")
+            .field("name", &self.state.name)
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
     }
 }
 

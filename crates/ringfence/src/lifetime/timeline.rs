@@ -358,13 +358,6 @@ impl<D: Device> Lifetimes<D> {
 #[derive(Default, Debug)]
 pub(crate) struct Passed(Vec<u64>);
 
-impl Passed {
-    /// Everything has: the device is lost, or idle.
-    pub(crate) fn everything(&mut self) {
-        self.0.iter_mut().for_each(|value| *value = u64::MAX);
-    }
-}
-
 impl Progress for Passed {
     /// A timeline that was registered after the reading has passed nothing.
     fn completed(&self, timeline: TimelineId) -> u64 {

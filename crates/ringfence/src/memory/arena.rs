@@ -21,7 +21,7 @@ use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::RangeAllocator;
 use ringfence_core::tlsf::Tlsf;
 
-use super::allocator::Shared;
+use super::shared::Shared;
 use super::{BlockSnapshot, RangeSnapshot, TypeStatistics};
 use crate::device::{Device, DeviceError, MemoryDesc, ResourceClass};
 
@@ -129,7 +129,7 @@ impl<D: Device> Arena<D> {
 
     /// Asks the driver for a block that holds the request. Only the growth lock is held.
     fn make_block(&self, shared: &Shared<D>, request: Request<'_>) -> Result<Memory<D>, DeviceError> {
-        let count = self.state.lock().blocks.len();
+        let count = self.state.lock().blocks.block_count();
         let mut result = Err(DeviceError::OutOfDeviceMemory);
         for size in self.sizes.tries(count, request.size) {
             result = shared.allocate_memory(&MemoryDesc {
@@ -240,9 +240,8 @@ impl<D: Device> Arena<D> {
 
 impl<D: Device> State<D> {
     fn allocate(&mut self, request: Request<'_>) -> Option<InBlock<D>> {
-        let before = self.blocks.free_size();
         let allocation = self.blocks.try_allocate(request.size, request.alignment).ok()?;
-        Some(self.count_in(before, allocation, request))
+        Some(self.count_in(allocation, request))
     }
 
     fn insert_and_allocate(&mut self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
@@ -252,16 +251,16 @@ impl<D: Device> State<D> {
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
         let block = Block { memory: Arc::new(memory), names: HashMap::new() };
         let id = self.blocks.insert(block, Tlsf::new(size));
-        let before = self.blocks.free_size();
-        let allocation =
-            self.blocks.allocate_in(id, request.size, request.alignment).expect("a new block holds what it was made for");
-        self.count_in(before, allocation, request)
+        let allocation = self
+            .blocks
+            .allocate_in(id, request.size, request.alignment)
+            .expect("a new block holds what it was made for");
+        self.count_in(allocation, request)
     }
 
-    fn count_in(&mut self, free_before: u64, allocation: BlockAllocation, request: Request<'_>) -> InBlock<D> {
-        let taken = free_before - self.blocks.free_size();
+    fn count_in(&mut self, allocation: BlockAllocation, request: Request<'_>) -> InBlock<D> {
         self.counts.range_count += 1;
-        self.counts.range_bytes += taken;
+        self.counts.range_bytes += allocation.size();
         self.counts.range_bytes_high_water = self.counts.range_bytes_high_water.max(self.counts.range_bytes);
         let block = self.blocks.heap_mut(allocation.block()).expect("an allocation's block is held");
         if !request.name.is_empty() {
@@ -271,14 +270,13 @@ impl<D: Device> State<D> {
     }
 
     fn free(&mut self, allocation: BlockAllocation) {
-        let before = self.blocks.free_size();
         if let Some(block) = self.blocks.heap_mut(allocation.block()) {
             block.names.remove(&allocation.range().slot());
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.
-        self.blocks.free(allocation).expect("a resource's range is live until it is given back");
+        self.blocks.free(&allocation).expect("a resource's range is live until it is given back");
         self.counts.range_count -= 1;
-        self.counts.range_bytes -= self.blocks.free_size() - before;
+        self.counts.range_bytes -= allocation.size();
     }
 
     fn taken_out(&mut self, block: Block<D>) -> Memory<D> {

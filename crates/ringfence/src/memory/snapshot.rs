@@ -1,6 +1,10 @@
 //! Everything that is in memory at a moment, as plain data: for reports, leak hunts and tests. O(ranges).
 
+use std::sync::Weak;
+
+use super::shared::Shared;
 use super::{DriverCalls, TypeStatistics};
+use crate::device::{Device, ResourceClass};
 
 /// An allocator's whole state.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -108,4 +112,52 @@ pub struct RingSnapshot {
     pub wait_ns: u64,
     /// Bytes written in all.
     pub written_bytes: u64,
+}
+
+impl<D: Device> Shared<D> {
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let capabilities = self.device.capabilities();
+        let statistics = self.statistics();
+        let budgets = self.device.budgets();
+        let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
+            let told = budgets.as_ref().and_then(|budgets| budgets.get(index as usize));
+            HeapSnapshot {
+                bytes: heap.bytes,
+                device_local: heap.device_local,
+                reserved_bytes: self.reserved_bytes(index),
+                usage_bytes: told.map(|told| told.usage_bytes),
+                budget_bytes: told.map(|told| told.budget_bytes),
+            }
+        });
+        let types = capabilities.memory_types.iter().zip(&statistics.types).map(|(held, statistics)| TypeSnapshot {
+            heap: held.heap,
+            properties: held.properties.names().map(str::to_owned).collect(),
+            statistics: *statistics,
+        });
+        let mut blocks = Vec::new();
+        for arena in &self.arenas {
+            arena.snapshot(class_name(capabilities.class_groups, arena.class), &mut blocks);
+        }
+        Snapshot {
+            version: 1,
+            device: capabilities.name.clone(),
+            heaps: heaps.collect(),
+            types: types.collect(),
+            blocks,
+            rings: self.rings.lock().iter().filter_map(Weak::upgrade).map(|ring| ring.snapshot()).collect(),
+            retired_count: statistics.retired_count,
+            calls: statistics.calls,
+        }
+    }
+}
+
+/// What lies in the blocks of a class, where some classes share them.
+fn class_name(groups: [u8; 3], class: ResourceClass) -> &'static str {
+    let [buffer, texture, target] = groups;
+    match class {
+        ResourceClass::Buffer if buffer == texture && texture == target => "all",
+        ResourceClass::Buffer => "buffers",
+        ResourceClass::Texture => "textures",
+        ResourceClass::RenderTarget => "render targets",
+    }
 }

@@ -1,5 +1,10 @@
 //! Figures that are cheap enough to read each frame: O(memory types), one short lock of each.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::shared::{CLASSES, Shared};
+use crate::device::Device;
+
 /// Use of one memory type.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -101,5 +106,58 @@ impl Statistics {
         let mut total = TypeStatistics::default();
         self.types.iter().for_each(|held| total.add(held));
         total
+    }
+}
+
+/// The counters behind [`DriverCalls`].
+#[derive(Default)]
+pub(super) struct Calls {
+    pub(super) allocate_memory: AtomicU64,
+    pub(super) free_memory: AtomicU64,
+    pub(super) create_object: AtomicU64,
+    pub(super) destroy_object: AtomicU64,
+    pub(super) placed: AtomicU64,
+    pub(super) staged: AtomicU64,
+    pub(super) wait: AtomicU64,
+}
+
+/// One more. Relaxed: the figures order nothing.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl<D: Device> Shared<D> {
+    fn type_statistics(&self) -> Vec<TypeStatistics> {
+        let by_type = self.arenas.chunks(CLASSES.len());
+        by_type
+            .map(|classes| {
+                let mut sum = TypeStatistics::default();
+                classes.iter().for_each(|arena| sum.add(&arena.statistics()));
+                sum
+            })
+            .collect()
+    }
+
+    pub(super) fn reserved_bytes(&self, heap: u32) -> u64 {
+        let types = &self.device.capabilities().memory_types;
+        let held = types.iter().zip(self.type_statistics());
+        held.filter(|(held, _)| held.heap == heap).map(|(_, statistics)| statistics.reserved_bytes()).sum()
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        Statistics { types: self.type_statistics(), retired_count: self.retired_count(), calls: self.driver_calls() }
+    }
+
+    fn driver_calls(&self) -> DriverCalls {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DriverCalls {
+            allocate_memory: get(&self.calls.allocate_memory),
+            free_memory: get(&self.calls.free_memory),
+            create_object: get(&self.calls.create_object),
+            destroy_object: get(&self.calls.destroy_object),
+            placed: get(&self.calls.placed),
+            staged: get(&self.calls.staged),
+            wait: get(&self.calls.wait),
+        }
     }
 }

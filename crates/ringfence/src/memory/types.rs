@@ -69,7 +69,8 @@ impl TypeOrder {
 
 fn order(capabilities: &Capabilities, location: Location) -> Vec<u32> {
     let never = P::PROTECTED | P::LAZILY_ALLOCATED | P::SPECIAL;
-    let mut types: Vec<(u32, P)> = (0..).zip(&capabilities.memory_types).map(|(index, held)| (index, held.properties)).collect();
+    let mut types: Vec<(u32, P)> =
+        (0..).zip(&capabilities.memory_types).map(|(index, held)| (index, held.properties)).collect();
     types.retain(|(_, held)| held.contains(location.required()) && !held.intersects(never));
     types.sort_by_key(|(_, held)| location.cost(*held));
     types.into_iter().map(|(index, _)| index).collect()
