@@ -7,9 +7,12 @@ pub mod lifetime;
 pub mod memory;
 mod resource;
 pub mod upload;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, Timeline};
+pub use device::sim;
 pub use memory::{Allocator, AllocatorDesc, Location, Reclaimed};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;

@@ -1,0 +1,119 @@
+//! A real Vulkan device, opened at run time.
+//!
+//! ```text
+//!   loader (libvulkan) ─▶ Instance + validation ─▶ physical device ─▶ device
+//!                              │ messages                               │
+//!                              ▼                                        ├─▶ Queue 0: timeline, command buffers
+//!                         take_messages()                               ├─▶ Queue 1: …      all of one family
+//!                                                                       └─▶ Painter: the pipeline of Draw
+//! ```
+//!
+//! All queues are of one family, so that no resource has to change its owner between them; a family with fewer queues
+//! than were asked for gives what it has. Textures are in the layout `GENERAL` from their first use on. Only colour
+//! textures can be copied: a command does not say that it means depth.
+
+mod draw;
+mod enumerate;
+mod instance;
+mod messages;
+mod open;
+mod queue;
+mod record;
+
+use ash::vk;
+use ringfence::device::{DeviceError, Driver};
+use ringfence::vulkan::Device;
+
+use crate::{Command, Gpu, OpenError, Options};
+use draw::Painter;
+pub use enumerate::{DeviceSummary, enumerate};
+use instance::Instance;
+use queue::Queue;
+
+/// A Vulkan device with its queues. Waits for all its work when it is dropped.
+pub struct VulkanGpu {
+    queues: Vec<Queue>,
+    /// There iff [`Command::Draw`] works.
+    painter: Option<Painter>,
+    device: Device,
+    /// Dropped last: the device is destroyed before its instance.
+    instance: Instance,
+}
+
+impl VulkanGpu {
+    /// The instance that the device was opened on.
+    #[must_use]
+    pub fn instance(&self) -> &ash::Instance {
+        self.instance.raw()
+    }
+}
+
+impl Gpu for VulkanGpu {
+    type Device = Device;
+
+    const NAME: &'static str = "vulkan";
+
+    fn open(options: &Options) -> Result<Self, OpenError> {
+        open::open(options)
+    }
+
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
+
+    fn queue_count(&self) -> usize {
+        self.queues.len()
+    }
+
+    fn fence(&self, queue: usize) -> <Device as Driver>::Fence {
+        self.queues[queue].fence()
+    }
+
+    fn can_draw(&self) -> bool {
+        self.painter.is_some()
+    }
+
+    fn submit(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        commands: &[Command<Device>],
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.queues[queue].fence(), value)).collect();
+        let (raw, painter) = (self.device.raw(), self.painter.as_ref());
+        self.queues[queue].submit(raw, &waits, signal, |batch| {
+            record::commands(raw, painter, commands, batch) //
+        })
+    }
+
+    fn wait_idle(&mut self) -> Result<(), DeviceError> {
+        // SAFETY: `&mut self` keeps every queue of the device from being used meanwhile.
+        unsafe { self.device.raw().device_wait_idle() }.map_err(DeviceError::from)
+    }
+
+    fn take_messages(&mut self) -> Vec<String> {
+        self.instance.take_messages()
+    }
+}
+
+impl Drop for VulkanGpu {
+    fn drop(&mut self) {
+        // A lost device has nothing pending either.
+        let _ = self.wait_idle();
+        let device = self.device.raw();
+        // SAFETY: nothing is pending, and each is this device's and destroyed once.
+        unsafe {
+            self.queues.drain(..).for_each(|queue| queue.destroy(device));
+            if let Some(painter) = self.painter.take() {
+                painter.destroy(device);
+            }
+            device.destroy_device(None);
+        }
+    }
+}
+
+/// Makes an [`OpenError`] of what Vulkan said while something was being done.
+fn failed(what: &'static str) -> impl Fn(vk::Result) -> OpenError {
+    move |result| OpenError::Failed { what, error: DeviceError::from(result) }
+}

@@ -1,0 +1,207 @@
+//! The loader and the instance, with or without validation.
+
+use std::ffi::{CStr, c_char};
+
+use ash::{ext, khr, vk};
+
+use super::failed;
+use super::messages::Messages;
+use crate::OpenError;
+
+const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
+
+/// A Vulkan instance for Vulkan 1.2, and the loader that it came from.
+pub(super) struct Instance {
+    raw: ash::Instance,
+    messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
+    messages: Messages,
+    /// The library that all functions lie in.
+    _entry: ash::Entry,
+}
+
+impl Instance {
+    /// Loads Vulkan and makes an instance.
+    pub(super) fn new(validation: bool) -> Result<Self, OpenError> {
+        let entry = load()?;
+        let layer = if validation { Some(Layer::find(&entry)?) } else { None };
+        let messages = Messages::default();
+        let raw = create(&entry, layer.as_ref(), &messages)?;
+        let mut instance = Self { raw, messenger: None, messages, _entry: entry };
+        if layer.is_some() {
+            instance.listen()?;
+        }
+        Ok(instance)
+    }
+
+    /// The instance.
+    pub(super) fn raw(&self) -> &ash::Instance {
+        &self.raw
+    }
+
+    /// What the validation layers have said since the last call.
+    pub(super) fn take_messages(&self) -> Vec<String> {
+        self.messages.take()
+    }
+
+    /// Every physical device; none is [`OpenError::Absent`].
+    pub(super) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>, OpenError> {
+        // SAFETY: the instance is alive.
+        match unsafe { self.raw.enumerate_physical_devices() } {
+            Ok(devices) if !devices.is_empty() => Ok(devices),
+            Ok(_) | Err(vk::Result::ERROR_INITIALIZATION_FAILED) => Err(no_driver()),
+            Err(error) => Err(failed("listing the Vulkan devices")(error)),
+        }
+    }
+
+    /// Collects messages from here on.
+    fn listen(&mut self) -> Result<(), OpenError> {
+        let utils = ext::debug_utils::Instance::new(&self._entry, &self.raw);
+        // SAFETY: the instance has the extension; the collection lives until after the instance is destroyed.
+        let messenger = unsafe { utils.create_debug_utils_messenger(&self.messages.messenger(), None) }
+            .map_err(failed("listening to the validation layers"))?;
+        self.messenger = Some((utils, messenger));
+        Ok(())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // SAFETY: both are alive, and whoever held the instance has dropped what was made with it.
+        unsafe {
+            if let Some((utils, messenger)) = self.messenger.take() {
+                utils.destroy_debug_utils_messenger(messenger, None);
+            }
+            self.raw.destroy_instance(None);
+        }
+    }
+}
+
+/// How the validation layer is told to validate synchronization too.
+enum Layer {
+    /// By `VK_EXT_validation_features`.
+    Features,
+    /// By `VK_EXT_layer_settings`, its successor.
+    Settings,
+}
+
+impl Layer {
+    /// Looks for the layer.
+    fn find(entry: &ash::Entry) -> Result<Self, OpenError> {
+        // SAFETY: the loader is alive.
+        let layers = unsafe { entry.enumerate_instance_layer_properties() }.map_err(failed("listing Vulkan layers"))?;
+        if !layers.iter().any(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION)) {
+            return Err(absent("VK_LAYER_KHRONOS_validation is not installed (Debian: vulkan-validationlayers)"));
+        }
+        // SAFETY: as above.
+        let offered = unsafe { entry.enumerate_instance_extension_properties(Some(VALIDATION)) }
+            .map_err(failed("listing the extensions of the validation layer"))?;
+        if lists(&offered, ext::validation_features::NAME) {
+            Ok(Self::Features)
+        } else if lists(&offered, ext::layer_settings::NAME) {
+            Ok(Self::Settings)
+        } else {
+            Err(absent("VK_LAYER_KHRONOS_validation is too old to validate synchronization"))
+        }
+    }
+
+    fn extension(&self) -> &'static CStr {
+        match self {
+            Self::Features => ext::validation_features::NAME,
+            Self::Settings => ext::layer_settings::NAME,
+        }
+    }
+}
+
+/// Opens the loader, and checks that it knows Vulkan 1.2.
+fn load() -> Result<ash::Entry, OpenError> {
+    // SAFETY: the library of that name is the Vulkan loader, whose initialisation has no demands.
+    let entry = unsafe { ash::Entry::load() }.map_err(|error| {
+        absent(&format!("no Vulkan loader found: {error} (Debian: libvulkan1, and mesa-vulkan-drivers for a driver)"))
+    })?;
+    // SAFETY: the loader is alive.
+    let version = unsafe { entry.try_enumerate_instance_version() }.map_err(failed("asking the loader's version"))?;
+    match version {
+        Some(version) if version >= vk::API_VERSION_1_2 => Ok(entry),
+        _ => Err(absent("the Vulkan loader is older than Vulkan 1.2")),
+    }
+}
+
+/// Makes the instance.
+fn create(entry: &ash::Entry, layer: Option<&Layer>, messages: &Messages) -> Result<ash::Instance, OpenError> {
+    let application =
+        vk::ApplicationInfo::default().application_name(c"ringfence-harness").api_version(vk::API_VERSION_1_2);
+    let (extensions, flags) = extensions(entry, layer)?;
+    let layers: &[*const c_char] = if layer.is_some() { &[VALIDATION.as_ptr()] } else { &[] };
+    let mut info = vk::InstanceCreateInfo::default()
+        .application_info(&application)
+        .enabled_layer_names(layers)
+        .enabled_extension_names(&extensions)
+        .flags(flags);
+    let mut messenger = messages.messenger();
+    let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+    let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
+    let on = vk::TRUE;
+    let setting = [validate_sync(&on)];
+    let mut settings = vk::LayerSettingsCreateInfoEXT::default().settings(&setting);
+    if layer.is_some() {
+        info = info.push_next(&mut messenger);
+    }
+    info = match layer {
+        Some(Layer::Features) => info.push_next(&mut features),
+        Some(Layer::Settings) => info.push_next(&mut settings),
+        None => info,
+    };
+    // SAFETY: the layer and the extensions exist, and all that `info` points to is alive.
+    unsafe { entry.create_instance(&info, None) }.map_err(|error| match error {
+        vk::Result::ERROR_INCOMPATIBLE_DRIVER => no_driver(),
+        error => failed("making a Vulkan instance")(error),
+    })
+}
+
+/// The instance extensions to enable, and the flags that go with them.
+fn extensions(
+    entry: &ash::Entry,
+    layer: Option<&Layer>,
+) -> Result<(Vec<*const c_char>, vk::InstanceCreateFlags), OpenError> {
+    // SAFETY: the loader is alive.
+    let offered = unsafe { entry.enumerate_instance_extension_properties(None) }
+        .map_err(failed("listing Vulkan instance extensions"))?;
+    let mut names = Vec::new();
+    let mut flags = vk::InstanceCreateFlags::empty();
+    // The validation layer brings the extension along where the loader does not.
+    if layer.is_some() || lists(&offered, ext::debug_utils::NAME) {
+        names.push(ext::debug_utils::NAME.as_ptr());
+    }
+    // Without it a loader hides drivers that are Vulkan but for a few features (MoltenVK).
+    if lists(&offered, khr::portability_enumeration::NAME) {
+        names.push(khr::portability_enumeration::NAME.as_ptr());
+        flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
+    }
+    names.extend(layer.map(|layer| layer.extension().as_ptr()));
+    Ok((names, flags))
+}
+
+/// The layer's setting for synchronization. (`ash` counts values in bytes, so the fields are set by hand.)
+fn validate_sync(on: &vk::Bool32) -> vk::LayerSettingEXT<'_> {
+    let mut setting = vk::LayerSettingEXT::default()
+        .layer_name(VALIDATION)
+        .setting_name(c"validate_sync")
+        .ty(vk::LayerSettingTypeEXT::BOOL32);
+    setting.value_count = 1;
+    setting.p_values = std::ptr::from_ref(on).cast();
+    setting
+}
+
+/// Whether an extension is among those that are offered.
+pub(super) fn lists(offered: &[vk::ExtensionProperties], name: &CStr) -> bool {
+    offered.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name))
+}
+
+/// There is no such device, for this reason.
+pub(super) fn absent(reason: &str) -> OpenError {
+    OpenError::Absent(reason.to_owned())
+}
+
+fn no_driver() -> OpenError {
+    absent("the Vulkan loader is there, but found no driver (Debian: mesa-vulkan-drivers has a software one)")
+}

@@ -1,0 +1,57 @@
+//! What the validation layers say, kept until somebody asks.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ash::vk;
+
+/// Collects warnings and errors of the validation layers. A copy is the same collection.
+#[derive(Clone, Default)]
+pub(super) struct Messages(Arc<Mutex<Vec<String>>>);
+
+impl Messages {
+    /// What was said since the last call.
+    pub(super) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Describes a messenger that collects here. Valid as long as a copy of this collection is alive.
+    pub(super) fn messenger(&self) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
+        let severities = vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR;
+        vk::DebugUtilsMessengerCreateInfoEXT::default()
+            .message_severity(severities)
+            // The general ones are of the loader and the drivers that it skipped: no defects of ours.
+            .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
+            .pfn_user_callback(Some(collect))
+            .user_data(Arc::as_ptr(&self.0).cast_mut().cast())
+    }
+}
+
+/// Called by the layers, from whatever thread is in a Vulkan call.
+unsafe extern "system" fn collect(
+    _: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    messages: *mut c_void,
+) -> vk::Bool32 {
+    // SAFETY: the pointer is the one that `Messages::messenger` passed, of a collection that is alive.
+    let messages = unsafe { &*messages.cast_const().cast::<Mutex<Vec<String>>>() };
+    // SAFETY: the layers pass valid data, with texts that end with a null byte or are absent.
+    let message = unsafe { format!("{}: {}", text((*data).p_message_id_name), text((*data).p_message)) };
+    messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    // False lets the call that was complained of go on.
+    vk::FALSE
+}
+
+/// A text of Vulkan's; empty if absent.
+///
+/// # Safety
+/// The pointer is null, or to a text that ends with a null byte and lives as long as the result is used.
+unsafe fn text<'a>(pointer: *const c_char) -> Cow<'a, str> {
+    if pointer.is_null() {
+        return Cow::Borrowed("");
+    }
+    // SAFETY: the caller promises so.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy()
+}

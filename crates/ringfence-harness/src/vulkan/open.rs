@@ -1,0 +1,142 @@
+//! From the options to a device: which physical device, which queues, which features.
+
+use std::ffi::c_char;
+
+use ash::{khr, vk};
+use ringfence::vulkan::{Device, DeviceDesc};
+
+use super::draw::{self, Painter};
+use super::instance::{Instance, absent, lists};
+use super::queue::Queue;
+use super::{VulkanGpu, enumerate, failed};
+use crate::{OpenError, Options};
+
+/// Opens a device; see [`crate::Gpu::open`].
+pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
+    let instance = Instance::new(options.validation)?;
+    let physical = choose_device(&instance, options.name.as_deref())?;
+    // SAFETY: the physical device is the instance's, which is alive.
+    let families = unsafe { instance.raw().get_physical_device_queue_family_properties(physical) };
+    let (family, queue_count) = choose_queues(&families, options.queues.max(1))
+        .ok_or_else(|| absent("the Vulkan device has no queue for compute work"))?;
+    let (raw, desc) = create_device(&instance, physical, family, queue_count)?;
+    // SAFETY: the device was just made from them, for Vulkan 1.2, with timeline semaphores and what `desc` says.
+    let device = unsafe { Device::new(instance.raw(), physical, raw.clone(), desc) };
+    let device = device.map_err(|error| {
+        // SAFETY: nothing was made with the device yet.
+        unsafe { raw.destroy_device(None) };
+        OpenError::Failed { what: "reading what the Vulkan device can do", error }
+    })?;
+    let mut gpu = VulkanGpu { queues: Vec::new(), painter: None, device, instance };
+    furnish(&mut gpu, physical, family, queue_count)?;
+    Ok(gpu)
+}
+
+/// Makes what the device needs to run commands. Should that fail, dropping `gpu` destroys what there is.
+fn furnish(gpu: &mut VulkanGpu, physical: vk::PhysicalDevice, family: u32, count: u32) -> Result<(), OpenError> {
+    for index in 0..count {
+        gpu.queues.push(Queue::new(gpu.device.raw(), family, index).map_err(failed("making a queue's timeline"))?);
+    }
+    if draw::is_supported(gpu.instance.raw(), physical) {
+        gpu.painter = Some(Painter::new(gpu.device.raw()).map_err(failed("making the pipeline that draws"))?);
+    }
+    Ok(())
+}
+
+/// The best physical device with Vulkan 1.2 whose name has `part` in it, letters of either case.
+fn choose_device(instance: &Instance, part: Option<&str>) -> Result<vk::PhysicalDevice, OpenError> {
+    let part = part.unwrap_or_default().to_lowercase();
+    let mut seen = Vec::new();
+    let mut best: Option<(u32, vk::PhysicalDevice)> = None;
+    for physical in instance.physical_devices()? {
+        // SAFETY: the physical device is the instance's, which is alive.
+        let properties = unsafe { instance.raw().get_physical_device_properties(physical) };
+        let name = enumerate::name(&properties);
+        let rank = rank(properties.device_type);
+        let fits = properties.api_version >= vk::API_VERSION_1_2 && name.to_lowercase().contains(&part);
+        if fits && best.is_none_or(|(held, _)| rank < held) {
+            best = Some((rank, physical));
+        }
+        seen.push(format!("{name} (Vulkan {})", enumerate::version(properties.api_version)));
+    }
+    best.map(|(_, physical)| physical).ok_or_else(|| {
+        absent(&format!("no device with Vulkan 1.2 and \"{part}\" in its name; there are: {}", seen.join(", ")))
+    })
+}
+
+/// The smaller, the rather.
+fn rank(device_type: vk::PhysicalDeviceType) -> u32 {
+    match device_type {
+        vk::PhysicalDeviceType::DISCRETE_GPU => 0,
+        vk::PhysicalDeviceType::INTEGRATED_GPU => 1,
+        vk::PhysicalDeviceType::VIRTUAL_GPU => 2,
+        vk::PhysicalDeviceType::CPU => 3,
+        _ => 4,
+    }
+}
+
+/// A queue family for compute work and how many queues to take of it: as many as wanted, then one that can do graphics
+/// too, then the first.
+fn choose_queues(families: &[vk::QueueFamilyProperties], wanted: usize) -> Option<(u32, u32)> {
+    let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+    let mut best: Option<((u32, bool), u32)> = None;
+    for (index, family) in (0..).zip(families) {
+        let merit = (family.queue_count.min(wanted), family.queue_flags.contains(vk::QueueFlags::GRAPHICS));
+        let fits = family.queue_flags.contains(vk::QueueFlags::COMPUTE) && family.queue_count > 0;
+        if fits && best.is_none_or(|(held, _)| merit > held) {
+            best = Some((merit, index));
+        }
+    }
+    best.map(|((count, _), index)| (index, count))
+}
+
+/// Makes the device, with timeline semaphores, and with buffer device addresses where it can.
+fn create_device(
+    instance: &Instance,
+    physical: vk::PhysicalDevice,
+    family: u32,
+    queue_count: u32,
+) -> Result<(ash::Device, DeviceDesc), OpenError> {
+    let instance = instance.raw();
+    let mut offered = vk::PhysicalDeviceVulkan12Features::default();
+    let mut all = vk::PhysicalDeviceFeatures2::default().push_next(&mut offered);
+    // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2.
+    unsafe { instance.get_physical_device_features2(physical, &mut all) };
+    // SAFETY: as above.
+    let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }
+        .map_err(failed("listing the extensions of the Vulkan device"))?;
+    // A device that has this one demands that it be enabled.
+    let portability = khr::portability_subset::NAME;
+    let names: &[*const c_char] = if lists(&extensions, portability) { &[portability.as_ptr()] } else { &[] };
+    let priorities = vec![1.0; queue_count as usize];
+    let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
+    let mut enabled = vk::PhysicalDeviceVulkan12Features::default()
+        .timeline_semaphore(true)
+        .buffer_device_address(offered.buffer_device_address == vk::TRUE);
+    let info = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queues)
+        .enabled_extension_names(names)
+        .push_next(&mut enabled);
+    // SAFETY: the queues, extensions and features exist; Vulkan 1.2 always has timeline semaphores.
+    let raw = unsafe { instance.create_device(physical, &info, None) }.map_err(failed("making a Vulkan device"))?;
+    Ok((raw, DeviceDesc { buffer_device_address: offered.buffer_device_address == vk::TRUE }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn family(queue_flags: vk::QueueFlags, queue_count: u32) -> vk::QueueFamilyProperties {
+        vk::QueueFamilyProperties { queue_flags, queue_count, ..Default::default() }
+    }
+
+    #[test]
+    fn queues_come_from_one_family_that_has_enough_of_them() {
+        let (graphics, compute) = (vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE, vk::QueueFlags::COMPUTE);
+        let families = [family(vk::QueueFlags::TRANSFER, 8), family(compute, 4), family(graphics, 1)];
+        assert_eq!(choose_queues(&families, 1), Some((2, 1)));
+        assert_eq!(choose_queues(&families, 2), Some((1, 2)));
+        assert_eq!(choose_queues(&families, 9), Some((1, 4)));
+        assert_eq!(choose_queues(&families[..1], 1), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! A queue, its timeline, and the command buffers that go round between them.
+//!
+//! ```text
+//!   free ──take──▶ recorded ──submit, signals v──▶ busy (v) ──timeline has reached v──▶ free
+//! ```
+
+use std::collections::VecDeque;
+
+use ash::vk;
+use ringfence::device::DeviceError;
+
+use super::draw::DrawObjects;
+
+/// A queue with its timeline semaphore.
+pub(super) struct Queue {
+    raw: vk::Queue,
+    fence: vk::Semaphore,
+    pool: vk::CommandPool,
+    free: Vec<Batch>,
+    /// With the value that the timeline reaches once it is complete; those values rise.
+    busy: VecDeque<(u64, Batch)>,
+}
+
+/// What one submission needs until it is complete.
+pub(super) struct Batch {
+    pub(super) commands: vk::CommandBuffer,
+    pub(super) draws: DrawObjects,
+}
+
+impl Queue {
+    /// Takes the queue of that family and index.
+    pub(super) fn new(device: &ash::Device, family: u32, index: u32) -> Result<Self, vk::Result> {
+        let mut timeline = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let fence = vk::SemaphoreCreateInfo::default().push_next(&mut timeline);
+        let pool = vk::CommandPoolCreateInfo::default()
+            .queue_family_index(family)
+            .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER | vk::CommandPoolCreateFlags::TRANSIENT);
+        // SAFETY: the device was made with so many queues of that family, and with timeline semaphores.
+        unsafe {
+            let raw = device.get_device_queue(family, index);
+            let fence = device.create_semaphore(&fence, None)?;
+            let pool = device.create_command_pool(&pool, None);
+            let pool = pool.inspect_err(|_| device.destroy_semaphore(fence, None))?;
+            Ok(Self { raw, fence, pool, free: Vec::new(), busy: VecDeque::new() })
+        }
+    }
+
+    /// The timeline.
+    pub(super) fn fence(&self) -> vk::Semaphore {
+        self.fence
+    }
+
+    /// Has `record` record a batch, and submits it.
+    pub(super) fn submit(
+        &mut self,
+        device: &ash::Device,
+        waits: &[(vk::Semaphore, u64)],
+        signal: u64,
+        record: impl FnOnce(&mut Batch) -> Result<(), vk::Result>,
+    ) -> Result<(), DeviceError> {
+        self.recycle(device)?;
+        let mut batch = self.take(device)?;
+        let done = begin_and_end(device, batch.commands, || record(&mut batch));
+        match done.and_then(|()| self.hand_over(device, waits, batch.commands, signal)) {
+            Ok(()) => {
+                self.busy.push_back((signal, batch));
+                Ok(())
+            }
+            Err(error) => {
+                self.take_back(device, batch);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Gives back a batch that was not submitted, and may still be in the middle of being recorded.
+    fn take_back(&mut self, device: &ash::Device, mut batch: Batch) {
+        // SAFETY: the batch was not submitted.
+        unsafe {
+            let _ = device.reset_command_buffer(batch.commands, vk::CommandBufferResetFlags::empty());
+            batch.draws.clear(device);
+        }
+        self.free.push(batch);
+    }
+
+    /// Gives back the batches that are complete.
+    fn recycle(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
+        // SAFETY: the timeline is the device's and alive.
+        let reached = unsafe { device.get_semaphore_counter_value(self.fence) }?;
+        while self.busy.front().is_some_and(|(value, _)| *value <= reached)
+            && let Some((_, mut batch)) = self.busy.pop_front()
+        {
+            // SAFETY: the timeline says that the batch is complete.
+            unsafe { batch.draws.clear(device) };
+            self.free.push(batch);
+        }
+        Ok(())
+    }
+
+    /// A batch that nothing uses.
+    fn take(&mut self, device: &ash::Device) -> Result<Batch, vk::Result> {
+        if let Some(batch) = self.free.pop() {
+            return Ok(batch);
+        }
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
+        // SAFETY: the pool is the device's, and `&mut self` keeps others from it.
+        let commands = unsafe { device.allocate_command_buffers(&info) }?[0];
+        Ok(Batch { commands, draws: DrawObjects::default() })
+    }
+
+    /// Submits recorded commands.
+    fn hand_over(
+        &self,
+        device: &ash::Device,
+        waits: &[(vk::Semaphore, u64)],
+        commands: vk::CommandBuffer,
+        signal: u64,
+    ) -> Result<(), vk::Result> {
+        let (fences, values): (Vec<_>, Vec<_>) = waits.iter().copied().unzip();
+        let stages = vec![vk::PipelineStageFlags::ALL_COMMANDS; waits.len()];
+        let (commands, signalled, signal) = ([commands], [self.fence], [signal]);
+        let mut timeline =
+            vk::TimelineSemaphoreSubmitInfo::default().wait_semaphore_values(&values).signal_semaphore_values(&signal);
+        let submit = vk::SubmitInfo::default()
+            .wait_semaphores(&fences)
+            .wait_dst_stage_mask(&stages)
+            .command_buffers(&commands)
+            .signal_semaphores(&signalled)
+            .push_next(&mut timeline);
+        // SAFETY: all is the device's and alive; the commands are recorded; `&mut` up the chain keeps others from the
+        // queue.
+        unsafe { device.queue_submit(self.raw, &[submit], vk::Fence::null()) }
+    }
+
+    /// Destroys all.
+    ///
+    /// # Safety
+    /// Nothing that was submitted to the queue is pending.
+    pub(super) unsafe fn destroy(self, device: &ash::Device) {
+        let busy = self.busy.into_iter().map(|(_, batch)| batch);
+        // SAFETY: all is the device's and, by the caller's promise, unused.
+        unsafe {
+            busy.chain(self.free).for_each(|batch| batch.draws.destroy(device));
+            device.destroy_command_pool(self.pool, None);
+            device.destroy_semaphore(self.fence, None);
+        }
+    }
+}
+
+/// Begins the command buffer, has it recorded, ends it.
+fn begin_and_end(
+    device: &ash::Device,
+    commands: vk::CommandBuffer,
+    record: impl FnOnce() -> Result<(), vk::Result>,
+) -> Result<(), vk::Result> {
+    let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+    // SAFETY: the command buffer is the device's and not pending; beginning it again resets it.
+    unsafe { device.begin_command_buffer(commands, &once) }?;
+    record()?;
+    // SAFETY: it is being recorded.
+    unsafe { device.end_command_buffer(commands) }
+}

@@ -1,0 +1,140 @@
+//! Commands into Vulkan's, each fenced off from its neighbours by a barrier over everything.
+//!
+//! ```text
+//!   ▌ command ▌ command ▌ … ▌ host        ▌ all stages wait for all stages, all writes are made visible
+//! ```
+//!
+//! The first barrier also covers earlier submissions to the same queue, and the last one lets the host read.
+
+use ash::vk;
+use ringfence::vulkan::Device;
+
+use super::draw::{Draw, Painter};
+use super::queue::Batch;
+use crate::{Command, TextureRegion};
+
+/// Where textures are from their first use on.
+pub(super) const LAYOUT: vk::ImageLayout = vk::ImageLayout::GENERAL;
+
+/// Records the commands in order.
+///
+/// # Panics
+/// If there is a draw among them and no painter.
+pub(super) fn commands(
+    device: &ash::Device,
+    painter: Option<&Painter>,
+    commands: &[Command<Device>],
+    batch: &mut Batch,
+) -> Result<(), vk::Result> {
+    for command in commands {
+        barrier(device, batch.commands, discarded(command));
+        match *command {
+            Command::Draw { discs, discs_offset, disc_count, target, width, height } => {
+                let draw = Draw { discs, discs_offset, disc_count, target, width, height };
+                painter.expect("the device can draw").record(device, batch, &draw)?;
+            }
+            ref copy => record_copy(device, batch.commands, copy),
+        }
+    }
+    host_barrier(device, batch.commands);
+    Ok(())
+}
+
+/// Records any command but a draw.
+fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Command<Device>) {
+    // SAFETY: the resources are the device's; that they fit the command is what whoever made it answers for.
+    unsafe {
+        match *command {
+            Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
+                let region = vk::BufferCopy { src_offset, dst_offset, size };
+                device.cmd_copy_buffer(commands, src, dst, &[region]);
+            }
+            Command::FillBuffer { dst, offset, size, value } => {
+                device.cmd_fill_buffer(commands, dst, offset, size, value)
+            }
+            Command::CopyBufferToTexture { src, dst, region, .. } => {
+                device.cmd_copy_buffer_to_image(commands, src, dst, LAYOUT, &[image_copy(&region)]);
+            }
+            Command::CopyTextureToBuffer { src, dst, region } => {
+                device.cmd_copy_image_to_buffer(commands, src, LAYOUT, dst, &[image_copy(&region)]);
+            }
+            Command::Draw { .. } => unreachable!("draws are the painter's"),
+        }
+    }
+}
+
+/// The texels of a region, in Vulkan's terms.
+fn image_copy(region: &TextureRegion) -> vk::BufferImageCopy {
+    let row_texels = region.row_bytes / u64::from(region.texel_bytes);
+    vk::BufferImageCopy::default()
+        .buffer_offset(region.buffer_offset)
+        .buffer_row_length(u32::try_from(row_texels).expect("rows are shorter than 2^32 texels"))
+        .image_subresource(
+            vk::ImageSubresourceLayers::default()
+                .aspect_mask(vk::ImageAspectFlags::COLOR)
+                .mip_level(region.mip)
+                .base_array_layer(region.layer)
+                .layer_count(1),
+        )
+        .image_extent(vk::Extent3D { width: region.width, height: region.height, depth: 1 })
+}
+
+/// The texture, mip level and layer whose content the command does away with.
+fn discarded(command: &Command<Device>) -> Option<(vk::Image, u32, u32)> {
+    match *command {
+        Command::CopyBufferToTexture { dst, region, discard: true, .. } => Some((dst, region.mip, region.layer)),
+        Command::Draw { target, .. } => Some((target, 0, 0)),
+        _ => None,
+    }
+}
+
+/// Everything after waits for everything before; the subresource that is discarded goes to [`LAYOUT`].
+fn barrier(device: &ash::Device, commands: vk::CommandBuffer, discarded: Option<(vk::Image, u32, u32)>) {
+    let (before, after) = (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
+    let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
+    let image = discarded.map(|(image, mip, layer)| {
+        vk::ImageMemoryBarrier::default()
+            .src_access_mask(before)
+            .dst_access_mask(after)
+            .old_layout(vk::ImageLayout::UNDEFINED)
+            .new_layout(LAYOUT)
+            .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+            .image(image)
+            .subresource_range(one_subresource(mip, layer))
+    });
+    let all = vk::PipelineStageFlags::ALL_COMMANDS;
+    // SAFETY: the command buffer is being recorded, and the image is the device's.
+    unsafe {
+        device.cmd_pipeline_barrier(
+            commands,
+            all,
+            all,
+            vk::DependencyFlags::empty(),
+            &memory,
+            &[],
+            image.as_slice(), //
+        );
+    }
+}
+
+/// The host may read what was written.
+fn host_barrier(device: &ash::Device, commands: vk::CommandBuffer) {
+    let memory = vk::MemoryBarrier::default()
+        .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
+        .dst_access_mask(vk::AccessFlags::HOST_READ);
+    let (from, to) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::HOST);
+    // SAFETY: the command buffer is being recorded.
+    unsafe { device.cmd_pipeline_barrier(commands, from, to, vk::DependencyFlags::empty(), &[memory], &[], &[]) };
+}
+
+/// One mip level of one layer, colour.
+pub(super) fn one_subresource(mip: u32, layer: u32) -> vk::ImageSubresourceRange {
+    vk::ImageSubresourceRange {
+        aspect_mask: vk::ImageAspectFlags::COLOR,
+        base_mip_level: mip,
+        level_count: 1,
+        base_array_layer: layer,
+        layer_count: 1,
+    }
+}

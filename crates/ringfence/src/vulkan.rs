@@ -1,0 +1,195 @@
+//! The Vulkan backend, over [`ash`].
+//!
+//! ```text
+//!   ash::Instance ─┐
+//!   vk::PhysicalDevice ─┼─▶ vulkan::Device ──▶ Memory      VkDeviceMemory, mapped for its whole life
+//!   ash::Device ───┘            │  │
+//!                               │  └──────────▶ vk::Buffer, vk::Image, bound to a Memory
+//!                               └─────────────▶ vk::Semaphore (timeline) is read, never made
+//! ```
+//!
+//! It opens no instance and no device, and submits nothing: those are the program's. It needs Vulkan 1.2, for timeline
+//! semaphores, and holds no lock and no policy. What it cannot read from the driver stands in [`DeviceDesc`].
+//!
+//! Not served: sparse and disjoint (multi-planar) images, and resources whose memory is shared with other processes or
+//! APIs, since their memory has to be described as such when it is allocated. Make those by hand, beside Ringfence.
+
+mod buffer;
+mod capabilities;
+mod error;
+mod image;
+mod memory;
+mod naming;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ash::vk;
+
+use crate::device::{Capabilities, DeviceError, Driver, HeapBudget, Mapped, MemoryDesc};
+
+pub use capabilities::{budgets, capabilities};
+pub use memory::Memory;
+
+/// What a device was created with, as far as Vulkan does not tell.
+///
+/// `VK_EXT_memory_budget` and `VK_EXT_debug_utils` are found without help: the former may be asked of any physical
+/// device that has it, enabled or not, and the latter shows in the functions that the device has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DeviceDesc {
+    /// Whether the feature `bufferDeviceAddress` was enabled.
+    ///
+    /// Then every memory object that may hold buffers is allocated with `VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`, as
+    /// buffers with `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT` demand; without it such buffers are refused.
+    pub buffer_device_address: bool,
+}
+
+/// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+/// What the copies of a [`Device`] share.
+struct Inner {
+    instance: ash::Instance,
+    physical: vk::PhysicalDevice,
+    device: ash::Device,
+    desc: DeviceDesc,
+    found: capabilities::Found,
+    /// There iff the device has the functions of `VK_EXT_debug_utils`.
+    debug_utils: Option<ash::ext::debug_utils::Device>,
+}
+
+impl Device {
+    /// Wraps a device that the program has made.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2, or out of memory.
+    ///
+    /// # Safety
+    /// - `device` was made from `physical`, and `physical` comes from `instance`, which was made for Vulkan 1.2 or newer.
+    /// - The feature `timelineSemaphore` was enabled, and `desc` is true.
+    /// - Instance and device outlive this value, its copies, and all that is made through them.
+    pub unsafe fn new(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: ash::Device,
+        desc: DeviceDesc,
+    ) -> Result<Self, DeviceError> {
+        // SAFETY: the caller promises that `physical` comes from `instance`.
+        let found = unsafe { capabilities::find(instance, physical) }?;
+        // SAFETY: the caller promises that `device` comes from `instance`.
+        let debug_utils = unsafe { naming::load(instance, &device) };
+        Ok(Self(Arc::new(Inner { instance: instance.clone(), physical, device, desc, found, debug_utils })))
+    }
+
+    /// The device that was passed in.
+    #[must_use]
+    pub fn raw(&self) -> &ash::Device {
+        &self.0.device
+    }
+
+    /// The instance that was passed in.
+    #[must_use]
+    pub fn instance(&self) -> &ash::Instance {
+        &self.0.instance
+    }
+
+    /// The physical device that was passed in.
+    #[must_use]
+    pub fn physical(&self) -> vk::PhysicalDevice {
+        self.0.physical
+    }
+
+    /// The description that was passed in.
+    #[must_use]
+    pub fn desc(&self) -> DeviceDesc {
+        self.0.desc
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("name", &self.0.found.capabilities.name)
+            .field("raw", &self.0.device.handle())
+            .field("desc", &self.0.desc)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: memory is mapped once when it is made and unmapped by being freed (`memory.rs`); the rest are the driver's
+// own objects.
+unsafe impl Driver for Device {
+    type Memory = Memory;
+    type Fence = vk::Semaphore;
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.found.capabilities
+    }
+
+    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        // SAFETY: the caller promises that the memory type exists.
+        unsafe { self.allocate(desc, None) }
+    }
+
+    unsafe fn free_memory(&self, memory: Memory) {
+        // SAFETY: the caller promises that the memory is this device's and unused; freeing unmaps it.
+        unsafe { self.0.device.free_memory(memory.raw(), None) }
+    }
+
+    unsafe fn flush(&self, memory: &Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
+        let range = self.mapped_range(memory, offset, size);
+        // SAFETY: the caller promises that the memory is mapped; the range is inside it and aligned to atoms.
+        unsafe { self.0.device.flush_mapped_memory_ranges(&[range]) }.map_err(DeviceError::from)
+    }
+
+    unsafe fn read_back(
+        &self,
+        memory: &Memory,
+        offset: u64,
+        mapped: Mapped,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        if self.capabilities().is_non_coherent(memory.memory_type()) && !into.is_empty() {
+            let range = self.mapped_range(memory, offset, into.len() as u64);
+            // SAFETY: the caller promises that the memory is mapped; the range is inside it and aligned to atoms.
+            unsafe { self.0.device.invalidate_mapped_memory_ranges(&[range]) }?;
+        }
+        // SAFETY: the caller promises `into.len()` mapped bytes at `mapped`; `into` is exclusive, so they are apart.
+        unsafe { std::ptr::copy_nonoverlapping(mapped.as_ptr(), into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    unsafe fn completed(&self, fence: &vk::Semaphore) -> Result<u64, DeviceError> {
+        // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
+        match unsafe { self.0.device.get_semaphore_counter_value(*fence) } {
+            // Some drivers say so of a lost device instead of returning the error.
+            Ok(u64::MAX) => Err(DeviceError::Lost),
+            Ok(value) => Ok(value),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    unsafe fn wait(&self, fence: &vk::Semaphore, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let (fences, values) = ([*fence], [value]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&fences).values(&values);
+        // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
+        match unsafe { self.0.device.wait_semaphores(&info, timeout_ns) } {
+            // Vulkan lets a wait on a lost device succeed, so that success proves nothing yet.
+            // SAFETY: as above.
+            Ok(()) => match unsafe { self.completed(fence) }? {
+                reached if reached >= value => Ok(true),
+                _ => Err(DeviceError::Lost),
+            },
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn budgets(&self) -> Option<Vec<HeapBudget>> {
+        // SAFETY: `physical` comes from `instance`, and both are alive as long as this is (see `new`).
+        self.0.found.memory_budget.then(|| unsafe { capabilities::read_budgets(&self.0.instance, self.0.physical) })
+    }
+}

@@ -1,0 +1,137 @@
+//! Buffers: made, measured, bound.
+
+use ash::vk;
+
+use super::Device;
+use super::memory::{Memory, Owner, requirements};
+use crate::device::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass,
+};
+
+// SAFETY: a buffer lies where it was bound, in memory that stays mapped until it is freed.
+unsafe impl Create<Buffers> for Device {
+    type Info<'a> = vk::BufferCreateInfo<'a>;
+    type Unplaced = vk::Buffer;
+    type Object = vk::Buffer;
+
+    fn describe(&self, desc: &BufferDesc) -> Result<vk::BufferCreateInfo<'static>, DeviceError> {
+        let usage = buffer_usage(desc.usage);
+        if usage.is_empty() {
+            return Err(DeviceError::InvalidInfo("a buffer is for something"));
+        }
+        let info = vk::BufferCreateInfo::default().size(desc.size).usage(usage);
+        self.check_buffer(&info).map(|()| info)
+    }
+
+    unsafe fn prepare(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
+        self.check_buffer(info)?;
+        let device = &self.0.device;
+        // SAFETY: the caller promises that `info` is valid.
+        let raw = unsafe { device.create_buffer(info, None) }?;
+        let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
+        let of = vk::BufferMemoryRequirementsInfo2::default().buffer(raw);
+        // SAFETY: the buffer is this device's and alive.
+        unsafe { device.get_buffer_memory_requirements2(&of, &mut needed) };
+        let needed = needed.memory_requirements;
+        Ok((raw, requirements(needed, dedicated, ResourceClass::Buffer)))
+    }
+
+    unsafe fn discard(&self, unplaced: vk::Buffer) {
+        // SAFETY: the caller promises that the buffer was not used.
+        unsafe { self.0.device.destroy_buffer(unplaced, None) }
+    }
+
+    unsafe fn place(
+        &self,
+        unplaced: &vk::Buffer,
+        memory: &Memory,
+        offset: u64,
+    ) -> Result<Placed<vk::Buffer>, DeviceError> {
+        // SAFETY: the caller promises that the buffer is unbound and that its requirements allow this memory.
+        unsafe { self.0.device.bind_buffer_memory(*unplaced, memory.raw(), offset) }?;
+        // SAFETY: the caller promises that the offset lies inside the memory.
+        Ok(unsafe { memory.placed(*unplaced, offset) })
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &vk::Buffer,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<vk::Buffer>, Memory), DeviceError> {
+        // SAFETY: the caller promises that the buffer is unbound and that its requirements allow `desc`.
+        let memory = unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced))) }?;
+        // SAFETY: as above, and the memory was made for it.
+        let placed = unsafe { Create::<Buffers>::place(self, unplaced, &memory, 0) };
+        // SAFETY: the memory is new, and nothing but `placed` lies in it.
+        unsafe { self.with_memory(placed, memory) }
+    }
+
+    unsafe fn destroy(&self, object: vk::Buffer) {
+        // SAFETY: the caller promises that the buffer is alive and unused.
+        unsafe { self.0.device.destroy_buffer(object, None) }
+    }
+
+    unsafe fn set_name(&self, object: &vk::Buffer, name: &str) {
+        // SAFETY: the caller promises that the buffer is this device's and alive.
+        unsafe { self.name(*object, name) }
+    }
+}
+
+impl Device {
+    /// Refuses what would be undefined behaviour or cannot be placed.
+    fn check_buffer(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(), DeviceError> {
+        if info.size == 0 {
+            return Err(DeviceError::InvalidInfo("a buffer has at least one byte"));
+        }
+        if info.size > self.0.found.buffer_bytes_max {
+            return Err(DeviceError::Unsupported("a buffer as large as this"));
+        }
+        if info.flags.intersects(vk::BufferCreateFlags::SPARSE_BINDING) {
+            return Err(DeviceError::InvalidInfo("sparse buffers are not placed in one memory"));
+        }
+        let device_address = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+        if device_address && !self.0.desc.buffer_device_address {
+            return Err(DeviceError::InvalidInfo(
+                "SHADER_DEVICE_ADDRESS, but DeviceDesc::buffer_device_address is false",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Vulkan's usage flags for the portable ones.
+fn buffer_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
+    const EQUALS: [(BufferUsage, vk::BufferUsageFlags); 7] = [
+        (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
+        (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
+        (BufferUsage::VERTEX, vk::BufferUsageFlags::VERTEX_BUFFER),
+        (BufferUsage::INDEX, vk::BufferUsageFlags::INDEX_BUFFER),
+        (BufferUsage::CONSTANT, vk::BufferUsageFlags::UNIFORM_BUFFER),
+        (BufferUsage::STORAGE, vk::BufferUsageFlags::STORAGE_BUFFER),
+        (BufferUsage::INDIRECT, vk::BufferUsageFlags::INDIRECT_BUFFER),
+    ];
+    let present = EQUALS.into_iter().filter(|(flag, _)| usage.contains(*flag));
+    present.fold(vk::BufferUsageFlags::empty(), |all, (_, equal)| all | equal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_portable_usage_has_an_equal_of_its_own() {
+        let usages = [
+            BufferUsage::COPY_SRC,
+            BufferUsage::COPY_DST,
+            BufferUsage::VERTEX,
+            BufferUsage::INDEX,
+            BufferUsage::CONSTANT,
+            BufferUsage::STORAGE,
+            BufferUsage::INDIRECT,
+        ];
+        let mapped = usages.map(buffer_usage);
+        assert!(mapped.iter().all(|usage| usage.as_raw().count_ones() == 1));
+        assert_eq!(mapped.iter().fold(0, |all, usage| all | usage.as_raw()).count_ones(), 7);
+    }
+}

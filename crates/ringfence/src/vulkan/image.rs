@@ -1,0 +1,209 @@
+//! Textures, which Vulkan calls images: described, made, measured, bound.
+
+use ash::vk;
+
+use super::Device;
+use super::memory::{Memory, Owner, requirements};
+use crate::device::{
+    Create, DeviceError, Format, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
+};
+
+// SAFETY: an image lies where it was bound, in memory that stays mapped until it is freed.
+unsafe impl Create<Textures> for Device {
+    type Info<'a> = vk::ImageCreateInfo<'a>;
+    type Unplaced = vk::Image;
+    type Object = vk::Image;
+
+    fn describe(&self, desc: &TextureDesc) -> Result<vk::ImageCreateInfo<'static>, DeviceError> {
+        let info = vk::ImageCreateInfo::default()
+            .image_type(vk::ImageType::TYPE_2D)
+            .format(format(desc.format))
+            .extent(vk::Extent3D { width: desc.width, height: desc.height, depth: 1 })
+            .mip_levels(desc.mips)
+            .array_layers(desc.layers)
+            .samples(vk::SampleCountFlags::from_raw(desc.samples))
+            .tiling(vk::ImageTiling::OPTIMAL)
+            .usage(image_usage(desc.usage))
+            .initial_layout(vk::ImageLayout::UNDEFINED);
+        self.check_described(&info).map(|()| info)
+    }
+
+    unsafe fn prepare(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
+        check_image(info)?;
+        let device = &self.0.device;
+        // SAFETY: the caller promises that `info` is valid.
+        let raw = unsafe { device.create_image(info, None) }?;
+        let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
+        let of = vk::ImageMemoryRequirementsInfo2::default().image(raw);
+        // SAFETY: the image is this device's, alive, and not disjoint.
+        unsafe { device.get_image_memory_requirements2(&of, &mut needed) };
+        let needed = needed.memory_requirements;
+        Ok((raw, requirements(needed, dedicated, class(info))))
+    }
+
+    unsafe fn discard(&self, unplaced: vk::Image) {
+        // SAFETY: the caller promises that the image was not used.
+        unsafe { self.0.device.destroy_image(unplaced, None) }
+    }
+
+    unsafe fn place(
+        &self,
+        unplaced: &vk::Image,
+        memory: &Memory,
+        offset: u64,
+    ) -> Result<Placed<vk::Image>, DeviceError> {
+        // SAFETY: the caller promises that the image is unbound and that its requirements allow this memory.
+        unsafe { self.0.device.bind_image_memory(*unplaced, memory.raw(), offset) }?;
+        // SAFETY: the caller promises that the offset lies inside the memory.
+        Ok(unsafe { memory.placed(*unplaced, offset) })
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &vk::Image,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<vk::Image>, Memory), DeviceError> {
+        // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
+        let memory = unsafe { self.allocate(desc, Some(Owner::Image(*unplaced))) }?;
+        // SAFETY: as above, and the memory was made for it.
+        let placed = unsafe { Create::<Textures>::place(self, unplaced, &memory, 0) };
+        // SAFETY: the memory is new, and nothing but `placed` lies in it.
+        unsafe { self.with_memory(placed, memory) }
+    }
+
+    unsafe fn destroy(&self, object: vk::Image) {
+        // SAFETY: the caller promises that the image is alive and unused.
+        unsafe { self.0.device.destroy_image(object, None) }
+    }
+
+    unsafe fn set_name(&self, object: &vk::Image, name: &str) {
+        // SAFETY: the caller promises that the image is this device's and alive.
+        unsafe { self.name(*object, name) }
+    }
+}
+
+impl Device {
+    /// Refuses a portable description that Vulkan forbids or that this device has no image for.
+    fn check_described(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+        check_image(info)?;
+        if info.usage.is_empty() {
+            return Err(DeviceError::InvalidInfo("a texture is for something"));
+        }
+        if !info.samples.as_raw().is_power_of_two() {
+            return Err(DeviceError::InvalidInfo("samples come in powers of two"));
+        }
+        let longest = info.extent.width.max(info.extent.height);
+        if info.mip_levels > longest.ilog2() + 1 {
+            return Err(DeviceError::InvalidInfo("more mip levels than the size allows"));
+        }
+        if info.mip_levels > 1 && info.samples != vk::SampleCountFlags::TYPE_1 {
+            return Err(DeviceError::InvalidInfo("a texture with several samples has one mip level"));
+        }
+        self.check_supported(info)
+    }
+
+    /// Refuses what is beyond the device's limits for that format and usage.
+    fn check_supported(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+        // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+        let most = unsafe {
+            self.0.instance.get_physical_device_image_format_properties(
+                self.0.physical,
+                info.format,
+                info.image_type,
+                info.tiling,
+                info.usage,
+                info.flags,
+            )
+        }?;
+        if info.extent.width > most.max_extent.width || info.extent.height > most.max_extent.height {
+            return Err(DeviceError::Unsupported("a texture as wide or as high as this"));
+        }
+        if info.array_layers > most.max_array_layers {
+            return Err(DeviceError::Unsupported("a texture with as many layers as this"));
+        }
+        if info.mip_levels > most.max_mip_levels {
+            return Err(DeviceError::Unsupported("a texture with as many mip levels as this"));
+        }
+        if !most.sample_counts.contains(info.samples) {
+            return Err(DeviceError::Unsupported("a texture with as many samples as this"));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what would be undefined behaviour or cannot be placed.
+fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    let extent = info.extent;
+    if [extent.width, extent.height, extent.depth, info.mip_levels, info.array_layers].contains(&0) {
+        return Err(DeviceError::InvalidInfo("a texture has at least one texel, mip level and layer"));
+    }
+    if info.flags.intersects(vk::ImageCreateFlags::SPARSE_BINDING) {
+        return Err(DeviceError::InvalidInfo("sparse textures are not placed in one memory"));
+    }
+    if info.flags.intersects(vk::ImageCreateFlags::DISJOINT) {
+        return Err(DeviceError::InvalidInfo("disjoint textures are not placed in one memory"));
+    }
+    Ok(())
+}
+
+/// Which class an image is of. Vulkan parts linear resources (buffers, images with linear tiling) from all others.
+fn class(info: &vk::ImageCreateInfo<'_>) -> ResourceClass {
+    let attachment = vk::ImageUsageFlags::COLOR_ATTACHMENT
+        | vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT
+        | vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
+    if info.tiling == vk::ImageTiling::LINEAR {
+        ResourceClass::Buffer
+    } else if info.usage.intersects(attachment) {
+        ResourceClass::RenderTarget
+    } else {
+        ResourceClass::Texture
+    }
+}
+
+/// Vulkan's format for the portable one.
+fn format(format: Format) -> vk::Format {
+    match format {
+        Format::Rgba8Unorm => vk::Format::R8G8B8A8_UNORM,
+        Format::Rgba16Float => vk::Format::R16G16B16A16_SFLOAT,
+        Format::R32Float => vk::Format::R32_SFLOAT,
+        Format::D32Float => vk::Format::D32_SFLOAT,
+    }
+}
+
+/// Vulkan's usage flags for the portable ones.
+fn image_usage(usage: TextureUsage) -> vk::ImageUsageFlags {
+    const EQUALS: [(TextureUsage, vk::ImageUsageFlags); 6] = [
+        (TextureUsage::COPY_SRC, vk::ImageUsageFlags::TRANSFER_SRC),
+        (TextureUsage::COPY_DST, vk::ImageUsageFlags::TRANSFER_DST),
+        (TextureUsage::SAMPLED, vk::ImageUsageFlags::SAMPLED),
+        (TextureUsage::STORAGE, vk::ImageUsageFlags::STORAGE),
+        (TextureUsage::RENDER_TARGET, vk::ImageUsageFlags::COLOR_ATTACHMENT),
+        (TextureUsage::DEPTH_STENCIL, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT),
+    ];
+    let present = EQUALS.into_iter().filter(|(flag, _)| usage.contains(*flag));
+    present.fold(vk::ImageUsageFlags::empty(), |all, (_, equal)| all | equal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_images_are_of_the_buffers_class() {
+        let info = vk::ImageCreateInfo::default().usage(vk::ImageUsageFlags::COLOR_ATTACHMENT);
+        assert_eq!(class(&info), ResourceClass::RenderTarget);
+        assert_eq!(class(&info.tiling(vk::ImageTiling::LINEAR)), ResourceClass::Buffer);
+        assert_eq!(class(&vk::ImageCreateInfo::default().usage(vk::ImageUsageFlags::SAMPLED)), ResourceClass::Texture);
+    }
+
+    #[test]
+    fn sparse_disjoint_and_empty_images_are_refused() {
+        let extent = vk::Extent3D { width: 4, height: 4, depth: 1 };
+        let valid = vk::ImageCreateInfo::default().extent(extent).mip_levels(1).array_layers(1);
+        assert_eq!(check_image(&valid), Ok(()));
+        assert!(check_image(&valid.flags(vk::ImageCreateFlags::SPARSE_BINDING)).is_err());
+        assert!(check_image(&valid.flags(vk::ImageCreateFlags::DISJOINT)).is_err());
+        assert!(check_image(&valid.mip_levels(0)).is_err());
+    }
+}
