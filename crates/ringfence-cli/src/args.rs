@@ -6,8 +6,12 @@ use clap::{Parser, Subcommand};
 
 /// Manages GPU memory, descriptors and their lifetimes; this command shows it at work.
 #[derive(Parser, Debug)]
-#[command(name = "ringfence", version, after_help = "Without a command, `demo` runs. Exit codes: 0 all is well, 1 bad \
-    input, no such device, or a wrong byte.")]
+#[command(
+    name = "ringfence",
+    version,
+    after_help = "Without a command, `demo` runs. Exit codes: 0 all is well, 1 bad \
+    input, no such device, or a wrong byte."
+)]
 pub struct Args {
     #[command(subcommand)]
     pub task: Option<Task>,

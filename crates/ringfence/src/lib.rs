@@ -10,9 +10,9 @@ pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+pub use device::sim;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, Timeline};
-pub use device::sim;
 pub use memory::{Allocator, AllocatorDesc, Location, Reclaimed};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;

@@ -455,8 +455,10 @@ impl<G: Gpu> Stream<G> {
         if wrong > 0 && outcome.first_wrong.is_none() {
             let at = bytes.iter().zip(&check.expected).position(|(is, should)| is != should).unwrap_or(0);
             let (is, should) = (bytes[at], check.expected[at]);
-            outcome.first_wrong =
-                Some(format!("{}, byte {at} is {is:#04x} and should be {should:#04x}; {wrong} bytes differ", check.what));
+            outcome.first_wrong = Some(format!(
+                "{}, byte {at} is {is:#04x} and should be {should:#04x}; {wrong} bytes differ",
+                check.what
+            ));
         }
         outcome.wrong_bytes += wrong;
         outcome.checked_bytes += bytes.len() as u64;
@@ -508,9 +510,7 @@ impl<G: Gpu> Stream<G> {
     fn rows(&self, shape: Shape) -> Rows {
         match shape {
             Shape::Buffer(bytes) => Rows::flat(bytes as usize),
-            Shape::Texture(side) => {
-                Rows::texels(side, self.memory.device().capabilities().texture_copy_row_alignment)
-            }
+            Shape::Texture(side) => Rows::texels(side, self.memory.device().capabilities().texture_copy_row_alignment),
         }
     }
 

@@ -76,7 +76,17 @@ fn fact_table(outcome: &Outcome) -> Table {
 fn type_table(outcome: &Outcome) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["type", "properties", "blocks", "block bytes", "high water", "ranges", "range bytes", "high water", "dedicated"]);
+    table.set_header([
+        "type",
+        "properties",
+        "blocks",
+        "block bytes",
+        "high water",
+        "ranges",
+        "range bytes",
+        "high water",
+        "dedicated",
+    ]);
     for (index, held) in outcome.snapshot.types.iter().enumerate() {
         let figures = held.statistics;
         if figures.block_bytes_high_water + figures.dedicated_bytes == 0 {
