@@ -1,2 +1,40 @@
-//! CLI.
-fn main() {}
+//! The `ringfence` command: `demo` drives a device through a streaming frame loop and checks every byte, `devices`
+//! shows what devices there are.
+
+mod args;
+mod demo;
+mod devices;
+mod output;
+
+use std::process::ExitCode;
+
+use args::{Args, Task};
+use clap::Parser;
+
+/// Whatever went wrong, as the one line that is shown.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if !error.use_stderr() => {
+            // Help and version are answers, not failures.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return fail(&args::one_line(&error)),
+    };
+    let result = match args.task.unwrap_or_default() {
+        Task::Demo(options) => demo::main(&options),
+        Task::Devices(options) => devices::main(&options),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn fail(line: &str) -> ExitCode {
+    eprintln!("ringfence: {line}");
+    ExitCode::FAILURE
+}

@@ -25,8 +25,15 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+pub mod blocks;
+pub mod buddy;
+pub mod free_list;
+pub mod linear;
 pub mod range;
+pub mod retire;
+pub mod ring;
 pub mod sync;
+pub mod tlsf;
 
 #[cfg(feature = "testing")]
 pub mod testing;

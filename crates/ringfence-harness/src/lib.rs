@@ -4,6 +4,7 @@
 //! for each device: [`Gpu`] has a few queues, each with one fence, and a submission is a list of [`Command`]s.
 //! It waits and places barriers without finesse; it is for showing that memory is right, not for speed.
 
+pub mod sim;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
@@ -201,6 +202,18 @@ impl Disc {
         bytes[8..12].copy_from_slice(&self.radius.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.colour.to_le_bytes());
         bytes
+    }
+
+    /// From the first 16 of these bytes; `None` if there are fewer.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok();
+        Some(Self {
+            x: i32::from_le_bytes(word(0)?),
+            y: i32::from_le_bytes(word(4)?),
+            radius: i32::from_le_bytes(word(8)?),
+            colour: u32::from_le_bytes(word(12)?),
+        })
     }
 }
 

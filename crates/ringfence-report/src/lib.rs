@@ -1,1 +1,77 @@
-//! Report.
+//! Pictures of GPU memory: a snapshot, and what a run measured, as one HTML page that needs nothing else.
+//!
+//! The page holds its styles, its script and its data; it asks the network for nothing. Every figure, every chart over
+//! the frames and a table of every block stand in the HTML itself and are there without JavaScript. The script adds
+//! the memory map, the search and what a pointer or the arrow keys point at.
+//!
+//! ```
+//! use ringfence_report::{FrameSample, Report};
+//!
+//! let report = Report {
+//!     title: "Harbour scene".into(),
+//!     frames: vec![FrameSample { frame: 1, live_count: 12, ..Default::default() }],
+//!     facts: vec![("Frames".into(), "1".into())],
+//!     ..Default::default()
+//! };
+//! assert!(report.to_html().contains("Harbour scene"));
+//! ```
+
+mod chart;
+mod figures;
+mod frames;
+mod html;
+mod sections;
+mod table;
+mod units;
+
+use ringfence::memory::Snapshot;
+
+pub use figures::{BlockFigures, Figures};
+pub use frames::FrameSample;
+
+/// What a page shows.
+#[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Report {
+    /// The page's heading.
+    pub title: String,
+    /// The memory at the end of the run, or at whatever moment is looked at.
+    pub snapshot: Snapshot,
+    /// What was measured in each frame, in order; empty if the snapshot is all there is.
+    #[serde(default)]
+    pub frames: Vec<FrameSample>,
+    /// The lines of the table that ends a run: label and value.
+    #[serde(default)]
+    pub facts: Vec<(String, String)>,
+}
+
+impl Report {
+    /// The page. O(blocks + ranges + frames); its size is about that of the snapshot as JSON.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        let figures = Figures::of(&self.snapshot);
+        html::fill(include_str!("page/page.html"), |slot| match slot {
+            "title" => html::text(&self.title),
+            "device" => html::text(self.device()),
+            "style" => include_str!("page/page.css").to_owned(),
+            "script" => SCRIPTS.concat(),
+            "data" => html::script_json(self),
+            _ => sections::render(slot, self, &figures),
+        })
+    }
+
+    fn device(&self) -> &str {
+        if self.snapshot.device.is_empty() { "unnamed device" } else { &self.snapshot.device }
+    }
+}
+
+/// The page's scripts, each after those that it uses.
+const SCRIPTS: [&str; 5] = [
+    include_str!("page/basics.js"),
+    include_str!("page/charts.js"),
+    include_str!("page/map.js"),
+    include_str!("page/ranges.js"),
+    include_str!("page/page.js"),
+];
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,8 @@
 //! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 asks for sizes in `prepare` and makes the
 //! object in `place`. The policy above sees no difference.
 
+pub mod sim;
+
 use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -68,8 +70,9 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Device lost or out of memory.
     ///
     /// # Safety
-    /// The memory is this device's and mapped; the range lies inside it and is aligned to
-    /// [`Capabilities::non_coherent_atom_bytes`] or ends with the memory.
+    /// The memory is this device's and mapped; the range lies inside it. If the memory is non-coherent, the range is
+    /// aligned to [`Capabilities::non_coherent_atom_bytes`] or ends with the memory; if it is coherent, the range is
+    /// what was written and no byte more. Nobody writes to the range meanwhile.
     unsafe fn flush(&self, memory: &Self::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
 
     /// Copies what the device wrote at `offset..` into `into`, invalidating the host's caches first where needed.
@@ -104,6 +107,12 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// # Safety
     /// The fence is this device's and alive.
     unsafe fn wait(&self, fence: &Self::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
+
+    /// What is called before (`may_overlap`) and after a range of memory holds resources that share bytes on purpose
+    /// (transient memory): for a device that watches lifetimes. Costs nothing by default.
+    fn note_aliasing(&self, memory: &Self::Memory, offset: u64, size: u64, may_overlap: bool) {
+        let _ = (memory, offset, size, may_overlap);
+    }
 
     /// Use and budget of each memory heap now, as the driver tells; `None` where it does not tell.
     fn budgets(&self) -> Option<Vec<HeapBudget>>;

@@ -14,10 +14,12 @@
 //! Not served: sparse and disjoint (multi-planar) images, and resources whose memory is shared with other processes or
 //! APIs, since their memory has to be described as such when it is allocated. Make those by hand, beside Ringfence.
 
+mod allocator;
 mod buffer;
 mod capabilities;
 mod error;
 mod image;
+mod info;
 mod memory;
 mod naming;
 
@@ -29,7 +31,9 @@ use ash::vk;
 
 use crate::device::{Capabilities, DeviceError, Driver, HeapBudget, Mapped, MemoryDesc};
 
+pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
+pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 
 /// What a device was created with, as far as Vulkan does not tell.

@@ -12,7 +12,7 @@ use std::vec::Vec;
 /// One generated operation. Numbers are taken modulo what makes sense, so that any value is a valid operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Allocate `size` units aligned to `1 << alignment_log2`.
+    /// Allocate `size` units aligned to `1 << alignment_log2` (the exponent modulo 64).
     Allocate {
         /// Units; 0 is tried as well, and must be refused.
         size: u64,
@@ -23,7 +23,7 @@ pub enum Op {
     Free(u32),
     /// Give a range back that was given back before: must be refused.
     FreeAgain(u32),
-    /// Give back a live range with one unit more in its offset, or a forged serial: must be refused.
+    /// Give back a live range with a forged serial or another slot: must be refused.
     FreeForged(u32),
 }
 
@@ -65,17 +65,33 @@ impl Twin {
 /// What differed, at which step.
 pub fn run(allocator: &mut dyn RangeAllocator, ops: &[Op], exact: bool) -> Result<Twin, String> {
     let mut twin = Twin::default();
-    for (step, &op) in ops.iter().enumerate() {
-        apply(allocator, &mut twin, op, exact).map_err(|what| format!("step {step}, {op:?}: {what}"))?;
-        check(allocator, &twin).map_err(|what| format!("after step {step}, {op:?}: {what}"))?;
+    for (number, &op) in ops.iter().enumerate() {
+        step(allocator, &mut twin, op, exact).map_err(|what| format!("step {number}, {op:?}: {what}"))?;
     }
     Ok(twin)
+}
+
+/// Plays one operation as [`run`] does, for tests that look at the allocator between the steps.
+///
+/// # Errors
+/// What differed.
+pub fn step(allocator: &mut dyn RangeAllocator, twin: &mut Twin, op: Op, exact: bool) -> Result<(), String> {
+    apply(allocator, twin, op, exact)?;
+    check(allocator, twin).map_err(|what| format!("afterwards: {what}"))
+}
+
+/// Every span of the allocator.
+#[must_use]
+pub fn spans(allocator: &dyn RangeAllocator) -> Vec<Span> {
+    let mut spans = Vec::new();
+    allocator.for_each_span(&mut |span| spans.push(span));
+    spans
 }
 
 fn apply(allocator: &mut dyn RangeAllocator, twin: &mut Twin, op: Op, exact: bool) -> Result<(), String> {
     let pick = |ranges: &[Range], number: u32| ranges.get(number as usize % ranges.len().max(1)).copied();
     match op {
-        Op::Allocate { size, alignment_log2 } => allocate(allocator, twin, size, 1 << (alignment_log2 % 63), exact),
+        Op::Allocate { size, alignment_log2 } => allocate(allocator, twin, size, 1 << (alignment_log2 % 64), exact),
         Op::Free(number) => {
             let Some(range) = pick(&twin.live, number) else { return Ok(()) };
             ensure(allocator.is_live(&range), "a live range is said not to be live")?;

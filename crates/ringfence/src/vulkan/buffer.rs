@@ -3,6 +3,7 @@
 use ash::vk;
 
 use super::Device;
+use super::info::BufferInfo;
 use super::memory::{Memory, Owner, requirements};
 use crate::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass,
@@ -10,20 +11,21 @@ use crate::device::{
 
 // SAFETY: a buffer lies where it was bound, in memory that stays mapped until it is freed.
 unsafe impl Create<Buffers> for Device {
-    type Info<'a> = vk::BufferCreateInfo<'a>;
+    type Info<'a> = BufferInfo<'a>;
     type Unplaced = vk::Buffer;
     type Object = vk::Buffer;
 
-    fn describe(&self, desc: &BufferDesc) -> Result<vk::BufferCreateInfo<'static>, DeviceError> {
+    fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
         let usage = buffer_usage(desc.usage);
         if usage.is_empty() {
             return Err(DeviceError::InvalidInfo("a buffer is for something"));
         }
-        let info = vk::BufferCreateInfo::default().size(desc.size).usage(usage);
-        self.check_buffer(&info).map(|()| info)
+        let info = BufferInfo::new(desc.size, usage);
+        self.check_buffer(info.raw()).map(|()| info)
     }
 
-    unsafe fn prepare(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
+    unsafe fn prepare(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
+        let info = info.raw();
         self.check_buffer(info)?;
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.

@@ -3,6 +3,7 @@
 use ash::vk;
 
 use super::Device;
+use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
 use crate::device::{
     Create, DeviceError, Format, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
@@ -10,25 +11,23 @@ use crate::device::{
 
 // SAFETY: an image lies where it was bound, in memory that stays mapped until it is freed.
 unsafe impl Create<Textures> for Device {
-    type Info<'a> = vk::ImageCreateInfo<'a>;
+    type Info<'a> = TextureInfo<'a>;
     type Unplaced = vk::Image;
     type Object = vk::Image;
 
-    fn describe(&self, desc: &TextureDesc) -> Result<vk::ImageCreateInfo<'static>, DeviceError> {
-        let info = vk::ImageCreateInfo::default()
-            .image_type(vk::ImageType::TYPE_2D)
-            .format(format(desc.format))
-            .extent(vk::Extent3D { width: desc.width, height: desc.height, depth: 1 })
-            .mip_levels(desc.mips)
-            .array_layers(desc.layers)
-            .samples(vk::SampleCountFlags::from_raw(desc.samples))
-            .tiling(vk::ImageTiling::OPTIMAL)
-            .usage(image_usage(desc.usage))
-            .initial_layout(vk::ImageLayout::UNDEFINED);
-        self.check_described(&info).map(|()| info)
+    fn describe(&self, desc: &TextureDesc) -> Result<TextureInfo<'static>, DeviceError> {
+        let info = TextureInfo::new(format(desc.format), desc.width, desc.height, image_usage(desc.usage))
+            .mips(desc.mips)
+            .layers(desc.layers)
+            .samples(vk::SampleCountFlags::from_raw(desc.samples));
+        self.check_described(info.raw()).map(|()| info)
     }
 
-    unsafe fn prepare(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
+    unsafe fn prepare(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
+        if info.is_unchecked() {
+            self.check_described(info.raw())?;
+        }
+        let info = info.raw();
         check_image(info)?;
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.

@@ -1,0 +1,99 @@
+//! The main job: a streaming frame loop on a device, every byte checked.
+//!
+//! ```text
+//!   world ── what should be: objects and their bytes, on the host
+//!     │
+//!   stream ── frame by frame: create, stage, copy, drop, draw, read back, compare
+//!     │
+//!   summary ── the table at the end, the digest, the exit code
+//! ```
+
+mod stream;
+mod summary;
+mod world;
+
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ringfence_harness::sim::SimGpu;
+use ringfence_harness::{Gpu, OpenError, Options};
+use ringfence_report::Report;
+
+use crate::args::{DemoOptions, DeviceChoice};
+use crate::{Failure, output};
+use stream::{Outcome, Stream};
+
+/// Queues that the demo can make use of: one that draws, one that copies.
+const QUEUES: usize = 2;
+
+/// Runs the demo. Exit code 1 if one byte was wrong, or a hazard or a validation message was seen.
+pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
+    for path in [&options.report, &options.image].into_iter().flatten() {
+        output::check(path)?;
+    }
+    match &options.device {
+        DeviceChoice::Auto => auto(options),
+        DeviceChoice::Sim(name) => open_and_run::<SimGpu>(options, name.clone(), "as asked"),
+        #[cfg(feature = "vulkan")]
+        DeviceChoice::Vulkan(name) => {
+            open_and_run::<ringfence_harness::vulkan::VulkanGpu>(options, name.clone(), "as asked")
+        }
+        #[cfg(not(feature = "vulkan"))]
+        DeviceChoice::Vulkan(_) => Err("this build has no Vulkan (feature `vulkan`)".into()),
+    }
+}
+
+/// A real device if there is one, else the simulated one, saying why.
+fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
+    #[cfg(feature = "vulkan")]
+    let why = match open::<ringfence_harness::vulkan::VulkanGpu>(options, None) {
+        Ok(gpu) => return run(gpu, options, "there is a Vulkan device"),
+        // Validation was asked for: the simulated device would not do it.
+        Err(error) if options.validation => return Err(error.into()),
+        Err(error) => format!("no Vulkan device: {error}"),
+    };
+    #[cfg(not(feature = "vulkan"))]
+    let why = "this build has no other".to_owned();
+    open_and_run::<SimGpu>(options, None, &why)
+}
+
+fn open_and_run<G: Gpu>(options: &DemoOptions, name: Option<String>, why: &str) -> Result<ExitCode, Failure> {
+    run(open::<G>(options, name)?, options, why)
+}
+
+fn open<G: Gpu>(options: &DemoOptions, name: Option<String>) -> Result<G, OpenError> {
+    G::open(&Options { queues: QUEUES, validation: options.validation, name, seed: options.seed })
+}
+
+fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Failure> {
+    let mut stream = Stream::new(gpu, options.seed)?;
+    eprintln!("{} device: {} ({why})", G::NAME, stream.device_name());
+    let progress = ProgressBar::new(options.frames).with_style(style());
+    for _ in 0..options.frames {
+        stream.frame()?;
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    let outcome = stream.finish()?;
+    if let Some(path) = &options.report {
+        output::write(path, page(&outcome, options).to_html().as_bytes())?;
+    }
+    if let Some(path) = &options.image {
+        output::write(path, &outcome.picture.to_png()?)?;
+    }
+    summary::print(&outcome, options)?;
+    Ok(if outcome.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{bar:40} frame {pos} of {len}, {eta} left").expect("the template is fixed")
+}
+
+fn page(outcome: &Outcome, options: &DemoOptions) -> Report {
+    Report {
+        title: format!("ringfence demo, {} frames, seed {}", options.frames, options.seed),
+        snapshot: outcome.snapshot.clone(),
+        frames: outcome.samples.clone(),
+        facts: summary::facts(outcome).into_iter().map(|(label, value)| (label.to_owned(), value)).collect(),
+    }
+}

@@ -1,0 +1,388 @@
+//! A buddy allocator: powers of two in a complete binary tree inside one array (rows 000-5, 000-6, fault 5).
+//!
+//! ```text
+//!   capacity 5, granule 1: the tree is that of 8 leaves, and what lies beyond the capacity does not exist
+//!
+//!   order 3   1 ───────────────────────────────────── clipped: 0..5
+//!             │                                   │
+//!   order 2   2 ───────────────────               3 ─ ─ ─ ─ ─ clipped: 4..5
+//!             │                   │               │
+//!   order 1   4 ─────────         5 ─────────     6 ─ ─ clipped: 4..5
+//!             │         │         │         │     │
+//!   order 0   8         9         10        11    12
+//!             ├─────────┼─────────┼─────────┼─────┤
+//!             0         1         2         3     4     5 = capacity
+//!
+//!   a node's value     │ FREE │ USED │ orders: bit k iff a whole free node of order k lies in the subtree │
+//!                       31     30     29                                                                0
+//! ```
+//!
+//! A node's value is a function of its two children's, unless it is handed out itself: then it is `USED`, and the
+//! nodes under it keep the values of free ones, so that splitting and merging write nothing below the node. Allocating
+//! reads down one path and writes up it again; freeing writes up it.
+//!
+//! The *smallest* free node that suffices is split, of equals the one of the lowest address. Each value therefore holds
+//! a bit for every order in its subtree; with the largest order alone (one byte a node) the way down could not tell
+//! where the smallest sufficient node is, and would split larger ones than it must.
+//!
+//! The right border of a capacity that is no power of two cuts at most one node in each order. Such a *clipped* node
+//! is handed out whole, when all of it is free and what is left of it holds the request; its orders are those of its
+//! parts.
+//!
+//! | operation | cost | host allocations |
+//! |---|---|---|
+//! | `new` | O(granules) | 2 |
+//! | `allocate`, `free`, `largest_free` | O(log granules) | 0 |
+//! | `is_live`, `free_size`, `live_count` | O(1) | 0 |
+//! | `for_each_span` | O(spans · log granules) | 0 |
+//! | `validate` | O(granules) | 0 |
+//!
+//! Memory: 16 to 20 bytes a granule. What a size above the granule wastes is less than the size itself, and at an
+//! alignment above the size less than the alignment.
+
+use crate::range::{AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serials, Span, check_request};
+use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt;
+
+/// All of the node is free (true of a node that lies beyond the capacity).
+const FREE: u32 = 1 << 31;
+/// The node itself is handed out; the value has no other bit.
+const USED: u32 = 1 << 30;
+/// The bits for the orders of free nodes.
+const ORDERS: u32 = USED - 1;
+/// Order 29 has the last of those bits.
+const ORDER_MAX: u32 = 29;
+/// The root of the tree. The children of node `n` are `2n` and `2n + 1`.
+const ROOT: usize = 1;
+
+/// An allocator of powers of two; see the [module](self).
+///
+/// ```
+/// use ringfence_core::buddy::Buddy;
+/// use ringfence_core::range::{Allocate, RangeAllocator};
+///
+/// let mut slots = Buddy::new(1000, 1);
+/// let one = slots.allocate(1, 1)?;
+/// let five = slots.allocate(5, 1)?;
+/// assert_eq!(slots.free_size(), 1000 - 1 - 8);
+/// slots.free(one)?;
+/// assert!(slots.free(one).is_err(), "once only");
+/// # slots.free(five)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Buddy {
+    /// The tree, `nodes[0]` unused; as many leaves as there are granules (one more where that makes the length even, so
+    /// that every node but the root has its buddy). Each value is `USED`, or what [`combine`] makes of the children's.
+    nodes: Box<[u32]>,
+    /// By granule: the serial of the live range that begins there; 0 iff none does.
+    serials: Box<[u64]>,
+    source: Serials,
+    /// In units.
+    capacity: u64,
+    /// In units: the capacity less the (clipped) lengths of the `USED` nodes.
+    free: u64,
+    /// How many nodes are `USED`.
+    live: usize,
+    /// The granule is `1 << granule_log2` units.
+    granule_log2: u32,
+    /// The order of the root: the smallest for which it covers the capacity.
+    root_order: u32,
+    /// Whether a clipped node is `USED`. (Clipped nodes lie inside one another, so at most one is; those under it look
+    /// free, and those above it do not.)
+    clipped_used: bool,
+}
+
+impl Buddy {
+    /// An empty buddy over `0..capacity` whose smallest block is `granule` units. O(capacity / granule) in time and in
+    /// host memory.
+    ///
+    /// The capacity need not be a power of two, nor a multiple of the granule.
+    ///
+    /// # Panics
+    /// If the capacity is 0 or above 2⁶³, if the granule is no power of two, or if there are more than 2²⁹ granules.
+    #[must_use]
+    pub fn new(capacity: u64, granule: u64) -> Self {
+        assert!(capacity != 0 && capacity <= 1 << 63, "the capacity {capacity} is not in 1..=2^63");
+        assert!(granule.is_power_of_two(), "the granule {granule} is not a power of two");
+        let granules = capacity.div_ceil(granule);
+        assert!(granules <= 1 << ORDER_MAX, "{granules} granules are more than 2^{ORDER_MAX}");
+        let granule_log2 = granule.trailing_zeros();
+        let root_order = granules.next_power_of_two().trailing_zeros();
+
+        let first_leaf = 1_usize << root_order;
+        // Of a leaf's value `order 0 is free` is true only if all of the granule lies inside the capacity.
+        let whole_granules = (capacity >> granule_log2) as usize;
+        let mut nodes = vec![FREE; (first_leaf + granules as usize).next_multiple_of(2)].into_boxed_slice();
+        nodes[0] = 0;
+        nodes[first_leaf..first_leaf + whole_granules].fill(FREE | 1);
+        for node in (ROOT..first_leaf.min(nodes.len() / 2)).rev() {
+            nodes[node] = combine(nodes[2 * node], nodes[2 * node + 1]);
+        }
+        Self {
+            nodes,
+            serials: vec![0; granules as usize].into_boxed_slice(),
+            source: Serials::new(),
+            capacity,
+            free: capacity,
+            live: 0,
+            granule_log2,
+            root_order,
+            clipped_used: false,
+        }
+    }
+
+    /// The units of the smallest block. O(1).
+    #[must_use]
+    pub const fn granule(&self) -> u64 {
+        1 << self.granule_log2
+    }
+
+    /// The order of the smallest node that holds `size` and begins at a multiple of `alignment`. The root, which begins
+    /// at 0, is aligned to anything.
+    fn order_for(&self, size: u64, alignment: u64) -> u32 {
+        let length = size.max(alignment);
+        let length_log2 = u64::BITS - (length - 1).leading_zeros();
+        length_log2.saturating_sub(self.granule_log2).min(self.root_order)
+    }
+
+    /// A free node of this order, or a part of one that is larger.
+    fn find(&self, order: u32, size: u64) -> Option<usize> {
+        // The clipped node is shorter than any other that would do. Those of higher orders need no look: one that is
+        // free and long enough has a whole node of this order in it.
+        if self.clipped_length(order) >= size && self.clipped_is_free(order) {
+            return Some(self.clipped_node(order));
+        }
+        let sufficient = self.nodes[ROOT] & ORDERS & (u32::MAX << order);
+        if sufficient == 0 {
+            return None;
+        }
+        let smallest = sufficient.trailing_zeros();
+        let mut node = ROOT;
+        for _ in smallest..self.root_order {
+            node *= 2;
+            let on_the_left = (self.nodes[node] >> smallest) & 1;
+            node += (on_the_left ^ 1) as usize;
+        }
+        Some(node << (smallest - order))
+    }
+
+    /// Changes a node's value, and with it those above.
+    fn set(&mut self, node: usize, value: u32) {
+        self.nodes[node] = value;
+        let mut parent = node / 2;
+        while parent >= ROOT {
+            let value = combine(self.nodes[2 * parent], self.nodes[2 * parent + 1]);
+            if self.nodes[parent] == value {
+                return; // and so are those above
+            }
+            self.nodes[parent] = value;
+            parent /= 2;
+        }
+    }
+
+    /// The value of the node if all of it is free.
+    fn free_value(&self, node: usize, order: u32) -> u32 {
+        match order {
+            0 if self.is_clipped(node, 0) => FREE,
+            0 => FREE | 1,
+            _ => combine(self.nodes[2 * node], self.nodes[2 * node + 1]),
+        }
+    }
+
+    const fn order_of(&self, node: usize) -> u32 {
+        self.root_order - node.ilog2()
+    }
+
+    /// The first granule of the node.
+    const fn granule_of(&self, node: usize, order: u32) -> usize {
+        (node << order) - (1 << self.root_order)
+    }
+
+    const fn offset_of(&self, node: usize, order: u32) -> u64 {
+        (self.granule_of(node, order) as u64) << self.granule_log2
+    }
+
+    /// The units of the node that lie inside the capacity.
+    fn length_of(&self, node: usize, order: u32) -> u64 {
+        (1 << (self.granule_log2 + order)).min(self.capacity - self.offset_of(node, order))
+    }
+
+    /// The units that are left of the clipped node of this order; 0 iff none is clipped.
+    const fn clipped_length(&self, order: u32) -> u64 {
+        self.capacity & ((1 << (self.granule_log2 + order)) - 1)
+    }
+
+    /// The clipped node of this order, if one is.
+    const fn clipped_node(&self, order: u32) -> usize {
+        (1 << (self.root_order - order)) + (self.capacity >> (self.granule_log2 + order)) as usize
+    }
+
+    const fn is_clipped(&self, node: usize, order: u32) -> bool {
+        self.clipped_length(order) != 0 && node == self.clipped_node(order)
+    }
+
+    /// Whether all of the clipped node of this order is free. There must be one.
+    fn clipped_is_free(&self, order: u32) -> bool {
+        !self.clipped_used && self.nodes[self.clipped_node(order)] & FREE != 0
+    }
+
+    #[cold]
+    fn out_of_space(&self, size: u64, alignment: u64) -> AllocError {
+        AllocError::OutOfSpace { size, alignment, free: self.free, largest_free: self.largest_free() }
+    }
+
+    /// The topmost nodes that are `FREE` or `USED`, in address order: they cover the capacity.
+    fn for_each_top(&self, visit: &mut dyn FnMut(usize, u32)) {
+        let (mut node, mut order) = (ROOT, self.root_order);
+        loop {
+            while self.nodes[node] & (FREE | USED) == 0 {
+                (node, order) = (2 * node, order - 1);
+            }
+            visit(node, order);
+            while node % 2 == 1 {
+                if node == ROOT {
+                    return;
+                }
+                (node, order) = (node / 2, order + 1);
+            }
+            node += 1;
+            if self.offset_of(node, order) >= self.capacity {
+                return;
+            }
+        }
+    }
+
+    /// What the node's value is unless it is `USED`, also for a node beyond the capacity.
+    fn value_by_rule(&self, node: usize, order: u32) -> u32 {
+        let exists = self.granule_of(node, order) < self.serials.len();
+        if exists { self.free_value(node, order) } else { FREE }
+    }
+
+    fn validate_node(&self, node: usize, order: u32) -> Result<(), Invalid> {
+        let value = self.value_by_rule(node, order);
+        if self.nodes[node] != USED {
+            let rule = "a node's value is what its children make of it";
+            return Invalid::unless(self.nodes[node] == value, rule, node as u64);
+        }
+        Invalid::unless(value & FREE != 0 || order == 0, "all is free under a used node", node as u64)?;
+        let serial = self.serials.get(self.granule_of(node, order)).copied().unwrap_or(0);
+        Invalid::unless(serial != 0, "a used node has a serial", node as u64)
+    }
+}
+
+/// What a node's value is, from those of its children.
+const fn combine(left: u32, right: u32) -> u32 {
+    if left == right && left & FREE != 0 {
+        // Two whole buddies are one of the next order (and two nodes beyond the capacity are one such). A free node
+        // that is clipped has only lower orders than a whole left buddy; to the right of a clipped one nothing is.
+        return (left << 1) | FREE;
+    }
+    ((left | right) & ORDERS) | (left & right & FREE)
+}
+
+impl Allocate for Buddy {
+    type Allocation = Range;
+    type Error = AllocError;
+
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
+        check_request(size, alignment, self.capacity)?;
+        let wanted = self.order_for(size, alignment);
+        let Some(node) = self.find(wanted, size) else { return Err(self.out_of_space(size, alignment)) };
+        let serial = self.source.draw();
+        self.serials[self.granule_of(node, wanted)] = serial.get();
+        self.free -= self.length_of(node, wanted);
+        self.live += 1;
+        self.clipped_used |= self.is_clipped(node, wanted);
+        self.set(node, USED);
+        Ok(Range::new(self.offset_of(node, wanted), size, node as u32, serial))
+    }
+
+    fn free(&mut self, range: Range) -> Result<(), FreeError> {
+        if !self.is_live(&range) {
+            return Err(self.source.refuse(&range));
+        }
+        let node = range.slot() as usize;
+        let order = self.order_of(node);
+        self.serials[self.granule_of(node, order)] = 0;
+        self.free += self.length_of(node, order);
+        self.live -= 1;
+        if self.is_clipped(node, order) {
+            self.clipped_used = false;
+        }
+        self.set(node, self.free_value(node, order));
+        Ok(())
+    }
+}
+
+impl RangeAllocator for Buddy {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn free_size(&self) -> u64 {
+        self.free
+    }
+
+    /// Exactly the largest size that would be granted at an alignment of 1.
+    fn largest_free(&self) -> u64 {
+        let whole = match self.nodes[ROOT] & ORDERS {
+            0 => 0,
+            orders => 1 << (self.granule_log2 + orders.ilog2()),
+        };
+        // Clipped nodes are the shorter the lower their order.
+        let mut clipped = (0..=self.root_order).rev().map(|order| (order, self.clipped_length(order)));
+        let longer = clipped.by_ref().take_while(|&(_, length)| length > whole);
+        longer.filter(|&(order, _)| self.clipped_is_free(order)).map(|(_, length)| length).next().unwrap_or(whole)
+    }
+
+    fn live_count(&self) -> usize {
+        self.live
+    }
+
+    /// Compares the serial, the offset and the node. Of the size only the rounded one is known, and not compared.
+    fn is_live(&self, range: &Range) -> bool {
+        let granule = (range.offset() >> self.granule_log2) as usize;
+        let node = range.slot() as usize;
+        self.serials.get(granule) == Some(&range.serial().get())
+            && self.nodes.get(node) == Some(&USED)
+            && self.offset_of(node, self.order_of(node)) == range.offset()
+    }
+
+    fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
+        self.for_each_top(&mut |node, order| {
+            let slot = (self.nodes[node] == USED).then_some(node as u32);
+            visit(Span { offset: self.offset_of(node, order), size: self.length_of(node, order), slot });
+        });
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        let (mut used, mut used_length, mut clipped_used) = (0, 0, false);
+        for node in ROOT..self.nodes.len() {
+            let order = self.order_of(node);
+            self.validate_node(node, order)?;
+            if self.nodes[node] == USED {
+                used += 1;
+                used_length += self.length_of(node, order);
+                clipped_used |= self.is_clipped(node, order);
+            }
+        }
+        let serials = self.serials.iter().filter(|&&serial| serial != 0).count();
+        Invalid::unless(serials == used, "as many serials as used nodes", serials as u64)?;
+        Invalid::unless(self.live == used, "the live count is that of the used nodes", self.live as u64)?;
+        Invalid::unless(self.free == self.capacity - used_length, "the free size is what no used node has", self.free)?;
+        Invalid::unless(self.clipped_used == clipped_used, "the clipped node's mark is true", 0)
+    }
+}
+
+/// The sizes and counts only: the tree is shown by [`RangeAllocator::for_each_span`].
+impl fmt::Debug for Buddy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buddy")
+            .field("capacity", &self.capacity)
+            .field("granule", &self.granule())
+            .field("free", &self.free)
+            .field("live", &self.live)
+            .finish_non_exhaustive()
+    }
+}

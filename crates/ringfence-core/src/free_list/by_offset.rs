@@ -1,0 +1,140 @@
+//! The offset index: a hash table of the slots of used blocks, open addressing with linear probing.
+//!
+//! ```text
+//!   table   │ · │ 7 │ 3 │ 9 │ · │ · │ 5 │ · │       · is 0, the head's slot, which is never in
+//!                 ▲   ▲   └ home is 1: two further on
+//!                 │   └ home is 1: one further on
+//!                 └ home is 1
+//! ```
+//!
+//! There is no gap between an entry's home and its place, so a probe may stop at a gap. Removing an entry moves later
+//! ones back into the gap: no markers are left behind, and a table in steady state stays as it is. At most half full.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | `find`, `remove` | O(1) expected |
+//! | `insert` | the same; O(entries) past the largest number so far |
+
+use super::{HEAD, Slab};
+use crate::range::Invalid;
+use alloc::boxed::Box;
+use alloc::vec;
+
+pub(super) struct OffsetIndex {
+    /// The length is a power of two. 0 is a gap.
+    table: Box<[u32]>,
+    /// Slots in the table.
+    len: usize,
+}
+
+impl OffsetIndex {
+    pub(super) fn new() -> Self {
+        Self { table: vec![HEAD; 16].into_boxed_slice(), len: 0 }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The slot of the used block that begins at `offset`.
+    pub(super) fn find(&self, offset: u64, slab: &Slab) -> Option<u32> {
+        let mut place = self.home(offset);
+        loop {
+            let slot = self.table[place];
+            if slot == HEAD {
+                return None;
+            }
+            if slab.node(slot).offset == offset {
+                return Some(slot);
+            }
+            place = self.after(place);
+        }
+    }
+
+    /// Puts a slot in whose offset no entry has.
+    pub(super) fn insert(&mut self, slot: u32, slab: &Slab) {
+        if self.table.len() < 2 * (self.len + 1) {
+            self.grow(2 * self.table.len(), slab);
+        }
+        self.place(slot, slab);
+        self.len += 1;
+    }
+
+    /// Takes a slot out, whose block has the offset that it had when it came.
+    pub(super) fn remove(&mut self, slot: u32, slab: &Slab) {
+        let mut gap = self.home(slab.node(slot).offset);
+        while self.table[gap] != slot {
+            assert!(self.table[gap] != HEAD, "a used block is in the offset index");
+            gap = self.after(gap);
+        }
+        let mut place = gap;
+        loop {
+            place = self.after(place);
+            let moved = self.table[place];
+            if moved == HEAD {
+                break;
+            }
+            let home = self.home(slab.node(moved).offset);
+            if self.distance(home, place) >= self.distance(gap, place) {
+                self.table[gap] = moved;
+                gap = place;
+            }
+        }
+        self.table[gap] = HEAD;
+        self.len -= 1;
+    }
+
+    /// Makes room for `entries` in all.
+    pub(super) fn reserve(&mut self, entries: usize, slab: &Slab) {
+        let wanted = entries.saturating_mul(2).next_power_of_two();
+        if wanted > self.table.len() {
+            self.grow(wanted, slab);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, table_len: usize, slab: &Slab) {
+        let before = core::mem::replace(&mut self.table, vec![HEAD; table_len].into_boxed_slice());
+        for &slot in before.iter().filter(|&&slot| slot != HEAD) {
+            self.place(slot, slab);
+        }
+    }
+
+    fn place(&mut self, slot: u32, slab: &Slab) {
+        let mut place = self.home(slab.node(slot).offset);
+        while self.table[place] != HEAD {
+            place = self.after(place);
+        }
+        self.table[place] = slot;
+    }
+
+    /// Where an offset is looked for first. The high bits of the product depend on all bits of the offset, whatever
+    /// power of two the offsets are multiples of.
+    fn home(&self, offset: u64) -> usize {
+        let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash >> (u64::BITS - self.table.len().trailing_zeros())) as usize
+    }
+
+    const fn after(&self, place: usize) -> usize {
+        (place + 1) & (self.table.len() - 1)
+    }
+
+    /// How many steps `place` is after `from`.
+    const fn distance(&self, from: usize, place: usize) -> usize {
+        place.wrapping_sub(from) & (self.table.len() - 1)
+    }
+
+    /// Checks the counts; that every used block is found by its offset is checked where the blocks are walked.
+    pub(super) fn validate(&self, used: usize) -> Result<(), Invalid> {
+        let entries = self.table.iter().filter(|&&slot| slot != HEAD).count();
+        Invalid::unless(entries == used, "the offset index holds the used blocks only", entries as u64)?;
+        Invalid::unless(self.len == used, "the live count is that of the used blocks", self.len as u64)?;
+        Invalid::unless(2 * entries <= self.table.len(), "the offset index is at most half full", entries as u64)
+    }
+
+    #[cfg(test)]
+    pub(super) fn longest_probe(&self, slab: &Slab) -> usize {
+        let probe = |(place, &slot): (usize, &u32)| self.distance(self.home(slab.node(slot).offset), place);
+        self.table.iter().enumerate().filter(|(_, slot)| **slot != HEAD).map(probe).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,201 @@
+//! The size index: a treap of the free blocks, ordered by (size, offset).
+//!
+//! ```text
+//!                  8 at 32               in order: sizes rise from left to right, equal ones by offset;
+//!                 /       \              downwards: the hash of the slot falls.
+//!           3 at 4         8 at 80
+//!          /      \
+//!     1 at 0      3 at 12
+//! ```
+//!
+//! The links are in the nodes of the free blocks themselves. A block's key is its place in the ring, so it leaves the
+//! treap before its offset or its end changes, and enters it again afterwards. There are no links to parents: every way
+//! is downwards from the root. All operations are O(depth), which is O(log n) expected over the hash of the slots.
+
+use super::{HEAD, Slab};
+use crate::range::{Invalid, align_up};
+use alloc::vec::Vec;
+
+/// Which child. As a number: which half of the node's word holds it.
+#[derive(Clone, Copy)]
+enum Side {
+    Left = 0,
+    Right = 32,
+}
+
+/// A place in the tree: a node and one of its children, be there one or not.
+type Link = (u32, Side);
+
+/// Where the root hangs.
+const ROOT: Link = (HEAD, Side::Left);
+
+/// What orders the treap downwards: a hash of the slot, a different one for each (the finaliser of MurmurHash3, which
+/// is a bijection).
+const fn priority(slot: u32) -> u32 {
+    let mut hash = slot;
+    hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
+    hash ^ (hash >> 16)
+}
+
+impl Slab {
+    fn child(&self, (parent, side): Link) -> u32 {
+        (self.node(parent).word >> side as u32) as u32
+    }
+
+    fn set_child(&mut self, (parent, side): Link, child: u32) {
+        let node = self.node_mut(parent);
+        let others = !(u64::from(u32::MAX) << side as u32);
+        node.word = (node.word & others) | (u64::from(child) << side as u32);
+    }
+
+    fn key(&self, slot: u32) -> (u64, u64) {
+        (self.size(slot), self.node(slot).offset)
+    }
+
+    /// Puts a free block in.
+    pub(super) fn insert_free(&mut self, slot: u32) {
+        let (key, rank) = (self.key(slot), priority(slot));
+        let mut link = ROOT;
+        let mut below = self.child(link);
+        while below != HEAD && priority(below) > rank {
+            link = (below, if key < self.key(below) { Side::Left } else { Side::Right });
+            below = self.child(link);
+        }
+        self.set_child(link, slot);
+        self.split(below, key, (slot, Side::Left), (slot, Side::Right));
+    }
+
+    /// Hangs what is below `tree` on two links: smaller keys on `low`, larger ones on `high`.
+    fn split(&mut self, mut tree: u32, key: (u64, u64), mut low: Link, mut high: Link) {
+        while tree != HEAD {
+            if self.key(tree) < key {
+                self.set_child(low, tree);
+                low = (tree, Side::Right);
+                tree = self.child(low);
+            } else {
+                self.set_child(high, tree);
+                high = (tree, Side::Left);
+                tree = self.child(high);
+            }
+        }
+        self.set_child(low, HEAD);
+        self.set_child(high, HEAD);
+    }
+
+    /// Takes a free block out. It must be in, with the offset and the end that it had when it came.
+    pub(super) fn remove_free(&mut self, slot: u32) {
+        let key = self.key(slot);
+        let mut link = ROOT;
+        let mut below = self.child(link);
+        while below != slot {
+            assert!(below != HEAD, "a free block is in the size index");
+            link = (below, if key < self.key(below) { Side::Left } else { Side::Right });
+            below = self.child(link);
+        }
+        self.join(link, self.child((slot, Side::Left)), self.child((slot, Side::Right)));
+        self.node_mut(slot).word = 0;
+    }
+
+    /// Hangs two trees on one link; all keys of `low` are smaller than those of `high`.
+    fn join(&mut self, mut link: Link, mut low: u32, mut high: u32) {
+        while low != HEAD && high != HEAD {
+            if priority(low) > priority(high) {
+                self.set_child(link, low);
+                link = (low, Side::Right);
+                low = self.child(link);
+            } else {
+                self.set_child(link, high);
+                link = (high, Side::Left);
+                high = self.child(link);
+            }
+        }
+        self.set_child(link, if low == HEAD { high } else { low });
+    }
+
+    /// The free block of the smallest (size, offset) that holds the request.
+    pub(super) fn best_fit(&self, size: u64, alignment: u64) -> Option<u32> {
+        let root = self.child(ROOT);
+        if alignment == 1 { self.lower_bound(root, size) } else { self.aligned_fit(root, size, alignment) }
+    }
+
+    fn lower_bound(&self, mut tree: u32, size: u64) -> Option<u32> {
+        let mut best = None;
+        while tree != HEAD {
+            if self.size(tree) >= size {
+                best = Some(tree);
+                tree = self.child((tree, Side::Left));
+            } else {
+                tree = self.child((tree, Side::Right));
+            }
+        }
+        best
+    }
+
+    /// Walks in order from the first block that is long enough. One that is longer by `alignment - 1` surely fits, so
+    /// only misplaced blocks of the sizes between are passed over. Recurses to the depth of the tree.
+    fn aligned_fit(&self, mut tree: u32, size: u64, alignment: u64) -> Option<u32> {
+        while tree != HEAD {
+            if self.size(tree) >= size {
+                let smaller = self.aligned_fit(self.child((tree, Side::Left)), size, alignment);
+                if smaller.is_some() {
+                    return smaller;
+                }
+                if self.fits(tree, size, alignment) {
+                    return Some(tree);
+                }
+            }
+            tree = self.child((tree, Side::Right));
+        }
+        None
+    }
+
+    fn fits(&self, slot: u32, size: u64, alignment: u64) -> bool {
+        let start = align_up(self.node(slot).offset, alignment);
+        start.and_then(|start| start.checked_add(size)).is_some_and(|end| end <= self.end(slot))
+    }
+
+    /// The size of the longest free block; 0 iff nothing is free.
+    pub(super) fn largest_free(&self) -> u64 {
+        let (mut tree, mut largest) = (self.child(ROOT), HEAD);
+        while tree != HEAD {
+            largest = tree;
+            tree = self.child((tree, Side::Right));
+        }
+        if largest == HEAD { 0 } else { self.size(largest) }
+    }
+
+    /// Checks that the treap holds free blocks only, `free` of them, in both orders.
+    pub(super) fn validate_treap(&self, free: usize) -> Result<(), Invalid> {
+        let mut found = Vec::new();
+        self.collect(self.child(ROOT), u32::MAX, free, &mut found)?;
+        Invalid::unless(found.len() == free, "every free block is in the size index", found.len() as u64)?;
+        for pair in found.windows(2) {
+            let rises = self.key(pair[0]) < self.key(pair[1]);
+            Invalid::unless(rises, "the size index is in order", self.node(pair[1]).offset)?;
+        }
+        Ok(())
+    }
+
+    fn collect(&self, tree: u32, above: u32, limit: usize, found: &mut Vec<u32>) -> Result<(), Invalid> {
+        if tree == HEAD {
+            return Ok(());
+        }
+        let rank = priority(tree);
+        Invalid::unless(found.len() < limit, "no block is twice in the size index", u64::from(tree))?;
+        Invalid::unless(!self.node(tree).used(), "the size index holds free blocks only", u64::from(tree))?;
+        Invalid::unless(rank <= above, "the size index is a treap", u64::from(tree))?;
+        self.collect(self.child((tree, Side::Left)), rank, limit, found)?;
+        found.push(tree);
+        self.collect(self.child((tree, Side::Right)), rank, limit, found)
+    }
+
+    #[cfg(test)]
+    pub(super) fn treap_depth(&self) -> usize {
+        fn depth(slab: &Slab, tree: u32) -> usize {
+            let below = |side| depth(slab, slab.child((tree, side)));
+            if tree == HEAD { 0 } else { 1 + below(Side::Left).max(below(Side::Right)) }
+        }
+        depth(self, self.child(ROOT))
+    }
+}

@@ -1,0 +1,229 @@
+//! A bump page: parts are handed out one after the other and go back all at once.
+//!
+//! ```text
+//!   0                                 used              capacity
+//!   ├───────────┬─────┬─┬──────────────┼─────────────────────┤
+//!   │     a     │  b  │▒│      c       │      remaining      │    ▒ padding before an aligned part
+//!   └───────────┴─────┴─┴──────────────┴─────────────────────┘
+//!                     ▲
+//!                     └ Mark: `rewind` comes back to here and gives c back
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | [`Linear::allocate`] | O(1) |
+//! | [`Linear::reset`], [`Linear::mark`], [`Linear::rewind`] | O(1) |
+//!
+//! Nothing is allocated on the host. Giving one part back does nothing, so there is no call for it: the page goes as
+//! a whole, onto a [`crate::retire`] queue while the GPU may still read it (rows 004-14, 004-18).
+
+use crate::range::{AllocError, align_up, check_request};
+use core::fmt;
+
+/// The bookkeeping of one page.
+///
+/// ```
+/// # use ringfence_core::linear::Linear;
+/// # use ringfence_core::range::AllocError;
+/// let mut page = Linear::new(64 << 10);
+/// assert_eq!(page.allocate(100, 256), Ok(0));
+/// assert_eq!(page.allocate(100, 256), Ok(256));
+/// assert_eq!(page.used(), 356);
+/// assert!(matches!(page.allocate(64 << 10, 1), Err(AllocError::OutOfSpace { .. })), "a new page would do");
+/// assert!(matches!(page.allocate(65 << 10, 1), Err(AllocError::TooLarge { .. })), "no page would");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Linear {
+    capacity: u64,
+    /// Where the next part begins, before padding. At most `capacity`.
+    used: u64,
+    /// How often the page was reset: marks from before are refused.
+    resets: u64,
+}
+
+impl Linear {
+    /// An empty page of `capacity` units.
+    #[must_use]
+    pub const fn new(capacity: u64) -> Self {
+        Self { capacity, used: 0, resets: 0 }
+    }
+
+    /// The offset of `size` units aligned to `alignment`. O(1).
+    ///
+    /// # Errors
+    /// A size of 0, an alignment that is not a power of two; [`AllocError::TooLarge`] if even the empty page could
+    /// not hold it, [`AllocError::OutOfSpace`] if only the rest of the page cannot. A failed call changes nothing.
+    pub const fn allocate(&mut self, size: u64, alignment: u64) -> Result<u64, AllocError> {
+        if let Err(error) = check_request(size, alignment, self.capacity) {
+            return Err(error);
+        }
+        match align_up(self.used, alignment) {
+            Some(offset) if offset <= self.capacity - size => {
+                self.used = offset + size;
+                Ok(offset)
+            }
+            _ => {
+                let free = self.remaining();
+                Err(AllocError::OutOfSpace { size, alignment, free, largest_free: free })
+            }
+        }
+    }
+
+    /// Gives everything back. Marks made before are refused from now on. O(1).
+    pub const fn reset(&mut self) {
+        self.used = 0;
+        self.resets += 1;
+    }
+
+    /// Where the page stands now, for [`Linear::rewind`]. O(1).
+    #[must_use]
+    pub const fn mark(&self) -> Mark {
+        Mark { used: self.used, resets: self.resets }
+    }
+
+    /// Gives back what was allocated after the mark: the page as a stack. Gives how many units became free, padding
+    /// included. O(1).
+    ///
+    /// A mark serves several times, as long as the page was not rewound to an earlier one in between.
+    ///
+    /// # Errors
+    /// The page was reset since, or stands before the mark; nothing has changed then. (A mark that was rewound past
+    /// is *not* recognised once as much is allocated again: to the page it looks like a fresh one.)
+    pub const fn rewind(&mut self, mark: Mark) -> Result<u64, StaleMark> {
+        if mark.resets != self.resets || mark.used > self.used {
+            return Err(StaleMark { mark: mark.used, used: self.used });
+        }
+        let released = self.used - mark.used;
+        self.used = mark.used;
+        Ok(released)
+    }
+
+    /// Units of the page.
+    #[must_use]
+    pub const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Units handed out, padding included.
+    #[must_use]
+    pub const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Units not handed out yet: the largest request with an alignment of 1.
+    #[must_use]
+    pub const fn remaining(&self) -> u64 {
+        self.capacity - self.used
+    }
+
+    /// Whether nothing is handed out.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+}
+
+/// A state of a page to come back to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    used: u64,
+    resets: u64,
+}
+
+/// A mark that the page cannot come back to. The page is as it was before the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StaleMark {
+    /// Units that were in use when the mark was made.
+    pub mark: u64,
+    /// Units in use now.
+    pub used: u64,
+}
+
+impl fmt::Display for StaleMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the mark at {} is of a state that is gone: the page now stands at {}", self.mark, self.used)
+    }
+}
+
+impl core::error::Error for StaleMark {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn parts_are_aligned_disjoint_and_inside() {
+        // Every page of up to 40 units, filled by a fixed sequence until it refuses.
+        for capacity in 1..40 {
+            let mut page = Linear::new(capacity);
+            let mut taken = Vec::new();
+            for step in 0..64_u64 {
+                let (size, alignment) = (1 + step * 5 % 7, 1 << (step % 4));
+                let before = page.clone();
+                match page.allocate(size, alignment) {
+                    Ok(offset) => {
+                        assert_eq!(offset % alignment, 0);
+                        assert!(taken.last().is_none_or(|&end| end <= offset) && offset + size <= capacity);
+                        assert_eq!(page.used(), offset + size);
+                        taken.push(offset + size);
+                    }
+                    Err(error) => {
+                        assert_eq!((page.used, page.resets), (before.used, before.resets), "{error}");
+                        let start = before.used.next_multiple_of(alignment);
+                        assert!(start + size > capacity, "refused, although it fits: {error}");
+                        assert_eq!(matches!(error, AllocError::TooLarge { .. }), size > capacity);
+                    }
+                }
+                assert_eq!(page.used() + page.remaining(), capacity);
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_page_can_serve_is_told_apart() {
+        let mut page = Linear::new(100);
+        assert_eq!(page.allocate(0, 4), Err(AllocError::ZeroSize));
+        assert_eq!(page.allocate(4, 3), Err(AllocError::BadAlignment { alignment: 3 }));
+        assert_eq!(page.allocate(4, 0), Err(AllocError::BadAlignment { alignment: 0 }));
+        assert_eq!(page.allocate(101, 1), Err(AllocError::TooLarge { size: 101, capacity: 100 }));
+        assert_eq!(page.allocate(100, 1 << 63), Ok(0), "offset 0 has every alignment");
+        let refusal = AllocError::OutOfSpace { size: 1, alignment: 1 << 63, free: 0, largest_free: 0 };
+        assert_eq!(page.allocate(1, 1 << 63), Err(refusal));
+    }
+
+    #[test]
+    fn the_largest_page_has_no_overflow() {
+        let mut page = Linear::new(u64::MAX);
+        assert_eq!(page.allocate(u64::MAX - 1, 1), Ok(0));
+        assert!(matches!(page.allocate(1, 4), Err(AllocError::OutOfSpace { free: 1, .. })));
+        assert_eq!(page.allocate(1, 1), Ok(u64::MAX - 1));
+    }
+
+    #[test]
+    fn seed_004_14_a_64_kib_page_overflows_and_serves_again_after_a_reset() {
+        let mut page = Linear::new(64 << 10);
+        let fitting = (0..).take_while(|_| page.allocate(200, 256).is_ok()).count();
+        assert_eq!(fitting, 256);
+        assert!(matches!(page.allocate(200, 256), Err(AllocError::OutOfSpace { .. })), "the page retires now");
+        page.reset();
+        assert_eq!((page.used(), page.allocate(64 << 10, 256)), (0, Ok(0)));
+    }
+
+    #[test]
+    fn a_page_is_a_stack() {
+        let mut page = Linear::new(100);
+        let bottom = page.mark();
+        page.allocate(10, 1).unwrap();
+        let middle = page.mark();
+        page.allocate(8, 16).unwrap();
+        assert_eq!(page.rewind(middle), Ok(14), "with 6 of padding");
+        assert_eq!(page.rewind(middle), Ok(0));
+        assert_eq!(page.rewind(bottom), Ok(10));
+        assert_eq!(page.rewind(middle), Err(StaleMark { mark: 10, used: 0 }));
+        page.reset();
+        page.allocate(50, 1).unwrap();
+        assert_eq!(page.rewind(bottom), Err(StaleMark { mark: 0, used: 50 }), "of before the reset");
+        assert_eq!(page.used(), 50);
+    }
+}

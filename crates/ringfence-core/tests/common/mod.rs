@@ -1,0 +1,47 @@
+//! Strategies for operation sequences that every allocator's tests share.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use ringfence_core::testing::Op;
+
+/// Sizes for a heap of `capacity`: mostly small, some powers of two, some large, and a few that must be refused.
+pub fn sizes(capacity: u64) -> impl Strategy<Value = u64> {
+    let (small, quarter, beyond) = ((capacity / 16).max(1), (capacity / 4).max(1), capacity.saturating_add(2));
+    prop_oneof![
+        6 => 1..=small,
+        2 => 1..=quarter,
+        2 => (0..=capacity.ilog2()).prop_map(|log2| 1 << log2),
+        1 => 0..=beyond,
+    ]
+}
+
+/// Exponents of alignments: mostly 0, some up to the capacity, a few far above it.
+pub fn alignments_log2(capacity: u64) -> impl Strategy<Value = u8> {
+    prop_oneof![
+        5 => Just(0_u8),
+        4 => 0..=capacity.ilog2() as u8,
+        1 => 0..64_u8,
+    ]
+}
+
+/// One operation on a heap of `capacity`: a few more allocations than frees, so that it fills up.
+pub fn op(capacity: u64) -> impl Strategy<Value = Op> {
+    let allocate = (sizes(capacity), alignments_log2(capacity));
+    prop_oneof![
+        6 => allocate.prop_map(|(size, alignment_log2)| Op::Allocate { size, alignment_log2 }),
+        4 => any::<u32>().prop_map(Op::Free),
+        1 => any::<u32>().prop_map(Op::FreeAgain),
+        1 => any::<u32>().prop_map(Op::FreeForged),
+    ]
+}
+
+/// Up to `count_max` operations on a heap of `capacity`.
+pub fn ops(capacity: u64, count_max: usize) -> impl Strategy<Value = Vec<Op>> {
+    vec(op(capacity), 0..=count_max)
+}
+
+/// A capacity from `capacities`, and up to `count_max` operations on a heap of that capacity.
+pub fn heaps(capacities: impl Strategy<Value = u64>, count_max: usize) -> impl Strategy<Value = (u64, Vec<Op>)> {
+    capacities.prop_flat_map(move |capacity| (Just(capacity), ops(capacity, count_max)))
+}

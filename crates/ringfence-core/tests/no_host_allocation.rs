@@ -1,0 +1,84 @@
+//! What the allocators take from the host while they work: nothing (row 000-5, fault 4).
+//!
+//! A binary of its own, because the counting allocator is the whole process's. It counts by thread, so that the tests
+//! here may run beside one another.
+
+use ringfence_core::buddy::Buddy;
+use ringfence_core::free_list::FreeList;
+use ringfence_core::range::{Range, RangeAllocator};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator as it came; the counter needs no memory and has no destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise for this function is the one for that.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise for this function is the one for that.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static GLOBAL: Counting = Counting;
+
+/// How often `work` allocates on the host.
+fn host_allocations(work: impl FnOnce()) -> u64 {
+    let before = COUNT.get();
+    work();
+    COUNT.get() - before
+}
+
+/// Fills the allocator, meets a refusal, frees every other range, fills the holes, and frees all. `live` is empty
+/// before and after, and has room.
+fn churn(allocator: &mut dyn RangeAllocator, live: &mut Vec<Range>) {
+    while let Ok(range) = allocator.allocate(1 + live.len() as u64 % 3, 1 << (live.len() % 4)) {
+        live.push(range);
+    }
+    for place in (0..live.len()).step_by(2) {
+        allocator.free(live[place]).unwrap();
+        allocator.free(live[place]).unwrap_err();
+        if let Ok(range) = allocator.allocate(1, 1) {
+            live[place] = range;
+        }
+    }
+    for range in live.drain(..) {
+        let _ = allocator.free(range);
+    }
+    assert!(allocator.is_empty());
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(host_allocations(|| drop(black_box(Box::new(1)))), 1);
+}
+
+#[test]
+fn seed_000_05_the_buddy_never_allocates_on_the_host() {
+    let mut live = Vec::with_capacity(4096);
+    let mut buddy = Buddy::new(3000, 1);
+    assert_eq!(host_allocations(|| churn(&mut buddy, &mut live)), 0);
+}
+
+#[test]
+fn fault_04_splits_and_merges_never_allocate_on_the_host() {
+    let mut live = Vec::with_capacity(4096);
+    let mut list = FreeList::new(3000);
+    list.reserve(3000);
+    assert_eq!(host_allocations(|| churn(&mut list, &mut live)), 0, "room was made for all of it");
+
+    let mut list = FreeList::new(3000);
+    assert_ne!(host_allocations(|| churn(&mut list, &mut live)), 0, "it grows");
+    assert_eq!(host_allocations(|| churn(&mut list, &mut live)), 0, "to what it was, it needs no more");
+}

@@ -1,0 +1,187 @@
+//! The simulated device for the harness: its commands, and a host closure in place of the shader that draws.
+
+use std::time::Duration;
+
+use ringfence::device::sim::{
+    BufferLayout, BufferRange, Command as SimCommand, Device, Fence, Kernel, Memory, Profile, SimOptions,
+    TextureRegion as SimRegion,
+};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, MemoryProperties, ResourceClass,
+};
+
+use crate::{Command, Disc, Gpu, OpenError, Options, TextureRegion, draw_reference};
+
+/// The largest picture that can be drawn, in texels.
+const PICTURE_TEXELS_MAX: u64 = 1 << 20;
+
+/// A simulated device with queues.
+pub struct SimGpu {
+    device: Device,
+    fences: Vec<Fence>,
+    /// What each queue's fence will reach.
+    submitted: Vec<u64>,
+    /// Where the closure draws, before a copy command brings it to the texture.
+    canvas: ringfence::device::sim::Buffer,
+    canvas_memory: Option<Memory>,
+}
+
+impl SimGpu {
+    /// A device of this profile.
+    ///
+    /// # Errors
+    /// The profile's memory is too small for the harness's own buffer.
+    pub fn with_profile(profile: Profile, options: SimOptions) -> Result<Self, OpenError> {
+        let device = Device::new(profile, options);
+        let fences: Vec<_> = (0..options.queues.max(1)).map(|_| device.create_fence(0)).collect();
+        let failed = |error| OpenError::Failed { what: "making the canvas of the simulated device", error };
+        let (canvas, memory) = canvas(&device).map_err(failed)?;
+        Ok(Self { submitted: vec![0; fences.len()], device, fences, canvas, canvas_memory: Some(memory) })
+    }
+
+    /// The simulated device itself: its clock, its hazards, its counters.
+    #[must_use]
+    pub fn sim(&self) -> &Device {
+        &self.device
+    }
+
+    fn translate(&self, command: &Command<Device>, into: &mut Vec<SimCommand>) {
+        match *command {
+            Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
+                into.push(SimCommand::CopyBuffer { src, src_offset, dst, dst_offset, size });
+            }
+            Command::FillBuffer { dst, offset, size, value } => {
+                let range = BufferRange::new(dst, offset, size);
+                into.push(SimCommand::Kernel(Kernel::new(vec![], vec![range], move |memory| {
+                    for word in memory.writes[0].chunks_exact_mut(4) {
+                        word.copy_from_slice(&value.to_le_bytes());
+                    }
+                })));
+            }
+            Command::CopyBufferToTexture { src, dst, region, .. } => {
+                let (layout, region) = split(region);
+                into.push(SimCommand::CopyBufferToTexture { src, layout, dst, region });
+            }
+            Command::CopyTextureToBuffer { src, dst, region } => {
+                let (layout, region) = split(region);
+                into.push(SimCommand::CopyTextureToBuffer { src, region, dst, layout });
+            }
+            Command::Draw { discs, discs_offset, disc_count, target, width, height } => {
+                let discs = BufferRange::new(discs, discs_offset, u64::from(disc_count) * 16);
+                into.push(SimCommand::Kernel(self.draw(discs, width, height)));
+                let layout = BufferLayout { offset: 0, row_bytes: u64::from(width) * 4 };
+                let region = SimRegion { mip: 0, layer: 0, x: 0, y: 0, width, height };
+                into.push(SimCommand::CopyBufferToTexture { src: self.canvas, layout, dst: target, region });
+            }
+        }
+    }
+
+    fn draw(&self, discs: BufferRange, width: u32, height: u32) -> Kernel {
+        let canvas = BufferRange::new(self.canvas, 0, u64::from(width) * u64::from(height) * 4);
+        Kernel::new(vec![discs], vec![canvas], move |memory| {
+            let discs: Vec<Disc> = memory.reads[0].chunks_exact(16).filter_map(Disc::from_bytes).collect();
+            memory.writes[0] = draw_reference(&discs, width, height);
+        })
+    }
+}
+
+/// A buffer that only this harness uses, with memory of its own.
+fn canvas(device: &Device) -> Result<(ringfence::device::sim::Buffer, Memory), DeviceError> {
+    let usage = BufferUsage::COPY_SRC | BufferUsage::STORAGE;
+    let info = Create::<Buffers>::describe(device, &BufferDesc { size: PICTURE_TEXELS_MAX * 4, usage })?;
+    // SAFETY: the description is the device's own.
+    let (unplaced, needs) = unsafe { Create::<Buffers>::prepare(device, &info) }?;
+    let fits = |index: &usize| {
+        let held = device.capabilities().memory_types[*index].properties;
+        needs.memory_type_bits & (1 << index) != 0 && held.contains(MemoryProperties::DEVICE_LOCAL)
+    };
+    let types = device.capabilities().memory_types.len();
+    let memory_type = (0..types).find(fits).unwrap_or(0) as u32;
+    let desc = MemoryDesc {
+        memory_type,
+        size: needs.size,
+        alignment: needs.alignment,
+        class: ResourceClass::Buffer,
+        name: "canvas",
+    };
+    // SAFETY: the type is one that the requirements allow, and `unplaced` is fresh.
+    let (placed, memory) = unsafe { Create::<Buffers>::dedicate(device, &unplaced, &desc) }?;
+    Ok((placed.object, memory))
+}
+
+fn split(region: TextureRegion) -> (BufferLayout, SimRegion) {
+    let TextureRegion { buffer_offset, row_bytes, mip, layer, width, height, .. } = region;
+    (BufferLayout { offset: buffer_offset, row_bytes }, SimRegion { mip, layer, x: 0, y: 0, width, height })
+}
+
+impl Gpu for SimGpu {
+    type Device = Device;
+    const NAME: &'static str = "sim";
+
+    fn open(options: &Options) -> Result<Self, OpenError> {
+        let profile = match &options.name {
+            None => Profile::h200(),
+            Some(name) => Profile::by_name(name).ok_or_else(|| {
+                let known: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
+                OpenError::Absent(format!("no profile is called '{name}'; there are {}", known.join(", ")))
+            })?,
+        };
+        Self::with_profile(profile, SimOptions { seed: options.seed, queues: options.queues, ..Default::default() })
+    }
+
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
+
+    fn queue_count(&self) -> usize {
+        self.fences.len()
+    }
+
+    fn fence(&self, queue: usize) -> Fence {
+        self.fences[queue]
+    }
+
+    fn can_draw(&self) -> bool {
+        true
+    }
+
+    fn submit(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        commands: &[Command<Device>],
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        let waits: Vec<_> = waits.iter().map(|(queue, value)| (self.fences[*queue], *value)).collect();
+        let mut translated = Vec::with_capacity(commands.len());
+        commands.iter().for_each(|command| self.translate(command, &mut translated));
+        self.device.submit(queue, &waits, translated, (self.fences[queue], signal))?;
+        self.submitted[queue] = signal;
+        Ok(())
+    }
+
+    fn wait_idle(&mut self) -> Result<(), DeviceError> {
+        for (fence, value) in self.fences.iter().zip(&self.submitted) {
+            // SAFETY: the fence is this device's.
+            unsafe { self.device.wait(fence, *value, Duration::MAX) }?;
+        }
+        Ok(())
+    }
+
+    fn take_messages(&mut self) -> Vec<String> {
+        self.device.take_hazards().iter().map(ToString::to_string).collect()
+    }
+}
+
+impl Drop for SimGpu {
+    fn drop(&mut self) {
+        let _ = self.wait_idle();
+        // SAFETY: all that was submitted is complete (or the device is lost), and each is destroyed once.
+        unsafe {
+            Create::<Buffers>::destroy(&self.device, self.canvas);
+            if let Some(memory) = self.canvas_memory.take() {
+                self.device.free_memory(memory);
+            }
+        }
+    }
+}

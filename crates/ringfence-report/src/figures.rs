@@ -1,0 +1,90 @@
+//! The figures at the head of the page, and those of a block: sums over a snapshot.
+
+use ringfence::memory::{BlockSnapshot, Snapshot};
+
+/// What a snapshot adds up to.
+#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize)]
+pub struct Figures {
+    /// Bytes of all blocks, dedicated memory included.
+    pub reserved_bytes: u64,
+    /// Bytes of all ranges in use.
+    pub used_bytes: u64,
+    /// Bytes of the blocks that no range has.
+    pub free_bytes: u64,
+    /// The most that was ever reserved at once, as far as the memory types know it: their marks added up.
+    pub reserved_bytes_high_water: u64,
+    /// Driver memory objects, dedicated ones included.
+    pub block_count: u64,
+    /// Those of them that belong to one resource.
+    pub dedicated_count: u64,
+    /// Ranges in use.
+    pub allocation_count: u64,
+    /// Reserved bytes that nothing uses, in hundredths of what is reserved.
+    pub waste_percent: f64,
+    /// Objects that wait for the device.
+    pub retired_count: u64,
+    /// Calls made to the driver.
+    pub calls_made: u64,
+    /// Calls that were never needed.
+    pub calls_saved: u64,
+}
+
+impl Figures {
+    /// Adds up `snapshot`. O(ranges).
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let mut figures = Self {
+            retired_count: snapshot.retired_count,
+            calls_made: snapshot.calls.made(),
+            calls_saved: snapshot.calls.saved(),
+            ..Self::default()
+        };
+        snapshot.blocks.iter().for_each(|block| figures.add(block));
+        let marks = snapshot.types.iter().map(|kind| &kind.statistics);
+        let marks: u64 = marks.map(|use_of| use_of.block_bytes_high_water + use_of.dedicated_bytes).sum();
+        figures.reserved_bytes_high_water = marks.max(figures.reserved_bytes);
+        figures.waste_percent = percent(figures.free_bytes, figures.reserved_bytes);
+        figures
+    }
+
+    fn add(&mut self, block: &BlockSnapshot) {
+        let free_bytes = block.free_bytes();
+        self.reserved_bytes += block.bytes;
+        self.free_bytes += free_bytes;
+        self.used_bytes += block.bytes - free_bytes;
+        self.block_count += 1;
+        self.dedicated_count += u64::from(block.dedicated);
+        self.allocation_count += block.ranges.len() as u64;
+    }
+}
+
+/// What a block adds up to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub struct BlockFigures {
+    /// Bytes of its ranges.
+    pub used_bytes: u64,
+    /// Bytes that no range has.
+    pub free_bytes: u64,
+    /// The longest stretch of free bytes.
+    pub free_bytes_largest: u64,
+}
+
+impl BlockFigures {
+    /// Adds up `block`, whose ranges are in order. O(ranges).
+    #[must_use]
+    pub fn of(block: &BlockSnapshot) -> Self {
+        let (mut end, mut largest) = (0, 0);
+        for range in &block.ranges {
+            largest = largest.max(range.offset.saturating_sub(end));
+            end = end.max(range.offset.saturating_add(range.bytes));
+        }
+        let free_bytes = block.free_bytes();
+        let free_bytes_largest = largest.max(block.bytes.saturating_sub(end));
+        Self { used_bytes: block.bytes - free_bytes, free_bytes, free_bytes_largest }
+    }
+}
+
+/// `part` in hundredths of `whole`; 0 of nothing.
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}

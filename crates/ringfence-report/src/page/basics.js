@@ -1,0 +1,61 @@
+"use strict";
+// What the other scripts share: the data, numbers as text, elements, and the box beside the pointer.
+
+const report = JSON.parse(document.getElementById("ringfence-data").textContent);
+const byId = (id) => document.getElementById(id);
+
+// The same texts as `units.rs` writes.
+function formatBytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+  let unit = 0;
+  while (value >= 1024 && unit + 1 < units.length) {
+    value /= 1024;
+    unit += 1;
+  }
+  const decimals = Number.isInteger(value) || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  const ten = 10 ** decimals;
+  return `${(Math.round(value * ten) / ten).toFixed(decimals)}\u00a0${units[unit]}`;
+}
+
+function formatCount(value) {
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+function plural(value, one) {
+  return `${formatCount(value)}\u00a0${one}${value === 1 ? "" : "s"}`;
+}
+
+// An element with attributes and children; text stays text.
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+// A colour of the style sheet as it is in the present theme.
+function colour(name) {
+  const probe = element("i");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+const tip = {
+  // Shows a heading and lines under it, near a point of the window.
+  show(x, y, heading, lines) {
+    const box = byId("tip");
+    box.replaceChildren(element("strong", {}, element("bdi", {}, heading)), ...lines.map((line) => element("span", {}, line)));
+    box.hidden = false;
+    const { width, height } = box.getBoundingClientRect();
+    const left = Math.min(x + 12, document.documentElement.clientWidth - width - 8);
+    const top = y + 20 + height > innerHeight ? y - height - 12 : y + 20;
+    box.style.left = `${Math.max(8, left)}px`;
+    box.style.top = `${Math.max(8, top)}px`;
+  },
+  hide() {
+    byId("tip").hidden = true;
+  },
+};

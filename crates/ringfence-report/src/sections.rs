@@ -1,0 +1,36 @@
+//! The page's sections, one file each. A new one is a file here, a line in `render` and a slot in `page/page.html`.
+
+mod calls;
+mod facts;
+mod headline;
+mod heaps;
+mod map;
+mod rings;
+mod run;
+
+use crate::{Figures, Report};
+
+/// The content of the slot of this name.
+pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
+    match slot {
+        "headline" => headline::html(figures),
+        "heaps" => heaps::html(&report.snapshot),
+        "blocks" => map::html(&report.snapshot),
+        "rings" => rings::html(&report.snapshot.rings),
+        "charts" => run::charts(report),
+        "frames" => run::table(&report.frames),
+        "calls" => calls::html(&report.snapshot.calls),
+        "facts" => facts::html(&report.facts),
+        _ => unreachable!("the page's frame names a slot that nothing fills: {slot}"),
+    }
+}
+
+/// What stands where there is nothing to show.
+fn nothing(why: &str) -> String {
+    format!("<p class=\"nothing\">{why}</p>\n")
+}
+
+/// A part of a bar, as hundredths of its length.
+fn part(class: &str, percent: f64) -> String {
+    format!("<i class=\"{class}\" style=\"width:{:.3}%\"></i>", percent.clamp(0.0, 100.0))
+}

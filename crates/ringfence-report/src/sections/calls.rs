@@ -1,0 +1,51 @@
+//! Calls to the driver: those that were made beside those that a program without Ringfence would have made.
+
+use ringfence::memory::DriverCalls;
+
+use super::part;
+use crate::figures::percent;
+use crate::table::Table;
+use crate::units::count;
+
+pub(super) fn html(calls: &DriverCalls) -> String {
+    let (made, saved) = (calls.made(), calls.saved());
+    let whole = made + saved;
+    format!(
+        "<div class=\"calls\">\n{}{}</div>\n{}",
+        bar("With Ringfence", "calls_made", made, &part("used", percent(made, whole))),
+        bar(
+            "One memory object and one staging buffer each time",
+            "calls_without",
+            whole,
+            &format!("{}{}", part("used", percent(made, whole)), part("saved", percent(saved, whole))),
+        ),
+        table(calls),
+    )
+}
+
+fn bar(label: &str, name: &str, value: u64, parts: &str) -> String {
+    format!(
+        "<div class=\"heap\"><p>{label}</p><p class=\"figure\" data-figure=\"{name}\" data-value=\"{value}\">{} calls\
+         </p><div class=\"bar\" aria-hidden=\"true\">{parts}</div></div>\n",
+        count(value)
+    )
+}
+
+fn table(calls: &DriverCalls) -> String {
+    let rows = [
+        ("Memory objects made", calls.allocate_memory),
+        ("Memory objects freed", calls.free_memory),
+        ("Buffers and textures made", calls.create_object),
+        ("Buffers and textures destroyed", calls.destroy_object),
+        ("Waits for the device", calls.wait),
+        ("Resources placed in a block", calls.placed),
+        ("Writes to an upload ring", calls.staged),
+    ];
+    let table = Table {
+        caption: "Calls as a table",
+        headings: &["Call", "Count"],
+        numbers: &[false, true],
+        rows: rows.iter().map(|(name, value)| vec![(*name).to_owned(), count(*value)]).collect(),
+    };
+    table.folded()
+}

@@ -1,0 +1,69 @@
+//! The figures that one looks for first.
+
+use crate::Figures;
+use crate::units::{bytes, count, percent, plural};
+
+/// A figure: its name in the page, its label, its value and its text, and a line under it.
+struct Figure {
+    name: &'static str,
+    label: &'static str,
+    value: String,
+    text: String,
+    note: String,
+}
+
+pub(super) fn html(figures: &Figures) -> String {
+    let all = memory(figures).into_iter().chain(objects(figures));
+    format!("<dl class=\"figures\">\n{}</dl>\n", all.map(|figure| figure.html()).collect::<String>())
+}
+
+fn memory(of: &Figures) -> [Figure; 4] {
+    let in_bytes = |name, label, value: u64, note: String| Figure {
+        name,
+        label,
+        value: value.to_string(),
+        text: bytes(value),
+        note,
+    };
+    let most = format!("at most {} so far", bytes(of.reserved_bytes_high_water));
+    [
+        in_bytes("reserved_bytes", "Reserved", of.reserved_bytes, most),
+        in_bytes("used_bytes", "Used", of.used_bytes, "by resources".into()),
+        in_bytes("free_bytes", "Free in blocks", of.free_bytes, "held, but used by nothing".into()),
+        Figure {
+            name: "waste_percent",
+            label: "Waste",
+            value: format!("{:.3}", of.waste_percent),
+            text: percent(of.waste_percent),
+            note: "free of what is reserved".into(),
+        },
+    ]
+}
+
+fn objects(of: &Figures) -> [Figure; 4] {
+    let counted = |name, label, value: u64, note: String| Figure {
+        name,
+        label,
+        value: value.to_string(),
+        text: count(value),
+        note,
+    };
+    let dedicated = format!("{} of them dedicated", count(of.dedicated_count));
+    let saved = format!("{} made", plural(of.calls_made, "call"));
+    [
+        counted("block_count", "Blocks", of.block_count, dedicated),
+        counted("allocation_count", "Allocations", of.allocation_count, "ranges in use".into()),
+        counted("retired_count", "Retired", of.retired_count, "wait for the device".into()),
+        counted("calls_saved", "Driver calls saved", of.calls_saved, saved),
+    ]
+}
+
+impl Figure {
+    fn html(&self) -> String {
+        let Self { name, label, value, text, note } = self;
+        format!(
+            "<div><dt>{label}</dt><dd id=\"figure-{name}\" data-figure=\"{name}\" data-value=\"{value}\">{text}</dd>\
+             <dd class=\"note\">{note}</dd></div>\n"
+        )
+    }
+}

@@ -1,0 +1,33 @@
+//! The upload rings at the moment of the snapshot: how full, how full ever, how often they had to wait.
+
+use ringfence::memory::RingSnapshot;
+
+use super::nothing;
+use crate::table::Table;
+use crate::units::{bytes, count, nanoseconds};
+
+pub(super) fn html(rings: &[RingSnapshot]) -> String {
+    if rings.is_empty() {
+        return nothing("There is no upload ring.");
+    }
+    let table = Table {
+        caption: "Upload rings at the end",
+        headings: &["Ring", "Capacity", "In use", "High-water", "Submissions", "Written", "Waits", "Waited"],
+        numbers: &[false, true, true, true, true, true, true, true],
+        rows: rings.iter().enumerate().map(|(index, ring)| row(index, ring)).collect(),
+    };
+    table.html()
+}
+
+fn row(index: usize, ring: &RingSnapshot) -> Vec<String> {
+    vec![
+        if ring.name.is_empty() { format!("ring {index}") } else { ring.name.clone() },
+        bytes(ring.capacity_bytes),
+        bytes(ring.used_bytes),
+        bytes(ring.high_water_bytes),
+        count(ring.submission_count),
+        bytes(ring.written_bytes),
+        count(ring.wait_count),
+        nanoseconds(ring.wait_ns),
+    ]
+}

@@ -1,0 +1,46 @@
+//! Tables: what every chart also is, for those who cannot see it or would rather read numbers.
+
+use crate::html::text;
+
+/// Rows under headings. The first column names its row; `numbers` says which columns align right.
+pub(crate) struct Table<'a> {
+    pub caption: &'a str,
+    pub headings: &'a [&'a str],
+    /// Whether the column holds numbers, by index.
+    pub numbers: &'a [bool],
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table<'_> {
+    /// The table in a box that scrolls sideways on a narrow screen. Escapes every cell.
+    pub fn html(&self) -> String {
+        let head: String = self.headings.iter().enumerate().map(|(column, name)| self.heading(column, name)).collect();
+        let body: String = self.rows.iter().map(|row| self.row(row)).collect();
+        format!(
+            "<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\
+             <caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>\n",
+            caption = text(self.caption)
+        )
+    }
+
+    /// The table behind a line that opens it.
+    pub fn folded(&self) -> String {
+        format!("<details><summary>{}</summary>\n{}</details>\n", text(self.caption), self.html())
+    }
+
+    fn heading(&self, column: usize, name: &str) -> String {
+        format!("<th scope=\"col\"{}>{}</th>", self.class(column), text(name))
+    }
+
+    fn row(&self, cells: &[String]) -> String {
+        let cells = cells.iter().enumerate().map(|(column, cell)| match column {
+            0 => format!("<th scope=\"row\"{}>{}</th>", self.class(0), text(cell)),
+            _ => format!("<td{}>{}</td>", self.class(column), text(cell)),
+        });
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
+    }
+
+    fn class(&self, column: usize) -> &'static str {
+        if self.numbers.get(column) == Some(&true) { " class=\"number\"" } else { "" }
+    }
+}

@@ -1,0 +1,55 @@
+//! Numbers as people read them. `page/basics.js` writes the same texts; the browser test compares the two.
+
+/// Bytes in binary units, three digits of them: `64 MiB`, `1.25 GiB`, `17 B`.
+pub(crate) fn bytes(value: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut scaled, mut unit) = (value as f64, 0);
+    while scaled >= 1024.0 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    format!("{}\u{a0}{}", three_digits(scaled), UNITS[unit])
+}
+
+/// A number with three digits where it has a fraction, halves rounded up.
+fn three_digits(value: f64) -> String {
+    let decimals: usize = match value {
+        _ if value.fract() == 0.0 || value >= 100.0 => 0,
+        _ if value >= 10.0 => 1,
+        _ => 2,
+    };
+    let ten = 10f64.powi(decimals as i32);
+    format!("{:.decimals$}", (value * ten).round() / ten)
+}
+
+/// A number in groups of three digits: `3,000`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Hundredths, one decimal: `12.5 %`.
+pub(crate) fn percent(value: f64) -> String {
+    format!("{value:.1}\u{a0}%")
+}
+
+/// A length of time: `1.3 ms`.
+pub(crate) fn nanoseconds(value: u64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    match UNITS.iter().find(|(size, _)| value as f64 >= *size) {
+        Some((size, unit)) => format!("{:.1}\u{a0}{unit}", value as f64 / size),
+        None => format!("{value}\u{a0}ns"),
+    }
+}
+
+/// `1 block`, `2 blocks`.
+pub(crate) fn plural(value: u64, one: &str) -> String {
+    format!("{}\u{a0}{one}{}", count(value), if value == 1 { "" } else { "s" })
+}

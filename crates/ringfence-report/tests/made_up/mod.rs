@@ -1,0 +1,198 @@
+//! A made-up snapshot of any size, the same at each run: blocks of several kinds, ranges with gaps between them, names
+//! of which some would like to do harm, and a run of frames.
+
+use ringfence::memory::{
+    BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
+};
+use ringfence_report::{FrameSample, Report};
+
+/// Names that must stay names.
+pub const HOSTILE: [&str; 10] = [
+    "</script><script>document.documentElement.dataset.hacked = 1</script>",
+    "<!--<script>",
+    "<img src=x onerror=\"document.documentElement.dataset.hacked = 1\">",
+    "]]></style></title></textarea>",
+    "quotes \" ' ` and &amp; \\u003c \\",
+    "{{data}} {{title}}",
+    "\u{202e}turned round\u{202c}",
+    "nul \u{0}, bell \u{7}, line\nfeed, \u{2028}",
+    "",
+    "面 🎨 ünïcödé",
+];
+
+const MIB: u64 = 1 << 20;
+const CLASSES: [&str; 4] = ["buffers", "textures", "render targets", "all"];
+const SUBJECTS: [&str; 6] = ["terrain/tile", "crowd/person", "harbour/ship", "sky/cloud", "ui/glyphs", "water/wave"];
+const PARTS: [&str; 5] = ["albedo", "normals", "vertices", "indices", "instances"];
+
+/// A small generator of numbers (xorshift), so that each run sees the same.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end.max(1)
+    }
+}
+
+/// A report over `block_count` blocks with `range_count` ranges in all, and `frame_count` frames.
+pub fn report(block_count: u64, range_count: u64, frame_count: u64) -> Report {
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let blocks = blocks(&mut numbers, block_count, range_count);
+    let snapshot = snapshot(blocks);
+    let frames = frames(&mut numbers, frame_count);
+    Report { title: format!("Harbour <scene> & {}", HOSTILE[0]), snapshot, frames, facts: facts() }
+}
+
+fn blocks(numbers: &mut Numbers, block_count: u64, range_count: u64) -> Vec<BlockSnapshot> {
+    let dedicated_count = block_count / 5;
+    let shared_count = block_count - dedicated_count;
+    let shared_ranges = range_count - dedicated_count;
+    let mut blocks = Vec::new();
+    for index in 0..shared_count {
+        let extra = u64::from(index < shared_ranges % shared_count);
+        blocks.push(shared_block(numbers, index, shared_ranges / shared_count + extra));
+    }
+    blocks.extend((0..dedicated_count).map(|index| dedicated_block(numbers, index)));
+    blocks
+}
+
+fn shared_block(numbers: &mut Numbers, index: u64, range_count: u64) -> BlockSnapshot {
+    let bytes = [64, 128, 256][numbers.next(3) as usize] * MIB;
+    let share = bytes / range_count.max(1) / 256 * 256;
+    let mut ranges = Vec::new();
+    let fullness = 1 + index % 5;
+    for place in 0..range_count {
+        let taken = 256 + numbers.next(share * fullness / 5 / 256) * 256;
+        let bytes = if numbers.next(5) < fullness { taken.max(share * 3 / 4) } else { taken };
+        ranges.push(RangeSnapshot { offset: place * share, bytes: bytes.min(share), name: name(numbers, place) });
+    }
+    let class = CLASSES[(index % 4) as usize].into();
+    BlockSnapshot { memory_type: (index % 3) as u32, class, dedicated: false, bytes, ranges }
+}
+
+fn dedicated_block(numbers: &mut Numbers, index: u64) -> BlockSnapshot {
+    let bytes = (8 + numbers.next(90)) * MIB;
+    let used = bytes - numbers.next(64 << 10) / 256 * 256;
+    let ranges = vec![RangeSnapshot { offset: 0, bytes: used, name: format!("g-buffer/target {index}") }];
+    BlockSnapshot { memory_type: 0, class: CLASSES[2].into(), dedicated: true, bytes, ranges }
+}
+
+fn name(numbers: &mut Numbers, place: u64) -> String {
+    if place == 7 {
+        return HOSTILE[numbers.next(HOSTILE.len() as u64) as usize].into();
+    }
+    let (subject, part) = (SUBJECTS[numbers.next(6) as usize], PARTS[numbers.next(5) as usize]);
+    format!("{subject} {}/{part}", numbers.next(400))
+}
+
+fn snapshot(blocks: Vec<BlockSnapshot>) -> Snapshot {
+    let properties: [&[&str]; 3] =
+        [&["device local"], &["host visible", "host coherent"], &["device local", "host visible", HOSTILE[2]]];
+    let types: Vec<TypeSnapshot> = properties
+        .iter()
+        .zip([0, 1, 0])
+        .enumerate()
+        .map(|(index, (names, heap))| TypeSnapshot {
+            heap,
+            properties: names.iter().map(|name| (*name).into()).collect(),
+            statistics: statistics(blocks.iter().filter(|block| block.memory_type == index as u32)),
+        })
+        .collect();
+    let heap = |index: u32, bytes: u64| {
+        let held = types.iter().filter(|kind| kind.heap == index).map(|kind| kind.statistics.reserved_bytes()).sum();
+        HeapSnapshot {
+            bytes,
+            device_local: index == 0,
+            reserved_bytes: held,
+            usage_bytes: Some(held + 700 * MIB),
+            budget_bytes: (index == 0).then_some(bytes / 5 * 4),
+        }
+    };
+    let heaps = vec![heap(0, 8192 * MIB), heap(1, 16384 * MIB)];
+    Snapshot {
+        version: 1,
+        device: "Simulated GPU <8 GiB>".into(),
+        heaps,
+        types,
+        rings: vec![ring()],
+        retired_count: 37,
+        calls: calls(&blocks),
+        blocks,
+    }
+}
+
+fn statistics<'a>(blocks: impl Iterator<Item = &'a BlockSnapshot>) -> TypeStatistics {
+    let mut sums = TypeStatistics::default();
+    for block in blocks {
+        let used = block.bytes - block.free_bytes();
+        if block.dedicated {
+            sums.dedicated_count += 1;
+            sums.dedicated_bytes += block.bytes;
+        } else {
+            sums.block_count += 1;
+            sums.block_bytes += block.bytes;
+            sums.range_count += block.ranges.len() as u64;
+            sums.range_bytes += used;
+        }
+    }
+    sums.block_bytes_high_water = sums.block_bytes / 8 * 9;
+    sums.range_bytes_high_water = sums.range_bytes / 8 * 9;
+    sums
+}
+
+fn calls(blocks: &[BlockSnapshot]) -> DriverCalls {
+    let ranges: usize = blocks.iter().map(|block| block.ranges.len()).sum();
+    DriverCalls {
+        allocate_memory: blocks.len() as u64 + 6,
+        free_memory: 6,
+        create_object: ranges as u64 + 420,
+        destroy_object: 383,
+        placed: ranges as u64,
+        staged: 4200,
+        wait: 3,
+    }
+}
+
+fn ring() -> RingSnapshot {
+    RingSnapshot {
+        name: "upload".into(),
+        capacity_bytes: 64 * MIB,
+        used_bytes: 11 * MIB,
+        high_water_bytes: 51 * MIB,
+        submission_count: 2,
+        wait_count: 3,
+        wait_ns: 4_310_000,
+        written_bytes: 7351 * MIB,
+    }
+}
+
+fn frames(numbers: &mut Numbers, count: u64) -> Vec<FrameSample> {
+    let wave = |frame: u64, length: f64| (frame as f64 / length).sin().mul_add(0.5, 0.5);
+    let sample = |frame: u64| FrameSample {
+        frame: frame + 1,
+        ring_used_bytes: (wave(frame, 23.0) * 38e6) as u64 + numbers.next(12_000_000),
+        ring_capacity_bytes: 64 * MIB,
+        retired_count: 20 + (wave(frame, 11.0) * 60.0) as u64 + numbers.next(12),
+        reserved_bytes: (4096 + 128 * (frame * 12 / count)) * MIB,
+        used_bytes: 3000 * MIB + (wave(frame, 70.0) * 1.1e9) as u64,
+        live_count: 2600 + frame * 400 / count + numbers.next(40),
+    };
+    (0..count).map(sample).collect()
+}
+
+fn facts() -> Vec<(String, String)> {
+    [
+        ("Device", "Simulated GPU <8 GiB>"),
+        ("Frames", "300"),
+        ("Time of a frame, median", "1.42 ms"),
+        ("Bytes checked", "7.18 GiB"),
+        ("Bytes wrong", "0"),
+        ("Seed", "42"),
+        ("Name", HOSTILE[0]),
+    ]
+    .map(|(label, value)| (label.to_owned(), value.to_owned()))
+    .into()
+}

@@ -1,0 +1,164 @@
+//! How large a simulated resource is and where the parts of a texture lie in it.
+//!
+//! ```text
+//!   texture   │ layer 0: mip 0 ··· │ mip 1 · │ mip 2 │ layer 1: mip 0 ··· │ mip 1 · │ mip 2 │ rounded up │
+//!             each mip starts at a multiple of the profile's mip alignment; its rows are tight
+//! ```
+
+use super::profile::Profile;
+use crate::device::{
+    BufferDesc, BufferUsage, DeviceError, Format, Requirements, ResourceClass, TextureDesc, TextureUsage,
+};
+use ringfence_core::range::align_up;
+
+const SIDE_MAX: u32 = 16_384;
+const LAYERS_MAX: u32 = 2_048;
+const SAMPLES_MAX: u32 = 16;
+
+/// What a buffer needs.
+pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
+    if desc.size == 0 {
+        return Err(DeviceError::InvalidInfo("a buffer of size 0"));
+    }
+    if desc.usage == BufferUsage::empty() {
+        return Err(DeviceError::InvalidInfo("a buffer without usage"));
+    }
+    let alignment = profile.buffer_alignment;
+    let size = align_up(desc.size, alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
+    Ok(Requirements {
+        size,
+        alignment,
+        memory_type_bits: profile.buffer_types,
+        class: ResourceClass::Buffer,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    })
+}
+
+/// What a texture needs.
+pub(super) fn texture_requirements(profile: &Profile, desc: &TextureDesc) -> Result<Requirements, DeviceError> {
+    check_texture(desc)?;
+    let is_target = desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL);
+    let bytes = u64::from(desc.layers) * layer_bytes(profile, desc);
+    let alignment = texture_alignment(profile, desc, bytes, is_target);
+    let size = align_up(bytes, alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
+    let requires_dedicated = size >= profile.dedicated_required_bytes;
+    Ok(Requirements {
+        size,
+        alignment,
+        memory_type_bits: if is_target { profile.target_types } else { profile.texture_types },
+        class: if is_target { ResourceClass::RenderTarget } else { ResourceClass::Texture },
+        prefers_dedicated: requires_dedicated || (is_target && size >= profile.dedicated_preferred_bytes),
+        requires_dedicated,
+    })
+}
+
+fn check_texture(desc: &TextureDesc) -> Result<(), DeviceError> {
+    let side = desc.width.max(desc.height);
+    let depth = matches!(desc.format, Format::D32Float);
+    let rules = [
+        (desc.width > 0 && desc.height > 0 && desc.layers > 0, "a texture without texels"),
+        (side <= SIDE_MAX, "a texture wider or higher than 16384 texels"),
+        (desc.layers <= LAYERS_MAX, "a texture of more than 2048 layers"),
+        (desc.mips > 0 && desc.mips <= 32 - side.leading_zeros(), "more mips than the size has, or none"),
+        (desc.samples.is_power_of_two() && desc.samples <= SAMPLES_MAX, "samples other than 1, 2, 4, 8 or 16"),
+        (desc.samples == 1 || desc.mips == 1, "a multisampled texture with mips"),
+        (desc.usage != TextureUsage::empty(), "a texture without usage"),
+        (!(depth && desc.usage.contains(TextureUsage::RENDER_TARGET)), "a render target of a depth format"),
+        (depth || !desc.usage.contains(TextureUsage::DEPTH_STENCIL), "a depth target of a format without depth"),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map_or(Ok(()), |&(_, broken)| Err(DeviceError::InvalidInfo(broken)))
+}
+
+fn texture_alignment(profile: &Profile, desc: &TextureDesc, bytes: u64, is_target: bool) -> u64 {
+    if desc.samples > 1 {
+        profile.multisampled_alignment
+    } else if !is_target && bytes <= profile.texture_alignment {
+        profile.small_texture_alignment
+    } else {
+        profile.texture_alignment
+    }
+}
+
+/// Where one mip of one layer lies in its texture, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Subresource {
+    /// From the texture's first byte.
+    pub(super) offset: u64,
+    /// Texels across.
+    pub(super) width: u32,
+    /// Texels down.
+    pub(super) height: u32,
+    /// Bytes a texel, samples included.
+    pub(super) texel_bytes: u64,
+}
+
+impl Subresource {
+    /// Bytes a row.
+    pub(super) fn row_bytes(&self) -> u64 {
+        u64::from(self.width) * self.texel_bytes
+    }
+
+    fn bytes(&self) -> u64 {
+        self.row_bytes() * u64::from(self.height)
+    }
+}
+
+/// Where a mip of a layer lies; `None` if the texture has no such part.
+pub(super) fn subresource(profile: &Profile, desc: &TextureDesc, mip: u32, layer: u32) -> Option<Subresource> {
+    if mip >= desc.mips || layer >= desc.layers {
+        return None;
+    }
+    let before: u64 = (0..mip).map(|mip| mip_pitch(profile, desc, mip)).sum();
+    Some(Subresource { offset: u64::from(layer) * layer_bytes(profile, desc) + before, ..mip_size(desc, mip) })
+}
+
+fn layer_bytes(profile: &Profile, desc: &TextureDesc) -> u64 {
+    (0..desc.mips).map(|mip| mip_pitch(profile, desc, mip)).sum()
+}
+
+fn mip_pitch(profile: &Profile, desc: &TextureDesc, mip: u32) -> u64 {
+    mip_size(desc, mip).bytes().next_multiple_of(profile.mip_alignment)
+}
+
+fn mip_size(desc: &TextureDesc, mip: u32) -> Subresource {
+    Subresource {
+        offset: 0,
+        width: (desc.width >> mip).max(1),
+        height: (desc.height >> mip).max(1),
+        texel_bytes: desc.format.texel_bytes() * u64::from(desc.samples),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_texture_follow_each_other_and_fit() {
+        let profile = Profile::h200();
+        let desc = TextureDesc { width: 100, height: 37, layers: 3, mips: 7, ..Default::default() };
+        let mut end = 0;
+        for layer in 0..3 {
+            for mip in 0..7 {
+                let part = subresource(&profile, &desc, mip, layer).unwrap();
+                assert!(part.offset >= end);
+                end = part.offset + part.bytes();
+            }
+        }
+        assert!(end <= texture_requirements(&profile, &desc).unwrap().size);
+        assert_eq!(subresource(&profile, &desc, 7, 0), None);
+        assert_eq!(subresource(&profile, &desc, 0, 3), None);
+    }
+
+    #[test]
+    fn direct3d_alignments_follow_size_and_samples() {
+        let profile = Profile::d3d12_tier1();
+        let alignment = |desc: TextureDesc| texture_requirements(&profile, &desc).unwrap().alignment;
+        let side = |side| TextureDesc { width: side, height: side, ..Default::default() };
+        assert_eq!(alignment(side(64)), 4 << 10);
+        assert_eq!(alignment(side(512)), 64 << 10);
+        assert_eq!(alignment(TextureDesc { usage: TextureUsage::RENDER_TARGET, ..side(64) }), 64 << 10);
+        assert_eq!(alignment(TextureDesc { samples: 4, ..side(64) }), 4 << 20);
+    }
+}

@@ -1,0 +1,14 @@
+//! When the GPU has let go of something: timelines, and the queue of what waits for them.
+//!
+//! ```text
+//!   begin() ──▶ Frame 7 ──record──▶ submit, signalling 7 ──▶ submitted(frame)
+//!                 │                                                │
+//!                 └── drop(buffer): retired, tagged {timeline: 7}  │
+//!                                                                  ▼
+//!   reclaim(): reads each timeline once ─── 7 reached? ──▶ object destroyed, range given back
+//! ```
+
+mod timeline;
+
+pub use timeline::{Frame, FrameError, Timeline};
+pub(crate) use timeline::{Lifetimes, Passed, WaitError};

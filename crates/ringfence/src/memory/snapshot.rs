@@ -1,0 +1,163 @@
+//! Everything that is in memory at a moment, as plain data: for reports, leak hunts and tests. O(ranges).
+
+use std::sync::Weak;
+
+use super::shared::Shared;
+use super::{DriverCalls, TypeStatistics};
+use crate::device::{Device, ResourceClass};
+
+/// An allocator's whole state.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Snapshot {
+    /// The format's version: 1.
+    pub version: u32,
+    /// The device's name.
+    pub device: String,
+    /// Physical memories.
+    pub heaps: Vec<HeapSnapshot>,
+    /// Kinds of memory.
+    pub types: Vec<TypeSnapshot>,
+    /// Every block and every dedicated memory object.
+    pub blocks: Vec<BlockSnapshot>,
+    /// Upload rings.
+    pub rings: Vec<RingSnapshot>,
+    /// Objects that wait for the device.
+    pub retired_count: u64,
+    /// Calls to the driver.
+    pub calls: DriverCalls,
+}
+
+/// A physical memory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct HeapSnapshot {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Whether it is near the device.
+    pub device_local: bool,
+    /// Bytes that this allocator holds.
+    pub reserved_bytes: u64,
+    /// What the driver says that the process uses, in bytes.
+    pub usage_bytes: Option<u64>,
+    /// What the driver says that the process may use, in bytes.
+    pub budget_bytes: Option<u64>,
+}
+
+/// A kind of memory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TypeSnapshot {
+    /// Index of its heap.
+    pub heap: u32,
+    /// Names of its properties.
+    pub properties: Vec<String>,
+    /// Its use.
+    pub statistics: TypeStatistics,
+}
+
+/// A memory object of the driver.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct BlockSnapshot {
+    /// Index of its memory type.
+    pub memory_type: u32,
+    /// What lies in it: `buffers`, `textures`, `render targets`, `all`.
+    pub class: String,
+    /// Whether it belongs to one resource.
+    pub dedicated: bool,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The ranges in use, by offset. What lies between them is free.
+    pub ranges: Vec<RangeSnapshot>,
+}
+
+impl BlockSnapshot {
+    /// Bytes that no range has.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.ranges.iter().map(|range| range.bytes).sum())
+    }
+}
+
+/// A range of a block that is in use.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RangeSnapshot {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// The name that its owner gave it; empty for none.
+    pub name: String,
+}
+
+/// An upload ring.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RingSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Bytes that it holds at most.
+    pub capacity_bytes: u64,
+    /// Bytes that wait for the device, padding included.
+    pub used_bytes: u64,
+    /// The most that was ever in use, in bytes.
+    pub high_water_bytes: u64,
+    /// Submissions that are under way in it.
+    pub submission_count: u64,
+    /// How often it had to wait for the device.
+    pub wait_count: u64,
+    /// How long it waited in all, in nanoseconds.
+    pub wait_ns: u64,
+    /// Bytes written in all.
+    pub written_bytes: u64,
+}
+
+impl<D: Device> Shared<D> {
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let capabilities = self.device.capabilities();
+        let statistics = self.statistics();
+        let budgets = self.device.budgets();
+        let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
+            let told = budgets.as_ref().and_then(|budgets| budgets.get(index as usize));
+            HeapSnapshot {
+                bytes: heap.bytes,
+                device_local: heap.device_local,
+                reserved_bytes: self.reserved_bytes(index),
+                usage_bytes: told.map(|told| told.usage_bytes),
+                budget_bytes: told.map(|told| told.budget_bytes),
+            }
+        });
+        let types = capabilities.memory_types.iter().zip(&statistics.types).map(|(held, statistics)| TypeSnapshot {
+            heap: held.heap,
+            properties: held.properties.names().map(str::to_owned).collect(),
+            statistics: *statistics,
+        });
+        let mut blocks = Vec::new();
+        for arena in &self.arenas {
+            arena.snapshot(class_name(capabilities.class_groups, arena.class), &mut blocks);
+        }
+        Snapshot {
+            version: 1,
+            device: capabilities.name.clone(),
+            heaps: heaps.collect(),
+            types: types.collect(),
+            blocks,
+            rings: self.rings.lock().iter().filter_map(Weak::upgrade).map(|ring| ring.snapshot()).collect(),
+            retired_count: statistics.retired_count,
+            calls: statistics.calls,
+        }
+    }
+}
+
+/// What lies in the blocks of a class, where some classes share them.
+fn class_name(groups: [u8; 3], class: ResourceClass) -> &'static str {
+    let [buffer, texture, target] = groups;
+    match class {
+        ResourceClass::Buffer if buffer == texture && texture == target => "all",
+        ResourceClass::Buffer => "buffers",
+        ResourceClass::Texture => "textures",
+        ResourceClass::RenderTarget => "render targets",
+    }
+}

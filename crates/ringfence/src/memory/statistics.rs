@@ -1,0 +1,163 @@
+//! Figures that are cheap enough to read each frame: O(memory types), one short lock of each.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::shared::{CLASSES, Shared};
+use crate::device::Device;
+
+/// Use of one memory type.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TypeStatistics {
+    /// Blocks that are held.
+    pub block_count: u64,
+    /// Their bytes.
+    pub block_bytes: u64,
+    /// The most that the blocks ever had, in bytes.
+    pub block_bytes_high_water: u64,
+    /// Ranges that are in use in the blocks.
+    pub range_count: u64,
+    /// Bytes set aside for them, rounding included.
+    pub range_bytes: u64,
+    /// The most that the ranges ever had, in bytes.
+    pub range_bytes_high_water: u64,
+    /// Resources with memory of their own.
+    pub dedicated_count: u64,
+    /// Their bytes.
+    pub dedicated_bytes: u64,
+}
+
+impl TypeStatistics {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.block_count += other.block_count;
+        self.block_bytes += other.block_bytes;
+        self.block_bytes_high_water += other.block_bytes_high_water;
+        self.range_count += other.range_count;
+        self.range_bytes += other.range_bytes;
+        self.range_bytes_high_water += other.range_bytes_high_water;
+        self.dedicated_count += other.dedicated_count;
+        self.dedicated_bytes += other.dedicated_bytes;
+    }
+
+    /// Bytes that the driver was asked for: blocks and dedicated memory.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> u64 {
+        self.block_bytes + self.dedicated_bytes
+    }
+
+    /// Bytes that resources were given.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.range_bytes + self.dedicated_bytes
+    }
+}
+
+/// Calls that the allocator made to the driver, and what would have been calls without it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct DriverCalls {
+    /// Memory objects made.
+    pub allocate_memory: u64,
+    /// Memory objects freed.
+    pub free_memory: u64,
+    /// Buffers and textures made.
+    pub create_object: u64,
+    /// Buffers and textures destroyed.
+    pub destroy_object: u64,
+    /// Resources that were placed in a block: as many memory objects that were never made.
+    pub placed: u64,
+    /// Writes to an upload ring: as many staging buffers that were never made.
+    pub staged: u64,
+    /// Waits for the device.
+    pub wait: u64,
+}
+
+impl DriverCalls {
+    /// Calls made, waits left out.
+    #[must_use]
+    pub fn made(&self) -> u64 {
+        self.allocate_memory + self.free_memory + self.create_object + self.destroy_object
+    }
+
+    /// Calls that a program without sub-allocation and rings would have made more: a memory object for each placed
+    /// resource, a buffer with memory for each staged write. Each counted once, at its making.
+    #[must_use]
+    pub fn saved(&self) -> u64 {
+        (self.placed + 2 * self.staged).saturating_sub(self.allocate_memory)
+    }
+}
+
+/// Use of the allocator as a whole.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Statistics {
+    /// By memory type.
+    pub types: Vec<TypeStatistics>,
+    /// Objects that wait for the device before they are destroyed.
+    pub retired_count: u64,
+    /// Calls to the driver.
+    pub calls: DriverCalls,
+}
+
+impl Statistics {
+    /// The sum over all memory types. High-water marks add up to at least the true one.
+    #[must_use]
+    pub fn total(&self) -> TypeStatistics {
+        let mut total = TypeStatistics::default();
+        self.types.iter().for_each(|held| total.add(held));
+        total
+    }
+}
+
+/// The counters behind [`DriverCalls`].
+#[derive(Default)]
+pub(super) struct Calls {
+    pub(super) allocate_memory: AtomicU64,
+    pub(super) free_memory: AtomicU64,
+    pub(super) create_object: AtomicU64,
+    pub(super) destroy_object: AtomicU64,
+    pub(super) placed: AtomicU64,
+    pub(super) staged: AtomicU64,
+    pub(super) wait: AtomicU64,
+}
+
+/// One more. Relaxed: the figures order nothing.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl<D: Device> Shared<D> {
+    fn type_statistics(&self) -> Vec<TypeStatistics> {
+        let by_type = self.arenas.chunks(CLASSES.len());
+        by_type
+            .map(|classes| {
+                let mut sum = TypeStatistics::default();
+                classes.iter().for_each(|arena| sum.add(&arena.statistics()));
+                sum
+            })
+            .collect()
+    }
+
+    pub(super) fn reserved_bytes(&self, heap: u32) -> u64 {
+        let types = &self.device.capabilities().memory_types;
+        let held = types.iter().zip(self.type_statistics());
+        held.filter(|(held, _)| held.heap == heap).map(|(_, statistics)| statistics.reserved_bytes()).sum()
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        Statistics { types: self.type_statistics(), retired_count: self.retired_count(), calls: self.driver_calls() }
+    }
+
+    fn driver_calls(&self) -> DriverCalls {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DriverCalls {
+            allocate_memory: get(&self.calls.allocate_memory),
+            free_memory: get(&self.calls.free_memory),
+            create_object: get(&self.calls.create_object),
+            destroy_object: get(&self.calls.destroy_object),
+            placed: get(&self.calls.placed),
+            staged: get(&self.calls.staged),
+            wait: get(&self.calls.wait),
+        }
+    }
+}

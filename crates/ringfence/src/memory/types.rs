@@ -1,0 +1,77 @@
+//! Which memory type a request goes to: for each location the types in the order in which they are tried.
+//!
+//! | location | must be | is tried first | comes last |
+//! |---|---|---|---|
+//! | `Device` | – | device-local | what the host sees too (small windows into device memory are precious), host memory |
+//! | `Upload` | host-visible | coherent, in host memory | cached, device-local |
+//! | `Readback` | host-visible | cached, coherent | uncached: reading that is tens of times slower |
+//! | `DeviceUpload` | host-visible | device-local, coherent | host memory |
+//!
+//! Among equals the driver's order stands, as the Vulkan specification asks. Protected, lazily allocated and special
+//! types are never picked. On a device with one heap for all (unified memory) the same order leads to the one type
+//! that has every property.
+
+use crate::device::{Capabilities, MemoryProperties as P};
+
+/// Where a resource should live.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Location {
+    /// Fast for the device; the host does not touch it (D3D12: DEFAULT).
+    #[default]
+    Device,
+    /// Written by the host, read by the device once or a few times (D3D12: UPLOAD).
+    Upload,
+    /// Written by the device, read by the host (D3D12: READBACK).
+    Readback,
+    /// Written by the host straight into device memory, where there is such memory (D3D12: GPU_UPLOAD).
+    DeviceUpload,
+}
+
+impl Location {
+    /// Every location.
+    pub const ALL: [Self; 4] = [Self::Device, Self::Upload, Self::Readback, Self::DeviceUpload];
+
+    /// Properties without which a type is no candidate.
+    const fn required(self) -> P {
+        match self {
+            Self::Device => P::empty(),
+            Self::Upload | Self::Readback | Self::DeviceUpload => P::HOST_VISIBLE,
+        }
+    }
+
+    /// What a type costs here, the most important reason first: the least is best.
+    fn cost(self, held: P) -> [bool; 3] {
+        let (has, lacks) = (|flag| held.contains(flag), |flag| !held.contains(flag));
+        match self {
+            Self::Device => [lacks(P::DEVICE_LOCAL), has(P::HOST_VISIBLE), has(P::HOST_CACHED)],
+            Self::Upload => [has(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT), has(P::HOST_CACHED)],
+            Self::Readback => [lacks(P::HOST_CACHED), has(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT)],
+            Self::DeviceUpload => [lacks(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT), has(P::HOST_CACHED)],
+        }
+    }
+}
+
+/// The candidates of every location, worked out once.
+#[derive(Debug)]
+pub(crate) struct TypeOrder([Vec<u32>; 4]);
+
+impl TypeOrder {
+    pub(crate) fn new(capabilities: &Capabilities) -> Self {
+        Self(Location::ALL.map(|location| order(capabilities, location)))
+    }
+
+    /// The types for `location` among those of `bits`, best first.
+    pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
+        self.0[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
+    }
+}
+
+fn order(capabilities: &Capabilities, location: Location) -> Vec<u32> {
+    let never = P::PROTECTED | P::LAZILY_ALLOCATED | P::SPECIAL;
+    let mut types: Vec<(u32, P)> =
+        (0..).zip(&capabilities.memory_types).map(|(index, held)| (index, held.properties)).collect();
+    types.retain(|(_, held)| held.contains(location.required()) && !held.intersects(never));
+    types.sort_by_key(|(_, held)| location.cost(*held));
+    types.into_iter().map(|(index, _)| index).collect()
+}

@@ -1,0 +1,235 @@
+//! Buffers and textures: the driver's object and the bytes that it lies in, with one owner.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use ringfence_core::sync::SyncSet;
+
+use crate::device::{Buffers, Create, Device, Kind, Mapped, Placed, RawBuffer, RawTexture, Textures};
+use crate::error::AccessError;
+use crate::memory::{Location, Place, Shared};
+
+/// How a resource gets its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AllocationDesc<'a> {
+    /// Shown in reports and given to the driver's object; empty for none.
+    pub name: &'a str,
+    /// Where it should live.
+    pub location: Location,
+    /// Whether it gets memory of its own.
+    pub dedicated: Dedicated,
+}
+
+/// Whether a resource gets a memory object of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dedicated {
+    /// If it is large, or the driver wishes so.
+    #[default]
+    Auto,
+    /// Yes.
+    Always,
+    /// No, unless the driver insists.
+    Never,
+}
+
+/// A buffer with its memory. See [`Resource`].
+pub type Buffer<D> = Resource<D, Buffers>;
+/// A texture with its memory. See [`Resource`].
+pub type Texture<D> = Resource<D, Textures>;
+
+/// A resource of the driver with its memory, owned by whoever holds this value.
+///
+/// Dropping it lets go of it: it is *retired*, not destroyed, since the GPU may still use it, and is destroyed by an
+/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete.
+pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
+    shared: Arc<Shared<D>>,
+    placed: ManuallyDrop<Placed<<D as Create<K>>::Object>>,
+    place: ManuallyDrop<Place<D>>,
+    size: u64,
+    location: Location,
+}
+
+impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
+    pub(crate) fn new(
+        shared: Arc<Shared<D>>,
+        placed: Placed<<D as Create<K>>::Object>,
+        place: Place<D>,
+        size: u64,
+        location: Location,
+    ) -> Self {
+        Self { shared, placed: ManuallyDrop::new(placed), place: ManuallyDrop::new(place), size, location }
+    }
+
+    /// The driver's object. Each backend adds a `raw` that gives it as the API has it.
+    #[must_use]
+    pub fn object(&self) -> &<D as Create<K>>::Object {
+        &self.placed.object
+    }
+
+    /// The bytes that its memory needs, as the driver measured.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Where it was asked to live.
+    #[must_use]
+    pub fn location(&self) -> Location {
+        self.location
+    }
+
+    /// The memory type that it lies in, an index into [`memory_types`](crate::device::Capabilities::memory_types).
+    #[must_use]
+    pub fn memory_type(&self) -> u32 {
+        self.place.memory.memory_type
+    }
+
+    /// The driver's memory object that it lies in.
+    #[must_use]
+    pub fn memory(&self) -> &D::Memory {
+        &self.place.memory.object
+    }
+
+    /// Its first byte in [`Resource::memory`].
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.place.offset
+    }
+
+    /// Whether the host can reach its bytes.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.placed.mapped.is_some()
+    }
+
+    /// Lets go of it for once `points` have passed, whatever other submissions are under way.
+    ///
+    /// # Safety
+    /// Only submissions that complete with these points use it.
+    pub unsafe fn retire_after(self, points: &SyncSet) {
+        let (shared, object, place) = self.into_parts();
+        shared.retire_after(points, object, place);
+    }
+
+    fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
+        let mut held = ManuallyDrop::new(self);
+        // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
+        let (shared, placed, place) = unsafe {
+            (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.placed), ManuallyDrop::take(&mut held.place))
+        };
+        (shared, K::raw(placed.object), place)
+    }
+
+    /// Where the host sees byte `offset`, if `size` bytes from there are inside.
+    fn mapped(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
+        let base = self.placed.mapped.ok_or(AccessError::NotMapped)?;
+        if offset.checked_add(size).is_none_or(|end| end > self.size) {
+            return Err(AccessError::OutOfRange { offset, size, resource_size: self.size });
+        }
+        // SAFETY: the offset lies inside the resource, whose bytes are all mapped.
+        Ok(unsafe { base.add(offset) })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<D>> {
+        &self.shared
+    }
+}
+
+impl<D: Device> Buffer<D> {
+    /// Copies bytes into the buffer and makes them visible to the device. Submissions that are under way must not use
+    /// these bytes: that is not checked here, and gives wrong bytes on the device.
+    ///
+    /// # Errors
+    /// The buffer is not mapped, or the bytes do not fit; nothing is written then. Or the driver failed to flush.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let mapped = self.mapped(offset, bytes.len() as u64)?;
+        // SAFETY: the destination is inside the mapping, and `&mut self` keeps every other host access away.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
+        Ok(self.shared.flush(&self.place, offset, bytes.len() as u64)?)
+    }
+
+    /// Copies what the device has written. It shows what submissions wrote that were complete before the call.
+    ///
+    /// # Errors
+    /// The buffer is not mapped, or the bytes lie outside; or the driver failed.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        let mapped = self.mapped(offset, into.len() as u64)?;
+        let (memory, device) = (&self.place.memory.object, &self.shared.device);
+        // SAFETY: the range is inside the buffer, and so inside the memory, which is mapped there.
+        Ok(unsafe { device.read_back(memory, self.place.offset + offset, mapped, into) }?)
+    }
+
+    /// Copies bytes in through a shared reference.
+    ///
+    /// # Safety
+    /// No other host access to these bytes happens at the same time.
+    pub(crate) unsafe fn write_shared(
+        &self,
+        offset: u64,
+        size: u64,
+        fill: impl FnOnce(*mut u8),
+    ) -> Result<(), AccessError> {
+        fill(self.mapped(offset, size)?.as_ptr());
+        Ok(self.shared.flush(&self.place, offset, size)?)
+    }
+}
+
+impl<D: Create<K> + Device, K: ResourceKind> Drop for Resource<D, K> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and nothing reads these fields afterwards.
+        let (placed, place) = unsafe { (ManuallyDrop::take(&mut self.placed), ManuallyDrop::take(&mut self.place)) };
+        self.shared.retire(K::raw(placed.object), place);
+    }
+}
+
+impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(K::NAME)
+            .field("object", &self.placed.object)
+            .field("size", &self.size)
+            .field("memory_type", &self.memory_type())
+            .field("offset", &self.offset())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The driver's object of either kind.
+pub enum RawObject<D: Device> {
+    /// A buffer.
+    Buffer(RawBuffer<D>),
+    /// A texture.
+    Texture(RawTexture<D>),
+}
+
+impl<D: Device> RawObject<D> {
+    /// # Safety
+    /// As [`Create::destroy`].
+    pub(crate) unsafe fn destroy(self, device: &D) {
+        // SAFETY: the caller promises what `Create::destroy` asks.
+        unsafe {
+            match self {
+                Self::Buffer(buffer) => Create::<Buffers>::destroy(device, buffer),
+                Self::Texture(texture) => Create::<Textures>::destroy(device, texture),
+            }
+        }
+    }
+}
+
+/// The kinds that the allocator makes: [`Buffers`] and [`Textures`].
+pub trait ResourceKind: Kind {
+    /// The object as one of either kind.
+    fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D>;
+}
+
+impl ResourceKind for Buffers {
+    fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D> {
+        RawObject::Buffer(object)
+    }
+}
+
+impl ResourceKind for Textures {
+    fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D> {
+        RawObject::Texture(object)
+    }
+}
