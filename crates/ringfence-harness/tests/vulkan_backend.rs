@@ -15,6 +15,7 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, MemoryDesc, MemoryProperties, ResourceClass,
     TextureDesc, TextureUsage, Textures,
 };
+use ringfence::vulkan::BufferInfo;
 use ringfence_harness::vulkan::VulkanGpu;
 use ringfence_harness::{Command, Disc, Gpu, OpenError, Options, draw_reference};
 
@@ -242,7 +243,7 @@ fn device_addresses_work_where_the_device_has_them() {
         return;
     }
     let usage = ash::vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS | ash::vk::BufferUsageFlags::STORAGE_BUFFER;
-    let info = ash::vk::BufferCreateInfo::default().size(256).usage(usage);
+    let info = BufferInfo::new(256, usage);
     for dedicated in [false, true] {
         let buffer = rig.buffer_from(&info, dedicated);
         let of = ash::vk::BufferDeviceAddressInfo::default().buffer(buffer.raw);

@@ -36,10 +36,9 @@ pub use capabilities::{budgets, capabilities};
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 
-/// What a device was created with, as far as Vulkan does not tell.
+/// What a device and its instance were made with, as far as Vulkan does not tell.
 ///
-/// `VK_EXT_memory_budget` and `VK_EXT_debug_utils` are found without help: the former may be asked of any physical
-/// device that has it, enabled or not, and the latter shows in the functions that the device has.
+/// `VK_EXT_memory_budget` needs no mention: a physical device that has it may be asked, enabled or not.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DeviceDesc {
     /// Whether the feature `bufferDeviceAddress` was enabled.
@@ -47,6 +46,9 @@ pub struct DeviceDesc {
     /// Then every memory object that may hold buffers is allocated with `VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`, as
     /// buffers with `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT` demand; without it such buffers are refused.
     pub buffer_device_address: bool,
+    /// Whether the instance was made with `VK_EXT_debug_utils`. Then names reach debuggers and validation messages;
+    /// without it they go nowhere.
+    pub debug_utils: bool,
 }
 
 /// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
@@ -60,7 +62,7 @@ struct Inner {
     device: ash::Device,
     desc: DeviceDesc,
     found: capabilities::Found,
-    /// There iff the device has the functions of `VK_EXT_debug_utils`.
+    /// There iff the instance was made with `VK_EXT_debug_utils`.
     debug_utils: Option<ash::ext::debug_utils::Device>,
 }
 
@@ -83,7 +85,7 @@ impl Device {
         // SAFETY: the caller promises that `physical` comes from `instance`.
         let found = unsafe { capabilities::find(instance, physical) }?;
         // SAFETY: the caller promises that `device` comes from `instance`.
-        let debug_utils = unsafe { naming::load(instance, &device) };
+        let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         Ok(Self(Arc::new(Inner { instance: instance.clone(), physical, device, desc, found, debug_utils })))
     }
 

@@ -13,6 +13,8 @@ const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 /// A Vulkan instance for Vulkan 1.2, and the loader that it came from.
 pub(super) struct Instance {
     raw: ash::Instance,
+    /// Whether `VK_EXT_debug_utils` is enabled.
+    debug_utils: bool,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     messages: Messages,
     /// The library that all functions lie in.
@@ -25,8 +27,10 @@ impl Instance {
         let entry = load()?;
         let layer = if validation { Some(Layer::find(&entry)?) } else { None };
         let messages = Messages::default();
-        let raw = create(&entry, layer.as_ref(), &messages)?;
-        let mut instance = Self { raw, messenger: None, messages, _entry: entry };
+        let (names, flags) = extensions(&entry, layer.as_ref())?;
+        let raw = create(&entry, layer.as_ref(), &names, flags, &messages)?;
+        let debug_utils = names.contains(&ext::debug_utils::NAME);
+        let mut instance = Self { raw, debug_utils, messenger: None, messages, _entry: entry };
         if layer.is_some() {
             instance.listen()?;
         }
@@ -36,6 +40,11 @@ impl Instance {
     /// The instance.
     pub(super) fn raw(&self) -> &ash::Instance {
         &self.raw
+    }
+
+    /// Whether objects can be named.
+    pub(super) fn has_debug_utils(&self) -> bool {
+        self.debug_utils
     }
 
     /// What the validation layers say. It outlives the instance.
@@ -127,10 +136,16 @@ fn load() -> Result<ash::Entry, OpenError> {
 }
 
 /// Makes the instance.
-fn create(entry: &ash::Entry, layer: Option<&Layer>, messages: &Messages) -> Result<ash::Instance, OpenError> {
+fn create(
+    entry: &ash::Entry,
+    layer: Option<&Layer>,
+    extensions: &[&'static CStr],
+    flags: vk::InstanceCreateFlags,
+    messages: &Messages,
+) -> Result<ash::Instance, OpenError> {
     let application =
         vk::ApplicationInfo::default().application_name(c"ringfence-harness").api_version(vk::API_VERSION_1_2);
-    let (extensions, flags) = extensions(entry, layer)?;
+    let extensions: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
     let layers: &[*const c_char] = if layer.is_some() { &[VALIDATION.as_ptr()] } else { &[] };
     let mut info = vk::InstanceCreateInfo::default()
         .application_info(&application)
@@ -162,7 +177,7 @@ fn create(entry: &ash::Entry, layer: Option<&Layer>, messages: &Messages) -> Res
 fn extensions(
     entry: &ash::Entry,
     layer: Option<&Layer>,
-) -> Result<(Vec<*const c_char>, vk::InstanceCreateFlags), OpenError> {
+) -> Result<(Vec<&'static CStr>, vk::InstanceCreateFlags), OpenError> {
     // SAFETY: the loader is alive.
     let offered = unsafe { entry.enumerate_instance_extension_properties(None) }
         .map_err(failed("listing Vulkan instance extensions"))?;
@@ -170,14 +185,14 @@ fn extensions(
     let mut flags = vk::InstanceCreateFlags::empty();
     // The validation layer brings the extension along where the loader does not.
     if layer.is_some() || lists(&offered, ext::debug_utils::NAME) {
-        names.push(ext::debug_utils::NAME.as_ptr());
+        names.push(ext::debug_utils::NAME);
     }
     // Without it a loader hides drivers that are Vulkan but for a few features (MoltenVK).
     if lists(&offered, khr::portability_enumeration::NAME) {
-        names.push(khr::portability_enumeration::NAME.as_ptr());
+        names.push(khr::portability_enumeration::NAME);
         flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
     }
-    names.extend(layer.map(|layer| layer.extension().as_ptr()));
+    names.extend(layer.map(Layer::extension));
     Ok((names, flags))
 }
 

@@ -98,6 +98,7 @@ fn create_device(
     family: u32,
     queue_count: u32,
 ) -> Result<(ash::Device, DeviceDesc), OpenError> {
+    let debug_utils = instance.has_debug_utils();
     let instance = instance.raw();
     let mut offered = vk::PhysicalDeviceVulkan12Features::default();
     let mut all = vk::PhysicalDeviceFeatures2::default().push_next(&mut offered);
@@ -111,16 +112,17 @@ fn create_device(
     let names: &[*const c_char] = if lists(&extensions, portability) { &[portability.as_ptr()] } else { &[] };
     let priorities = vec![1.0; queue_count as usize];
     let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
+    let buffer_device_address = offered.buffer_device_address == vk::TRUE;
     let mut enabled = vk::PhysicalDeviceVulkan12Features::default()
         .timeline_semaphore(true)
-        .buffer_device_address(offered.buffer_device_address == vk::TRUE);
+        .buffer_device_address(buffer_device_address);
     let info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
         .enabled_extension_names(names)
         .push_next(&mut enabled);
     // SAFETY: the queues, extensions and features exist; Vulkan 1.2 always has timeline semaphores.
     let raw = unsafe { instance.create_device(physical, &info, None) }.map_err(failed("making a Vulkan device"))?;
-    Ok((raw, DeviceDesc { buffer_device_address: offered.buffer_device_address == vk::TRUE }))
+    Ok((raw, DeviceDesc { buffer_device_address, debug_utils }))
 }
 
 #[cfg(test)]

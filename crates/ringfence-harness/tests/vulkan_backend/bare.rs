@@ -3,7 +3,7 @@
 
 use ash::vk;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError};
-use ringfence::vulkan::{Device, DeviceDesc};
+use ringfence::vulkan::{BufferInfo, Device, DeviceDesc};
 
 use crate::rig;
 
@@ -45,12 +45,13 @@ fn names_are_passed_over_without_debug_utils() {
 }
 
 #[test]
-fn device_addresses_are_refused_unless_the_feature_was_named() {
+fn buffers_without_usage_and_unannounced_device_addresses_are_refused() {
     with_bare_device(|device| {
-        let usage = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
-        let info = vk::BufferCreateInfo::default().size(64).usage(usage);
-        // SAFETY: what the description points to is nothing.
-        let refused = unsafe { Create::<Buffers>::prepare(device, &info) }.map(|_| ());
-        assert!(matches!(refused, Err(DeviceError::InvalidInfo(_))), "{refused:?}");
+        for usage in [vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS, vk::BufferUsageFlags::empty()] {
+            let info = BufferInfo::new(64, usage);
+            // SAFETY: what the description points to is nothing.
+            let refused = unsafe { Create::<Buffers>::prepare(device, &info) }.map(|_| ());
+            assert!(matches!(refused, Err(DeviceError::InvalidInfo(_))), "{refused:?}");
+        }
     });
 }

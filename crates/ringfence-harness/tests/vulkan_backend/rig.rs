@@ -6,7 +6,7 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
     TextureDesc, Textures,
 };
-use ringfence::vulkan::{Device, Memory};
+use ringfence::vulkan::{BufferInfo, Device, Memory};
 use ringfence_harness::vulkan::VulkanGpu;
 use ringfence_harness::{Command, Gpu, OpenError, Options, TextureRegion};
 
@@ -156,21 +156,21 @@ impl Rig {
         self.buffer_from(&info, true)
     }
 
-    /// A buffer that the host sees, from Vulkan's own description.
-    pub fn buffer_from(&mut self, info: &vk::BufferCreateInfo<'_>, dedicated: bool) -> Buffer {
+    /// A buffer that the host sees, from the backend's own description.
+    pub fn buffer_from(&mut self, info: &BufferInfo<'_>, dedicated: bool) -> Buffer {
         // SAFETY: the test's description is valid.
         let (raw, needs) = unsafe { Create::<Buffers>::prepare(&self.device, info) }.expect("a plain buffer");
         let memory_type = self.host_type(needs.memory_type_bits).expect("buffers can be in host-visible memory");
         if !dedicated {
             let memory = self.memory(memory_type, &needs, needs.size);
-            return self.place(raw, info.size, memory, 0);
+            return self.place(raw, info.raw().size, memory, 0);
         }
         // SAFETY: the type is one that the buffer allows, and it is not used up.
         let dedicated = unsafe { Create::<Buffers>::dedicate(&self.device, &raw, &desc(memory_type, &needs)) };
         let (placed, memory) = dedicated.expect("some KiB of memory");
         assert!(placed.mapped.is_some() && placed.mapped == memory.mapped());
         self.memories.push(memory);
-        self.own(placed, info.size, self.memories.len() - 1, 0)
+        self.own(placed, info.raw().size, self.memories.len() - 1, 0)
     }
 
     /// A texture in the first type that it allows.

@@ -16,11 +16,7 @@ unsafe impl Create<Buffers> for Device {
     type Object = vk::Buffer;
 
     fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
-        let usage = buffer_usage(desc.usage);
-        if usage.is_empty() {
-            return Err(DeviceError::InvalidInfo("a buffer is for something"));
-        }
-        let info = BufferInfo::new(desc.size, usage);
+        let info = BufferInfo::new(desc.size, buffer_usage(desc.usage));
         self.check_buffer(info.raw()).map(|()| info)
     }
 
@@ -85,6 +81,10 @@ impl Device {
     fn check_buffer(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(), DeviceError> {
         if info.size == 0 {
             return Err(DeviceError::InvalidInfo("a buffer has at least one byte"));
+        }
+        // A chained structure may hold more usage flags (Vulkan 1.4).
+        if info.usage.is_empty() && info.p_next.is_null() {
+            return Err(DeviceError::InvalidInfo("a buffer is for something"));
         }
         if info.size > self.0.found.buffer_bytes_max {
             return Err(DeviceError::Unsupported("a buffer as large as this"));

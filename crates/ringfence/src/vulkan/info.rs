@@ -31,7 +31,6 @@ impl<'a> BufferInfo<'a> {
     }
 
     /// The description in Vulkan's own words.
-    #[must_use]
     pub const fn raw(&self) -> &vk::BufferCreateInfo<'a> {
         &self.raw
     }
@@ -95,7 +94,6 @@ impl<'a> TextureInfo<'a> {
     }
 
     /// The description in Vulkan's own words.
-    #[must_use]
     pub const fn raw(&self) -> &vk::ImageCreateInfo<'a> {
         &self.raw
     }

@@ -11,14 +11,15 @@ use super::Device;
 /// Names shorter than this need no allocation on the host.
 const SHORT_BYTES: usize = 64;
 
-/// The functions of `VK_EXT_debug_utils`, if the instance was made with it.
+/// The functions of `VK_EXT_debug_utils`; `None` if the device does not have them after all.
+///
+/// That it has them proves nothing: loaders hand them out, to no effect, where the instance lacks the extension.
 ///
 /// # Safety
 /// `device` comes from `instance`, and both are alive.
 pub(super) unsafe fn load(instance: &ash::Instance, device: &ash::Device) -> Option<debug_utils::Device> {
     let name = c"vkSetDebugUtilsObjectNameEXT";
-    // SAFETY: the device is alive and the name ends with a null byte. The loader gives a function here iff the
-    // instance has the extension, whatever the driver knows of it.
+    // SAFETY: the device is alive and the name ends with a null byte.
     let found = unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) };
     found.map(|_| debug_utils::Device::new(instance, device))
 }
