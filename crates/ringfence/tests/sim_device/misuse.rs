@@ -5,7 +5,8 @@ use ringfence::device::sim::{
     BufferLayout, BufferRange, Command, DescriptorUse, HazardKind, Kernel, Profile, TextureRegion,
 };
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass, TextureDesc, Textures,
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass, TextureDesc,
+    TextureUsage, Textures,
 };
 
 #[test]
@@ -131,6 +132,33 @@ fn heap_tier_1_insists_on_classes() {
         let (texture, _) = Create::<Textures>::prepare(&gpu.device, &TextureDesc::default()).unwrap();
         assert!(Create::<Textures>::place(&gpu.device, &texture, &memory, 0).is_err());
         let _ = gpu.only_hazard(HazardKind::Misuse);
+    }
+}
+
+#[test]
+fn heaps_for_multisampling_and_lonely_textures_are_checked() {
+    let mut profile = Profile::d3d12_tier1();
+    profile.dedicated_required_bytes = 16 << 20;
+    let gpu = Gpu::new(profile, 0);
+    let usage = TextureUsage::RENDER_TARGET;
+    let target = TextureDesc { width: 64, height: 64, samples: 4, usage, ..Default::default() };
+    let lonely = TextureDesc { width: 2048, height: 2048, ..Default::default() };
+    let cases = [
+        (target, 1 << 16, ResourceClass::RenderTarget, Some(HazardKind::Unaligned)),
+        (target, 4 << 20, ResourceClass::RenderTarget, None),
+        (lonely, 4 << 20, ResourceClass::Texture, Some(HazardKind::Misuse)),
+    ];
+    for (desc, alignment, class, expected) in cases {
+        let memory = MemoryDesc { memory_type: 0, size: 32 << 20, alignment, class, name: "block" };
+        // SAFETY: the simulated device refuses what does not fit.
+        unsafe {
+            let memory = gpu.device.allocate_memory(&memory).unwrap();
+            let (texture, _) = Create::<Textures>::prepare(&gpu.device, &desc).unwrap();
+            let placed = Create::<Textures>::place(&gpu.device, &texture, &memory, 0);
+            assert_eq!(placed.is_err(), expected.is_some());
+        }
+        let found: Vec<_> = gpu.device.take_hazards().iter().map(|hazard| hazard.kind).collect();
+        assert_eq!(found, Vec::from_iter(expected));
     }
 }
 
