@@ -109,7 +109,7 @@ impl State {
     /// The slot itself, and what it shows at submission.
     fn descriptor_accesses(&mut self, used: DescriptorUse) -> Option<Vec<Access>> {
         let Some(heap) = self.descriptor_heaps.get(&used.heap.0) else {
-            self.report_stale(What::DescriptorHeap, used.heap.0, "used by submitted work");
+            self.report_stale(What::DescriptorHeap, used.heap.0, "");
             return None;
         };
         let label = heap.label.clone();
@@ -142,12 +142,12 @@ impl State {
         let Some((resource, (memory, base), Shape::Buffer(desc))) =
             resource.and_then(|held| Some((held, held.place?, held.shape)))
         else {
-            self.report_stale(What::Buffer, buffer.0, "used by submitted work");
+            self.report_stale(What::Buffer, buffer.0, "");
             return None;
         };
         let label = resource.label.clone();
         let Some(object) = self.memories.get(&memory) else {
-            self.report_stale(What::Memory, memory, "used by submitted work");
+            self.report_stale(What::Memory, memory, "a resource in it was used");
             return None;
         };
         let space_label = object.label.clone();
@@ -182,12 +182,12 @@ impl State {
         let Some((resource, (memory, base), Shape::Texture(desc))) =
             resource.and_then(|held| Some((held, held.place?, held.shape)))
         else {
-            self.report_stale(What::Texture, texture.0, "used by submitted work");
+            self.report_stale(What::Texture, texture.0, "");
             return None;
         };
         let label = resource.label.clone();
         let Some(object) = self.memories.get(&memory) else {
-            self.report_stale(What::Memory, memory, "used by submitted work");
+            self.report_stale(What::Memory, memory, "a resource in it was used");
             return None;
         };
         let space_label = object.label.clone();

@@ -40,11 +40,11 @@ unsafe impl Driver for Device {
             state.spend(state.profile.costs.flush_ns + state.profile.costs.host_copy_ns(size));
             let Some(range) = state.check_flush(memory.0, offset, size) else { return Ok(()) };
             state.report_pending(HazardKind::HostWriteWhilePending, memory.0, &range, |_| true);
-            if let Some(object) = state.memories.get_mut(&memory.0) {
-                if let Some(host) = &object.host {
-                    // SAFETY: the caller promises that nobody writes this range of the mapped memory meanwhile.
-                    unsafe { object.device.flush_from(host, offset, size) };
-                }
+            if let Some(object) = state.memories.get_mut(&memory.0)
+                && let Some(host) = &object.host
+            {
+                // SAFETY: the caller promises that nobody writes this range of the mapped memory meanwhile.
+                unsafe { object.device.flush_from(host, offset, size) };
             }
             Ok(())
         })

@@ -3,7 +3,7 @@
 //! ```text
 //!   host view     │ what `Mapped` points to: zeroed, one piece, committed as it is touched
 //!      │ flush              ▲ never written back: `read_back` copies from the device view straight to the caller
-//!      ▼                    
+//!      ▼
 //!   device view   │ pages, made on first touch and filled with the poison; what GPU work reads and writes
 //! ```
 //!

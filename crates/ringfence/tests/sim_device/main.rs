@@ -1,0 +1,9 @@
+//! The simulated device does what it says: it runs late, finds each hazard and names it, and is silent about correct
+//! programs.
+
+mod gpu;
+mod hazards;
+mod limits;
+mod misuse;
+mod programs;
+mod time;
