@@ -78,6 +78,16 @@ fn hostile_names_stay_names() {
 }
 
 #[test]
+fn odd_snapshots_still_make_a_page() {
+    let mut report = report();
+    let ranges = vec![range(u64::MAX, u64::MAX, "past every end"), range(0, 9, "out of order")];
+    let odd = BlockSnapshot { memory_type: 77, bytes: u64::MAX, ranges, ..Default::default() };
+    report.snapshot.blocks.extend([odd, BlockSnapshot::default()]);
+    report.frames = vec![FrameSample { ring_used_bytes: u64::MAX, live_count: u64::MAX, ..Default::default() }];
+    assert!(report.to_html().contains("data-figure=\"block_count\" data-value=\"4\""));
+}
+
+#[test]
 fn text_is_escaped() {
     assert_eq!(html::text("<a href='x'>\"&\0\n"), "&lt;a href=&#39;x&#39;&gt;&quot;&amp;\u{fffd}\n");
 }

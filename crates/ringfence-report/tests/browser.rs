@@ -6,6 +6,7 @@ mod made_up;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 use std::{env, fs};
 
 use ringfence_report::{Figures, Report};
@@ -79,6 +80,9 @@ fn opens_with_nothing_in_it() {
 #[test]
 fn opens_a_hundred_thousand_ranges() {
     let report = made_up::report(400, 100_000, 20_000);
+    let start = Instant::now();
+    let bytes = report.to_html().len();
+    println!("written in {:?}: {bytes} bytes", start.elapsed());
     let Some(page) = open("large", &report, "") else { return };
     assert_eq!(page.value("data-map=\"allocation_count\""), "100000");
     println!("ready after {} ms in the browser", page.root("data-ready-ms"));

@@ -7,7 +7,8 @@ const NARROW = 3; // A range of fewer device pixels is not drawn alone: its colu
 const TALL = 60; // With more rows than this the map scrolls in its own box.
 const CLASSES = { buffers: "blue", textures: "orange", "render targets": "green", all: "purple" };
 
-const map = { rows: [], found: [], foundAt: -1, onChange: () => {} };
+// `reached` is the row that the tab key comes to.
+const map = { rows: [], reached: null, found: [], foundAt: -1, ink: null, onChange: () => {} };
 
 const classColour = (name) => CLASSES[name] ?? "sky";
 const rangeName = (range) => range.name || "(no name)";
@@ -26,7 +27,8 @@ function buildMap() {
     map.rows.push(...rows);
   }
   byId("map").classList.toggle("tall", map.rows.length > TALL);
-  if (map.rows.length) map.rows[0].bar.tabIndex = 0;
+  map.reached = map.rows[0];
+  map.reached.bar.tabIndex = 0;
   writeSummary();
   writeKey();
   watchRows();
@@ -242,7 +244,8 @@ function leaveRow(row) {
 // Keys.
 
 function focusRow(row) {
-  map.rows.forEach((other) => { other.bar.tabIndex = -1; });
+  map.reached.bar.tabIndex = -1;
+  map.reached = row;
   row.bar.tabIndex = 0;
   row.bar.focus();
 }
