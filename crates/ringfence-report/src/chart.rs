@@ -105,13 +105,14 @@ impl Chart {
             "<figure class=\"chart\" id=\"chart-{id}\" data-unit=\"{unit}\" data-keys=\"{keys}\" data-end=\"{end}\">\
              <figcaption><h3>{title}</h3><ul class=\"key\">{key}</ul></figcaption>\n\
              <div class=\"plot\"><div class=\"scale\" aria-hidden=\"true\">{scale}</div>\n{svg}</div>\n\
-             <div class=\"ends\" aria-hidden=\"true\"><span>frame {first}</span><span>{last}</span></div></figure>\n",
+             <div class=\"ends\" aria-hidden=\"true\"><span>frame {first}</span>{thinned}<span>{last}</span></div></figure>\n",
             id = self.id,
             unit = self.unit.name(),
             keys = self.lines.iter().map(|line| line.key).collect::<Vec<_>>().join(" "),
             title = text(self.title),
             key = self.key(),
             scale = self.scale(end),
+            thinned = thinned(frames.len()),
             svg = self.svg(frames, end),
             first = units::count(frames[0].frame),
             last = units::count(frames[frames.len() - 1].frame),
@@ -149,6 +150,14 @@ impl Chart {
             text(&format!("{}, frame by frame. The table below holds the numbers.", self.title)),
             level.collect::<String>(),
         )
+    }
+}
+
+/// Says so if a point stands for several frames.
+fn thinned(frame_count: usize) -> String {
+    match frame_count.div_ceil(POINT_COUNT_MAX) {
+        0 | 1 => String::new(),
+        length => format!("<span>each point the most of {length} frames</span>"),
     }
 }
 

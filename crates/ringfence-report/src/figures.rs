@@ -48,10 +48,10 @@ impl Figures {
     }
 
     fn add(&mut self, block: &BlockSnapshot) {
-        let free_bytes = block.free_bytes();
-        self.reserved_bytes += block.bytes;
-        self.free_bytes += free_bytes;
-        self.used_bytes += block.bytes - free_bytes;
+        let of_block = BlockFigures::of(block);
+        self.reserved_bytes = self.reserved_bytes.saturating_add(block.bytes);
+        self.free_bytes = self.free_bytes.saturating_add(of_block.free_bytes);
+        self.used_bytes = self.used_bytes.saturating_add(of_block.used_bytes);
         self.block_count += 1;
         self.dedicated_count += u64::from(block.dedicated);
         self.allocation_count += block.ranges.len() as u64;
@@ -73,14 +73,15 @@ impl BlockFigures {
     /// Adds up `block`, whose ranges are in order. O(ranges).
     #[must_use]
     pub fn of(block: &BlockSnapshot) -> Self {
-        let (mut end, mut largest) = (0, 0);
+        let (mut end, mut used, mut largest) = (0, 0u64, 0);
         for range in &block.ranges {
+            used = used.saturating_add(range.bytes);
             largest = largest.max(range.offset.saturating_sub(end));
             end = end.max(range.offset.saturating_add(range.bytes));
         }
-        let free_bytes = block.free_bytes();
+        let used_bytes = used.min(block.bytes);
         let free_bytes_largest = largest.max(block.bytes.saturating_sub(end));
-        Self { used_bytes: block.bytes - free_bytes, free_bytes, free_bytes_largest }
+        Self { used_bytes, free_bytes: block.bytes - used_bytes, free_bytes_largest }
     }
 }
 

@@ -34,9 +34,9 @@ function element(tag, attributes = {}, ...children) {
 }
 
 // A colour of the style sheet as it is in the present theme.
-function colour(name) {
+function colour(value) {
   const probe = element("i");
-  probe.style.color = `var(--${name})`;
+  probe.style.color = value;
   document.body.append(probe);
   const found = getComputedStyle(probe).color;
   probe.remove();

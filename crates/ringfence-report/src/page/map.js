@@ -7,7 +7,8 @@ const NARROW = 3; // A range of fewer device pixels is not drawn alone: its colu
 const TALL = 60; // With more rows than this the map scrolls in its own box.
 const CLASSES = { buffers: "blue", textures: "orange", "render targets": "green", all: "purple" };
 
-const map = { rows: [], found: [], foundAt: -1, onChange: () => {} };
+// `reached` is the row that the tab key comes to.
+const map = { rows: [], reached: null, found: [], foundAt: -1, ink: null, onChange: () => {} };
 
 const classColour = (name) => CLASSES[name] ?? "sky";
 const rangeName = (range) => range.name || "(no name)";
@@ -21,12 +22,13 @@ function buildMap() {
     groups.get(block.memory_type).push(makeRow(block, index));
   });
   for (const number of [...groups.keys()].sort((one, other) => one - other)) {
-    const rows = groups.get(number);
+    const rows = groups.get(number).sort((one, other) => one.block.dedicated - other.block.dedicated);
     byId("map").append(makeGroup(number, types[number], rows));
     map.rows.push(...rows);
   }
   byId("map").classList.toggle("tall", map.rows.length > TALL);
-  if (map.rows.length) map.rows[0].bar.tabIndex = 0;
+  map.reached = map.rows[0];
+  map.reached.bar.tabIndex = 0;
   writeSummary();
   writeKey();
   watchRows();
@@ -38,7 +40,9 @@ function makeRow(block, index) {
   const bar = element("div", { class: "block", role: "slider", tabindex: -1, "data-ranges": block.ranges.length });
   bar.append(canvas, cursor);
   const what = block.dedicated ? `${block.class}, dedicated` : block.class;
-  const label = element("span", { class: "label", title: what }, element("b", {}, `#${index}`), ` ${what}`);
+  const short = block.dedicated && block.ranges[0]?.name ? block.ranges[0].name : block.class;
+  const name = element("bdi", {}, short);
+  const label = element("span", { class: "label", title: `${short}: ${what}` }, element("b", {}, `#${index}`), " ", name);
   const size = element("span", { class: "size" }, formatBytes(block.bytes));
   const whole = element("div", { class: "row" }, label, element("div", { class: "track" }, bar), size);
   const row = { index, block, hits: null, element: whole, bar, canvas, cursor, at: -1, seen: false, stale: true };
@@ -63,6 +67,8 @@ function makeGroup(number, type, rows) {
   const line = element("p", {}, `${heap}${plural(rows.length, "block")}, ${formatBytes(reserved)}${share}`);
   const group = element("div", { class: "group", role: "group", "aria-label": `Type ${number}, ${properties}` });
   group.append(element("header", {}, heading, line), ...rows.map((row) => row.element));
+  const alone = rows.find((row) => row.block.dedicated);
+  if (alone) alone.element.before(element("p", { class: "alone" }, "Dedicated: memory of one resource each"));
   return group;
 }
 
@@ -109,9 +115,14 @@ function repaint() {
   }
 }
 
+// The colours of the present theme; the pale ones are for what the search did not find.
 function ink() {
-  const names = ["blue", "orange", "green", "purple", "sky", "hit"];
-  map.ink ??= Object.fromEntries(names.map((name) => [name, colour(name)]));
+  if (map.ink) return map.ink;
+  map.ink = { hit: colour("var(--hit)") };
+  for (const name of ["blue", "orange", "green", "purple", "sky"]) {
+    map.ink[name] = colour(`var(--${name})`);
+    map.ink[`pale ${name}`] = colour(`color-mix(in srgb, var(--${name}) 30%, var(--card))`);
+  }
   return map.ink;
 }
 
@@ -124,8 +135,7 @@ function paint(row) {
   const perByte = width / block.bytes;
   const gap = Math.max(1, Math.round(sharp));
   const narrow = new Float32Array(width + 2);
-  pen.fillStyle = ink()[classColour(block.class)];
-  pen.globalAlpha = hits ? 0.2 : 1;
+  pen.fillStyle = ink()[(hits ? "pale " : "") + classColour(block.class)];
   block.ranges.forEach((range, index) => {
     if (hits && hits[index]) return;
     const left = range.offset * perByte;
@@ -133,10 +143,9 @@ function paint(row) {
     if (wide < NARROW) spread(narrow, left, wide);
     else pen.fillRect(left, 0, wide - gap, height);
   });
-  paintNarrow(pen, narrow, height, hits ? 0.2 : 1);
+  paintNarrow(pen, narrow, height);
   if (hits) paintHits(pen, row, perByte, height, sharp);
   row.stale = false;
-  row.bar.dataset.painted = "";
 }
 
 // Adds to each column the share of it that a narrow range covers.
@@ -147,10 +156,10 @@ function spread(columns, left, wide) {
   }
 }
 
-function paintNarrow(pen, columns, height, strength) {
+function paintNarrow(pen, columns, height) {
   columns.forEach((share, column) => {
     if (share === 0) return;
-    pen.globalAlpha = strength * Math.min(1, 0.3 + 0.7 * share);
+    pen.globalAlpha = Math.min(1, 0.3 + 0.7 * share);
     pen.fillRect(column, 0, 1, height);
   });
 }
@@ -235,7 +244,8 @@ function leaveRow(row) {
 // Keys.
 
 function focusRow(row) {
-  map.rows.forEach((other) => { other.bar.tabIndex = -1; });
+  map.reached.bar.tabIndex = -1;
+  map.reached = row;
   row.bar.tabIndex = 0;
   row.bar.focus();
 }

@@ -11,10 +11,10 @@ pub(super) fn html(calls: &DriverCalls) -> String {
     let (made, saved) = (calls.made(), calls.saved());
     let whole = made + saved;
     format!(
-        "<div class=\"calls\">\n{}{}</div>\n{}",
+        "{KEY}<div class=\"calls\">\n{}{}</div>\n{}",
         bar("With Ringfence", "calls_made", made, &part("used", percent(made, whole))),
         bar(
-            "One memory object and one staging buffer each time",
+            "Without: memory of its own for each resource, a buffer for each write",
             "calls_without",
             whole,
             &format!("{}{}", part("used", percent(made, whole)), part("saved", percent(saved, whole))),
@@ -22,6 +22,8 @@ pub(super) fn html(calls: &DriverCalls) -> String {
         table(calls),
     )
 }
+
+const KEY: &str = "<ul class=\"key\"><li><i class=\"used\"></i>made</li><li><i class=\"saved\"></i>saved</li></ul>\n";
 
 fn bar(label: &str, name: &str, value: u64, parts: &str) -> String {
     format!(

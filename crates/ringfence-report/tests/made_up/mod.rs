@@ -61,13 +61,24 @@ fn blocks(numbers: &mut Numbers, block_count: u64, range_count: u64) -> Vec<Bloc
 
 fn shared_block(numbers: &mut Numbers, index: u64, range_count: u64) -> BlockSnapshot {
     let bytes = [64, 128, 256][numbers.next(3) as usize] * MIB;
-    let share = bytes / range_count.max(1) / 256 * 256;
-    let mut ranges = Vec::new();
-    let fullness = 1 + index % 5;
-    for place in 0..range_count {
-        let taken = 256 + numbers.next(share * fullness / 5 / 256) * 256;
-        let bytes = if numbers.next(5) < fullness { taken.max(share * 3 / 4) } else { taken };
-        ranges.push(RangeSnapshot { offset: place * share, bytes: bytes.min(share), name: name(numbers, place) });
+    // Sizes over several powers of two, and then gaps: few in some blocks, many in others.
+    let size = |_| {
+        let least = 256 << numbers.next(9);
+        least + numbers.next(least)
+    };
+    let sizes: Vec<u64> = (0..range_count).map(size).collect();
+    let looseness = index % 5 * 12;
+    let whole: u64 = sizes.iter().sum::<u64>() * (100 + 4 * looseness) / 100;
+    let (mut offset, mut ranges) = (0, Vec::new());
+    for (place, size) in sizes.into_iter().enumerate() {
+        let size = (size as u128 * bytes as u128 / whole as u128) as u64 / 256 * 256;
+        offset += if numbers.next(100) < looseness { numbers.next(size * 4) / 256 * 256 } else { 0 };
+        if offset + size > bytes {
+            offset = bytes;
+        }
+        let size = size.min(bytes - offset);
+        ranges.push(RangeSnapshot { offset, bytes: size, name: name(numbers, place as u64) });
+        offset += size;
     }
     let class = CLASSES[(index % 4) as usize].into();
     BlockSnapshot { memory_type: (index % 3) as u32, class, dedicated: false, bytes, ranges }
@@ -102,7 +113,9 @@ fn snapshot(blocks: Vec<BlockSnapshot>) -> Snapshot {
         })
         .collect();
     let heap = |index: u32, bytes: u64| {
-        let held = types.iter().filter(|kind| kind.heap == index).map(|kind| kind.statistics.reserved_bytes()).sum();
+        let held: u64 =
+            types.iter().filter(|kind| kind.heap == index).map(|kind| kind.statistics.reserved_bytes()).sum();
+        let bytes = bytes.max(held * 2);
         HeapSnapshot {
             bytes,
             device_local: index == 0,
