@@ -27,6 +27,7 @@ extern crate std;
 
 pub mod range;
 pub mod sync;
+pub mod tlsf;
 
 #[cfg(feature = "testing")]
 pub mod testing;
