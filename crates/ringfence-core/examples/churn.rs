@@ -3,8 +3,11 @@
 //! A trace fills the heap with `live` ranges of log-uniform sizes, then gives back a random one and takes a new one,
 //! over and over. "Room" is the smallest capacity that holds the whole trace, over its peak of live units.
 
-use ringfence_core::range::{Allocate, Range, RangeAllocator};
+use ringfence_core::blocks::{BlockSource, BlocksDesc, GrowableBlocks};
+use ringfence_core::range::{Allocate, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
+use std::convert::Infallible;
+use std::fmt::Debug;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -75,14 +78,17 @@ impl Trace {
         high as f64 / self.peak as f64
     }
 
-    fn time(&self, alignment: u64) -> f64 {
-        let mut tlsf = Tlsf::new(self.peak * 2);
-        let mut live: Vec<Range> =
-            self.fill.iter().map(|&size| tlsf.allocate(size, alignment).expect("it fits")).collect();
+    fn time<A: Allocate>(&self, alignment: u64, mut allocator: A) -> f64
+    where
+        A::Error: Debug,
+        A::Allocation: Copy,
+    {
+        let mut live: Vec<_> =
+            self.fill.iter().map(|&size| allocator.allocate(size, alignment).expect("it fits")).collect();
         let start = Instant::now();
         for &(at, size) in &self.churn {
-            tlsf.free(live[at]).expect("it is live");
-            live[at] = tlsf.allocate(size, alignment).expect("it fits");
+            allocator.free(live[at]).expect("it is live");
+            live[at] = allocator.allocate(size, alignment).expect("it fits");
         }
         let ns = start.elapsed().as_nanos() as f64;
         black_box(&live);
@@ -105,8 +111,28 @@ fn near_miss_ns() -> f64 {
     start.elapsed().as_nanos() as f64 / 10_000.0
 }
 
+/// Blocks of 16 MiB that are nothing but numbers.
+struct Source;
+
+impl BlockSource for Source {
+    type Heap = ();
+    type Allocator = Tlsf;
+    type Error = Infallible;
+
+    fn create(&mut self, size: u64) -> Result<((), Tlsf), Infallible> {
+        Ok(((), Tlsf::new(size)))
+    }
+
+    fn destroy(&mut self, (): ()) {}
+}
+
+fn median(mut times: [f64; 5]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[2]
+}
+
 fn main() {
-    println!("{:36} {:>9} {:>9} {:>7}", "trace", "ns/op", "median 5", "room");
+    println!("{:36} {:>9} {:>9} {:>7}", "trace, ns/op (median of 5)", "tlsf", "in blocks", "room");
     for (name, live, low, high, unit, alignment) in [
         ("500 live, 256 B to 64 KiB", 500, 256, 64 << 10, 1, 1),
         ("5,000 live, 256 B to 64 KiB", 5_000, 256, 64 << 10, 1, 1),
@@ -114,12 +140,14 @@ fn main() {
         ("20,000 live, 256 B to 64 KiB, by 256", 20_000, 256, 64 << 10, 256, 256),
         ("20,000 live, same, aligned to 256", 20_000, 256, 64 << 10, 1, 256),
         ("2,000 live, 256 B to 4 MiB", 2_000, 256, 4 << 20, 1, 1),
+        ("20,000 live, all 64 KiB", 20_000, 64 << 10, 64 << 10, 1, 1),
         ("100,000 live, 256 B to 1 KiB", 100_000, 256, 1 << 10, 1, 1),
     ] {
         let trace = Trace::new(live, low, high, 1_000_000, unit);
-        let mut times: Vec<_> = (0..5).map(|_| trace.time(alignment)).collect();
-        times.sort_by(f64::total_cmp);
-        println!("{name:36} {:9.1} {:9.1} {:7.3}", times[0], times[2], trace.room(alignment));
+        let alone = median([(); 5].map(|()| trace.time(alignment, Tlsf::new(trace.peak * 2))));
+        let desc = BlocksDesc { basic_size: 16 << 20, ..Default::default() };
+        let blocks = median([(); 5].map(|()| trace.time(alignment, GrowableBlocks::new(desc, Source))));
+        println!("{name:36} {alone:9.1} {blocks:9.1} {:7.3}", trace.room(alignment));
     }
     println!("{:36} {:9.1}", "refused among 10,000 near misses", near_miss_ns());
 }

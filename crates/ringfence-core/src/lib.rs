@@ -25,6 +25,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+pub mod blocks;
 pub mod range;
 pub mod sync;
 pub mod tlsf;

@@ -1,0 +1,740 @@
+//! Growable blocks: as many heaps as it takes, each with a range allocator of its own.
+//!
+//! ```text
+//!   slots     [ A: heap, allocator │ –  │ C: heap, allocator │ D: heap, allocator ]
+//!                free 0                   free 40              free 100 of 100
+//!                                            │                    │
+//!   index     [ (40, C), (100, D) ]          by free size, then age; A is full and stands outside
+//!   empties   [ D from tick 7 on ]           in the order in which they became empty
+//! ```
+//!
+//! A request tries the blocks with enough free space in ascending order of it (the fullest first, so that others can
+//! drain), passes over those whose longest free span is too short without asking them, and those that refuse.
+//!
+//! Making a heap may take the driver milliseconds, and no lock that an allocation needs may be held meanwhile. So
+//! [`Blocks`] never makes or destroys one. A caller with a lock around it does:
+//!
+//! 1. locked: [`Blocks::try_allocate`]; if that is refused,
+//! 2. unlocked: make a heap of [`Blocks::new_block_size`] and an allocator, and allocate from that, so that nobody else
+//!    takes the space and a refusal concerns nobody else;
+//! 3. locked: [`Blocks::insert`]; the allocation is [`BlockAllocation::new`] of what that returns and of the range;
+//! 4. once a tick, locked: [`Blocks::take_surplus`] until it gives nothing; unlocked: destroy what it gave.
+//!
+//! A caller without a lock has [`Blocks::allocate_with`] and [`GrowableBlocks`], which do the same in one call.
+//!
+//! | operation | cost, besides the allocator's own |
+//! |---|---|
+//! | `try_allocate` | O(log blocks), and a look at each block in turn that has the space but not in one piece |
+//! | `free`, `allocate_in` | O(log blocks), and index entries moved by as many places as the block moves |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(blocks) moved; host memory grows in `insert` alone |
+//! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
+//! | `statistics`, `iter`, `drain` | O(blocks) |
+
+use crate::range::{AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serial, Serials, check_request};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// How blocks grow and when empty ones go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlocksDesc {
+    /// Units of a block that is made for a request no larger than this; a larger one gets a block of its own size.
+    pub basic_size: u64,
+    /// How many empty blocks are kept for good. Those beyond it go, the longest empty first.
+    pub destroy_threshold: usize,
+    /// For how many ticks at least a block stays empty before it goes. 0 counts as 1: within one tick nothing goes,
+    /// so that a loop that allocates and frees does not make and destroy a heap each time.
+    /// [`Blocks::take_surplus`] says what a tick is.
+    pub grace_ticks: u64,
+}
+
+impl Default for BlocksDesc {
+    /// Blocks of 64 Mi units; one empty block is kept, others for 60 ticks.
+    fn default() -> Self {
+        Self { basic_size: 64 << 20, destroy_threshold: 1, grace_ticks: 60 }
+    }
+}
+
+/// Names a block of one [`Blocks`]: never again used for another block, here or elsewhere in the process.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BlockId {
+    serial: Serial,
+    slot: u32,
+}
+
+/// A range of a block: {heap, start, length} of row 000-13.
+///
+/// A plain value, like [`Range`]: copying it does not copy the right to the space.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockAllocation {
+    // The fields of a `BlockId` and a `Range`, without their padding: 40 bytes rather than 48.
+    offset: u64,
+    size: u64,
+    block_serial: Serial,
+    range_serial: Serial,
+    block_slot: u32,
+    range_slot: u32,
+}
+
+impl BlockAllocation {
+    /// Names an allocation by its block and the range there, as [`Self::block`] and [`Self::range`] give them.
+    #[must_use]
+    pub const fn new(block: BlockId, range: Range) -> Self {
+        Self {
+            offset: range.offset(),
+            size: range.size(),
+            block_serial: block.serial,
+            range_serial: range.serial(),
+            block_slot: block.slot,
+            range_slot: range.slot(),
+        }
+    }
+
+    /// The block, by which [`Blocks::get`] finds the heap.
+    #[must_use]
+    pub const fn block(&self) -> BlockId {
+        BlockId { serial: self.block_serial, slot: self.block_slot }
+    }
+
+    /// The range inside the block.
+    #[must_use]
+    pub const fn range(&self) -> Range {
+        Range::new(self.offset, self.size, self.range_slot, self.range_serial)
+    }
+
+    /// The first unit, counted from the start of the heap.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Units, as asked for.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    const fn stale(&self) -> FreeError {
+        FreeError::Stale { offset: self.offset, size: self.size }
+    }
+
+    const fn foreign(&self) -> FreeError {
+        FreeError::Foreign { offset: self.offset, size: self.size }
+    }
+}
+
+impl fmt::Debug for BlockAllocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of block {}", self.range(), self.block_slot)
+    }
+}
+
+/// How heaps and the allocators in them are made and given back (row 000-16).
+pub trait BlockSource {
+    /// What a block owns: the driver's object.
+    type Heap;
+    /// What cuts the heap into ranges.
+    type Allocator: RangeAllocator;
+    /// Why no heap was made.
+    type Error;
+
+    /// Makes a heap and an allocator over at least `size` units of it.
+    ///
+    /// # Errors
+    /// No heap could be made. Nothing is left behind then.
+    fn create(&mut self, size: u64) -> Result<(Self::Heap, Self::Allocator), Self::Error>;
+
+    /// Gives a heap back in which nothing lives any more.
+    fn destroy(&mut self, heap: Self::Heap);
+}
+
+/// Why growable blocks allocated nothing. They are as they were before the call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum GrowError<E> {
+    /// The request itself cannot be served: size 0, or an alignment that is not a power of two.
+    Request(AllocError),
+    /// No block had room, and a new one could not be made.
+    Create {
+        /// Units that the new block was to have.
+        block_size: u64,
+        /// What the source says.
+        error: E,
+    },
+    /// No block had room, and the new one, though made, refused the request. Its heap was given back.
+    FirstAllocation {
+        /// Units of the new block.
+        block_size: u64,
+        /// What its allocator says.
+        error: AllocError,
+    },
+}
+
+impl<E: fmt::Display> fmt::Display for GrowError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(error) => error.fmt(f),
+            Self::Create { block_size, error } => write!(f, "no block of {block_size} units could be made: {error}"),
+            Self::FirstAllocation { block_size, error } => {
+                write!(f, "a new block of {block_size} units refused its first allocation: {error}")
+            }
+        }
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for GrowError<E> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Request(error) | Self::FirstAllocation { error, .. } => Some(error),
+            Self::Create { error, .. } => Some(error),
+        }
+    }
+}
+
+/// What [`Blocks::statistics`] adds up.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BlocksStatistics {
+    /// Blocks there are.
+    pub block_count: usize,
+    /// Blocks in which nothing lives.
+    pub empty_count: usize,
+    /// Units of all blocks together.
+    pub capacity: u64,
+    /// Units in free spans, all blocks together.
+    pub free_size: u64,
+    /// The largest request that some block would grant.
+    pub largest_free: u64,
+    /// Ranges that are handed out.
+    pub live_count: usize,
+}
+
+/// One heap and its allocator.
+struct Block<A, H> {
+    heap: H,
+    allocator: A,
+    serial: Serial,
+    /// Units when empty: the allocator's capacity.
+    initial_size: u64,
+    /// The allocator's free size, as the index has it; the block stands in the index iff this is not 0.
+    free_size: u64,
+}
+
+/// What the search looks at, so that it touches only blocks that it asks.
+#[derive(Clone, Copy)]
+struct Entry {
+    free_size: u64,
+    /// The block's serial: its age.
+    serial: Serial,
+    /// What the allocator said its largest free size is, or [`NOT_ASKED`] since the block last changed.
+    largest_free: u64,
+    slot: u32,
+}
+
+const NOT_ASKED: u64 = u64::MAX;
+
+impl Entry {
+    const fn key(&self) -> (u64, Serial) {
+        (self.free_size, self.serial)
+    }
+}
+
+/// A block in which nothing lives.
+#[derive(Clone, Copy)]
+struct Empty {
+    slot: u32,
+    /// The first tick that was told after it became so, or [`NOT_TOLD`] of any.
+    since: u64,
+}
+
+const NOT_TOLD: u64 = u64::MAX;
+
+/// Growable blocks over the allocator `A`, each owning a heap `H`.
+///
+/// It makes no heap and destroys none: see the [module](self) for who does, and when. Dropping it drops the heaps.
+pub struct Blocks<A, H> {
+    /// The block of each slot. A vacated slot is used again, under another serial.
+    slots: Vec<Option<Block<A, H>>>,
+    /// The slots that hold no block.
+    vacant: Vec<u32>,
+    /// Every block whose free size is not 0, by [`Entry::key`].
+    index: Vec<Entry>,
+    /// Every block in which nothing lives, the longest empty first.
+    empties: Vec<Empty>,
+    /// The latest tick that was told.
+    now: u64,
+    /// Numbers the blocks: a later block has a larger number.
+    serials: Serials,
+    desc: BlocksDesc,
+}
+
+impl<A: RangeAllocator, H> Blocks<A, H> {
+    /// No block yet.
+    #[must_use]
+    pub const fn new(desc: BlocksDesc) -> Self {
+        Self {
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            index: Vec::new(),
+            empties: Vec::new(),
+            now: 0,
+            serials: Serials::new(),
+            desc,
+        }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub const fn desc(&self) -> &BlocksDesc {
+        &self.desc
+    }
+
+    /// Units that a new block for a request of `size` should have: the basic size, or `size` if that is larger.
+    ///
+    /// The alignment plays no part: offset 0 of an empty block is a multiple of every alignment.
+    #[must_use]
+    pub const fn new_block_size(&self, size: u64) -> u64 {
+        if size > self.desc.basic_size { size } else { self.desc.basic_size }
+    }
+
+    /// Allocates from the blocks that there are.
+    ///
+    /// # Errors
+    /// Size 0, a bad alignment, or [`AllocError::OutOfSpace`] with the sums over all blocks (which costs O(blocks)).
+    /// A failed call changes nothing.
+    pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
+        check_request(size, alignment, u64::MAX)?;
+        let first = self.index.partition_point(|entry| entry.free_size < size);
+        for at in first..self.index.len() {
+            if let Some(allocation) = self.probe(at, size, alignment) {
+                return Ok(allocation);
+            }
+        }
+        Err(self.out_of_space(size, alignment))
+    }
+
+    /// Asks the block at `at` of the index, unless its longest free span is known to be too short.
+    #[inline]
+    fn probe(&mut self, at: usize, size: u64, alignment: u64) -> Option<BlockAllocation> {
+        let entry = &mut self.index[at];
+        if entry.largest_free < size {
+            return None;
+        }
+        let block = self.slots[entry.slot as usize].as_mut()?;
+        if entry.largest_free == NOT_ASKED {
+            entry.largest_free = block.allocator.largest_free();
+            if entry.largest_free < size {
+                return None;
+            }
+        }
+        let range = block.allocator.allocate(size, alignment).ok()?;
+        let id = BlockId { serial: entry.serial, slot: entry.slot };
+        self.note_allocation(id.slot, at);
+        Some(BlockAllocation::new(id, range))
+    }
+
+    /// Allocates from one block, which the caller prefers.
+    ///
+    /// # Errors
+    /// That of the block's allocator; for a block that is not here (any more) [`AllocError::TooLarge`] with a
+    /// capacity of 0. A failed call changes nothing.
+    pub fn allocate_in(&mut self, id: BlockId, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
+        check_request(size, alignment, u64::MAX)?;
+        let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
+        let range = block.allocator.allocate(size, alignment)?;
+        let key = (block.free_size, block.serial);
+        // It granted something, so it had free space: it stands in the index.
+        let at = self.index.partition_point(|entry| entry.key() < key);
+        self.note_allocation(id.slot, at);
+        Ok(BlockAllocation::new(id, range))
+    }
+
+    /// Allocates, from a new block if it must. For callers without a lock: `source` is called while `self` is held.
+    ///
+    /// # Errors
+    /// [`GrowError`]: nothing has changed then, and a heap that was made in vain has been given back.
+    pub fn allocate_with<S>(
+        &mut self,
+        size: u64,
+        alignment: u64,
+        source: &mut S,
+    ) -> Result<BlockAllocation, GrowError<S::Error>>
+    where
+        S: BlockSource<Heap = H, Allocator = A>,
+    {
+        match self.try_allocate(size, alignment) {
+            Err(AllocError::OutOfSpace { .. }) => {}
+            refused_or_granted => return refused_or_granted.map_err(GrowError::Request),
+        }
+        let block_size = self.new_block_size(size);
+        let created = source.create(block_size);
+        let (heap, mut allocator) = created.map_err(|error| GrowError::Create { block_size, error })?;
+        match allocator.allocate(size, alignment) {
+            Ok(range) => Ok(BlockAllocation::new(self.insert(heap, allocator), range)),
+            Err(error) => {
+                drop(allocator);
+                source.destroy(heap);
+                Err(GrowError::FirstAllocation { block_size, error })
+            }
+        }
+    }
+
+    /// Takes an allocation back. A block that is empty thereby joins the empty ones; none is destroyed here.
+    ///
+    /// # Errors
+    /// [`FreeError::Stale`] if this made the allocation and got it back already (its block may be gone by now),
+    /// [`FreeError::Foreign`] if it did not make it. Nothing has changed then.
+    pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
+        let Some(block) = self.block_mut(allocation.block()) else { return Err(self.refuse(allocation)) };
+        block.allocator.free(allocation.range())?;
+        let key = (block.free_size, block.serial);
+        self.note_free(allocation.block_slot, key);
+        Ok(())
+    }
+
+    #[cold]
+    fn refuse(&self, allocation: &BlockAllocation) -> FreeError {
+        // Every block goes empty: if this had the block once, the range was given back before it went.
+        if self.serials.drew(allocation.block_serial) { allocation.stale() } else { allocation.foreign() }
+    }
+
+    /// Takes a heap in, with an allocator over it. What lives in the allocator already lives in the block from now on;
+    /// if nothing does, the block is empty from now on.
+    ///
+    /// # Panics
+    /// If there are 2³² blocks.
+    pub fn insert(&mut self, heap: H, allocator: A) -> BlockId {
+        let serial = self.serials.draw();
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("there are fewer than 2^32 blocks")
+        });
+        self.reserve_for_every_block();
+        let (initial_size, free_size) = (allocator.capacity(), allocator.free_size());
+        if allocator.is_empty() {
+            self.empties.push(Empty { slot, since: NOT_TOLD });
+        }
+        self.slots[slot as usize] = Some(Block { heap, allocator, serial, initial_size, free_size });
+        let entry = Entry { free_size, serial, largest_free: NOT_ASKED, slot };
+        if free_size != 0 {
+            let at = self.index.partition_point(|other| other.key() < entry.key());
+            self.index.insert(at, entry);
+        }
+        BlockId { serial, slot }
+    }
+
+    /// So that no other operation grows host memory.
+    fn reserve_for_every_block(&mut self) {
+        let count = self.slots.len();
+        self.vacant.reserve(count - self.vacant.len());
+        self.index.reserve(count - self.index.len());
+        self.empties.reserve(count - self.empties.len());
+    }
+
+    /// Brings the index up to date after the block of `slot`, at `at` of the index, granted something.
+    #[inline]
+    fn note_allocation(&mut self, slot: u32, at: usize) {
+        let Some(block) = self.slots[slot as usize].as_mut() else { return };
+        block.free_size = block.allocator.free_size();
+        let was_empty = block.allocator.live_count() == 1;
+        let entry = Entry { free_size: block.free_size, serial: block.serial, largest_free: NOT_ASKED, slot };
+        if entry.free_size == 0 {
+            self.index.remove(at);
+        } else {
+            let to = self.index[..at].partition_point(|other| other.key() < entry.key());
+            self.index.copy_within(to..at, to + 1);
+            self.index[to] = entry;
+        }
+        if was_empty {
+            self.leave_empties(slot);
+        }
+    }
+
+    /// Brings the index up to date after the block of `slot`, known there under `key`, took something back.
+    #[inline]
+    fn note_free(&mut self, slot: u32, key: (u64, Serial)) {
+        let Some(block) = self.slots[slot as usize].as_mut() else { return };
+        block.free_size = block.allocator.free_size();
+        let entry = Entry { free_size: block.free_size, serial: block.serial, largest_free: NOT_ASKED, slot };
+        if block.allocator.is_empty() {
+            self.empties.push(Empty { slot, since: NOT_TOLD });
+        }
+        let from = self.index.partition_point(|other| other.key() < key);
+        let above = self.index[from..].partition_point(|other| other.key() < entry.key());
+        if key.0 == 0 {
+            self.index.insert(from + above, entry);
+        } else {
+            let to = from + above - 1;
+            self.index.copy_within(from + 1..=to, from);
+            self.index[to] = entry;
+        }
+    }
+
+    fn leave_empties(&mut self, slot: u32) {
+        // From the back: a block that goes in and out of use is the latest to have become empty.
+        if let Some(at) = self.empties.iter().rposition(|empty| empty.slot == slot) {
+            self.empties.remove(at);
+        }
+    }
+
+    /// Tells the time, and takes a block out that is due: there are more empty ones than
+    /// [`BlocksDesc::destroy_threshold`], this one is the longest empty, and was so for [`BlocksDesc::grace_ticks`].
+    /// The caller destroys the heap, and asks again until there is nothing.
+    ///
+    /// A tick is whatever the caller counts, frames for instance. Ticks are told only here, so a block counts as empty
+    /// from the first call after it became so: a block that is used in every tick never goes. A tick lower than one
+    /// told before counts as that one.
+    pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
+        self.now = self.now.max(now).min(NOT_TOLD - 1);
+        for untold in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_TOLD) {
+            untold.since = self.now;
+        }
+        let longest = self.empties.first()?;
+        let is_due = self.empties.len() > self.desc.destroy_threshold
+            && self.now - longest.since >= self.desc.grace_ticks.max(1);
+        if is_due { self.take_empty() } else { None }
+    }
+
+    /// Takes the longest empty block out, threshold and grace or not: when memory runs short. The caller destroys
+    /// the heap.
+    pub fn take_empty(&mut self) -> Option<(BlockId, H)> {
+        let slot = self.empties.first()?.slot;
+        let serial = self.slots[slot as usize].as_ref()?.serial;
+        let id = BlockId { serial, slot };
+        Some((id, self.remove_empty(id)?))
+    }
+
+    /// Takes this block out if it is here and empty, threshold and grace or not.
+    pub fn remove_empty(&mut self, id: BlockId) -> Option<H> {
+        let block = self.block(id)?;
+        if !block.allocator.is_empty() {
+            return None;
+        }
+        let key = (block.free_size, block.serial);
+        if key.0 != 0 {
+            let at = self.index.partition_point(|other| other.key() < key);
+            self.index.remove(at);
+        }
+        self.leave_empties(id.slot);
+        self.vacant.push(id.slot);
+        self.slots[id.slot as usize].take().map(|block| block.heap)
+    }
+
+    /// Takes every block out, whatever lives there, in the order of the slots: for teardown. Allocations that are
+    /// still out count as given back. Blocks not taken from the iterator are dropped with it.
+    pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
+        self.index.clear();
+        self.empties.clear();
+        self.vacant.clear();
+        let slots = self.slots.drain(..).enumerate();
+        slots.filter_map(|(slot, block)| block.map(|block| (block.id(slot), block.heap)))
+    }
+
+    fn block(&self, id: BlockId) -> Option<&Block<A, H>> {
+        self.slots.get(id.slot as usize)?.as_ref().filter(|block| block.serial == id.serial)
+    }
+
+    #[inline]
+    fn block_mut(&mut self, id: BlockId) -> Option<&mut Block<A, H>> {
+        self.slots.get_mut(id.slot as usize)?.as_mut().filter(|block| block.serial == id.serial)
+    }
+
+    /// The heap and the allocator of a block; `None` if it is not here (any more).
+    #[must_use]
+    pub fn get(&self, id: BlockId) -> Option<(&H, &A)> {
+        self.block(id).map(|block| (&block.heap, &block.allocator))
+    }
+
+    /// The heap of a block, to be changed; `None` if it is not here (any more).
+    pub fn heap_mut(&mut self, id: BlockId) -> Option<&mut H> {
+        self.block_mut(id).map(|block| &mut block.heap)
+    }
+
+    /// Whether this very allocation is handed out now.
+    #[must_use]
+    pub fn is_live(&self, allocation: &BlockAllocation) -> bool {
+        self.block(allocation.block()).is_some_and(|block| block.allocator.is_live(&allocation.range()))
+    }
+
+    /// Every block, in the order of the slots.
+    pub fn iter(&self) -> impl Iterator<Item = (BlockId, &H, &A)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(slot, block)| block.as_ref().map(|block| (block.id(slot), &block.heap, &block.allocator)))
+    }
+
+    /// Free units and initial units of a block; `None` if it is not here (any more).
+    #[must_use]
+    pub fn free_and_initial_size(&self, id: BlockId) -> Option<(u64, u64)> {
+        self.block(id).map(|block| (block.free_size, block.initial_size))
+    }
+
+    /// How many blocks there are.
+    #[must_use]
+    pub fn block_count(&self) -> usize {
+        self.slots.len() - self.vacant.len()
+    }
+
+    /// In how many of them nothing lives.
+    #[must_use]
+    pub fn empty_count(&self) -> usize {
+        self.empties.len()
+    }
+
+    /// Sums over the blocks. O(blocks): cheap enough for every frame. Sums beyond 64 bits stop at `u64::MAX`.
+    #[must_use]
+    pub fn statistics(&self) -> BlocksStatistics {
+        let mut sums =
+            BlocksStatistics { empty_count: self.empties.len(), block_count: self.block_count(), ..Default::default() };
+        for block in self.slots.iter().flatten() {
+            sums.capacity = sums.capacity.saturating_add(block.initial_size);
+            sums.free_size = sums.free_size.saturating_add(block.free_size);
+            sums.largest_free = sums.largest_free.max(block.allocator.largest_free());
+            sums.live_count += block.allocator.live_count();
+        }
+        sums
+    }
+
+    #[cold]
+    fn out_of_space(&self, size: u64, alignment: u64) -> AllocError {
+        let BlocksStatistics { free_size: free, largest_free, .. } = self.statistics();
+        AllocError::OutOfSpace { size, alignment, free, largest_free }
+    }
+
+    /// Checks every rule of the structure and of the allocators in it. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let (mut indexed, mut empty) = (0, 0);
+        for (slot, block) in self.slots.iter().enumerate() {
+            let at = slot as u64;
+            let Some(block) = block else {
+                Invalid::unless(self.vacant.contains(&(slot as u32)), "a slot without a block is vacant", at)?;
+                continue;
+            };
+            block.allocator.validate()?;
+            Invalid::unless(block.free_size == block.allocator.free_size(), "a block knows its free size", at)?;
+            Invalid::unless(block.initial_size == block.allocator.capacity(), "a block knows its initial size", at)?;
+            let listed = self.empties.iter().filter(|empty| empty.slot as usize == slot).count();
+            let expected = usize::from(block.allocator.is_empty());
+            Invalid::unless(listed == expected, "exactly the empty blocks are listed, once", at)?;
+            empty += listed;
+            let mut entries = self.index.iter().filter(|entry| entry.slot as usize == slot);
+            let is_true = entries.next().map(|entry| self.entry_is_true(entry, block));
+            Invalid::unless(is_true.is_some() == (block.free_size != 0), "the index holds all but full blocks", at)?;
+            Invalid::unless(is_true != Some(false), "the index knows a block as it is", at)?;
+            indexed += usize::from(is_true.is_some());
+        }
+        Invalid::unless(indexed == self.index.len(), "nothing else is indexed", indexed as u64)?;
+        Invalid::unless(empty == self.empties.len(), "nothing else is listed as empty", empty as u64)?;
+        let vacant = self.slots.iter().filter(|block| block.is_none()).count();
+        Invalid::unless(vacant == self.vacant.len(), "nothing else is vacant", vacant as u64)?;
+        let in_order = self.index.windows(2).all(|pair| pair[0].key() < pair[1].key());
+        Invalid::unless(in_order, "the index is in order", 0)?;
+        let in_order = self.empties.windows(2).all(|pair| pair[0].since <= pair[1].since);
+        Invalid::unless(in_order, "the longest empty block is first", 0)?;
+        let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_TOLD);
+        Invalid::unless(is_past, "no block is empty from a later tick on", self.now)
+    }
+
+    fn entry_is_true(&self, entry: &Entry, block: &Block<A, H>) -> bool {
+        entry.key() == (block.free_size, block.serial)
+            && (entry.largest_free == NOT_ASKED || entry.largest_free == block.allocator.largest_free())
+    }
+}
+
+impl<A, H> Block<A, H> {
+    fn id(&self, slot: usize) -> BlockId {
+        BlockId { serial: self.serial, slot: slot as u32 }
+    }
+}
+
+impl<A: RangeAllocator, H> fmt::Debug for Blocks<A, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.statistics().fmt(f)
+    }
+}
+
+/// [`Blocks`] together with what makes their heaps: an allocator without a limit of its own.
+///
+/// Every heap goes back to the source when this is dropped.
+pub struct GrowableBlocks<S: BlockSource> {
+    source: S,
+    blocks: Blocks<S::Allocator, S::Heap>,
+}
+
+impl<S: BlockSource> GrowableBlocks<S> {
+    /// No block yet.
+    #[must_use]
+    pub const fn new(desc: BlocksDesc, source: S) -> Self {
+        Self { source, blocks: Blocks::new(desc) }
+    }
+
+    /// The blocks, to be looked at.
+    #[must_use]
+    pub const fn blocks(&self) -> &Blocks<S::Allocator, S::Heap> {
+        &self.blocks
+    }
+
+    /// What makes the heaps.
+    #[must_use]
+    pub const fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// What makes the heaps, to be changed.
+    pub const fn source_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
+    /// The heap of an allocation; `None` if its block is not here (any more).
+    #[must_use]
+    pub fn heap(&self, allocation: &BlockAllocation) -> Option<&S::Heap> {
+        self.blocks.get(allocation.block()).map(|(heap, _)| heap)
+    }
+
+    /// Destroys what [`Blocks::take_surplus`] gives at tick `now`, once a tick; returns how many blocks that were.
+    pub fn destroy_surplus(&mut self, now: u64) -> usize {
+        let mut destroyed = 0;
+        while let Some((_, heap)) = self.blocks.take_surplus(now) {
+            self.source.destroy(heap);
+            destroyed += 1;
+        }
+        destroyed
+    }
+
+    /// Destroys every empty block at once, and returns how many those were.
+    pub fn trim(&mut self) -> usize {
+        let mut destroyed = 0;
+        while let Some((_, heap)) = self.blocks.take_empty() {
+            self.source.destroy(heap);
+            destroyed += 1;
+        }
+        destroyed
+    }
+}
+
+impl<S: BlockSource> Allocate for GrowableBlocks<S> {
+    type Allocation = BlockAllocation;
+    type Error = GrowError<S::Error>;
+
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, GrowError<S::Error>> {
+        self.blocks.allocate_with(size, alignment, &mut self.source)
+    }
+
+    fn free(&mut self, allocation: BlockAllocation) -> Result<(), FreeError> {
+        self.blocks.free(&allocation)
+    }
+}
+
+impl<S: BlockSource> Drop for GrowableBlocks<S> {
+    fn drop(&mut self) {
+        for (_, heap) in self.blocks.drain() {
+            self.source.destroy(heap);
+        }
+    }
+}
+
+impl<S: BlockSource> fmt::Debug for GrowableBlocks<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.blocks.fmt(f)
+    }
+}
