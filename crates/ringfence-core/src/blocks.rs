@@ -5,7 +5,7 @@
 //!                free 0                   free 40              free 100 of 100
 //!                                            │                    │
 //!   index     [ (40, C), (100, D) ]          by free size, then age; A is full and stands outside
-//!   empties   [ D since tick 7 ]             in the order in which they became empty
+//!   empties   [ D from tick 7 on ]           in the order in which they became empty
 //! ```
 //!
 //! A request tries the blocks with enough free space in ascending order of it (the fullest first, so that others can
@@ -15,8 +15,9 @@
 //! [`Blocks`] never makes or destroys one. A caller with a lock around it does:
 //!
 //! 1. locked: [`Blocks::try_allocate`]; if that is refused,
-//! 2. unlocked: make a heap of [`Blocks::new_block_size`] and an allocator;
-//! 3. locked: [`Blocks::insert`], [`Blocks::allocate_in`] (and [`Blocks::remove_empty`] if that is refused);
+//! 2. unlocked: make a heap of [`Blocks::new_block_size`] and an allocator, and allocate from that, so that nobody else
+//!    takes the space and a refusal concerns nobody else;
+//! 3. locked: [`Blocks::insert`]; the allocation is [`BlockAllocation::new`] of what that returns and of the range;
 //! 4. once a tick, locked: [`Blocks::take_surplus`] until it gives nothing; unlocked: destroy what it gave.
 //!
 //! A caller without a lock has [`Blocks::allocate_with`] and [`GrowableBlocks`], which do the same in one call.
@@ -42,6 +43,7 @@ pub struct BlocksDesc {
     pub destroy_threshold: usize,
     /// For how many ticks at least a block stays empty before it goes. 0 counts as 1: within one tick nothing goes,
     /// so that a loop that allocates and frees does not make and destroy a heap each time.
+    /// [`Blocks::take_surplus`] says what a tick is.
     pub grace_ticks: u64,
 }
 
@@ -239,9 +241,11 @@ impl Entry {
 #[derive(Clone, Copy)]
 struct Empty {
     slot: u32,
-    /// The tick in which it became so.
+    /// The first tick that was told after it became so, or [`NOT_TOLD`] of any.
     since: u64,
 }
+
+const NOT_TOLD: u64 = u64::MAX;
 
 /// Growable blocks over the allocator `A`, each owning a heap `H`.
 ///
@@ -327,7 +331,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some(BlockAllocation::new(id, range))
     }
 
-    /// Allocates from one block: a new one, or one that the caller prefers.
+    /// Allocates from one block, which the caller prefers.
     ///
     /// # Errors
     /// That of the block's allocator; for a block that is not here (any more) [`AllocError::TooLarge`] with a
@@ -361,14 +365,16 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             refused_or_granted => return refused_or_granted.map_err(GrowError::Request),
         }
         let block_size = self.new_block_size(size);
-        let (heap, allocator) = source.create(block_size).map_err(|error| GrowError::Create { block_size, error })?;
-        let id = self.insert(heap, allocator);
-        self.allocate_in(id, size, alignment).map_err(|error| {
-            if let Some(heap) = self.remove_empty(id) {
+        let created = source.create(block_size);
+        let (heap, mut allocator) = created.map_err(|error| GrowError::Create { block_size, error })?;
+        match allocator.allocate(size, alignment) {
+            Ok(range) => Ok(BlockAllocation::new(self.insert(heap, allocator), range)),
+            Err(error) => {
+                drop(allocator);
                 source.destroy(heap);
+                Err(GrowError::FirstAllocation { block_size, error })
             }
-            GrowError::FirstAllocation { block_size, error }
-        })
+        }
     }
 
     /// Takes an allocation back. A block that is empty thereby joins the empty ones; none is destroyed here.
@@ -390,7 +396,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if self.serials.drew(allocation.block_serial) { allocation.stale() } else { allocation.foreign() }
     }
 
-    /// Takes a heap in, with an allocator over it. The new block is empty, unless something lives in the allocator.
+    /// Takes a heap in, with an allocator over it. What lives in the allocator already lives in the block from now on;
+    /// if nothing does, the block is empty from now on.
     ///
     /// # Panics
     /// If there are 2³² blocks.
@@ -403,7 +410,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.reserve_for_every_block();
         let (initial_size, free_size) = (allocator.capacity(), allocator.free_size());
         if allocator.is_empty() {
-            self.empties.push(Empty { slot, since: self.now });
+            self.empties.push(Empty { slot, since: NOT_TOLD });
         }
         self.slots[slot as usize] = Some(Block { heap, allocator, serial, initial_size, free_size });
         let entry = Entry { free_size, serial, largest_free: NOT_ASKED, slot };
@@ -448,7 +455,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         block.free_size = block.allocator.free_size();
         let entry = Entry { free_size: block.free_size, serial: block.serial, largest_free: NOT_ASKED, slot };
         if block.allocator.is_empty() {
-            self.empties.push(Empty { slot, since: self.now });
+            self.empties.push(Empty { slot, since: NOT_TOLD });
         }
         let from = self.index.partition_point(|other| other.key() < key);
         let above = self.index[from..].partition_point(|other| other.key() < entry.key());
@@ -472,10 +479,14 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// [`BlocksDesc::destroy_threshold`], this one is the longest empty, and was so for [`BlocksDesc::grace_ticks`].
     /// The caller destroys the heap, and asks again until there is nothing.
     ///
-    /// A tick is whatever the caller counts, frames for instance; it must not fall. Blocks that become empty later
-    /// count from `now`.
+    /// A tick is whatever the caller counts, frames for instance. Ticks are told only here, so a block counts as empty
+    /// from the first call after it became so: a block that is used in every tick never goes. A tick lower than one
+    /// told before counts as that one.
     pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
-        self.now = self.now.max(now);
+        self.now = self.now.max(now).min(NOT_TOLD - 1);
+        for untold in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_TOLD) {
+            untold.since = self.now;
+        }
         let longest = self.empties.first()?;
         let is_due = self.empties.len() > self.desc.destroy_threshold
             && self.now - longest.since >= self.desc.grace_ticks.max(1);
@@ -491,7 +502,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some((id, self.remove_empty(id)?))
     }
 
-    /// Takes this block out if it is here and empty: after a new block refused its first allocation.
+    /// Takes this block out if it is here and empty, threshold and grace or not.
     pub fn remove_empty(&mut self, id: BlockId) -> Option<H> {
         let block = self.block(id)?;
         if !block.allocator.is_empty() {
@@ -620,7 +631,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Invalid::unless(in_order, "the index is in order", 0)?;
         let in_order = self.empties.windows(2).all(|pair| pair[0].since <= pair[1].since);
         Invalid::unless(in_order, "the longest empty block is first", 0)?;
-        Invalid::unless(self.empties.last().is_none_or(|last| last.since <= self.now), "no block is of later", self.now)
+        let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_TOLD);
+        Invalid::unless(is_past, "no block is empty from a later tick on", self.now)
     }
 
     fn entry_is_true(&self, entry: &Entry, block: &Block<A, H>) -> bool {
