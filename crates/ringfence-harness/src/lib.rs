@@ -4,6 +4,8 @@
 //! for each device: [`Gpu`] has a few queues, each with one fence, and a submission is a list of [`Command`]s.
 //! It waits and places barriers without finesse; it is for showing that memory is right, not for speed.
 
+#[cfg(all(windows, feature = "d3d12"))]
+pub mod d3d12;
 pub mod sim;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;

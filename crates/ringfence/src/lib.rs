@@ -1,6 +1,8 @@
 //! Ringfence manages GPU memory, descriptors and their lifetimes.
 #![warn(missing_docs)]
 
+#[cfg(all(windows, feature = "d3d12"))]
+pub mod d3d12;
 pub mod device;
 mod error;
 pub mod lifetime;

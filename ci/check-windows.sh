@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Lints the Direct3D 12 code: for Windows, with both ends of the range of `windows` versions that Cargo.toml
+# allows; and off Windows, where the feature must compile to nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo check --quiet -p ringfence --features d3d12
+cargo check --quiet -p ringfence-harness --no-default-features --features d3d12 --tests
+
+source ci/windows-env.sh
+install_packages "${BUILD_PACKAGES[@]}"
+
+# In a copy, since taking another version changes Cargo.lock.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cp -r Cargo.toml Cargo.lock crates "$scratch"
+cd "$scratch"
+harness=(-p ringfence-harness --no-default-features --features d3d12 --tests)
+for version in 0.58.0 0.62.2; do
+    echo "windows $version"
+    cargo update --quiet -p windows --precise "$version"
+    windows_cargo clippy --quiet -p ringfence --features d3d12 --lib -- -D warnings
+    windows_cargo clippy --quiet "${harness[@]}" -- -D warnings
+done

@@ -1,0 +1,38 @@
+# Sourced by the scripts that build for Windows: Debian's packages, and the environment of a build.
+#
+#   rustc-web, cargo-web, rust-web-src   a Rust that can build its standard library for Windows from source
+#   rust-web-clippy                      its lints
+#   gcc-mingw-w64-x86-64                 the linker
+#   wine, xvfb, mesa-vulkan-drivers      Direct3D 12 without Windows: vkd3d over Mesa's software Vulkan
+
+# Installs those of the given packages that are missing.
+install_packages() {
+    local missing=() package
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    [ "${#missing[@]}" -eq 0 ] && return
+    local as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    "${as_root[@]}" apt-get update -q
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+}
+
+BUILD_PACKAGES=(rustc-web cargo-web rust-web-src rust-web-clippy gcc-mingw-w64-x86-64)
+RUN_PACKAGES=(wine wine64 xvfb mesa-vulkan-drivers libvulkan1)
+
+# The machine's own toolchain may lie before Debian's in the path.
+export PATH="/usr/bin:$PATH"
+export RUSTC=/usr/bin/rustc
+export RUSTC_BOOTSTRAP=1 # for -Zbuild-std
+export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
+export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine
+export CARGO_TARGET_DIR="$PWD/target-windows"
+unset RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RUSTUP_TOOLCHAIN
+
+# cargo for Windows: `windows_cargo check -p …`
+windows_cargo() {
+    local command=$1
+    shift
+    cargo "$command" -Zbuild-std --target x86_64-pc-windows-gnu "$@"
+}

@@ -1,0 +1,109 @@
+//! A queue, its fence, and the command lists that are used again once the fence has passed them.
+
+use ringfence::d3d12::Device;
+use ringfence::device::{DeviceError, Driver};
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::core::Interface;
+
+use super::device_error;
+use super::record::Recorder;
+use crate::Command;
+
+/// A queue with its fence.
+pub(super) struct Queue {
+    raw: ID3D12CommandQueue,
+    kind: D3D12_COMMAND_LIST_TYPE,
+    fence: ID3D12Fence,
+    /// The last value that a submission has promised to signal.
+    submitted: u64,
+    lists: Vec<List>,
+}
+
+/// A command list with the memory that its commands lie in.
+struct List {
+    allocator: ID3D12CommandAllocator,
+    raw: ID3D12GraphicsCommandList,
+    /// The value that the fence has once the list is free again.
+    busy_until: u64,
+    /// What only this list uses: kept until then.
+    kept: Vec<ID3D12Resource>,
+}
+
+impl Queue {
+    pub(super) fn new(device: &Device, kind: D3D12_COMMAND_LIST_TYPE) -> windows::core::Result<Self> {
+        let desc = D3D12_COMMAND_QUEUE_DESC { Type: kind, ..Default::default() };
+        // SAFETY: the description lives through the call.
+        let raw = unsafe { device.raw().CreateCommandQueue(&desc) }?;
+        // SAFETY: a call with numbers on a live object.
+        let fence = unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }?;
+        Ok(Self { raw, kind, fence, submitted: 0, lists: Vec::new() })
+    }
+
+    pub(super) fn fence(&self) -> &ID3D12Fence {
+        &self.fence
+    }
+
+    pub(super) fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
+    /// Holds back what is submitted from now on until `fence` has reached `value`.
+    pub(super) fn wait_for(&self, fence: &ID3D12Fence, value: u64) -> Result<(), DeviceError> {
+        // SAFETY: both objects are alive and of one device.
+        unsafe { self.raw.Wait(fence, value) }.map_err(|error| device_error(&error))
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        device: &Device,
+        commands: &[Command<Device>],
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        if !commands.is_empty() {
+            let mut list = self.free_list(device)?;
+            list.record(device, commands)?;
+            let raw = list.raw.cast().map_err(|error| device_error(&error))?;
+            // SAFETY: the list is closed, and is kept until the fence is past it.
+            unsafe { self.raw.ExecuteCommandLists(&[Some(raw)]) };
+            list.busy_until = signal;
+            self.lists.push(list);
+        }
+        // SAFETY: both objects are alive and of one device.
+        unsafe { self.raw.Signal(&self.fence, signal) }.map_err(|error| device_error(&error))?;
+        self.submitted = signal;
+        Ok(())
+    }
+
+    /// A list that the device is done with, or a new one.
+    fn free_list(&mut self, device: &Device) -> Result<List, DeviceError> {
+        // SAFETY: the fence is this device's and alive.
+        let completed = unsafe { device.completed(&self.fence) }?;
+        match self.lists.iter().position(|list| list.busy_until <= completed) {
+            Some(index) => Ok(self.lists.swap_remove(index)),
+            None => List::new(device, self.kind).map_err(|error| device_error(&error)),
+        }
+    }
+}
+
+impl List {
+    fn new(device: &Device, kind: D3D12_COMMAND_LIST_TYPE) -> windows::core::Result<Self> {
+        // SAFETY: calls with numbers and live objects; the new list is closed, as `record` expects it.
+        unsafe {
+            let allocator: ID3D12CommandAllocator = device.raw().CreateCommandAllocator(kind)?;
+            let raw: ID3D12GraphicsCommandList = device.raw().CreateCommandList(0, kind, &allocator, None)?;
+            raw.Close()?;
+            Ok(Self { allocator, raw, busy_until: 0, kept: Vec::new() })
+        }
+    }
+
+    fn record(&mut self, device: &Device, commands: &[Command<Device>]) -> Result<(), DeviceError> {
+        self.kept.clear();
+        // SAFETY: the device is done with the list (it is a free one), and it is closed.
+        unsafe { self.allocator.Reset().and_then(|()| self.raw.Reset(&self.allocator, None)) }
+            .map_err(|error| device_error(&error))?;
+        let mut recorder = Recorder::new(device, &self.raw, &mut self.kept);
+        commands.iter().try_for_each(|command| recorder.record(command))?;
+        // SAFETY: the list is open.
+        unsafe { self.raw.Close() }.map_err(|error| device_error(&error))
+    }
+}

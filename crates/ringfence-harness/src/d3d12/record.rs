@@ -1,0 +1,273 @@
+//! Commands, one after the other, into a command list.
+//!
+//! Every resource is in the common state between two commands; a command takes what it uses to the state it needs and
+//! back, which makes the next one wait. Resources in UPLOAD and READBACK heaps have one state for good and are left in
+//! it.
+//!
+//! ```text
+//!   COMMON ──▶ COPY_SOURCE ──▶ COMMON         COMMON ──▶ COPY_DEST ──▶ COMMON
+//! ```
+
+use std::mem::ManuallyDrop;
+
+use ringfence::d3d12::Device;
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, ResourceClass};
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::device_error;
+use crate::{Command, TextureRegion};
+
+/// Bytes of the buffer that a fill is copied from, again and again.
+const FILL_BYTES_MAX: u64 = 64 << 10;
+
+/// Writes commands into an open list.
+pub(super) struct Recorder<'a> {
+    device: &'a Device,
+    list: &'a ID3D12GraphicsCommandList,
+    /// What has to live until the list has run.
+    kept: &'a mut Vec<ID3D12Resource>,
+}
+
+/// A run of bytes of a buffer.
+#[derive(Clone, Copy)]
+struct Bytes<'a> {
+    buffer: &'a ID3D12Resource,
+    offset: u64,
+}
+
+impl<'a> Recorder<'a> {
+    pub(super) fn new(
+        device: &'a Device,
+        list: &'a ID3D12GraphicsCommandList,
+        kept: &'a mut Vec<ID3D12Resource>,
+    ) -> Self {
+        Self { device, list, kept }
+    }
+
+    pub(super) fn record(&mut self, command: &Command<Device>) -> Result<(), DeviceError> {
+        match command {
+            Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
+                let src = Bytes { buffer: src, offset: *src_offset };
+                self.copy_buffer(src, Bytes { buffer: dst, offset: *dst_offset }, *size)
+            }
+            Command::FillBuffer { dst, offset, size, value } => {
+                self.fill(Bytes { buffer: dst, offset: *offset }, *size, *value)
+            }
+            Command::CopyBufferToTexture { src, dst, region, discard } => {
+                self.copy_to_texture(src, dst, region, *discard)
+            }
+            Command::CopyTextureToBuffer { src, dst, region } => self.copy_from_texture(src, dst, region),
+            Command::Draw { .. } => Err(DeviceError::Unsupported("drawing on Direct3D 12")),
+        }
+    }
+
+    /// A copy within one buffer takes a detour, since a resource is never in both states at once.
+    fn copy_buffer(&mut self, src: Bytes<'_>, dst: Bytes<'_>, size: u64) -> Result<(), DeviceError> {
+        if src.buffer != dst.buffer {
+            return self.copy_pieces(src, dst, size, size);
+        }
+        let detour = self.own_buffer(D3D12_HEAP_TYPE_DEFAULT, size)?.0;
+        let detour = Bytes { buffer: &detour, offset: 0 };
+        self.copy_pieces(src, detour, size, size)?;
+        self.copy_pieces(detour, dst, size, size)
+    }
+
+    /// A fill is a copy of a buffer that the host has filled: no shader, and no usage asked of the destination.
+    fn fill(&mut self, dst: Bytes<'_>, size: u64, value: u32) -> Result<(), DeviceError> {
+        let piece = size.min(FILL_BYTES_MAX);
+        let (source, mapped) = self.own_buffer(D3D12_HEAP_TYPE_UPLOAD, piece)?;
+        let words = mapped.ok_or(DeviceError::MapFailed)?.cast::<u32>();
+        for index in 0..piece as usize / size_of::<u32>() {
+            // SAFETY: the buffer is mapped for `piece` bytes, aligned to far more than a word, and used by nobody yet.
+            unsafe { words.add(index).write(value) };
+        }
+        self.copy_pieces(Bytes { buffer: &source, offset: 0 }, dst, size, piece)
+    }
+
+    /// Copies `size` bytes; the source holds only `piece` of them, to be repeated.
+    fn copy_pieces(&self, src: Bytes<'_>, dst: Bytes<'_>, size: u64, piece: u64) -> Result<(), DeviceError> {
+        self.enter(src.buffer, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
+        self.enter(dst.buffer, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        let mut done = 0;
+        while done < size {
+            let bytes = piece.min(size - done);
+            let dst_offset = dst.offset + done;
+            // SAFETY: the list is open, both buffers are alive, and the caller's ranges lie inside them.
+            unsafe { self.list.CopyBufferRegion(dst.buffer, dst_offset, src.buffer, src.offset, bytes) };
+            done += bytes;
+        }
+        self.leave(dst.buffer, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        self.leave(src.buffer, D3D12_RESOURCE_STATE_COPY_SOURCE)
+    }
+
+    fn copy_to_texture(
+        &self,
+        src: &ID3D12Resource,
+        dst: &ID3D12Resource,
+        region: &TextureRegion,
+        discard: bool,
+    ) -> Result<(), DeviceError> {
+        if discard {
+            self.barrier(&aliasing(dst));
+        }
+        self.enter(src, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
+        self.enter(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        let subresource = subresource(dst, region);
+        let bytes = self.placed_footprint(src, dst, region);
+        // SAFETY: the list is open, both resources are alive, and the caller's region lies inside them.
+        unsafe { self.list.CopyTextureRegion(&subresource, 0, 0, 0, &bytes, None) };
+        self.leave(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        self.leave(src, D3D12_RESOURCE_STATE_COPY_SOURCE)
+    }
+
+    fn copy_from_texture(
+        &self,
+        src: &ID3D12Resource,
+        dst: &ID3D12Resource,
+        region: &TextureRegion,
+    ) -> Result<(), DeviceError> {
+        self.enter(src, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
+        self.enter(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        let subresource = subresource(src, region);
+        let bytes = self.placed_footprint(dst, src, region);
+        // SAFETY: the list is open, both resources are alive, and the caller's region lies inside them.
+        unsafe { self.list.CopyTextureRegion(&bytes, 0, 0, 0, &subresource, None) };
+        self.leave(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        self.leave(src, D3D12_RESOURCE_STATE_COPY_SOURCE)
+    }
+
+    /// The texels in the buffer.
+    fn placed_footprint(
+        &self,
+        buffer: &ID3D12Resource,
+        texture: &ID3D12Resource,
+        region: &TextureRegion,
+    ) -> D3D12_TEXTURE_COPY_LOCATION {
+        let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
+        // SAFETY: a call without arguments on a live object.
+        let mut desc = unsafe { texture.GetDesc() };
+        desc.Alignment = 0; // as it was asked for, where the driver reports another
+        let index = subresource_index(&desc, region);
+        // SAFETY: the description and the layout live through the call, and the subresource is the texture's. Of the
+        // layout only the format is used: it depends on nothing but the texture's own.
+        unsafe {
+            self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None);
+        }
+        let footprint = D3D12_SUBRESOURCE_FOOTPRINT {
+            Format: layout.Footprint.Format,
+            Width: region.width,
+            Height: region.height,
+            Depth: 1,
+            RowPitch: region.row_bytes as u32,
+        };
+        let placed = D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: region.buffer_offset, Footprint: footprint };
+        D3D12_TEXTURE_COPY_LOCATION {
+            pResource: borrowed(buffer),
+            Type: D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { PlacedFootprint: placed },
+        }
+    }
+
+    /// A committed buffer that lives until the list has run, and where it is mapped.
+    fn own_buffer(
+        &mut self,
+        heap_type: D3D12_HEAP_TYPE,
+        size: u64,
+    ) -> Result<(ID3D12Resource, Option<*mut u8>), DeviceError> {
+        let memory_type = self.device.memory_type(heap_type).ok_or(DeviceError::Unsupported("the heap type"))?;
+        let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+        let info = Create::<Buffers>::describe(self.device, &BufferDesc { size, usage })?;
+        let class = ResourceClass::Buffer;
+        // SAFETY: the description holds no pointer, and such a buffer may lie in any memory type. Its memory is freed
+        // with it, since a committed resource brings its own.
+        let (placed, _memory) = unsafe {
+            let (unplaced, needs) = Create::<Buffers>::prepare(self.device, &info)?;
+            let desc = MemoryDesc { memory_type, size: needs.size, alignment: needs.alignment, class, name: "" };
+            Create::<Buffers>::dedicate(self.device, &unplaced, &desc)?
+        };
+        self.kept.push(placed.object.clone());
+        Ok((placed.object, placed.mapped.map(|mapped| mapped.as_ptr())))
+    }
+
+    /// From the common state to `state`.
+    fn enter(&self, resource: &ID3D12Resource, state: D3D12_RESOURCE_STATES) -> Result<(), DeviceError> {
+        if has_states(resource)? {
+            self.barrier(&transition(resource, D3D12_RESOURCE_STATE_COMMON, state));
+        }
+        Ok(())
+    }
+
+    /// From `state` to the common one.
+    fn leave(&self, resource: &ID3D12Resource, state: D3D12_RESOURCE_STATES) -> Result<(), DeviceError> {
+        if has_states(resource)? {
+            self.barrier(&transition(resource, state, D3D12_RESOURCE_STATE_COMMON));
+        }
+        Ok(())
+    }
+
+    fn barrier(&self, barrier: &D3D12_RESOURCE_BARRIER) {
+        // SAFETY: the list is open and the barrier names a live resource.
+        unsafe { self.list.ResourceBarrier(std::slice::from_ref(barrier)) };
+    }
+}
+
+/// Whether the resource's state may change: not in UPLOAD and READBACK heaps.
+fn has_states(resource: &ID3D12Resource) -> Result<bool, DeviceError> {
+    let mut properties = D3D12_HEAP_PROPERTIES::default();
+    // SAFETY: the pointer is to a local that lives through the call.
+    unsafe { resource.GetHeapProperties(Some(&mut properties), None) }.map_err(|error| device_error(&error))?;
+    Ok(![D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK].contains(&properties.Type))
+}
+
+/// The resource for a structure that the driver only reads, without counting a reference for it.
+fn borrowed(resource: &ID3D12Resource) -> ManuallyDrop<Option<ID3D12Resource>> {
+    // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it takes no
+    // reference away, and the structure is used no longer than the resource.
+    unsafe { std::mem::transmute_copy(resource) }
+}
+
+fn transition(
+    resource: &ID3D12Resource,
+    before: D3D12_RESOURCE_STATES,
+    after: D3D12_RESOURCE_STATES,
+) -> D3D12_RESOURCE_BARRIER {
+    let transition = D3D12_RESOURCE_TRANSITION_BARRIER {
+        pResource: borrowed(resource),
+        Subresource: D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES,
+        StateBefore: before,
+        StateAfter: after,
+    };
+    D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_TRANSITION,
+        Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Transition: ManuallyDrop::new(transition) },
+    }
+}
+
+/// The memory is the resource's from here on, whatever lay there before.
+fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
+    let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
+        pResourceBefore: ManuallyDrop::new(None),
+        pResourceAfter: borrowed(resource),
+    };
+    D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_ALIASING,
+        Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Aliasing: ManuallyDrop::new(aliasing) },
+    }
+}
+
+fn subresource_index(desc: &D3D12_RESOURCE_DESC, region: &TextureRegion) -> u32 {
+    region.mip + region.layer * u32::from(desc.MipLevels)
+}
+
+/// The texels in the texture.
+fn subresource(texture: &ID3D12Resource, region: &TextureRegion) -> D3D12_TEXTURE_COPY_LOCATION {
+    // SAFETY: a call without arguments on a live object.
+    let desc = unsafe { texture.GetDesc() };
+    D3D12_TEXTURE_COPY_LOCATION {
+        pResource: borrowed(texture),
+        Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
+        Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: subresource_index(&desc, region) },
+    }
+}

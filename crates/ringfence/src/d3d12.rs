@@ -1,0 +1,235 @@
+//! The Direct3D 12 device, through the `windows` crate: mechanism only, as [`device`](crate::device) asks for it.
+//!
+//! ```text
+//!   contract            Direct3D 12
+//!   ─────────────────   ──────────────────────────────────────────────────────────────────────
+//!   memory type         heap type: DEFAULT, UPLOAD, READBACK, GPU_UPLOAD where the device has it
+//!   memory heap         DXGI segment group: local, non-local; one of both on a unified memory
+//!   Memory              ID3D12Heap; nothing for a committed resource, which brings its own
+//!   prepare             GetResourceAllocationInfo
+//!   place, dedicate     CreatePlacedResource, CreateCommittedResource
+//!   mapped              the resource's Map: buffers in host-visible types, for their whole life
+//!   Fence               ID3D12Fence
+//! ```
+//!
+//! What newer runtimes add is asked for once, in [`Features`], and used where it is there; nothing beyond
+//! `ID3D12Device` and feature level 11.0 is needed.
+//!
+//! The `windows` crate is taken in a range of versions, so that it is the engine's own; the objects of this module are
+//! that crate's.
+
+mod allocator;
+mod capabilities;
+mod describe;
+mod error;
+mod event;
+mod measure;
+mod resource;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::{IDXGIAdapter, IDXGIAdapter3};
+use windows::core::{HSTRING, Interface};
+
+use crate::device::{Capabilities, DeviceError, Driver, HeapBudget, Mapped, MemoryDesc, ResourceClass};
+
+pub use self::allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
+pub use self::capabilities::Features;
+pub use self::resource::{ResourceInfo, Shape};
+
+/// A Direct3D 12 device. A copy is the same device.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+/// What the copies of a device share.
+struct Inner {
+    raw: ID3D12Device,
+    adapter: Option<IDXGIAdapter3>,
+    features: Features,
+    capabilities: Capabilities,
+    /// The heap type of each memory type: as long as `capabilities.memory_types`.
+    heap_types: Vec<D3D12_HEAP_TYPE>,
+    events: event::Pool,
+}
+
+impl Device {
+    /// Wraps a device that the program has made. `adapter` is the one it was made on, for its name, its sizes and its
+    /// budgets; without it, it is looked up by the device's LUID, and if that fails there are no budgets.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] if the device is removed already, or what the driver says to the first questions.
+    pub fn new(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
+        // SAFETY: a call without arguments on a live object.
+        unsafe { device.GetDeviceRemovedReason() }.map_err(|error| error::from_driver(&error, "a removed device"))?;
+        let adapter = adapter.cloned().or_else(|| capabilities::find_adapter(device));
+        let features = Features::query(device)?;
+        let (capabilities, heap_types) = capabilities::query(adapter.as_ref(), features);
+        let adapter = adapter.and_then(|adapter| adapter.cast().ok());
+        let events = event::Pool::default();
+        Ok(Self(Arc::new(Inner { raw: device.clone(), adapter, features, capabilities, heap_types, events })))
+    }
+
+    /// The driver's device.
+    #[must_use]
+    pub fn raw(&self) -> &ID3D12Device {
+        &self.0.raw
+    }
+
+    /// The adapter, if it tells budgets.
+    #[must_use]
+    pub fn adapter(&self) -> Option<&IDXGIAdapter3> {
+        self.0.adapter.as_ref()
+    }
+
+    /// What the device has of the things that not every device has.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.0.features
+    }
+
+    /// The heap type that a memory type stands for, if there is such a memory type.
+    #[must_use]
+    pub fn heap_type(&self, memory_type: u32) -> Option<D3D12_HEAP_TYPE> {
+        self.0.heap_types.get(memory_type as usize).copied()
+    }
+
+    /// The memory type that stands for a heap type, if the device has it; every device has DEFAULT, UPLOAD and
+    /// READBACK.
+    #[must_use]
+    pub fn memory_type(&self, heap_type: D3D12_HEAP_TYPE) -> Option<u32> {
+        self.0.heap_types.iter().position(|held| *held == heap_type).map(|index| index as u32)
+    }
+
+    fn heap_properties(&self, memory_type: u32) -> Result<D3D12_HEAP_PROPERTIES, DeviceError> {
+        let heap_type = self.heap_type(memory_type).ok_or(DeviceError::InvalidInfo("no such memory type"))?;
+        Ok(D3D12_HEAP_PROPERTIES { Type: heap_type, CreationNodeMask: 1, VisibleNodeMask: 1, ..Default::default() })
+    }
+
+    /// Leave the memory as it is where the device can: whoever needs zeros writes them, and nobody pays for them twice.
+    fn base_heap_flags(&self) -> D3D12_HEAP_FLAGS {
+        if self.0.features.not_zeroed { D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { D3D12_HEAP_FLAG_NONE }
+    }
+
+    /// At heap tier 1 a heap takes resources of one class only, and has to say which.
+    fn heap_flags(&self, class: ResourceClass) -> D3D12_HEAP_FLAGS {
+        if self.0.features.mixed_heaps {
+            return self.base_heap_flags();
+        }
+        let only = match class {
+            ResourceClass::Buffer => D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS,
+            ResourceClass::Texture => D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES,
+            ResourceClass::RenderTarget => D3D12_HEAP_FLAG_ALLOW_ONLY_RT_DS_TEXTURES,
+        };
+        only | self.base_heap_flags()
+    }
+}
+
+/// A memory object: a heap, or the memory that a committed resource brings with it.
+#[derive(Debug)]
+pub struct Memory {
+    heap: Option<ID3D12Heap>,
+    memory_type: u32,
+    size: u64,
+}
+
+impl Memory {
+    /// The driver's heap; `None` if the memory is that of a committed resource.
+    #[must_use]
+    pub fn heap(&self) -> Option<&ID3D12Heap> {
+        self.heap.as_ref()
+    }
+
+    /// Index into [`Capabilities::memory_types`].
+    #[must_use]
+    pub fn memory_type(&self) -> u32 {
+        self.memory_type
+    }
+
+    /// Bytes that were asked for.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// The description of the heap for `desc`: its alignment is one of the two that heaps have, and its size a multiple.
+fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, DeviceError> {
+    let default = u64::from(D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT);
+    let msaa = u64::from(D3D12_DEFAULT_MSAA_RESOURCE_PLACEMENT_ALIGNMENT);
+    let alignment = if desc.alignment > default { msaa } else { default };
+    if desc.size == 0 || desc.alignment > msaa {
+        return Err(DeviceError::InvalidInfo("a heap without bytes, or aligned to more than 4 MiB"));
+    }
+    let fits = |size: &u64| *size <= device.0.capabilities.memory_object_bytes_max;
+    let size = desc.size.checked_next_multiple_of(alignment).filter(fits).ok_or(DeviceError::OutOfDeviceMemory)?;
+    Ok(D3D12_HEAP_DESC {
+        SizeInBytes: size,
+        Properties: device.heap_properties(desc.memory_type)?,
+        Alignment: alignment,
+        Flags: device.heap_flags(desc.class),
+    })
+}
+
+/// Names an object for debuggers; a name is help, so a failure to set it is none.
+fn name_object(object: &ID3D12Object, name: &str) {
+    if !name.is_empty() {
+        // SAFETY: the object is alive, and the string ends with a zero and lives through the call.
+        let _ = unsafe { object.SetName(&HSTRING::from(name)) };
+    }
+}
+
+// SAFETY: buffers in host-visible heaps are mapped when they are made and stay mapped until the driver destroys them,
+// since nothing here unmaps; every object handed out is one that the driver returned with success.
+unsafe impl Driver for Device {
+    type Memory = Memory;
+    type Fence = ID3D12Fence;
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
+    }
+
+    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        let heap_desc = heap_desc(self, desc)?;
+        let mut heap: Option<ID3D12Heap> = None;
+        // SAFETY: both pointers are to locals that live through the call.
+        let made = unsafe { self.raw().CreateHeap(&heap_desc, &mut heap) };
+        let heap = error::made(made, heap, "the description of a heap")?;
+        name_object(&heap, desc.name);
+        Ok(Memory { heap: Some(heap), memory_type: desc.memory_type, size: desc.size })
+    }
+
+    unsafe fn free_memory(&self, memory: Memory) {
+        drop(memory); // the heap's last reference, unless the program holds one of its own
+    }
+
+    unsafe fn flush(&self, _memory: &Memory, _offset: u64, _size: u64) -> Result<(), DeviceError> {
+        Ok(()) // every heap type that can be mapped is coherent
+    }
+
+    unsafe fn read_back(
+        &self,
+        _memory: &Memory,
+        _offset: u64,
+        mapped: Mapped,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller promises that `mapped` is where the range is mapped and that it is as long as `into`,
+        // which, as an exclusive slice of the program's, is not part of it.
+        unsafe { std::ptr::copy_nonoverlapping(mapped.as_ptr(), into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    unsafe fn completed(&self, fence: &ID3D12Fence) -> Result<u64, DeviceError> {
+        event::completed(fence)
+    }
+
+    unsafe fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        self.0.events.wait(fence, value, timeout)
+    }
+
+    fn budgets(&self) -> Option<Vec<HeapBudget>> {
+        capabilities::budgets(self.adapter()?, self.0.capabilities.memory_heaps.len())
+    }
+}

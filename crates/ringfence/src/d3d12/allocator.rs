@@ -1,0 +1,49 @@
+//! The allocator over a Direct3D 12 device, and the API's own objects of what it makes.
+
+use windows::Win32::Graphics::Direct3D12::{ID3D12Device, ID3D12Resource};
+use windows::Win32::Graphics::Dxgi::IDXGIAdapter;
+
+use super::Device;
+use crate::device::DeviceError;
+use crate::memory::AllocatorDesc;
+
+/// An allocator over a Direct3D 12 device.
+pub type Allocator = crate::memory::Allocator<Device>;
+/// A buffer of a Direct3D 12 device.
+pub type Buffer = crate::resource::Buffer<Device>;
+/// A texture of a Direct3D 12 device.
+pub type Texture = crate::resource::Texture<Device>;
+/// A queue's progress on a Direct3D 12 device.
+pub type Timeline = crate::lifetime::Timeline<Device>;
+/// An upload ring of a Direct3D 12 device.
+pub type UploadRing = crate::upload::UploadRing<Device>;
+
+impl Allocator {
+    /// An allocator over a device that the program has made. Without an adapter, the device's own is looked up.
+    ///
+    /// # Errors
+    /// The device refuses a question that every device answers: it is lost, or out of memory.
+    pub fn new(
+        device: &ID3D12Device,
+        adapter: Option<&IDXGIAdapter>,
+        desc: AllocatorDesc,
+    ) -> Result<Self, DeviceError> {
+        Ok(Self::over(Device::new(device, adapter)?, desc))
+    }
+}
+
+impl Buffer {
+    /// The resource. A copy of it must not be used longer than this value lives: the bytes go to others then.
+    #[must_use]
+    pub fn raw(&self) -> &ID3D12Resource {
+        self.object()
+    }
+}
+
+impl Texture {
+    /// The resource. A copy of it must not be used longer than this value lives: the bytes go to others then.
+    #[must_use]
+    pub fn raw(&self) -> &ID3D12Resource {
+        self.object()
+    }
+}

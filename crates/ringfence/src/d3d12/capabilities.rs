@@ -1,0 +1,148 @@
+//! What a Direct3D 12 device is and can do: asked once, when it is wrapped.
+//!
+//! ```text
+//!   heap type     local memory (0)   shared memory (1; 0 on a unified memory)
+//!   DEFAULT       device-local
+//!   UPLOAD                           host-visible, coherent (written once, read by the device)
+//!   READBACK                         host-visible, coherent, cached
+//!   GPU_UPLOAD    device-local, host-visible, coherent
+//! ```
+
+use std::ffi::c_void;
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::{
+    CreateDXGIFactory1, DXGI_ADAPTER_DESC, DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL,
+    DXGI_QUERY_VIDEO_MEMORY_INFO, IDXGIAdapter, IDXGIAdapter3, IDXGIFactory4,
+};
+
+use super::error;
+use crate::device::{Capabilities, DeviceError, HeapBudget, MemoryHeap, MemoryProperties, MemoryType};
+
+/// What a device has of the things that not every device has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Features {
+    /// Whether buffers, textures and render targets may share a heap (heap tier 2).
+    pub mixed_heaps: bool,
+    /// Whether device and host share one memory.
+    pub unified_memory: bool,
+    /// Whether heaps may be left as they are instead of being zeroed; such a runtime is used so.
+    pub not_zeroed: bool,
+    /// Whether there are heaps near the device that the host can map.
+    pub gpu_upload_heaps: bool,
+    /// Whether resources may be aligned as little as the device needs; such a device is used so.
+    pub tight_alignment: bool,
+    /// Whether multisampled render targets may be aligned to 64 KiB instead of 4 MiB.
+    pub small_msaa: bool,
+    /// Bits of an address inside one resource or heap.
+    pub resource_address_bits: u32,
+}
+
+/// Newer than some versions of the `windows` crate; the numbers are those of the SDK.
+const TIGHT_ALIGNMENT: D3D12_FEATURE = D3D12_FEATURE(54);
+
+impl Features {
+    pub(super) fn query(device: &ID3D12Device) -> Result<Self, DeviceError> {
+        let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
+        ask(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options)
+            .map_err(|error| error::from_driver(&error, "a question for the heap tier"))?;
+        let address =
+            asked::<D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT>(device, D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT);
+        let architecture = asked::<D3D12_FEATURE_DATA_ARCHITECTURE>(device, D3D12_FEATURE_ARCHITECTURE);
+        let options4 = asked::<D3D12_FEATURE_DATA_D3D12_OPTIONS4>(device, D3D12_FEATURE_D3D12_OPTIONS4);
+        let options16 = asked::<D3D12_FEATURE_DATA_D3D12_OPTIONS16>(device, D3D12_FEATURE_D3D12_OPTIONS16);
+        Ok(Self {
+            mixed_heaps: options.ResourceHeapTier.0 >= D3D12_RESOURCE_HEAP_TIER_2.0,
+            unified_memory: architecture.is_some_and(|held| held.UMA.as_bool()),
+            // The flag and this question came with the same runtime; that a question is understood is the answer.
+            not_zeroed: asked::<D3D12_FEATURE_DATA_D3D12_OPTIONS7>(device, D3D12_FEATURE_D3D12_OPTIONS7).is_some(),
+            gpu_upload_heaps: options16.is_some_and(|held| held.GPUUploadHeapSupported.as_bool()),
+            tight_alignment: asked::<i32>(device, TIGHT_ALIGNMENT).is_some_and(|tier| tier >= 1),
+            small_msaa: options4.is_some_and(|held| held.MSAA64KBAlignedTextureSupported.as_bool()),
+            resource_address_bits: address.map_or(31, |held| held.MaxGPUVirtualAddressBitsPerResource),
+        })
+    }
+}
+
+/// Asks the device; `data` is the structure that belongs to `feature`.
+fn ask<T>(device: &ID3D12Device, feature: D3D12_FEATURE, data: &mut T) -> windows::core::Result<()> {
+    let pointer = std::ptr::from_mut(data).cast::<c_void>();
+    // SAFETY: pointer and size are those of `data`; a driver that expects another size refuses.
+    unsafe { device.CheckFeatureSupport(feature, pointer, size_of::<T>() as u32) }
+}
+
+/// The answer, if the runtime understands the question.
+fn asked<T: Default>(device: &ID3D12Device, feature: D3D12_FEATURE) -> Option<T> {
+    let mut data = T::default();
+    ask(device, feature, &mut data).ok().map(|()| data)
+}
+
+/// The adapter that the device was made on.
+pub(super) fn find_adapter(device: &ID3D12Device) -> Option<IDXGIAdapter> {
+    // SAFETY: calls on live objects, with a LUID that the device itself gives.
+    unsafe { CreateDXGIFactory1::<IDXGIFactory4>().ok()?.EnumAdapterByLuid(device.GetAdapterLuid()).ok() }
+}
+
+/// The device in the contract's terms, and the heap type behind each memory type.
+pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capabilities, Vec<D3D12_HEAP_TYPE>) {
+    // SAFETY: a call without arguments on a live object.
+    let adapter = adapter.and_then(|adapter| unsafe { adapter.GetDesc() }.ok());
+    let (heap_types, memory_types) = memory_types(features);
+    let capabilities = Capabilities {
+        name: adapter.as_ref().map_or_else(|| "Direct3D 12".to_owned(), adapter_name),
+        memory_heaps: memory_heaps(adapter.as_ref(), features),
+        memory_types,
+        class_groups: if features.mixed_heaps { [0, 0, 0] } else { [0, 1, 2] },
+        class_granularity_bytes: 1,
+        non_coherent_atom_bytes: 1,
+        notice_host_writes: false,
+        memory_objects_max: u64::MAX,
+        memory_object_bytes_max: 1_u64.checked_shl(features.resource_address_bits).unwrap_or(u64::MAX),
+        texture_copy_offset_alignment: D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT.into(),
+        texture_copy_row_alignment: D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into(),
+        constant_alignment: D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT.into(),
+    };
+    (capabilities, heap_types)
+}
+
+fn adapter_name(desc: &DXGI_ADAPTER_DESC) -> String {
+    let length = desc.Description.iter().position(|unit| *unit == 0).unwrap_or(desc.Description.len());
+    String::from_utf16_lossy(&desc.Description[..length])
+}
+
+/// Without an adapter the sizes are unknown: nothing is then too large.
+fn memory_heaps(adapter: Option<&DXGI_ADAPTER_DESC>, features: Features) -> Vec<MemoryHeap> {
+    let size = |bytes: usize| if bytes == 0 { u64::MAX } else { bytes as u64 };
+    let local = adapter.map_or(0, |desc| desc.DedicatedVideoMemory);
+    let shared = adapter.map_or(0, |desc| desc.SharedSystemMemory);
+    if features.unified_memory {
+        return vec![MemoryHeap { bytes: size(local.saturating_add(shared)), device_local: true }];
+    }
+    vec![MemoryHeap { bytes: size(local), device_local: true }, MemoryHeap { bytes: size(shared), device_local: false }]
+}
+
+fn memory_types(features: Features) -> (Vec<D3D12_HEAP_TYPE>, Vec<MemoryType>) {
+    let mapped = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+    let shared = u32::from(!features.unified_memory);
+    let mut types = vec![
+        (D3D12_HEAP_TYPE_DEFAULT, 0, MemoryProperties::DEVICE_LOCAL),
+        (D3D12_HEAP_TYPE_UPLOAD, shared, mapped),
+        (D3D12_HEAP_TYPE_READBACK, shared, mapped | MemoryProperties::HOST_CACHED),
+    ];
+    if features.gpu_upload_heaps {
+        types.push((D3D12_HEAP_TYPE_GPU_UPLOAD, 0, mapped | MemoryProperties::DEVICE_LOCAL));
+    }
+    types.into_iter().map(|(heap_type, heap, properties)| (heap_type, MemoryType { heap, properties })).unzip()
+}
+
+/// The budgets of the first `heap_count` segment groups, of the first node.
+pub(super) fn budgets(adapter: &IDXGIAdapter3, heap_count: usize) -> Option<Vec<HeapBudget>> {
+    let groups = [DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL];
+    let budget = |group| {
+        let mut info = DXGI_QUERY_VIDEO_MEMORY_INFO::default();
+        // SAFETY: the pointer is to a local that lives through the call.
+        unsafe { adapter.QueryVideoMemoryInfo(0, group, &mut info) }.ok()?;
+        Some(HeapBudget { usage_bytes: info.CurrentUsage, budget_bytes: info.Budget })
+    };
+    groups.into_iter().take(heap_count).map(budget).collect()
+}

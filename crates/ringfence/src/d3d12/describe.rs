@@ -1,0 +1,71 @@
+//! Portable descriptions in Direct3D 12's terms.
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::*;
+
+use crate::device::{BufferDesc, BufferUsage, DeviceError, Format, TextureDesc, TextureUsage};
+
+/// A buffer. What it is used for makes no difference but for writes by shaders.
+pub(super) fn buffer(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+    let storage = desc.usage.contains(BufferUsage::STORAGE);
+    Ok(D3D12_RESOURCE_DESC {
+        Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
+        Alignment: 0,
+        Width: desc.size,
+        Height: 1,
+        DepthOrArraySize: 1,
+        MipLevels: 1,
+        Format: DXGI_FORMAT_UNKNOWN,
+        SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+        Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
+        Flags: if storage { D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS } else { D3D12_RESOURCE_FLAG_NONE },
+    })
+}
+
+/// A two-dimensional texture.
+pub(super) fn texture(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+    let (Ok(layers), Ok(mips)) = (u16::try_from(desc.layers), u16::try_from(desc.mips)) else {
+        return Err(DeviceError::Unsupported("a texture with more than 65,535 layers or mip levels"));
+    };
+    Ok(D3D12_RESOURCE_DESC {
+        Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,
+        Alignment: 0,
+        Width: desc.width.into(),
+        Height: desc.height,
+        DepthOrArraySize: layers,
+        MipLevels: mips,
+        Format: format(desc.format, desc.usage)?,
+        SampleDesc: DXGI_SAMPLE_DESC { Count: desc.samples, Quality: 0 },
+        Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
+        Flags: texture_flags(desc.usage),
+    })
+}
+
+/// Depth that shaders read has to be typeless, since it is viewed in two ways; other depth is typed.
+fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceError> {
+    let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
+    match format {
+        Format::D32Float if usage.intersects(TextureUsage::STORAGE | TextureUsage::RENDER_TARGET) => {
+            Err(DeviceError::Unsupported("a depth format that shaders write or that is drawn to as colour"))
+        }
+        Format::D32Float if depth && !usage.contains(TextureUsage::SAMPLED) => Ok(DXGI_FORMAT_D32_FLOAT),
+        Format::D32Float => Ok(DXGI_FORMAT_R32_TYPELESS),
+        _ if depth => Err(DeviceError::Unsupported("a colour format as depth")),
+        Format::Rgba8Unorm => Ok(DXGI_FORMAT_R8G8B8A8_UNORM),
+        Format::Rgba16Float => Ok(DXGI_FORMAT_R16G16B16A16_FLOAT),
+        Format::R32Float => Ok(DXGI_FORMAT_R32_FLOAT),
+    }
+}
+
+fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
+    let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
+    let flags = [
+        (usage.contains(TextureUsage::STORAGE), D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS),
+        (usage.contains(TextureUsage::RENDER_TARGET), D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET),
+        (depth, D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL),
+        // Lets the driver compress depth in ways that shaders could not read.
+        (depth && !usage.contains(TextureUsage::SAMPLED), D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE),
+    ];
+    let set = flags.into_iter().filter(|(wanted, _)| *wanted);
+    set.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag)
+}

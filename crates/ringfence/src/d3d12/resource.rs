@@ -1,0 +1,233 @@
+//! Buffers and textures: one way for both, since Direct3D 12 has one kind of resource.
+//!
+//! ```text
+//!   heap type      may hold                                 begins in
+//!   DEFAULT        everything                               the state that its description asks for
+//!   UPLOAD         buffers that shaders do not write        GENERIC_READ, for good
+//!   READBACK       buffers that shaders do not write        COPY_DEST, for good
+//!   GPU_UPLOAD     buffers                                  the state that its description asks for
+//! ```
+//!
+//! Textures in GPU_UPLOAD heaps could be written by the host only through the driver (`WriteToSubresource`), which the
+//! contract has no word for; so they are not offered there.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::measure::{is_target, measure};
+use super::{Device, Memory, describe, error, name_object};
+use crate::device::{
+    Buffers, Create, DeviceError, Driver, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
+    ResourceClass, Textures,
+};
+
+/// What a buffer or a texture is described with.
+#[derive(Clone, Copy)]
+pub struct ResourceInfo {
+    /// The driver's description. An alignment of 0 leaves it to the library to take the smallest that the driver
+    /// grants.
+    pub desc: D3D12_RESOURCE_DESC,
+    /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
+    pub initial_state: D3D12_RESOURCE_STATES,
+    /// The colour or depth that clearing is made fast for; only for render targets and depth-stencils.
+    pub clear_value: Option<D3D12_CLEAR_VALUE>,
+}
+
+impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
+    /// In the common state, without a clear value.
+    fn from(desc: D3D12_RESOURCE_DESC) -> Self {
+        Self { desc, initial_state: D3D12_RESOURCE_STATE_COMMON, clear_value: None }
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::device::Buffers {}
+    impl Sealed for crate::device::Textures {}
+}
+
+/// What sets buffers and textures apart here. Closed: [`Buffers`] and [`Textures`] are all there are.
+pub trait Shape: Kind + sealed::Sealed {
+    /// The portable description in Direct3D 12's terms.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if there is no such resource.
+    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
+
+    /// Whether a description is of this kind.
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
+}
+
+impl Shape for Buffers {
+    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+        describe::buffer(desc)
+    }
+
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
+        desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
+    }
+}
+
+impl Shape for Textures {
+    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+        describe::texture(desc)
+    }
+
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
+        [D3D12_RESOURCE_DIMENSION_TEXTURE1D, D3D12_RESOURCE_DIMENSION_TEXTURE2D, D3D12_RESOURCE_DIMENSION_TEXTURE3D]
+            .contains(&desc.Dimension)
+    }
+}
+
+// SAFETY: buffers in host-visible memory are mapped when they are made and stay mapped until the driver destroys them;
+// every object handed out is one that the driver returned with success.
+unsafe impl<K: Shape> Create<K> for Device {
+    type Info<'a> = ResourceInfo;
+    type Unplaced = ResourceInfo;
+    type Object = ID3D12Resource;
+
+    fn describe(&self, desc: &K::Desc) -> Result<ResourceInfo, DeviceError> {
+        K::resource_desc(desc).map(ResourceInfo::from)
+    }
+
+    unsafe fn prepare(&self, info: &ResourceInfo) -> Result<(ResourceInfo, Requirements), DeviceError> {
+        check::<K>(&info.desc)?;
+        let (desc, measured) = measure(self, &info.desc)?;
+        if measured.SizeInBytes > self.capabilities().memory_object_bytes_max {
+            return Err(DeviceError::InvalidInfo("more bytes than the device can address in a resource"));
+        }
+        let requirements = Requirements {
+            size: measured.SizeInBytes,
+            alignment: measured.Alignment,
+            memory_type_bits: self.memory_type_bits(&desc),
+            class: class(&desc),
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        Ok((ResourceInfo { desc, ..*info }, requirements))
+    }
+
+    unsafe fn discard(&self, _unplaced: ResourceInfo) {}
+
+    unsafe fn place(
+        &self,
+        unplaced: &ResourceInfo,
+        memory: &Memory,
+        offset: u64,
+    ) -> Result<Placed<ID3D12Resource>, DeviceError> {
+        let heap = memory.heap().ok_or(DeviceError::InvalidInfo("the memory is a committed resource's own"))?;
+        let state = self.initial_state(unplaced, memory.memory_type);
+        let mut object: Option<ID3D12Resource> = None;
+        // SAFETY: the caller promises that the range lies inside the heap, aligned and of a type and class that will
+        // do; the pointers are to values that live through the call.
+        let made = unsafe {
+            self.raw().CreatePlacedResource(heap, offset, &unplaced.desc, state, clear_value(unplaced), &mut object)
+        };
+        let object = error::made(made, object, "a placed resource")?;
+        self.mapped(object, memory.memory_type)
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &ResourceInfo,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
+        let properties = self.heap_properties(desc.memory_type)?;
+        let state = self.initial_state(unplaced, desc.memory_type);
+        let flags = self.base_heap_flags();
+        let mut object: Option<ID3D12Resource> = None;
+        // SAFETY: the pointers are to values that live through the call.
+        let made = unsafe {
+            let clear_value = clear_value(unplaced);
+            self.raw().CreateCommittedResource(&properties, flags, &unplaced.desc, state, clear_value, &mut object)
+        };
+        let object = error::made(made, object, "a committed resource")?;
+        name_object(&object, desc.name);
+        let memory = Memory { heap: None, memory_type: desc.memory_type, size: desc.size };
+        Ok((self.mapped(object, desc.memory_type)?, memory))
+    }
+
+    unsafe fn destroy(&self, object: ID3D12Resource) {
+        drop(object); // the driver unmaps what is mapped when the last reference goes
+    }
+
+    unsafe fn set_name(&self, object: &ID3D12Resource, name: &str) {
+        name_object(object, name);
+    }
+}
+
+impl Device {
+    /// The memory types that may hold such a resource.
+    fn memory_type_bits(&self, desc: &D3D12_RESOURCE_DESC) -> u32 {
+        let is_buffer = Buffers::is_shape_of(desc);
+        let written = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
+        let may_hold = |heap_type: &D3D12_HEAP_TYPE| match *heap_type {
+            D3D12_HEAP_TYPE_DEFAULT => true,
+            D3D12_HEAP_TYPE_GPU_UPLOAD => is_buffer,
+            _ => is_buffer && !written,
+        };
+        let heap_types = self.0.heap_types.iter().enumerate();
+        heap_types.filter(|(_, heap_type)| may_hold(heap_type)).fold(0, |bits, (index, _)| bits | 1 << index)
+    }
+
+    fn initial_state(&self, info: &ResourceInfo, memory_type: u32) -> D3D12_RESOURCE_STATES {
+        match self.heap_type(memory_type) {
+            Some(D3D12_HEAP_TYPE_UPLOAD) => D3D12_RESOURCE_STATE_GENERIC_READ,
+            Some(D3D12_HEAP_TYPE_READBACK) => D3D12_RESOURCE_STATE_COPY_DEST,
+            _ => info.initial_state,
+        }
+    }
+
+    /// Maps a resource that has just been made, if its memory is host-visible; destroys it if that fails.
+    fn mapped(&self, object: ID3D12Resource, memory_type: u32) -> Result<Placed<ID3D12Resource>, DeviceError> {
+        let properties = self.capabilities().properties(memory_type);
+        if !properties.contains(MemoryProperties::HOST_VISIBLE) {
+            return Ok(Placed { object, mapped: None });
+        }
+        let mut pointer: *mut c_void = std::ptr::null_mut();
+        // The host reads only from cached memory; elsewhere an empty range tells the driver so.
+        let nothing = std::ptr::from_ref(&D3D12_RANGE { Begin: 0, End: 0 });
+        let read_range = if properties.contains(MemoryProperties::HOST_CACHED) { None } else { Some(nothing) };
+        // SAFETY: the resource is alive and a buffer, whose one subresource is 0; the pointers are to values that live
+        // through the call.
+        unsafe { object.Map(0, read_range, Some(&mut pointer)) }.map_err(map_error)?;
+        let pointer = NonNull::new(pointer.cast()).ok_or(DeviceError::MapFailed)?;
+        Ok(Placed { object, mapped: Some(Mapped::new(pointer)) })
+    }
+}
+
+/// A map that fails for anything but a lost device has failed as a map.
+fn map_error(failed: windows::core::Error) -> DeviceError {
+    match error::from_driver(&failed, "a mapping") {
+        DeviceError::Lost => DeviceError::Lost,
+        _ => DeviceError::MapFailed,
+    }
+}
+
+/// What the driver would answer with a removed device or a message only the debug layer prints.
+fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+    if !K::is_shape_of(desc) {
+        return Err(DeviceError::InvalidInfo("the dimension is another kind's"));
+    }
+    if desc.Width == 0 || desc.Height == 0 || desc.DepthOrArraySize == 0 {
+        return Err(DeviceError::InvalidInfo("a size of 0"));
+    }
+    if desc.SampleDesc.Count == 0 {
+        return Err(DeviceError::InvalidInfo("0 samples a texel"));
+    }
+    Ok(())
+}
+
+fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
+    match desc {
+        desc if Buffers::is_shape_of(desc) => ResourceClass::Buffer,
+        desc if is_target(desc.Flags) => ResourceClass::RenderTarget,
+        _ => ResourceClass::Texture,
+    }
+}
+
+fn clear_value(info: &ResourceInfo) -> Option<*const D3D12_CLEAR_VALUE> {
+    info.clear_value.as_ref().map(std::ptr::from_ref)
+}
