@@ -77,7 +77,6 @@ pub enum WhenFull {
 }
 
 /// Bytes in the ring.
-#[derive(Clone, Debug)]
 pub struct Staged<D: Device> {
     /// The driver's buffer.
     pub buffer: RawBuffer<D>,
@@ -85,6 +84,18 @@ pub struct Staged<D: Device> {
     pub offset: u64,
     /// How many bytes.
     pub size: u64,
+}
+
+impl<D: Device> Clone for Staged<D> {
+    fn clone(&self) -> Self {
+        Self { buffer: self.buffer.clone(), offset: self.offset, size: self.size }
+    }
+}
+
+impl<D: Device> fmt::Debug for Staged<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Staged({:?} from {}, {} bytes)", self.buffer, self.offset, self.size)
+    }
 }
 
 /// Why nothing was written. The ring is as it was, but that what was complete has been freed.
@@ -160,6 +171,11 @@ pub(crate) struct RingState {
 }
 
 impl RingState {
+    /// Frees the oldest submissions, as long as `passed` says so of them.
+    pub(crate) fn release(&self, passed: impl FnMut(&SyncSet) -> bool) {
+        self.ring.lock().release_while(passed);
+    }
+
     pub(crate) fn snapshot(&self) -> RingSnapshot {
         let ring = self.ring.lock();
         RingSnapshot {
@@ -268,7 +284,7 @@ impl<D: Device> UploadRing<D> {
         let shared = self.buffer.shared();
         let mut passed = Passed::default();
         shared.lifetimes.read(&shared.device, &mut passed)?;
-        self.state.ring.lock().release_while(|users| passed.passed_all(users));
+        self.state.release(|users| passed.passed_all(users));
         Ok(())
     }
 

@@ -118,7 +118,7 @@ impl<D: Device> Allocator<D> {
         K: ResourceKind,
         D: Create<K>,
     {
-        let (placed, place, requirements) = self.shared.create::<K>(info, desc)?;
+        let ((placed, place), requirements) = self.shared.create::<K>(info, desc)?;
         Ok(Resource::new(Arc::clone(&self.shared), placed, place, requirements.size, desc.location))
     }
 

@@ -19,7 +19,7 @@ impl<D: Device> Shared<D> {
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
-    ) -> Result<(Placed<<D as Create<K>>::Object>, Place<D>, Requirements), Error>
+    ) -> Result<(Made<D, K>, Requirements), Error>
     where
         K: ResourceKind,
         D: Create<K>,
@@ -35,7 +35,7 @@ impl<D: Device> Shared<D> {
                     // SAFETY: the object was made just now.
                     unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
                 }
-                Ok((placed, place, requirements))
+                Ok(((placed, place), requirements))
             }
             Err(error) => {
                 // SAFETY: nothing has used it up, since `place` failed.

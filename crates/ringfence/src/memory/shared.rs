@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, BlocksDesc};
 use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
-use ringfence_core::sync::SyncSet;
+use ringfence_core::sync::{Progress, SyncSet};
 
 use super::arena::{Arena, BlockSizes, Memory};
 use super::statistics::{Calls, count};
@@ -141,12 +141,20 @@ impl<D: Device> Shared<D> {
         } else {
             self.retired.lock().queue.reclaim(passed, |item| released.push(item));
         }
+        self.reclaim_rings(passed, device_lost);
         let objects = released.len();
         for item in released.drain(..) {
             self.destroy(item);
         }
         let blocks = self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum();
         Reclaimed { objects, blocks, device_lost }
+    }
+
+    /// Rings free what has passed now, so that few writes have to poll.
+    fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
+        for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
+            ring.release(|users| device_lost || passed.passed_all(users));
+        }
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {

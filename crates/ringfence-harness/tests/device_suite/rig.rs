@@ -1,0 +1,167 @@
+//! What each test of the suite is given: an open device with an allocator and a timeline a queue, and at its end the
+//! check that all is clean.
+
+use std::time::Duration;
+
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, Device, Driver, TextureDesc, TextureUsage, Textures,
+};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
+use ringfence_harness::sim::SimGpu;
+use ringfence_harness::{Command, Gpu, OpenError, Options, TextureRegion};
+
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An open device and what a program would keep of it.
+pub struct Rig<G: Gpu> {
+    pub memory: Allocator<G::Device>,
+    /// One a queue.
+    pub timelines: Vec<Timeline<G::Device>>,
+    pub gpu: G,
+}
+
+impl<G: Gpu> Rig<G> {
+    fn new(gpu: G) -> Self {
+        let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+        let mut rig = Self { memory, timelines: Vec::new(), gpu };
+        rig.timelines = rig.timelines_of(&rig.memory);
+        rig
+    }
+
+    /// A second allocator on the same device, with timelines of its own over the same fences.
+    pub fn allocator(&self, desc: AllocatorDesc) -> (Allocator<G::Device>, Vec<Timeline<G::Device>>) {
+        let memory = Allocator::over(self.gpu.device(), desc);
+        let timelines = self.timelines_of(&memory);
+        (memory, timelines)
+    }
+
+    fn timelines_of(&self, memory: &Allocator<G::Device>) -> Vec<Timeline<G::Device>> {
+        let fences = (0..self.gpu.queue_count()).map(|queue| self.gpu.fence(queue));
+        // SAFETY: tests drop what they make before the rig, and signal every frame that they submit.
+        fences.map(|fence| unsafe { memory.timeline(fence) }.expect("the device is not lost")).collect()
+    }
+
+    /// The first queue's timeline.
+    pub fn timeline(&self) -> &Timeline<G::Device> {
+        &self.timelines[0]
+    }
+
+    pub fn buffer(&self, size: u64, location: Location, name: &str) -> Buffer<G::Device> {
+        let usage = if location == Location::Readback {
+            BufferUsage::COPY_DST
+        } else {
+            BufferUsage::COPY_SRC | BufferUsage::COPY_DST
+        };
+        buffer(&self.memory, size, usage, location, name)
+    }
+
+    pub fn texture(&self, width: u32, height: u32, name: &str) -> Texture<G::Device> {
+        let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+        let desc = TextureDesc { width, height, usage, ..Default::default() };
+        let info = Create::<Textures>::describe(self.memory.device(), &desc).expect("a plain texture");
+        self.memory.create_texture(&info, AllocationDesc { name, ..Default::default() }).expect("there is room")
+    }
+
+    /// Submits commands to the first queue as `frame`.
+    pub fn submit(&mut self, frame: Frame, commands: &[Command<G::Device>]) -> u64 {
+        let value = frame.value();
+        self.gpu.submit(0, &[], commands, value).expect("the device is not lost");
+        self.timelines[0].submitted(frame).expect("frames are submitted in order");
+        value
+    }
+
+    /// Submits commands to the first queue and waits for them.
+    pub fn run(&mut self, commands: &[Command<G::Device>]) {
+        let frame = self.timeline().begin();
+        let value = self.submit(frame, commands);
+        assert!(self.timeline().wait(value, PATIENCE).expect("the device is not lost"), "the work completes");
+    }
+
+    /// What a buffer holds, read through a copy on the device.
+    pub fn download(&mut self, from: &Buffer<G::Device>, size: u64) -> Vec<u8> {
+        let back = self.buffer(size, Location::Readback, "download");
+        self.run(&[copy(from, 0, &back, 0, size)]);
+        let mut bytes = vec![0; size as usize];
+        back.read(0, &mut bytes).expect("a readback buffer is mapped");
+        bytes
+    }
+
+    /// The texels of an RGBA8 texture, rows without padding, in memory as the device likes it.
+    pub fn region(&self, width: u32, height: u32, buffer_offset: u64) -> TextureRegion {
+        let alignment = self.memory.device().capabilities().texture_copy_row_alignment;
+        let row_bytes = (u64::from(width) * 4).next_multiple_of(alignment);
+        TextureRegion { buffer_offset, row_bytes, mip: 0, layer: 0, width, height, texel_bytes: 4 }
+    }
+
+    fn finish(mut self) {
+        self.gpu.wait_idle().expect("the device is not lost");
+        self.memory.validate().expect("the allocator is sound");
+        self.memory.shutdown(PATIENCE).expect("all work is complete");
+        let (statistics, snapshot) = (self.memory.statistics(), self.memory.snapshot());
+        assert_eq!(statistics.retired_count, 0, "nothing waits");
+        assert_eq!(statistics.total().range_count + statistics.total().dedicated_count, 0, "left: {snapshot:?}");
+        assert_eq!(statistics.calls.allocate_memory, statistics.calls.free_memory, "every memory object is freed");
+        assert_eq!(statistics.calls.create_object, statistics.calls.destroy_object, "every object is destroyed");
+        let Self { memory, timelines, mut gpu } = self;
+        drop((timelines, memory));
+        assert_eq!(gpu.take_messages(), Vec::<String>::new(), "hazards or validation messages");
+    }
+}
+
+pub fn buffer<D: Device>(
+    memory: &Allocator<D>,
+    size: u64,
+    usage: BufferUsage,
+    location: Location,
+    name: &str,
+) -> Buffer<D> {
+    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size, usage }).expect("a plain buffer");
+    memory.create_buffer(&info, AllocationDesc { name, location, ..Default::default() }).expect("there is room")
+}
+
+pub fn copy<D: Device>(from: &Buffer<D>, src_offset: u64, to: &Buffer<D>, dst_offset: u64, size: u64) -> Command<D> {
+    let (src, dst) = (from.object().clone(), to.object().clone());
+    Command::CopyBuffer { src, src_offset, dst, dst_offset, size }
+}
+
+/// Bytes that repeat late and differ by seed.
+pub fn pattern(seed: u64, size: usize) -> Vec<u8> {
+    (0..size as u64).map(|at| ((at ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
+}
+
+/// Runs a test on the simulated device with three queues.
+pub fn sim(profile: &str, test: impl FnOnce(&mut Rig<SimGpu>)) {
+    run(open(&Options { queues: 3, seed: 11, name: Some(profile.to_owned()), ..Default::default() }, true), test);
+}
+
+/// Runs a test on a Vulkan device with validation.
+#[cfg(feature = "vulkan")]
+pub fn vulkan(test: impl FnOnce(&mut Rig<ringfence_harness::vulkan::VulkanGpu>)) {
+    let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
+    run(open(&Options { queues: 3, validation: true, ..Default::default() }, required), test);
+}
+
+/// Runs a test on a Direct3D 12 device.
+#[cfg(all(windows, feature = "d3d12"))]
+pub fn d3d12(test: impl FnOnce(&mut Rig<ringfence_harness::d3d12::D3d12Gpu>)) {
+    let required = std::env::var_os("RINGFENCE_REQUIRE_D3D12").is_some();
+    run(open(&Options { queues: 3, validation: true, ..Default::default() }, required), test);
+}
+
+fn open<G: Gpu>(options: &Options, required: bool) -> Option<Rig<G>> {
+    match G::open(options) {
+        Ok(gpu) => Some(Rig::new(gpu)),
+        Err(OpenError::Absent(what)) if !required => {
+            eprintln!("skipped: {what}");
+            None
+        }
+        Err(error) => panic!("no {} device: {error}", G::NAME),
+    }
+}
+
+fn run<G: Gpu>(rig: Option<Rig<G>>, test: impl FnOnce(&mut Rig<G>)) {
+    if let Some(mut rig) = rig {
+        test(&mut rig);
+        rig.finish();
+    }
+}

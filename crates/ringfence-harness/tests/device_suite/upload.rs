@@ -1,0 +1,196 @@
+//! The upload ring: document 001 on real and simulated fences.
+
+use std::time::{Duration, Instant};
+
+use ringfence::{Location, Staged, UploadDesc, UploadError, UploadRing, WhenFull};
+use ringfence_harness::{Command, Gpu};
+
+use crate::rig::{PATIENCE, Rig, pattern};
+
+fn ring<G: Gpu>(rig: &Rig<G>, capacity: u64, when_full: WhenFull) -> UploadRing<G::Device> {
+    let desc = UploadDesc { capacity, when_full, name: "ring", ..Default::default() };
+    rig.memory.upload_ring(desc).expect("there is room")
+}
+
+const WAIT: WhenFull = WhenFull::Wait { timeout: PATIENCE };
+
+fn copy_from<G: Gpu>(staged: &Staged<G::Device>, to: &ringfence::Buffer<G::Device>, at: u64) -> Command<G::Device> {
+    Command::CopyBuffer {
+        src: staged.buffer.clone(),
+        src_offset: staged.offset,
+        dst: to.object().clone(),
+        dst_offset: at,
+        size: staged.size,
+    }
+}
+
+pub fn seed_001_01_one_ring_holds_mixed_data_of_several_frames<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let target = rig.buffer(16 << 10, Location::Device, "target");
+    let mut expected = Vec::new();
+    for number in 0..3 {
+        let frame = rig.timeline().begin();
+        let mut commands = Vec::new();
+        for (kind, alignment) in [4, 256, 512].into_iter().enumerate() {
+            let bytes = pattern(number * 3 + kind as u64, 1000);
+            let staged = ring.write(&bytes, alignment).expect("the ring has room for all three frames");
+            commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
+            expected.extend(bytes);
+        }
+        rig.submit(frame, &commands);
+    }
+    let read = rig.download(&target, expected.len() as u64);
+    assert_eq!(read, expected);
+    ring.validate().expect("the ring is sound");
+}
+
+pub fn seed_001_03_alignments_of_vertices_constants_and_texels<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let frame = rig.timeline().begin();
+    for alignment in [4, 256, 512, 4, 512, 256, 4] {
+        let staged = ring.write(&[1; 20], alignment).expect("there is room");
+        assert_eq!(staged.offset % alignment, 0);
+    }
+    assert_eq!(ring.write(&[1; 4], 3).err(), Some(UploadError::BadAlignment { alignment: 3 }));
+    assert_eq!(ring.write(&[1; 4], 0).err(), Some(UploadError::BadAlignment { alignment: 0 }));
+    assert_eq!(ring.write(&[], 4).err(), Some(UploadError::ZeroSize));
+    rig.submit(frame, &[]);
+}
+
+pub fn seed_001_05_what_is_complete_is_freed_without_waiting<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WhenFull::Fail);
+    let block = vec![1; 32 << 10];
+    for _ in 0..6 {
+        let frame = rig.timeline().begin();
+        ring.write(&block, 4).expect("polling frees what is complete");
+        let value = rig.submit(frame, &[]);
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    }
+    assert_eq!(ring.snapshot().wait_count, 0);
+}
+
+pub fn seed_001_06_waits_for_the_oldest_submission_only<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let target = rig.buffer(32 << 10, Location::Device, "target");
+    let bytes = pattern(9, 30 << 10);
+    for _ in 0..2 {
+        let frame = rig.timeline().begin();
+        let staged = ring.write(&bytes, 4).expect("two halves fit");
+        rig.submit(frame, &[copy_from::<G>(&staged, &target, 0)]);
+    }
+    let frame = rig.timeline().begin();
+    let third = ring.write(&bytes, 4).expect("the oldest goes");
+    assert_eq!(third.offset, 0, "it took the place of the oldest");
+    let held = ring.snapshot();
+    assert!(held.submission_count <= 2 && held.used_bytes >= 30 << 10, "{held:?}");
+    rig.submit(frame, &[copy_from::<G>(&third, &target, 0)]);
+    assert_eq!(rig.download(&target, 30 << 10), bytes);
+}
+
+pub fn seed_001_07_too_large_fails_before_any_wait<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4096], 4).expect("all of it");
+    let started = Instant::now();
+    let refused = ring.write(&[1; 5000], 4);
+    assert!(matches!(refused, Err(UploadError::TooLarge { capacity: 4096, .. })), "{refused:?}");
+    assert!(started.elapsed() < PATIENCE / 2 && ring.snapshot().wait_count == 0);
+    rig.submit(frame, &[]);
+}
+
+/// The document's story: frames 2 to 5 lie in the ring, frame 6 needs more than is free. Polling finds frame 3 done,
+/// which is not enough; waiting for frame 4 is; the data then lies where frames 3 and 4 were.
+pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
+    const UNIT: usize = 4 << 10;
+    let ring = ring(rig, 8 * UNIT as u64, WAIT);
+    let target = rig.buffer(5 * UNIT as u64, Location::Device, "target");
+    let mut values = Vec::new();
+    let mut places = Vec::new();
+    let mut stage = |rig: &mut Rig<G>, seed: u64, units: usize| {
+        let frame = rig.timeline().begin();
+        let bytes = pattern(seed, units * UNIT);
+        let staged = ring.write(&bytes, 256).expect("there is room, maybe after a wait");
+        let value = rig.submit(frame, &[copy_from::<G>(&staged, &target, 0)]);
+        places.push(staged.offset);
+        values.push(value);
+        (bytes, staged.offset)
+    };
+    stage(rig, 2, 3); // frame 2: units 0 to 2
+    stage(rig, 3, 2); // frame 3: 3 and 4
+    assert!(rig.timeline().wait(1, PATIENCE).expect("the device is not lost"), "frame 2 has been rendered");
+    // Frame 4 takes 5 to 7, and what frame 2 had is free for frame 5: the ring has wrapped.
+    let (_, fourth) = stage(rig, 4, 3);
+    let (_, fifth) = stage(rig, 5, 2);
+    assert_eq!((fourth, fifth), (5 * UNIT as u64, 0), "the data of frame 5 wraps");
+    // Figure 1: 1 unit is free. Figure 2: frame 3 frees 2 more. Figure 3: frame 4 frees the rest.
+    let (bytes, sixth) = stage(rig, 6, 5);
+    // Figure 4: where frames 3 and 4 were, in one piece, from the one unit on that was free before them.
+    assert_eq!(sixth, 2 * UNIT as u64);
+    assert_eq!(rig.download(&target, 5 * UNIT as u64), bytes);
+    ring.validate().expect("the ring is sound");
+}
+
+pub fn seed_001_11_the_ring_reports_its_high_water_and_waits<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    assert_eq!(ring.high_water(), 0);
+    for _ in 0..8 {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; 24 << 10], 256).expect("there is room, maybe after a wait");
+        rig.submit(frame, &[]);
+    }
+    let figures = ring.snapshot();
+    assert!(figures.high_water_bytes >= 48 << 10 && figures.high_water_bytes <= figures.capacity_bytes, "{figures:?}");
+    assert_eq!(figures.written_bytes, 8 * (24 << 10));
+    assert_eq!(rig.memory.snapshot().rings, [figures], "rings show in the allocator's snapshot");
+}
+
+pub fn fault_08_never_waits_for_what_is_not_submitted<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4096], 4).expect("all of it");
+    let refused = ring.write(&[1; 4], 4);
+    let point = frame.point();
+    assert!(
+        matches!(refused, Err(UploadError::Full { waits_for: Some(held), .. }) if held == point),
+        "the document's loop would wait here for ever: {refused:?}"
+    );
+    // The ring is usable afterwards.
+    rig.submit(frame, &[]);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4], 4).expect("after the frame is submitted, waiting for it is of use");
+    rig.submit(frame, &[]);
+}
+
+pub fn a_write_without_an_open_frame_is_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame));
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4], 4).expect("a frame is open");
+    rig.submit(frame, &[]);
+    assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame), "it was submitted");
+}
+
+/// The submission waits for a value that comes only afterwards.
+pub fn a_fence_that_never_signals_ends_in_a_timeout<G: Gpu>(rig: &mut Rig<G>) {
+    if rig.gpu.queue_count() < 2 {
+        return eprintln!("skipped: one queue cannot wait for another");
+    }
+    let timeout = Duration::from_millis(20);
+    let ring = ring(rig, 4 << 10, WhenFull::Wait { timeout });
+    let blocker = rig.timelines[1].begin();
+    let frame = rig.timelines[0].begin();
+    ring.write_for(&frame, &[1; 4096], 4).expect("all of it");
+    let value = frame.value();
+    rig.gpu.submit(0, &[(1, blocker.value())], &[], value).expect("the device is not lost");
+    rig.timelines[0].submitted(frame).expect("in order");
+    let next = rig.timelines[0].begin();
+    let refused = ring.write_for(&next, &[1; 4], 4);
+    assert!(matches!(refused, Err(UploadError::Timeout { .. })), "{refused:?}");
+    let unblock = blocker.value();
+    rig.gpu.submit(1, &[], &[], unblock).expect("the device is not lost");
+    rig.timelines[1].submitted(blocker).expect("in order");
+    assert!(rig.timelines[0].wait(value, PATIENCE).expect("the device is not lost"));
+    ring.write_for(&next, &[1; 4], 4).expect("the ring is usable afterwards");
+    rig.gpu.submit(0, &[], &[], next.value()).expect("the device is not lost");
+    rig.timelines[0].submitted(next).expect("in order");
+}
