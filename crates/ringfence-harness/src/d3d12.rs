@@ -30,6 +30,8 @@ const DROP_WAIT: Duration = Duration::from_secs(10);
 pub struct D3d12Gpu {
     device: Device,
     queues: Vec<Queue>,
+    /// The fence that the host signals.
+    gate: ID3D12Fence,
     /// Where the debug layer's messages are, if it runs.
     messages: Option<ID3D12InfoQueue>,
 }
@@ -111,7 +113,9 @@ impl Gpu for D3d12Gpu {
             .ok_or_else(|| absent(&format!("no adapter whose name has {wanted:?} in it")))?;
         let messages = if options.validation { device.raw().cast().ok() } else { None };
         let queues = queues(&device, options.queues.max(1))?;
-        Ok(Self { device, queues, messages })
+        // SAFETY: a call with numbers on a live object.
+        let gate = unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }.map_err(failed("making the gate"))?;
+        Ok(Self { device, queues, gate, messages })
     }
 
     fn device(&self) -> Device {
@@ -130,6 +134,11 @@ impl Gpu for D3d12Gpu {
         false
     }
 
+    fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
+        // SAFETY: a call with a number on a live object.
+        unsafe { self.gate.Signal(value) }.map_err(|error| device_error(&error))
+    }
+
     fn submit(
         &mut self,
         queue: usize,
@@ -138,7 +147,7 @@ impl Gpu for D3d12Gpu {
         signal: u64,
     ) -> Result<(), DeviceError> {
         for (other, value) in waits {
-            let fence = self.fence(*other);
+            let fence = self.queues.get(*other).map_or(&self.gate, Queue::fence).clone();
             self.queues[queue].wait_for(&fence, *value)?;
         }
         self.queues[queue].submit(&self.device, commands, signal)
@@ -146,6 +155,11 @@ impl Gpu for D3d12Gpu {
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {
         self.wait_all(Duration::MAX)
+    }
+
+    fn close(mut self) -> Vec<String> {
+        let _ = self.wait_all(DROP_WAIT);
+        self.take_messages()
     }
 
     fn take_messages(&mut self) -> Vec<String> {
@@ -165,6 +179,8 @@ impl D3d12Gpu {
 
 impl Drop for D3d12Gpu {
     fn drop(&mut self) {
+        // Whatever a test left behind the gate has to end.
+        let _ = self.open_gate(u64::MAX - 1);
         let _ = self.wait_all(DROP_WAIT);
     }
 }

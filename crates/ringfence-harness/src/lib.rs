@@ -75,6 +75,18 @@ pub trait Gpu: Sized + Send + 'static {
     /// Whether [`Command::Draw`] works here.
     fn can_draw(&self) -> bool;
 
+    /// What stands for the *gate* among the queues that a submission waits for: a fence that the host signals. A
+    /// submission that waits for it is held back until [`Gpu::open_gate`], so that a test decides what is complete.
+    fn gate(&self) -> usize {
+        self.queue_count()
+    }
+
+    /// Signals the gate with a value above those before.
+    ///
+    /// # Errors
+    /// Device lost.
+    fn open_gate(&mut self, value: u64) -> Result<(), DeviceError>;
+
     /// Submits `commands` to `queue`: they begin once the fences of `waits` (queue, value) have come so far, run in
     /// order, each after the one before it is complete, and then the queue's fence is signalled with `signal`.
     ///
@@ -93,6 +105,10 @@ pub trait Gpu: Sized + Send + 'static {
     /// # Errors
     /// Device lost.
     fn wait_idle(&mut self) -> Result<(), DeviceError>;
+
+    /// Destroys the device, all that was made with it being gone, and says what [`Gpu::take_messages`] would have said
+    /// up to the end: objects that were left over show only then.
+    fn close(self) -> Vec<String>;
 
     /// What validation layers (Vulkan) or the hazard finder (simulated) have said since the last call; each is a defect.
     fn take_messages(&mut self) -> Vec<String>;

@@ -19,6 +19,8 @@ const PICTURE_TEXELS_MAX: u64 = 1 << 20;
 pub struct SimGpu {
     device: Device,
     fences: Vec<Fence>,
+    /// The gate, signalled by work on a queue of its own, the last one.
+    gate: Fence,
     /// What each queue's fence will reach.
     submitted: Vec<u64>,
     /// Where the closure draws, before a copy command brings it to the texture.
@@ -32,11 +34,13 @@ impl SimGpu {
     /// # Errors
     /// The profile's memory is too small for the harness's own buffer.
     pub fn with_profile(profile: Profile, options: SimOptions) -> Result<Self, OpenError> {
-        let device = Device::new(profile, options);
-        let fences: Vec<_> = (0..options.queues.max(1)).map(|_| device.create_fence(0)).collect();
+        let queues = options.queues.max(1);
+        let device = Device::new(profile, SimOptions { queues: queues + 1, ..options });
+        let fences: Vec<_> = (0..queues).map(|_| device.create_fence(0)).collect();
+        let gate = device.create_fence(0);
         let failed = |error| OpenError::Failed { what: "making the canvas of the simulated device", error };
         let (canvas, memory) = canvas(&device).map_err(failed)?;
-        Ok(Self { submitted: vec![0; fences.len()], device, fences, canvas, canvas_memory: Some(memory) })
+        Ok(Self { submitted: vec![0; fences.len()], device, fences, gate, canvas, canvas_memory: Some(memory) })
     }
 
     /// The simulated device itself: its clock, its hazards, its counters.
@@ -145,6 +149,12 @@ impl Gpu for SimGpu {
         true
     }
 
+    fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
+        self.device.submit(self.fences.len(), &[], vec![], (self.gate, value))?;
+        // SAFETY: the fence is this device's.
+        unsafe { self.device.wait(&self.gate, value, Duration::MAX) }.map(drop)
+    }
+
     fn submit(
         &mut self,
         queue: usize,
@@ -152,7 +162,8 @@ impl Gpu for SimGpu {
         commands: &[Command<Device>],
         signal: u64,
     ) -> Result<(), DeviceError> {
-        let waits: Vec<_> = waits.iter().map(|(queue, value)| (self.fences[*queue], *value)).collect();
+        let fence = |queue: usize| self.fences.get(queue).copied().unwrap_or(self.gate);
+        let waits: Vec<_> = waits.iter().map(|&(queue, value)| (fence(queue), value)).collect();
         let mut translated = Vec::with_capacity(commands.len());
         commands.iter().for_each(|command| self.translate(command, &mut translated));
         self.device.submit(queue, &waits, translated, (self.fences[queue], signal))?;
@@ -166,6 +177,17 @@ impl Gpu for SimGpu {
             unsafe { self.device.wait(fence, *value, Duration::MAX) }?;
         }
         Ok(())
+    }
+
+    fn close(self) -> Vec<String> {
+        let device = self.device.clone();
+        drop(self);
+        let mut messages: Vec<_> = device.take_hazards().iter().map(ToString::to_string).collect();
+        let left = device.live();
+        if left != Default::default() {
+            messages.push(format!("left over: {left:?}"));
+        }
+        messages
     }
 
     fn take_messages(&mut self) -> Vec<String> {

@@ -7,7 +7,7 @@ use ringfence::vulkan::{Device, DeviceDesc};
 
 use super::draw::{self, Painter};
 use super::instance::{Instance, absent, lists};
-use super::queue::Queue;
+use super::queue::{self, Queue};
 use super::{VulkanGpu, enumerate, failed};
 use crate::{OpenError, Options};
 
@@ -27,13 +27,17 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
         unsafe { raw.destroy_device(None) };
         OpenError::Failed { what: "reading what the Vulkan device can do", error }
     })?;
-    let mut gpu = VulkanGpu { queues: Vec::new(), queue_family: family, painter: None, device, instance };
+    let gate = vk::Semaphore::null();
+    let gate_values = (0, 0);
+    let mut gpu =
+        VulkanGpu { queues: Vec::new(), gate, gate_values, queue_family: family, painter: None, device, instance };
     furnish(&mut gpu, physical, queue_count)?;
     Ok(gpu)
 }
 
 /// Makes what the device needs to run commands. Should that fail, dropping `gpu` destroys what there is.
 fn furnish(gpu: &mut VulkanGpu, physical: vk::PhysicalDevice, queue_count: u32) -> Result<(), OpenError> {
+    gpu.gate = queue::timeline(gpu.device.raw()).map_err(failed("making the gate"))?;
     for index in 0..queue_count {
         let queue = Queue::new(gpu.device.raw(), gpu.queue_family, index);
         gpu.queues.push(queue.map_err(failed("making a queue's timeline"))?);

@@ -11,6 +11,14 @@ use ringfence::device::DeviceError;
 
 use super::draw::DrawObjects;
 
+/// A timeline semaphore at 0.
+pub(super) fn timeline(device: &ash::Device) -> Result<vk::Semaphore, vk::Result> {
+    let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+    let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+    // SAFETY: the device was made with timeline semaphores.
+    unsafe { device.create_semaphore(&info, None) }
+}
+
 /// A queue with its timeline semaphore.
 pub(super) struct Queue {
     raw: vk::Queue,
@@ -30,15 +38,13 @@ pub(super) struct Batch {
 impl Queue {
     /// Takes the queue of that family and index.
     pub(super) fn new(device: &ash::Device, family: u32, index: u32) -> Result<Self, vk::Result> {
-        let mut timeline = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
-        let fence = vk::SemaphoreCreateInfo::default().push_next(&mut timeline);
         let pool = vk::CommandPoolCreateInfo::default()
             .queue_family_index(family)
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER | vk::CommandPoolCreateFlags::TRANSIENT);
         // SAFETY: the device was made with so many queues of that family, and with timeline semaphores.
         unsafe {
             let raw = device.get_device_queue(family, index);
-            let fence = device.create_semaphore(&fence, None)?;
+            let fence = timeline(device)?;
             let pool = device.create_command_pool(&pool, None);
             let pool = pool.inspect_err(|_| device.destroy_semaphore(fence, None))?;
             Ok(Self { raw, fence, pool, free: Vec::new(), busy: VecDeque::new() })

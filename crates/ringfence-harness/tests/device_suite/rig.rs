@@ -102,9 +102,9 @@ impl<G: Gpu> Rig<G> {
         assert_eq!(statistics.total().range_count + statistics.total().dedicated_count, 0, "left: {snapshot:?}");
         assert_eq!(statistics.calls.allocate_memory, statistics.calls.free_memory, "every memory object is freed");
         assert_eq!(statistics.calls.create_object, statistics.calls.destroy_object, "every object is destroyed");
-        let Self { memory, timelines, mut gpu } = self;
+        let Self { memory, timelines, gpu } = self;
         drop((timelines, memory));
-        assert_eq!(gpu.take_messages(), Vec::<String>::new(), "hazards or validation messages");
+        assert_eq!(gpu.close(), Vec::<String>::new(), "hazards or validation messages");
     }
 }
 

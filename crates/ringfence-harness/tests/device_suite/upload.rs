@@ -99,33 +99,43 @@ pub fn seed_001_07_too_large_fails_before_any_wait<G: Gpu>(rig: &mut Rig<G>) {
 }
 
 /// The document's story: frames 2 to 5 lie in the ring, frame 6 needs more than is free. Polling finds frame 3 done,
-/// which is not enough; waiting for frame 4 is; the data then lies where frames 3 and 4 were.
+/// which is not enough; waiting for frame 4 is; the data then lies where frames 3 and 4 were. The gate decides what the
+/// device has rendered.
 pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
     const UNIT: usize = 4 << 10;
     let ring = ring(rig, 8 * UNIT as u64, WAIT);
     let target = rig.buffer(5 * UNIT as u64, Location::Device, "target");
-    let mut values = Vec::new();
-    let mut places = Vec::new();
-    let mut stage = |rig: &mut Rig<G>, seed: u64, units: usize| {
+    let stage = |rig: &mut Rig<G>, number: u64, units: usize| {
         let frame = rig.timeline().begin();
-        let bytes = pattern(seed, units * UNIT);
+        let bytes = pattern(number, units * UNIT);
         let staged = ring.write(&bytes, 256).expect("there is room, maybe after a wait");
-        let value = rig.submit(frame, &[copy_from::<G>(&staged, &target, 0)]);
-        places.push(staged.offset);
-        values.push(value);
-        (bytes, staged.offset)
+        let commands = [copy_from::<G>(&staged, &target, 0)];
+        let (gate, value) = (rig.gpu.gate(), frame.value());
+        rig.gpu.submit(0, &[(gate, number)], &commands, value).expect("the device is not lost");
+        rig.timeline().submitted(frame).expect("in order");
+        (bytes, staged.offset / UNIT as u64, value)
     };
-    stage(rig, 2, 3); // frame 2: units 0 to 2
-    stage(rig, 3, 2); // frame 3: 3 and 4
-    assert!(rig.timeline().wait(1, PATIENCE).expect("the device is not lost"), "frame 2 has been rendered");
-    // Frame 4 takes 5 to 7, and what frame 2 had is free for frame 5: the ring has wrapped.
-    let (_, fourth) = stage(rig, 4, 3);
-    let (_, fifth) = stage(rig, 5, 2);
-    assert_eq!((fourth, fifth), (5 * UNIT as u64, 0), "the data of frame 5 wraps");
-    // Figure 1: 1 unit is free. Figure 2: frame 3 frees 2 more. Figure 3: frame 4 frees the rest.
-    let (bytes, sixth) = stage(rig, 6, 5);
-    // Figure 4: where frames 3 and 4 were, in one piece, from the one unit on that was free before them.
-    assert_eq!(sixth, 2 * UNIT as u64);
+    let rendered = |rig: &mut Rig<G>, number: u64, value: u64| {
+        rig.gpu.open_gate(number).expect("the device is not lost");
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"), "frame {number} is rendered");
+    };
+    let (_, _, second) = stage(rig, 2, 3); // units 0 to 2
+    let (_, _, third) = stage(rig, 3, 2); // 3 and 4
+    rendered(rig, 2, second);
+    let (_, fourth_at, _) = stage(rig, 4, 3); // 5 to 7
+    let (_, fifth_at, _) = stage(rig, 5, 2); // 0 and 1, where frame 2 was
+    assert_eq!((fourth_at, fifth_at), (5, 0), "the data of frame 5 wraps");
+    // Figure 1: one unit is free, frame 6 needs five. Figure 2: polling finds frame 3 rendered, which makes three.
+    rendered(rig, 3, third);
+    // Figure 3: the rest waits for frame 4, which another thread of the program sets off here: the gate is open.
+    rig.gpu.open_gate(4).expect("the device is not lost");
+    let (bytes, sixth_at, sixth) = stage(rig, 6, 5);
+    // Figure 4: the data lies where frames 3 and 4 were, from the one unit on that was free before them.
+    assert_eq!(sixth_at, 2);
+    let held = ring.snapshot();
+    assert_eq!((held.submission_count, held.used_bytes), (2, 7 * UNIT as u64), "frames 5 and 6, and nothing else");
+    rig.gpu.open_gate(6).expect("the device is not lost");
+    assert!(rig.timeline().wait(sixth, PATIENCE).expect("the device is not lost"));
     assert_eq!(rig.download(&target, 5 * UNIT as u64), bytes);
     ring.validate().expect("the ring is sound");
 }
@@ -170,27 +180,19 @@ pub fn a_write_without_an_open_frame_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame), "it was submitted");
 }
 
-/// The submission waits for a value that comes only afterwards.
+/// The submission waits for the gate, which is opened only afterwards.
 pub fn a_fence_that_never_signals_ends_in_a_timeout<G: Gpu>(rig: &mut Rig<G>) {
-    if rig.gpu.queue_count() < 2 {
-        return eprintln!("skipped: one queue cannot wait for another");
-    }
-    let timeout = Duration::from_millis(20);
-    let ring = ring(rig, 4 << 10, WhenFull::Wait { timeout });
-    let blocker = rig.timelines[1].begin();
-    let frame = rig.timelines[0].begin();
-    ring.write_for(&frame, &[1; 4096], 4).expect("all of it");
-    let value = frame.value();
-    rig.gpu.submit(0, &[(1, blocker.value())], &[], value).expect("the device is not lost");
-    rig.timelines[0].submitted(frame).expect("in order");
-    let next = rig.timelines[0].begin();
-    let refused = ring.write_for(&next, &[1; 4], 4);
+    let ring = ring(rig, 4 << 10, WhenFull::Wait { timeout: Duration::from_millis(20) });
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4096], 4).expect("all of it");
+    let (gate, value) = (rig.gpu.gate(), frame.value());
+    rig.gpu.submit(0, &[(gate, 1)], &[], value).expect("the device is not lost");
+    rig.timeline().submitted(frame).expect("in order");
+    let next = rig.timeline().begin();
+    let refused = ring.write(&[1; 4], 4);
     assert!(matches!(refused, Err(UploadError::Timeout { .. })), "{refused:?}");
-    let unblock = blocker.value();
-    rig.gpu.submit(1, &[], &[], unblock).expect("the device is not lost");
-    rig.timelines[1].submitted(blocker).expect("in order");
-    assert!(rig.timelines[0].wait(value, PATIENCE).expect("the device is not lost"));
-    ring.write_for(&next, &[1; 4], 4).expect("the ring is usable afterwards");
-    rig.gpu.submit(0, &[], &[], next.value()).expect("the device is not lost");
-    rig.timelines[0].submitted(next).expect("in order");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    ring.write(&[1; 4], 4).expect("the ring is usable afterwards");
+    rig.submit(next, &[]);
 }
