@@ -114,7 +114,8 @@ impl Gpu for VulkanGpu {
         commands: &[Command<Device>],
         signal: u64,
     ) -> Result<(), DeviceError> {
-        for &(_, value) in waits.iter().filter(|(queue, _)| *queue == self.gate()) {
+        let gate = self.gate();
+        for &(_, value) in waits.iter().filter(|(queue, _)| *queue == gate) {
             self.gate_values.1 = self.gate_values.1.max(value);
         }
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
