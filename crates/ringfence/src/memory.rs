@@ -20,6 +20,7 @@
 mod allocator;
 mod arena;
 mod placing;
+mod release;
 mod shared;
 mod snapshot;
 mod statistics;

@@ -145,7 +145,11 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn statistics(&self) -> Statistics {
-        Statistics { types: self.type_statistics(), retired_count: self.retired_count(), calls: self.driver_calls() }
+        Statistics {
+            types: self.type_statistics(),
+            retired_count: self.releases.retired_count(),
+            calls: self.driver_calls(),
+        }
     }
 
     fn driver_calls(&self) -> DriverCalls {
