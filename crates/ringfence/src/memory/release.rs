@@ -1,7 +1,7 @@
 //! How resources are let go of.
 //!
 //! ```text
-//!   drop(resource) ──▶ retired: RetireQueue, tagged with the latest begun of every timeline
+//!   drop(resource) ──▶ retired: RetireBin, tagged with the latest begun of every timeline
 //!                          │ reclaim: one reading of each timeline
 //!                          ▼
 //!                      destroy object ──▶ range back to its arena ──▶ empty for long? block back to the driver
@@ -11,8 +11,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1), one short lock |
-//! | reclaim | a driver call a timeline, and one for each object that goes |
+//! | retire | O(1), no lock that is waited for |
+//! | reclaim | a driver call a timeline, and one for each object that goes, of which there are as many as the caller allows |
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringfence_core::range::Invalid;
-use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet};
 
 use super::arena::Memory;
@@ -28,21 +27,13 @@ use super::shared::{Hold, Place, Shared};
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError};
-use crate::lifetime::{Passed, WaitError};
+use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
     object: RawObject<D>,
     place: Place<D>,
-}
-
-/// What was let go of and may still be in use.
-struct RetiredQueue<D: Device> {
-    queue: RetireQueue<Retired<D>>,
-    /// What is retired during `turn` waits for this.
-    waits: SyncSet,
-    turn: Option<u64>,
 }
 
 /// What `reclaim` works with, kept so that a steady frame makes nothing.
@@ -55,57 +46,61 @@ struct Scratch<D: Device> {
 
 /// What an allocator keeps of releases.
 pub(super) struct Releases<D: Device> {
-    retired: Mutex<RetiredQueue<D>>,
+    retired: RetireBin<Retired<D>>,
     scratch: Mutex<Scratch<D>>,
 }
 
 impl<D: Device> Releases<D> {
     pub(super) fn new() -> Self {
-        Self {
-            retired: Mutex::new(RetiredQueue { queue: RetireQueue::new(), waits: SyncSet::new(), turn: None }),
-            scratch: Mutex::new(Scratch { passed: Passed::default(), released: Vec::new(), tick: 0 }),
-        }
+        let scratch = Scratch { passed: Passed::default(), released: Vec::new(), tick: 0 };
+        Self { retired: RetireBin::new(), scratch: Mutex::new(scratch) }
     }
 
     pub(super) fn retired_count(&self) -> u64 {
-        self.retired.lock().queue.len() as u64
+        self.retired.len() as u64
     }
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
-        self.retired.lock().queue.validate()
+        self.retired.validate()
     }
 }
 
 impl<D: Device> Shared<D> {
     /// Lets go of a resource: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: RawObject<D>, place: Place<D>) {
-        let mut retired = self.releases.retired.lock();
-        let RetiredQueue { queue, waits, turn } = &mut *retired;
-        let now = self.lifetimes.current_turn();
-        if *turn != Some(now) {
-            self.lifetimes.begun(waits);
-            *turn = Some(now);
-        }
-        queue.retire(waits, Retired { object, place });
+        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: RawObject<D>, place: Place<D>) {
-        self.releases.retired.lock().queue.retire(points, Retired { object, place });
+        self.releases.retired.retire(points, Retired { object, place });
     }
 
-    pub(crate) fn reclaim(&self) -> Reclaimed {
-        let Some(mut scratch) = self.releases.scratch.try_lock() else { return Reclaimed::default() };
-        let Scratch { passed, released, tick } = &mut *scratch;
+    /// Nothing to do if another thread is at it.
+    pub(crate) fn reclaim(&self, objects_max: usize) -> Reclaimed {
+        match self.releases.scratch.try_lock() {
+            Some(mut scratch) => self.reclaim_with(&mut scratch, objects_max),
+            None => Reclaimed { waiting: self.releases.retired.len(), ..Default::default() },
+        }
+    }
+
+    /// As [`Shared::reclaim`], after whoever is at it. For the end of life.
+    fn reclaim_last(&self) -> Reclaimed {
+        self.reclaim_with(&mut self.releases.scratch.lock(), usize::MAX)
+    }
+
+    fn reclaim_with(&self, scratch: &mut Scratch<D>, objects_max: usize) -> Reclaimed {
+        let Scratch { passed, released, tick } = scratch;
         *tick += 1;
-        if self.lifetimes.read(&self.device, passed).is_err() {
+        // A timeline that cannot be read for another reason counts as not having moved.
+        if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         if device_lost {
-            self.releases.retired.lock().queue.release_all(|item| released.push(item));
+            self.releases.retired.collect_all(released);
         } else {
-            self.releases.retired.lock().queue.reclaim(passed, |item| released.push(item));
+            self.releases.retired.collect(passed, objects_max, released);
         }
         self.reclaim_rings(passed, device_lost);
         let objects = released.len();
@@ -113,7 +108,7 @@ impl<D: Device> Shared<D> {
             self.destroy(item);
         }
         let blocks = self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum();
-        Reclaimed { objects, blocks, device_lost }
+        Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
     /// Rings free what has passed now, so that few writes have to poll.
@@ -124,7 +119,7 @@ impl<D: Device> Shared<D> {
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
-        self.device.note_retired(&place.memory.object, place.offset, place.memory.size);
+        self.device.note_retired(&place.memory.object, place.offset, place.size());
         // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
         // the queue gives each item out once.
         unsafe { object.destroy(&self.device) };
@@ -164,12 +159,24 @@ impl<D: Device> Shared<D> {
         count(&self.calls.free_memory);
     }
 
-    pub(super) fn wait_submitted(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        let deadline = Instant::now().checked_add(timeout);
+    /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
+    pub(super) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
+        self.wait_submitted(timeout)?;
+        let mut reclaimed = self.reclaim_last();
+        reclaimed.blocks += self.trim();
+        Ok(reclaimed)
+    }
+
+    fn wait_submitted(&self, timeout: Duration) -> Result<(), ShutdownError> {
+        let started = Instant::now();
+        let deadline = started.checked_add(timeout);
         match self.wait(&self.lifetimes.submitted(), deadline) {
             Ok(()) | Err(WaitError::Device(DeviceError::Lost)) => Ok(()),
             Err(WaitError::Device(error)) => Err(error.into()),
-            Err(WaitError::Timeout | WaitError::NotSubmitted(_)) => Err(ShutdownError::Timeout),
+            Err(WaitError::Timeout | WaitError::NotSubmitted(_)) => {
+                let waited_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                Err(ShutdownError::Timeout { waited_ns, waiting: self.releases.retired.len() })
+            }
         }
     }
 
@@ -184,9 +191,9 @@ impl<D: Device> Drop for Shared<D> {
     /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`] there
     /// is nothing left to wait for.
     fn drop(&mut self) {
-        let idle = self.releases.retired.lock().queue.is_empty() || self.wait_submitted(Duration::MAX).is_ok();
+        let idle = self.releases.retired.is_empty() || self.wait_submitted(Duration::MAX).is_ok();
         let mut left = Vec::new();
-        self.releases.retired.lock().queue.release_all(|item| left.push(item));
+        self.releases.retired.collect_all(&mut left);
         if !idle {
             // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
             return std::mem::forget(left);

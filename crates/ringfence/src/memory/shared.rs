@@ -24,6 +24,16 @@ pub(crate) struct Place<D: Device> {
     pub(super) hold: Hold,
 }
 
+impl<D: Device> Place<D> {
+    /// How many bytes are held, rounding left out.
+    pub(super) fn size(&self) -> u64 {
+        match &self.hold {
+            Hold::Range(allocation) => allocation.size(),
+            Hold::Dedicated(_) => self.memory.size,
+        }
+    }
+}
+
 /// By what right.
 pub(super) enum Hold {
     Range(BlockAllocation),
