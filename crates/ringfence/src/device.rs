@@ -474,6 +474,9 @@ pub struct Capabilities {
     /// Which resource classes may share a block: those of equal number, by [`ResourceClass`] as index
     /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three).
     pub class_groups: [u8; 3],
+    /// The alignment in bytes with which memory has to be made that may hold any render target: 4 MiB on Direct3D 12,
+    /// for multisampled ones; 1 where the driver sees to it.
+    pub target_memory_alignment: u64,
     /// Bytes that must lie between a buffer and a texture in one memory object (`bufferImageGranularity`; 1 if none).
     pub class_granularity_bytes: u64,
     /// Alignment of flushes in bytes (`nonCoherentAtomSize`; 1 if none), a power of two.
