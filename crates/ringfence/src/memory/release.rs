@@ -19,21 +19,49 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::{Progress, SyncSet};
 
-use super::arena::Memory;
+use super::arena::{Arena, Memory};
 use super::shared::{Hold, Place, Shared};
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
-use crate::device::{Device, DeviceError};
+use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
-    object: RawObject<D>,
+    /// The driver's object, unless others share it.
+    object: Option<RawObject<D>>,
     place: Place<D>,
+}
+
+/// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
+pub(crate) trait RangeOwner<D: Device>: Send + Sync {
+    /// Takes a range back. Nobody but the block holds its memory through the range any more.
+    fn give_back(&self, allocation: &BlockAllocation);
+
+    /// A block that is empty, however short it has been so, taken out to be destroyed.
+    fn take_empty(&self) -> Option<Backing<D>>;
+
+    /// Whether nobody will ask it for ranges again.
+    fn is_closed(&self) -> bool;
+
+    /// Whether it is closed and has no block left.
+    fn is_gone(&self) -> bool;
+
+    /// Checks every rule of the structure.
+    fn validate(&self) -> Result<(), Invalid>;
+}
+
+/// What lies under a block of a [`RangeOwner`].
+pub(crate) enum Backing<D: Device> {
+    /// A memory object, which the arena counts under this number.
+    Heap { memory: Arc<Memory<D>>, arena: u32, number: u64 },
+    /// A buffer that the ranges share.
+    Buffer { object: RawBuffer<D>, place: Place<D> },
 }
 
 /// What `reclaim` works with, kept so that a steady frame makes nothing.
@@ -66,13 +94,13 @@ impl<D: Device> Releases<D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Lets go of a resource: it is destroyed once every submission that has begun is complete.
-    pub(crate) fn retire(&self, object: RawObject<D>, place: Place<D>) {
+    /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
+    pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
-    pub(crate) fn retire_after(&self, points: &SyncSet, object: RawObject<D>, place: Place<D>) {
+    pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
         self.releases.retired.retire(points, Retired { object, place });
     }
 
@@ -107,7 +135,8 @@ impl<D: Device> Shared<D> {
         for item in released.drain(..) {
             self.destroy(item);
         }
-        let blocks = self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum();
+        let mut blocks = self.free_pools(|pool| pool.is_closed());
+        blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
@@ -120,17 +149,30 @@ impl<D: Device> Shared<D> {
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
         self.device.note_retired(&place.memory.object, place.offset, place.size());
-        // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
-        // the queue gives each item out once.
-        unsafe { object.destroy(&self.device) };
-        count(&self.calls.destroy_object);
+        if let Some(object) = object {
+            // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
+            // the bin gives each item out once.
+            unsafe { object.destroy(&self.device) };
+            count(&self.calls.destroy_object);
+        }
         self.give_back(place);
     }
 
     /// Gives a resource's bytes back, its object being gone.
-    pub(super) fn give_back(&self, Place { memory, arena, hold, .. }: Place<D>) {
+    pub(crate) fn give_back(&self, Place { memory, arena, hold, .. }: Place<D>) {
         let arena = &self.arenas[arena as usize];
         match hold {
+            Hold::Pooled(pool, allocation) => {
+                // First, as below.
+                drop(memory);
+                pool.give_back(&allocation);
+            }
+            Hold::Aliased(whole) => {
+                drop(memory);
+                if let Some(whole) = Arc::into_inner(whole) {
+                    self.give_back(whole);
+                }
+            }
             Hold::Range(allocation) => {
                 // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
@@ -145,7 +187,49 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn trim(&self) -> usize {
-        self.arenas.iter().map(|arena| self.free_all(|| arena.take_empty())).sum()
+        let mut blocks = self.free_pools(|_| true);
+        blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_empty())).sum::<usize>();
+        blocks
+    }
+
+    /// Has an owner of ranges looked after as long as it has blocks.
+    pub(crate) fn add_pool(&self, pool: Arc<dyn RangeOwner<D>>) {
+        let mut pools = self.pools.lock();
+        pools.retain(|held| !held.is_gone());
+        pools.push(pool);
+    }
+
+    /// Destroys the empty blocks of those pools that are `due`; how many those were.
+    pub(crate) fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool) -> usize {
+        let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty());
+        std::iter::from_fn(next).map(|backing| self.free_backing(backing)).count()
+    }
+
+    /// Destroys what lay under a block that is empty.
+    pub(crate) fn free_backing(&self, backing: Backing<D>) {
+        match backing {
+            Backing::Heap { memory, arena, number } => {
+                self.arenas[arena as usize].remove_dedicated(number);
+                self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
+            }
+            Backing::Buffer { object, place } => {
+                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place })
+            }
+        }
+    }
+
+    /// A heap for a pool: counted like memory of a resource's own, since no arena has it.
+    pub(crate) fn make_heap(
+        &self,
+        arena: u32,
+        size: u64,
+        alignment: u64,
+        name: &str,
+    ) -> Result<Backing<D>, DeviceError> {
+        let Arena { memory_type, class, .. } = self.arenas[arena as usize];
+        let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        let number = self.arenas[arena as usize].add_dedicated(size, name);
+        Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
     }
 
     fn free_all(&self, mut next: impl FnMut() -> Option<Memory<D>>) -> usize {
