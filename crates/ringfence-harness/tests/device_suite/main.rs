@@ -40,6 +40,9 @@ macro_rules! suite {
             empty_blocks_go_after_their_grace,
             an_allocator_that_is_dropped_first_waits_for_the_device,
             a_thousand_frames_stream_and_leave_nothing_behind,
+            a_resource_in_flight_is_replaced_without_a_wait,
+            a_buffer_is_resized_with_its_contents,
+            a_chain_of_mips_is_swapped_up_and_down,
         );
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
@@ -59,6 +62,7 @@ macro_rules! suite {
             seed_004_21_22_what_is_freed_after_its_fence_and_what_stays_with_its_allocator,
             a_placement_that_is_dropped_first_leaves_its_locations_alone,
             bad_placement_requests_are_typed_errors_and_change_nothing,
+            a_buffer_is_resized_across_routes_with_its_bytes,
         );
         suite!(@ $open, upload:
             seed_001_01_one_ring_holds_mixed_data_of_several_frames,

@@ -3,6 +3,7 @@
 use ringfence::device::{
     BufferUsage, Device, DeviceError, Driver, Format, MemoryProperties, TextureDesc, TextureUsage,
 };
+use ringfence::lifetime::{BufferCopy, ReplaceError};
 use ringfence::placement::{
     BufferLocation, BufferRequest, Dynamism, LocationKind, Placement, PlacementDesc, Route, Strategy, TextureKind,
 };
@@ -515,4 +516,36 @@ pub fn bad_placement_requests_are_typed_errors_and_change_nothing<G: Gpu>(rig: &
     }
     assert_eq!(placement.figures(), Default::default());
     rig.memory.validate().expect("the allocator is sound");
+}
+
+/// A range of a shared buffer grows out of its pool, its bytes kept, while the device still reads the old one.
+pub fn a_buffer_is_resized_across_routes_with_its_bytes<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { default_buffer_bytes_max: 64 * KIB, ..Default::default() });
+    let bytes = pattern(6, 4096);
+    let mut upload = make(&placement, dynamic(4096));
+    upload.write(0, &bytes).expect("an upload is mapped");
+    let mut held = make(&placement, of_usage(4096, COPIED));
+    rig.run(&[copy(&upload, &held, 4096)]);
+    for (size, alone) in [(16 * KIB, false), (128 * KIB, true), (4096, false)] {
+        let frame = rig.timeline().begin();
+        let moved = placement.resize_buffer(&mut held, &frame, &of_usage(size, COPIED), 4096).expect("there is room");
+        let BufferCopy { src, src_offset, dst, dst_offset, size } = moved.expect("there are bytes to keep");
+        rig.submit(frame, &[Command::CopyBuffer { src, src_offset, dst, dst_offset, size }]);
+        assert_eq!(held.route() == Route::StandAlone, alone);
+        placement.end_frame();
+    }
+    let back = placement.create_readback_texture(&TextureDesc { width: 1024, ..Default::default() }, "back");
+    let back = back.expect("there is room").buffer;
+    rig.run(&[copy(&held, &back, 4096)]);
+    let mut read = vec![0; 4096];
+    back.read(0, &mut read).expect("mapped");
+    assert_eq!(read, bytes);
+    let (_, theirs) = rig.allocator(ringfence::AllocatorDesc::default());
+    let foreign = theirs[0].begin();
+    let refused = placement.resize_buffer(&mut held, &foreign, &of_usage(8192, COPIED), 0);
+    assert!(matches!(refused, Err(ReplaceError::ForeignFrame)));
+    let frame = rig.timeline().begin();
+    let refused = placement.resize_buffer(&mut held, &frame, &of_usage(8192, COPIED), 8192).map(drop);
+    let numbers = ReplaceError::TooMuchToKeep { keep_bytes: 8192, old_bytes: 4096, new_bytes: 8192 };
+    assert_eq!(refused, Err(numbers));
 }

@@ -10,12 +10,14 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
 use super::desc::{LocationKind, Route, TextureKind};
 use crate::device::{Device, RawBuffer};
 use crate::error::AccessError;
+use crate::memory::Shared;
 use crate::resource::{Buffer, Texture};
 
 /// A buffer that the placement policy gave: a driver buffer of its own, or a range of one that others share.
@@ -101,6 +103,11 @@ impl<D: Device> BufferLocation<D> {
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.check(offset, into.len())?;
         self.buffer.read(offset, into)
+    }
+
+    /// Whether it is of this allocator.
+    pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
+        Arc::ptr_eq(self.buffer.shared(), shared)
     }
 
     /// What the driver rounded up is nobody's.
