@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::replay::Strategy;
+use crate::units::parse_bytes;
+
 /// Manages GPU memory, descriptors and their lifetimes; this command shows it at work.
 #[derive(Parser, Debug)]
 #[command(
@@ -23,6 +26,8 @@ pub enum Task {
     Demo(DemoOptions),
     /// Shows devices, their memory heaps and types, budgets and limits
     Devices(DevicesOptions),
+    /// Replays a recorded sequence of allocations with one strategy or all
+    Replay(ReplayOptions),
 }
 
 impl Default for Task {
@@ -65,6 +70,46 @@ pub struct DevicesOptions {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Replays a recorded sequence of allocations and says what it costs: time, room, failures.
+#[derive(Parser, Debug, Clone)]
+#[command(
+    after_help = "The trace is CSV with the columns op,id,size,alignment (op is a or f), a recording by the Vulkan \
+    Memory Allocator,\nor a trace of this library. Strategies: tlsf, buddy, free-list; first-fit and pools are naive \
+    ones to compare with.\n\nExamples:\n  ringfence replay trace.csv\n  ringfence replay trace.csv --allocator tlsf \
+    --capacity 4GiB --json\n  zcat trace.csv.gz | ringfence replay -"
+)]
+pub struct ReplayOptions {
+    /// The trace; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// The strategy: tlsf, buddy, free-list, first-fit, pools or all
+    #[arg(long, default_value = "all", value_name = "NAME", value_parser = strategy)]
+    pub allocator: StrategyChoice,
+    /// The heap that the timed run has: bytes, or 64KiB, 512MiB, 4GiB; without it, four times what the trace needs
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub capacity: Option<u64>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which strategies to replay with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StrategyChoice {
+    All,
+    One(Strategy),
+}
+
+fn strategy(text: &str) -> Result<StrategyChoice, String> {
+    match text {
+        "all" => Ok(StrategyChoice::All),
+        name => Strategy::by_name(name).map(StrategyChoice::One).ok_or_else(|| {
+            let names: Vec<_> = Strategy::ALL.iter().map(|kind| kind.name()).collect();
+            format!("there is no such strategy; known are {} and all", names.join(", "))
+        }),
+    }
 }
 
 /// Which device to run on.
