@@ -12,8 +12,10 @@ use crate::units::parse_bytes;
 #[command(
     name = "ringfence",
     version,
-    after_help = "Without a command, `demo` runs. Exit codes: 0 all is well, 1 bad \
-    input, no such device, or a wrong byte."
+    after_help = "Without a command, `demo` runs.\n\nExit codes:\n  0  all is well (also when whoever reads the answer \
+    stops reading)\n  1  bad input, a file that cannot be read or written, no such device, or a wrong byte\n\n\
+    Tables go to standard output, progress and remarks to standard error. Output holds no colours, \
+    with or without NO_COLOR."
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -28,6 +30,12 @@ pub enum Task {
     Devices(DevicesOptions),
     /// Replays a recorded sequence of allocations with one strategy or all
     Replay(ReplayOptions),
+    /// Makes a page out of a snapshot: memory map, heaps, names
+    Report(ReportOptions),
+    /// Prints the completions for a shell
+    Completions(CompletionsOptions),
+    /// Prints the manual page
+    Man,
 }
 
 impl Default for Task {
@@ -56,6 +64,9 @@ pub struct DemoOptions {
     /// Write the last picture that the device drew
     #[arg(long, value_name = "FILE.png")]
     pub image: Option<PathBuf>,
+    /// Write the memory as it was in the last frame, for `ringfence report`
+    #[arg(long, value_name = "FILE.json")]
+    pub snapshot: Option<PathBuf>,
     /// Print the tables as JSON
     #[arg(long)]
     pub json: bool,
@@ -93,6 +104,38 @@ pub struct ReplayOptions {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Makes a page out of a snapshot: memory map, heaps, names.
+#[derive(Parser, Debug, Clone)]
+#[command(
+    group = clap::ArgGroup::new("answer").required(true).multiple(true),
+    after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), or a JSON dump of the Vulkan \
+    Memory Allocator.\n\nExamples:\n  ringfence report snapshot.json --output page.html\n  ringfence report vma.json \
+    --output - > page.html\n  ringfence report snapshot.json --json"
+)]
+pub struct ReportOptions {
+    /// The snapshot; - is standard input
+    #[arg(value_name = "SNAPSHOT.json")]
+    pub snapshot: PathBuf,
+    /// Write the page; - is standard output
+    #[arg(long, short, value_name = "FILE.html", group = "answer")]
+    pub output: Option<PathBuf>,
+    /// The page's heading; without it, the name of the file
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// Print the figures at the head of the page as JSON
+    #[arg(long, group = "answer")]
+    pub json: bool,
+}
+
+/// Prints the completions for a shell.
+#[derive(Parser, Debug, Clone)]
+#[command(after_help = "Example:\n  ringfence completions bash > ~/.local/share/bash-completion/completions/ringfence")]
+pub struct CompletionsOptions {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
 }
 
 /// Which strategies to replay with.

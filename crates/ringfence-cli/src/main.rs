@@ -5,7 +5,9 @@ mod args;
 mod demo;
 mod devices;
 mod output;
+mod paper;
 mod replay;
+mod report;
 mod units;
 
 use std::io;
@@ -31,6 +33,9 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::main(&options),
         Task::Devices(options) => devices::main(&options),
         Task::Replay(options) => replay::main(&options),
+        Task::Report(options) => report::main(&options),
+        Task::Completions(options) => paper::completions(&options),
+        Task::Man => paper::man(),
     };
     match result {
         Ok(code) => code,
