@@ -3,7 +3,7 @@
 //! ```text
 //!   memory::, upload::, lifetime:: …   generic over Gpu: what must hold
 //!        │
-//!        ├── sim::h200::…, sim::d3d12_tier1::…, sim::non_coherent::…, sim::lavapipe::…
+//!        ├── sim::h200::…, sim::lavapipe::…, sim::d3d12_tier1::…, …
 //!        ├── vulkan::…      under core and synchronization validation, silent
 //!        └── d3d12::…       on Windows, or Wine
 //! ```
@@ -25,6 +25,7 @@ macro_rules! suite {
             a_texture_holds_what_was_copied_in,
             large_resources_and_those_that_ask_get_memory_of_their_own,
             many_small_buffers_share_few_blocks,
+            multisampled_targets_lie_in_blocks_aligned_for_them,
             bad_descriptions_are_typed_errors_and_change_nothing,
             host_access_is_bounded,
             names_show_in_the_snapshot,
@@ -79,6 +80,7 @@ mod sim {
     profile!(h200, "h200");
     profile!(lavapipe, "lavapipe");
     profile!(d3d12_tier1, "d3d12-tier1");
+    profile!(d3d12_modern, "d3d12-modern");
     profile!(non_coherent, "non-coherent");
 }
 

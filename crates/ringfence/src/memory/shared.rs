@@ -12,7 +12,7 @@ use super::arena::{Arena, BlockSizes, Memory};
 use super::release::Releases;
 use super::statistics::{Calls, count};
 use super::types::TypeOrder;
-use crate::device::{Device, DeviceError, MemoryProperties, ResourceClass};
+use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
 use crate::upload::RingState;
 
@@ -61,7 +61,7 @@ impl<D: Device> Shared<D> {
             let host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
             let wanted = if host { desc.host_block_bytes_max } else { desc.device_block_bytes_max };
             let sizes = BlockSizes::for_heap(heap, capabilities.memory_object_bytes_max, wanted);
-            CLASSES.map(|class| Arena::new(index, class, sizes, blocks))
+            CLASSES.map(|class| Arena::new(index, class, memory_alignment(capabilities, class), sizes, blocks))
         });
         Self {
             order: TypeOrder::new(capabilities),
@@ -110,4 +110,11 @@ impl<D: Device> Shared<D> {
         self.arenas.iter().try_for_each(Arena::validate)?;
         self.releases.validate()
     }
+}
+
+/// With what alignment blocks are made for a class: render targets may come to lie in those of their group.
+fn memory_alignment(capabilities: &Capabilities, class: ResourceClass) -> u64 {
+    let group = |class: ResourceClass| capabilities.class_groups[class as usize];
+    let holds_targets = group(class) == group(ResourceClass::RenderTarget);
+    if holds_targets { capabilities.target_memory_alignment } else { 1 }
 }
