@@ -19,4 +19,4 @@ pub use memory::{Allocator, AllocatorDesc, Location, Reclaimed};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
-pub use upload::{Staged, UploadDesc, UploadError, UploadRing, WhenFull};
+pub use upload::{Staged, UploadDesc, UploadError, UploadRing, UploadWriter, WhenFull};
