@@ -19,4 +19,7 @@ pub use memory::{Allocator, AllocatorDesc, Location, Reclaimed};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
-pub use upload::{Staged, UploadDesc, UploadError, UploadRing, UploadWriter, WhenFull};
+pub use upload::{
+    BatchError, Staged, StagedTexels, TexelTarget, Texels, UploadBatch, UploadDesc, UploadError, UploadRing,
+    UploadWriter, WhenFull,
+};

@@ -23,11 +23,13 @@
 //! | [`UploadWriter::write`] | the copy and three atomic operations on memory of the thread's own; a lock a page |
 //! | short of space | one driver call a timeline, and a wait for each submission that is waited for |
 
+mod batch;
 mod error;
 mod resize;
 mod ring;
 mod segment;
 mod state;
+mod texels;
 mod writer;
 
 use std::fmt;
@@ -39,8 +41,10 @@ use crate::device::{BufferUsage, Device, RawBuffer};
 use crate::memory::{Location, RingSnapshot};
 use crate::resource::Buffer;
 
+pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
 pub use error::UploadError;
 pub use ring::UploadRing;
+pub use texels::{StagedTexels, Texels};
 pub use writer::UploadWriter;
 
 /// How an upload ring is made.

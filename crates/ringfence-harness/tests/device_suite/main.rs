@@ -59,6 +59,10 @@ macro_rules! suite {
             frames_of_another_allocator_are_refused,
             an_idle_writer_holds_nothing_up,
             a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm,
+            copies_of_a_frame_are_merged_and_their_barriers_grouped,
+            a_later_copy_of_a_batch_hides_an_earlier_one,
+            a_batch_refuses_what_does_not_fit,
+            texels_lie_as_the_device_wants_them,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence::{AllocatorDesc, Location, Staged, UploadDesc, UploadError, UploadRing, WhenFull};
+use ringfence::device::Driver;
+use ringfence::upload::BatchFigures;
+use ringfence::{
+    AllocatorDesc, BatchError, Location, Staged, TexelTarget, Texels, UploadBatch, UploadDesc, UploadError, UploadRing,
+    WhenFull,
+};
 use ringfence_harness::{Command, Gpu};
 
 use crate::rig::{PATIENCE, Rig, pattern};
@@ -399,4 +404,116 @@ pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig
     let figures = ring.snapshot();
     assert_eq!(figures.shrink_count, 3);
     assert!(figures.grow_count >= 3 && figures.high_water_bytes >= 60 << 10, "{figures:?}");
+}
+
+pub fn copies_of_a_frame_are_merged_and_their_barriers_grouped<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let targets = ["first", "second"].map(|name| rig.buffer(8 << 10, Location::Device, name));
+    let mut expected = [vec![0; 8 << 10], vec![0; 8 << 10]];
+    let mut batch = UploadBatch::new();
+    let frame = rig.timeline().begin();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    // Two runs that meet, in turns with another destination; added from the middle outwards.
+    for (target, offset) in [(0, 1024), (0, 2048), (1, 512), (0, 0), (1, 4096)] {
+        let bytes = pattern(offset + target, 1024);
+        let staged = writer.write(&bytes, 4).expect("there is room");
+        batch.copy(&staged, &targets[target as usize], offset).expect("it fits");
+        expected[target as usize][offset as usize..][..1024].copy_from_slice(&bytes);
+    }
+    let clear = targets.each_ref().map(|target| Command::FillBuffer {
+        dst: target.object().clone(),
+        offset: 0,
+        size: 8 << 10,
+        value: 0,
+    });
+    let figures = batch.figures();
+    let wanted = BatchFigures {
+        copy_count: 5,
+        copy_bytes: 5 << 10,
+        region_count: 4,
+        call_count: 2,
+        target_count: 2,
+        hidden_bytes: 0,
+    };
+    assert_eq!(figures, wanted, "1024 and 2048 lie next to each other on both sides");
+    assert_eq!((figures.barrier_count(), figures.barriers_spared()), (4, 6));
+    let [first, second] = clear;
+    rig.submit(frame, &[first, second, Command::Upload(Box::new(batch.clone()))]);
+    for (target, expected) in targets.iter().zip(&expected) {
+        assert_eq!(rig.download(target, 8 << 10), *expected);
+    }
+    batch.clear();
+    assert!(batch.is_empty() && batch.figures() == BatchFigures::default());
+}
+
+pub fn a_later_copy_of_a_batch_hides_an_earlier_one<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let target = rig.buffer(4096, Location::Device, "target");
+    let mut expected = vec![0; 4096];
+    let mut batch = UploadBatch::new();
+    let frame = rig.timeline().begin();
+    for (number, (offset, size)) in
+        [(0, 4096), (1000, 2000), (500, 1000), (1200, 100), (2900, 300), (0, 4)].into_iter().enumerate()
+    {
+        let bytes = pattern(number as u64, size);
+        let staged = ring.write(&bytes, 4).expect("there is room");
+        batch.copy(&staged, &target, offset as u64).expect("it fits");
+        expected[offset..][..size].copy_from_slice(&bytes);
+    }
+    let figures = batch.figures();
+    assert_eq!(figures.copy_bytes - figures.hidden_bytes, 4096, "each byte is copied once: {figures:?}");
+    rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+    assert_eq!(rig.download(&target, 4096), expected);
+}
+
+pub fn a_batch_refuses_what_does_not_fit<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let target = rig.buffer(4096, Location::Device, "target");
+    let size = target.size();
+    let frame = rig.timeline().begin();
+    let staged = ring.write(&[1; 512], 4).expect("there is room");
+    let mut batch = UploadBatch::new();
+    for offset in [size - 511, size, u64::MAX] {
+        let refused = BatchError::OutOfRange { offset, size: 512, target_size: size };
+        assert_eq!(batch.copy(&staged, &target, offset), Err(refused));
+    }
+    assert!(batch.is_empty());
+    rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+}
+
+pub fn texels_lie_as_the_device_wants_them<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 256 << 10, WAIT);
+    let capabilities = rig.memory.device().capabilities().clone();
+    for (number, (width, height)) in [(1, 1), (17, 9), (64, 64), (100, 3)].into_iter().enumerate() {
+        let texture = rig.texture(width, height, "texture");
+        let row = width as usize * 4;
+        let bytes = pattern(number as u64, row * height as usize);
+        let frame = rig.timeline().begin();
+        ring.write_for(&frame, &[1; 5], 1).expect("there is room"); // so that the next is not aligned by chance
+        let texels = Texels::new(width, height, 4, &bytes);
+        let staged = if number % 2 == 0 {
+            ring.write_texels(&frame, &texels)
+        } else {
+            ring.writer(&frame).expect("the frame is the allocator's own").write_texels(&texels)
+        };
+        let staged = staged.expect("there is room");
+        assert_eq!(staged.row_bytes % capabilities.texture_copy_row_alignment, 0);
+        assert_eq!(staged.staged.offset % capabilities.texture_copy_offset_alignment, 0);
+        let mut batch = UploadBatch::new();
+        batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() });
+        let region = rig.region(width, height, 0);
+        let back = rig.buffer(region.row_bytes * u64::from(height), Location::Readback, "back");
+        let download =
+            Command::CopyTextureToBuffer { src: texture.object().clone(), dst: back.object().clone(), region };
+        let value = rig.submit(frame, &[Command::Upload(Box::new(batch)), download]);
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+        let mut read = vec![0; region.row_bytes as usize * height as usize];
+        back.read(0, &mut read).expect("readback memory is mapped");
+        let rows = read.chunks(region.row_bytes as usize).flat_map(|padded| &padded[..row]).copied();
+        assert_eq!(rows.collect::<Vec<_>>(), bytes, "{width} × {height}");
+    }
+    let frame = rig.timeline().begin();
+    let refused = ring.write_texels(&frame, &Texels::new(4, 4, 4, &[0; 60])).err();
+    assert!(matches!(refused, Some(UploadError::TexelSize { given: 60, needed: 64, .. })), "{refused:?}");
+    rig.submit(frame, &[]);
 }

@@ -10,7 +10,7 @@ use ringfence_core::sync::SyncSet;
 use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::{Recycle, Staged, UploadDesc, UploadError, UploadWriter};
-use crate::device::{Device, DeviceError};
+use crate::device::{Capabilities, Device, DeviceError};
 use crate::error::{AccessError, Error};
 use crate::lifetime::Frame;
 use crate::memory::{Allocator, RingSnapshot};
@@ -50,13 +50,38 @@ impl<D: Device> UploadRing<D> {
     }
 
     fn write_for_users(&self, users: &SyncSet, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
-        let size = bytes.len() as u64;
+        self.write_for_users_at(users, bytes.len() as u64, alignment, |_, to| copy(bytes, to))
+    }
+
+    /// Tells `filling` the offset in the buffer.
+    pub(super) fn write_at(
+        &self,
+        frame: &Frame,
+        size: u64,
+        alignment: u64,
+        filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
+    ) -> Result<Staged<D>, UploadError> {
+        self.write_for_users_at(&self.state.users_of(frame)?, size, alignment, filling)
+    }
+
+    fn write_for_users_at(
+        &self,
+        users: &SyncSet,
+        size: u64,
+        alignment: u64,
+        filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
+    ) -> Result<Staged<D>, UploadError> {
         let lease = self.state.reserve(users, Request::exactly(size, alignment), None)?;
         let Lease { segment, range, .. } = &lease;
+        let offset = range.offset();
         // SAFETY: the ring gives these bytes to nobody else as long as the pin stands.
-        unsafe { fill(segment, range.offset(), size, |to| copy(bytes, to)) }?;
+        unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         self.state.count_written(1, size);
-        Ok(staged(segment, range.offset(), size))
+        Ok(staged(segment, offset, size))
+    }
+
+    pub(super) fn capabilities(&self) -> &Capabilities {
+        self.state.memory.device().capabilities()
     }
 
     /// A writer for one thread, for the submission of `frame`: it takes a page of the ring at a time, and within its

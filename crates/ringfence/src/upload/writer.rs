@@ -26,7 +26,7 @@ use super::ring::{copy, fill, staged};
 use super::segment::{Pin, Segment, Unpin};
 use super::state::{Lease, Request, RingState};
 use super::{Staged, UploadError};
-use crate::device::Device;
+use crate::device::{Capabilities, Device};
 use crate::lifetime::{Frame, OpenFrame};
 
 /// Pages begin at multiples of this, so that what is aligned to it in the page is so in the buffer, without padding.
@@ -126,15 +126,19 @@ impl<D: Device> UploadWriter<D> {
         alignment: u64,
         fill: impl FnOnce(&mut [MaybeUninit<u8>]),
     ) -> Result<Staged<D>, UploadError> {
-        self.write_numbered(size, alignment, fill).map(|(staged, _)| staged)
+        self.write_at(size, alignment, |_, to| fill(to)).map(|(staged, _)| staged)
     }
 
-    /// Says as well which of the ring's buffers it was: [`Segment::generation`].
-    pub(super) fn write_numbered(
+    pub(super) fn capabilities(&self) -> &Capabilities {
+        self.state.memory.device().capabilities()
+    }
+
+    /// Tells `filling` the offset in the buffer, and the caller which of the ring's buffers it was, by number.
+    pub(super) fn write_at(
         &mut self,
         size: u64,
         alignment: u64,
-        filling: impl FnOnce(&mut [MaybeUninit<u8>]),
+        filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
     ) -> Result<(Staged<D>, u64), UploadError> {
         if size == 0 {
             return Err(UploadError::ZeroSize);
@@ -151,7 +155,7 @@ impl<D: Device> UploadWriter<D> {
         let own = self.page.as_ref().map(|page| &page.segment);
         let segment = large.as_ref().or(own).expect("a spot lies in the page, or brings its segment");
         // SAFETY: the bytes are this writer's alone: the ring gives them to nobody else as long as the pin stands.
-        unsafe { fill(segment, offset, size, filling) }?;
+        unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         self.written_bytes += size;
         self.written_count += 1;
         Ok((staged(segment, offset, size), segment.generation))
