@@ -11,4 +11,4 @@
 mod timeline;
 
 pub use timeline::{Frame, FrameError, Timeline};
-pub(crate) use timeline::{Lifetimes, Passed, WaitError};
+pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};
