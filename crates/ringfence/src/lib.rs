@@ -72,6 +72,7 @@ pub mod device;
 mod error;
 pub mod lifetime;
 pub mod memory;
+pub mod placement;
 mod resource;
 pub mod upload;
 #[cfg(feature = "vulkan")]

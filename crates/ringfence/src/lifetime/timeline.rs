@@ -27,6 +27,7 @@ use parking_lot::{Mutex, RwLock};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
+use super::RetireBin;
 use crate::device::{Device, DeviceError};
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
@@ -36,6 +37,8 @@ use crate::device::{Device, DeviceError};
 pub struct Frame {
     clock: Arc<Clock>,
     value: u64,
+    /// What the frame's work may use is not torn down while the frame is open.
+    _allocator: Arc<dyn Send + Sync>,
 }
 
 impl Frame {
@@ -147,7 +150,11 @@ impl<D: Device> Timeline<D> {
     pub fn begin(&self) -> Frame {
         let value = self.clock.open();
         self.shared.lifetimes.turn();
-        Frame { clock: Arc::clone(&self.clock), value }
+        Frame {
+            clock: Arc::clone(&self.clock),
+            value,
+            _allocator: Arc::<crate::memory::Shared<D>>::clone(&self.shared),
+        }
     }
 
     /// Says that the work of `frame` is submitted and will signal [`Frame::value`].
@@ -302,11 +309,6 @@ impl<D: Device> Lifetimes<D> {
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A number that changes whenever a frame begins.
-    pub(crate) fn current_turn(&self) -> u64 {
-        self.turn.load(Ordering::SeqCst)
-    }
-
     /// What something let go of now has to wait for: the latest begun on every timeline that is behind.
     pub(crate) fn begun(&self, set: &mut SyncSet) {
         set.clear();
@@ -316,6 +318,12 @@ impl<D: Device> Lifetimes<D> {
                 set.insert(SyncPoint::new(clock.id, begun));
             }
         }
+    }
+
+    /// Puts an item down that waits for all that has begun.
+    #[inline]
+    pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+        bin.retire_tagged(self.turn.load(Ordering::SeqCst), |set| self.begun(set), item);
     }
 
     /// The latest open frame of every timeline that has one: who may use what is written now.
