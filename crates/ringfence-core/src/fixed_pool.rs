@@ -21,7 +21,8 @@
 //! | [`FixedPool::live_count`], [`FixedPool::is_empty`], [`FixedPool::close`] | O(blocks / 64) |
 //! | [`FixedPool::for_each_live`], [`FixedPool::validate`] | O(blocks) |
 //!
-//! No operation allocates on the host; the pool's own 12 to 40 bytes a block are taken when it is made.
+//! No operation allocates on the host; a pool takes its memory when it is made: 12 bytes a block in large pools, 42 a
+//! block in one of 64.
 //!
 //! # Why bitmaps
 //!
@@ -207,7 +208,7 @@ impl FixedPool {
     /// [`FixedPool::free_near`]; says whether the range's group was full until then.
     pub(crate) fn release(&self, hint: usize, range: &Range) -> Result<bool, FreeError> {
         let (block, serial) = (range.slot(), range.serial().get());
-        if block >= self.capacity || serial % 2 != 0 {
+        if block >= self.capacity || !serial.is_multiple_of(2) {
             return Err(self.refuse(range));
         }
         // Relaxed: of all that try, one succeeds, whatever the order; and what it did before is published below.
@@ -225,7 +226,9 @@ impl FixedPool {
     pub fn is_live(&self, range: &Range) -> bool {
         // Relaxed: whoever was given the range also sees its number, or a later one.
         let serial = range.serial().get();
-        serial % 2 == 0 && range.slot() < self.capacity && self.serial(range.slot()).load(Ordering::Relaxed) == serial
+        serial.is_multiple_of(2)
+            && range.slot() < self.capacity
+            && self.serial(range.slot()).load(Ordering::Relaxed) == serial
     }
 
     /// Blocks that are handed out. Exact if no other thread is at work here.
@@ -288,7 +291,7 @@ impl FixedPool {
     pub fn for_each_live(&self, visit: &mut dyn FnMut(Range)) {
         for block in 0..self.block_count() {
             let serial = self.serial(block).load(Ordering::Relaxed);
-            if serial % 2 == 0 {
+            if serial.is_multiple_of(2) {
                 visit(self.range(block, serial));
             }
         }
@@ -313,7 +316,7 @@ impl FixedPool {
     fn validate_block(&self, block: u32, count: u32) -> Result<(), Invalid> {
         let (group, bit) = self.place(block);
         let free = self.groups[group].0.load(Ordering::Relaxed) & bit != 0;
-        let live = self.serial(block).load(Ordering::Relaxed) % 2 == 0;
+        let live = self.serial(block).load(Ordering::Relaxed).is_multiple_of(2);
         let holds = if block < count { free != live } else { !free && !live };
         Invalid::unless(holds, "an offered block is free or handed out, any other neither", u64::from(block))
     }
@@ -424,7 +427,7 @@ impl FixedPool {
         // Relaxed: the block is this thread's alone, and claiming it showed what its last owner wrote. The range goes
         // to other threads only by what the caller does, which orders it.
         let mut serial = number.load(Ordering::Relaxed) + 1;
-        if serial % SharedSerials::RUN == 0 {
+        if serial.is_multiple_of(SharedSerials::RUN) {
             serial = self.runs.0.draw_run();
         }
         number.store(serial, Ordering::Relaxed);

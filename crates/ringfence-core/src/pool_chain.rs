@@ -26,7 +26,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`PoolChain::allocate`] | that of [`FixedPool`](crate::fixed_pool::FixedPool), and a read of `rooms` (a word for each 64 places) |
+//! | [`PoolChain::allocate`] | that of [`FixedPool`], and a word of `rooms` for each 64 places |
 //! | – that finds a pool full | and O(blocks / 64) once for that pool, until a block of it is freed |
 //! | – refused | O(places / 64) |
 //! | [`PoolChain::allocate_thorough`], refused | O(blocks of all pools / 64) |
@@ -34,8 +34,8 @@
 //! | [`PoolChain::reserve`] | O(places), and host memory for a slot that is not at hand |
 //! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(blocks of all pools / 64) |
 //!
-//! Host memory: what a slot took for its bits and serials, 12 to 40 bytes a block, is kept when its heap goes, and used
-//! for the next pool that fits there. It is given back with the chain.
+//! Host memory: what a slot took for its bits and serials, 12 bytes a block in large pools, is kept when its heap goes,
+//! and used for the next pool that fits there. It is given back with the chain.
 
 pub use crate::fixed_pool::slot::{PoolAllocation, PoolView, RefusedFree};
 
@@ -148,8 +148,8 @@ impl<H> PoolChain<H> {
         self.allocate_near(thread_hint())
     }
 
-    /// [`PoolChain::allocate`], beginning in the pool where this hint was last: threads that always pass numbers of their
-    /// own, here and to [`PoolChain::free_near`], stay out of each other's way.
+    /// [`PoolChain::allocate`], beginning in the pool where this hint was last: threads that always pass numbers of
+    /// their own, here and to [`PoolChain::free_near`], stay out of each other's way.
     pub fn allocate_near(&self, hint: usize) -> Option<PoolAllocation> {
         self.rooms.iter().zip(0..).find_map(|(word, index)| {
             let mut left = word.0.load(Ordering::Relaxed);

@@ -329,3 +329,55 @@ fn two_that_take_and_one_that_brings_anew() {
         chain.validate().unwrap();
     });
 }
+
+#[test]
+fn a_late_closer_does_not_close_a_larger_pool_in_use() {
+    model(3, || {
+        let pool = Arc::new(FixedPool::closed(1, 4));
+        assert!(pool.open(2));
+        let closing = Arc::clone(&pool);
+        let late = thread::spawn(move || closing.close());
+        let mut last = None;
+        if pool.close().is_some() {
+            assert!(pool.open(4));
+            let all: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
+            // The first group is free again and full of room, as it was when the late one looked.
+            last = all.last().copied().filter(|range| range.slot() == 3);
+            all.into_iter().filter(|range| range.slot() != 3).for_each(|range| pool.free(range).unwrap());
+        }
+        let closed = late.join().unwrap();
+        assert!(last.is_none() || closed.is_none(), "a block is live");
+        assert!(last.is_none_or(|range| pool.is_live(&range) && pool.block_count() == 4));
+        pool.validate().unwrap();
+    });
+}
+
+#[test]
+fn taking_that_fails_leaves_the_pool_marked() {
+    model(3, || {
+        let (chain, first) = chain(3, 1);
+        chain.free(first).unwrap();
+        let allocating = Arc::clone(&chain);
+        // The second may find the pool full, while the first kept it from being taken.
+        let other = thread::spawn(move || [allocating.allocate(), allocating.allocate()]);
+        let taken = chain.take_empty();
+        let got = other.join().unwrap();
+        assert!(taken.is_none() || got.iter().all(Option::is_none));
+        chain.validate().unwrap();
+        got.into_iter().flatten().for_each(|got| use_and_free(&chain, got));
+        assert!(taken.is_some() || chain.take_empty().is_some());
+    });
+}
+
+#[test]
+fn a_visitor_and_an_opener() {
+    model(3, || {
+        let chain: Chain = Arc::new(PoolChain::new(1, 1));
+        let visiting = Arc::clone(&chain);
+        let other = thread::spawn(move || visiting.for_each_pool(&mut |pool| assert_eq!(**pool.heap(), 1)));
+        let first = chain.reserve(1).unwrap().open(Box::new(1));
+        chain.free(first).unwrap();
+        other.join().unwrap();
+        chain.validate().unwrap();
+    });
+}
