@@ -14,6 +14,7 @@
 
 mod lifetime;
 mod memory;
+mod placement;
 mod rig;
 mod upload;
 
@@ -39,6 +40,25 @@ macro_rules! suite {
             empty_blocks_go_after_their_grace,
             an_allocator_that_is_dropped_first_waits_for_the_device,
             a_thousand_frames_stream_and_leave_nothing_behind,
+        );
+        suite!(@ $open, placement:
+            seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
+            seed_004_09_10_each_threshold_from_both_sides,
+            seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them,
+            seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets,
+            seed_004_05_readback_textures_are_stand_alone_buffers,
+            seed_004_06_textures_have_four_pools_by_kind,
+            seed_004_07_constants_of_several_frames_are_uploads_and_others_fast,
+            seed_004_08_uploads_have_three_allocators,
+            seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one,
+            seed_004_12_placed_and_suballocated,
+            seed_004_13_a_location_remembers_its_allocator,
+            seed_004_14_18_fast_constants_are_let_go_of_by_the_page,
+            seed_004_15_16_17_19_each_kind_is_let_go_of_after_all_queues,
+            seed_004_20_23_the_end_of_a_frame_cleans_up_and_empty_blocks_go_after_a_lag,
+            seed_004_21_22_what_is_freed_after_its_fence_and_what_stays_with_its_allocator,
+            a_placement_that_is_dropped_first_leaves_its_locations_alone,
+            bad_placement_requests_are_typed_errors_and_change_nothing,
         );
         suite!(@ $open, upload:
             seed_001_01_one_ring_holds_mixed_data_of_several_frames,

@@ -144,7 +144,6 @@ impl<D: Device> fmt::Debug for BufferLocation<D> {
 }
 
 /// A texture that the placement policy gave.
-#[derive(Debug)]
 pub struct TextureLocation<D: Device> {
     pub(super) texture: Texture<D>,
     pub(super) texture_kind: TextureKind,
@@ -201,10 +200,21 @@ pub struct Footprint {
 }
 
 /// A texture that is read back: a buffer in readback memory with room for every texel (row 004-5).
-#[derive(Debug)]
 pub struct ReadbackTexture<D: Device> {
     /// The buffer: stand-alone.
     pub buffer: BufferLocation<D>,
     /// Where each mip of each layer lies.
     pub footprints: Vec<Footprint>,
+}
+
+impl<D: Device> fmt::Debug for TextureLocation<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TextureLocation({:?}, {:?})", self.texture, self.route)
+    }
+}
+
+impl<D: Device> fmt::Debug for ReadbackTexture<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadbackTexture({:?}, {} footprints)", self.buffer, self.footprints.len())
+    }
 }
