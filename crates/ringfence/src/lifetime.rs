@@ -16,4 +16,4 @@ mod try_cell;
 pub use bin::RetireBin;
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use timeline::{Frame, FrameError, Timeline};
-pub(crate) use timeline::{Lifetimes, Passed, WaitError};
+pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};

@@ -67,6 +67,40 @@ impl Drop for Frame {
     }
 }
 
+/// Asks whether a frame is still open, as often as somebody writes for it.
+///
+/// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
+pub(crate) struct OpenFrame {
+    clock: Arc<Clock>,
+    value: u64,
+    /// What [`Clock::closes`] said when the frame was last seen to be open.
+    closes: u64,
+}
+
+impl OpenFrame {
+    pub(crate) fn of(frame: &Frame) -> Self {
+        let clock = Arc::clone(&frame.clock);
+        let closes = clock.closes.load(Ordering::Acquire);
+        Self { clock, value: frame.value, closes }
+    }
+
+    pub(crate) fn point(&self) -> SyncPoint {
+        SyncPoint::new(self.clock.id, self.value)
+    }
+
+    pub(crate) fn is_open(&mut self) -> bool {
+        let closes = self.clock.closes.load(Ordering::Acquire);
+        if closes == self.closes {
+            return true;
+        }
+        let open = self.clock.state.lock().open.contains(&self.value);
+        if open {
+            self.closes = closes;
+        }
+        open
+    }
+}
+
 /// Why a submission was not accepted. Nothing has changed but that the frame is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -172,6 +206,8 @@ struct Clock {
     begun: AtomicU64,
     /// The value that the GPU was last seen to have reached.
     seen: AtomicU64,
+    /// Counts the frames that were submitted or dropped.
+    closes: AtomicU64,
     state: Mutex<ClockState>,
 }
 
@@ -203,6 +239,7 @@ impl Clock {
         state.submitted = value;
         state.open.retain(|open| *open != value);
         self.begun.store(state.begun(), Ordering::SeqCst);
+        self.closes.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -211,6 +248,7 @@ impl Clock {
         let mut state = self.state.lock();
         state.open.retain(|open| *open != value);
         self.begun.store(state.begun(), Ordering::SeqCst);
+        self.closes.fetch_add(1, Ordering::Release);
     }
 
     /// The value up to which everything is over, given what the GPU has reached: if it has reached all that was
@@ -259,6 +297,7 @@ impl<D: Device> Lifetimes<D> {
             id: TimelineId::new(entries.len() as u32),
             begun: AtomicU64::new(completed),
             seen: AtomicU64::new(completed),
+            closes: AtomicU64::new(0),
             state: Mutex::new(ClockState { submitted: completed, issued: completed, open: SmallVec::new() }),
         });
         entries.push((Arc::clone(&clock), fence));
@@ -359,6 +398,19 @@ impl<D: Device> Lifetimes<D> {
     fn clamp(&self, point: SyncPoint) -> SyncPoint {
         let submitted = self.entries.read()[point.timeline.index()].0.state.lock().submitted;
         SyncPoint::new(point.timeline, point.value.min(submitted))
+    }
+
+    /// Whether the frame is one of these timelines'. A frame of another allocator has the same numbers.
+    pub(crate) fn owns(&self, frame: &Frame) -> bool {
+        self.entries.read().get(frame.clock.id.index()).is_some_and(|(clock, _)| Arc::ptr_eq(clock, &frame.clock))
+    }
+
+    /// Whether the point has passed. One driver call.
+    pub(crate) fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
+        let (clock, fence) = self.entries.read()[point.timeline.index()].clone();
+        // SAFETY: as in `read`.
+        let completed = unsafe { device.completed(&fence) }?;
+        Ok(point.value <= clock.passed(completed))
     }
 
     /// Everything that was submitted.

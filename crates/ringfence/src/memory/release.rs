@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::{Progress, SyncSet};
+use smallvec::SmallVec;
 
 use super::arena::{Arena, Memory};
 use super::shared::{Hold, Place, Shared};
@@ -30,6 +31,7 @@ use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
+use crate::upload::Recycle;
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
@@ -140,11 +142,16 @@ impl<D: Device> Shared<D> {
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
-    /// Rings free what has passed now, so that few writes have to poll.
+    /// Rings free what has passed now, so that few writes have to poll. Those that ask for it are looked after once the
+    /// lock is free: that may take driver calls.
     fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
+        let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
         for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            ring.release(|users| device_lost || passed.passed_all(users));
+            if ring.release(&mut |users| device_lost || passed.passed_all(users)) {
+                asking.push(ring);
+            }
         }
+        asking.iter().for_each(|ring| ring.upkeep());
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {

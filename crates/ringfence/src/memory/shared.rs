@@ -10,11 +10,11 @@ use ringfence_core::range::Invalid;
 use super::AllocatorDesc;
 use super::arena::{Arena, BlockSizes, Memory};
 use super::release::{RangeOwner, Releases};
-use super::statistics::{Calls, count};
+use super::statistics::Calls;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
-use crate::upload::RingState;
+use crate::upload::Recycle;
 
 /// Where a resource's bytes are.
 pub(crate) struct Place<D: Device> {
@@ -71,7 +71,7 @@ pub(super) enum Hold<D: Device> {
 pub(crate) struct Shared<D: Device> {
     pub(crate) device: D,
     pub(crate) lifetimes: Lifetimes<D>,
-    pub(super) rings: Mutex<Vec<Weak<RingState>>>,
+    pub(super) rings: Mutex<Vec<Weak<dyn Recycle>>>,
     pub(crate) order: TypeOrder,
     /// One for each memory type and class group: see [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
@@ -130,15 +130,16 @@ impl<D: Device> Shared<D> {
         unsafe { self.device.flush(&memory.object, start, end - start) }
     }
 
-    /// Notes a ring, for snapshots.
-    pub(crate) fn add_ring(&self, ring: &Arc<RingState>) {
+    /// Notes a ring, to be told of progress and for snapshots.
+    pub(crate) fn add_ring(&self, ring: &Arc<dyn Recycle>) {
         let mut rings = self.rings.lock();
         rings.retain(|held| held.strong_count() > 0);
         rings.push(Arc::downgrade(ring));
     }
 
-    pub(crate) fn count_staged(&self) {
-        count(&self.calls.staged);
+    /// Counts writes to rings.
+    pub(crate) fn count_staged(&self, writes: u64) {
+        self.calls.staged.fetch_add(writes, Ordering::Relaxed);
     }
 
     pub(crate) fn check_lost(&self) -> Result<(), DeviceError> {
