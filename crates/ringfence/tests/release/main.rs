@@ -3,4 +3,5 @@
 mod lost;
 mod placement;
 mod queues;
+mod threads;
 mod world;
