@@ -130,10 +130,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         // SAFETY: the offset lies inside the resource, whose bytes are all mapped.
         Ok(unsafe { base.add(offset) })
     }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared<D>> {
-        &self.shared
-    }
 }
 
 impl<D: Device> Buffer<D> {
