@@ -304,7 +304,7 @@ pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
     let second = writer.write(&[2; 100], 4).expect("there is room");
     assert_eq!((second.offset - first.offset, ring.snapshot().used_bytes), (100, 4 << 10), "in the page");
     let large = writer.write(&[3; 10_000], 256).expect("larger than a page");
-    assert!(large.offset >= 4 << 10 && large.offset % 256 == 0);
+    assert!(large.offset >= 4 << 10 && large.offset.is_multiple_of(256));
     let third = writer.write(&[4; 100], 4).expect("there is room");
     assert_eq!(third.offset - first.offset, 200, "the page goes on");
     for (bytes, alignment, error) in

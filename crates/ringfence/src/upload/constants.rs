@@ -203,7 +203,8 @@ impl Counters {
     }
 }
 
-/// Constant buffers of an allocator: see the [module](self). All methods may be called from any thread.
+/// Constant buffers of an allocator: static and dynamic ones of 256, 512 and 1024 bytes, and larger ones up to 64 KiB.
+/// All methods may be called from any thread.
 ///
 /// Cheap to clone; every clone is the same. What it made keeps it alive.
 pub struct ConstantBuffers<D: Device, V: ConstantViews<D> = NoViews> {

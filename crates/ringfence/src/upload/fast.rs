@@ -266,7 +266,7 @@ struct Own<D: Device> {
     bump: Linear,
 }
 
-/// Writes constants for one thread and one frame at a time. See the [module](self).
+/// Writes constants for one thread and one frame at a time, into a page of its own.
 pub struct FastWriter<D: Device> {
     state: Arc<State<D>>,
     frame: OpenFrame,

@@ -237,7 +237,6 @@ pub struct TexelReadback<D: Device> {
 
 impl<D: Device> TexelReadback<D> {
     /// The room.
-    #[must_use]
     pub fn readback(&self) -> &Readback<D> {
         &self.readback
     }

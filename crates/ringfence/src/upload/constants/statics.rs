@@ -53,6 +53,14 @@ struct SlotKey {
     slot: u32,
 }
 
+/// A slot and its pool.
+struct Place<D: Device, V: ConstantViews<D>> {
+    pool: Arc<Pool<D, V>>,
+    /// The pool's index in its class.
+    index: usize,
+    slot: u32,
+}
+
 /// Content that is not on the device yet.
 struct Pending<D: Device, V: ConstantViews<D>> {
     key: SlotKey,
@@ -126,11 +134,11 @@ struct Books<D: Device, V: ConstantViews<D>> {
 }
 
 impl<D: Device, V: ConstantViews<D>> Books<D, V> {
-    fn take(&mut self, class: usize) -> Option<(usize, Arc<Pool<D, V>>, u32)> {
+    fn take(&mut self, class: usize) -> Option<Place<D, V>> {
         let (index, listed) = self.pools[class].iter_mut().enumerate().find(|(_, listed)| !listed.free.is_empty())?;
         let slot = listed.free.pop()?;
         listed.in_use[slot as usize] = true;
-        Some((index, Arc::clone(&listed.pool), slot))
+        Some(Place { pool: Arc::clone(&listed.pool), index, slot })
     }
 
     fn is_in_use(&self, pool: &Pool<D, V>, slot: u32) -> bool {
@@ -179,7 +187,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
     }
 
     /// A slot of the class: a free one, or one of a new pool.
-    fn take(&self, shared: &Shared<D, V>, class: usize) -> Result<(usize, Arc<Pool<D, V>>, u32), Error> {
+    fn take(&self, shared: &Shared<D, V>, class: usize) -> Result<Place<D, V>, Error> {
         if let Some(taken) = self.books.lock().take(class) {
             return Ok(taken);
         }
@@ -245,10 +253,10 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
     pub(super) fn new(buffers: &ConstantBuffers<D, V>, content: &[u8]) -> Result<Self, UploadError> {
         let shared = Arc::clone(&buffers.shared);
         let (class, bytes) = classify(content.len() as u64, ConstantBuffers::<D, V>::BYTES_MAX)?;
-        let (index, pool, slot) = if class == LARGE {
+        let Place { pool, index, slot } = if class == LARGE {
             let pool = Arc::new(shared.statics.make(&shared, LARGE, bytes, 1)?);
             shared.statics.books.lock().large_count += 1;
-            (0, pool, 0)
+            Place { pool, index: 0, slot: 0 }
         } else {
             shared.statics.take(&shared, class)?
         };
