@@ -9,7 +9,7 @@
 //! ```
 
 mod stream;
-pub mod summary;
+mod summary;
 mod world;
 
 use std::process::ExitCode;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::args::DevicesOptions;
-use crate::demo::summary::bytes;
+use crate::units::bytes;
 
 /// A device, as it is shown.
 #[derive(Serialize)]

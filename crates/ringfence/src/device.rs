@@ -28,6 +28,7 @@
 //! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 asks for sizes in `prepare` and makes the
 //! object in `place`. The policy above sees no difference.
 
+pub mod record;
 pub mod sim;
 
 use std::fmt;
@@ -133,8 +134,9 @@ pub unsafe trait Create<K: Kind>: Driver {
     type Info<'a>;
     /// Described and measured, not yet in memory. A copy names the same thing.
     type Unplaced: Clone + Send + Sync;
-    /// The driver's object, in memory. A copy names the same object.
-    type Object: Clone + Send + Sync + fmt::Debug + 'static;
+    /// The driver's object, in memory. A copy names the same object and equals it, as no other object that is alive
+    /// does.
+    type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
 
     /// A description in the device's own terms from the portable one.
     ///

@@ -51,6 +51,19 @@ macro_rules! suite {
             fault_08_never_waits_for_what_is_not_submitted,
             a_write_without_an_open_frame_is_refused,
             a_fence_that_never_signals_ends_in_a_timeout,
+            seed_001_02_and_04_a_submission_is_listed_at_its_first_write_only,
+            seed_001_09_a_write_that_fails_moves_nothing,
+            seed_001_10_the_fence_advances_after_each_submission,
+            sixteen_threads_write_into_one_ring,
+            a_writer_takes_the_ring_a_page_at_a_time,
+            writing_to_a_frame_that_is_over_is_refused,
+            frames_of_another_allocator_are_refused,
+            an_idle_writer_holds_nothing_up,
+            a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm,
+            copies_of_a_frame_are_merged_and_their_barriers_grouped,
+            a_later_copy_of_a_batch_hides_an_earlier_one,
+            a_batch_refuses_what_does_not_fit,
+            texels_lie_as_the_device_wants_them,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {
