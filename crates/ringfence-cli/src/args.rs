@@ -67,6 +67,9 @@ pub struct DemoOptions {
     /// Write the memory as it was in the last frame, for `ringfence report`
     #[arg(long, value_name = "FILE.json")]
     pub snapshot: Option<PathBuf>,
+    /// Record everything that happens to memory, for `ringfence replay` and `ringfence report`
+    #[arg(long, value_name = "FILE.rft")]
+    pub trace: Option<PathBuf>,
     /// Print the tables as JSON
     #[arg(long)]
     pub json: bool,

@@ -15,6 +15,7 @@
 mod lifetime;
 mod memory;
 mod rig;
+mod trace;
 mod upload;
 
 /// Lists the tests of the suite, for one device.
@@ -64,6 +65,13 @@ macro_rules! suite {
             a_later_copy_of_a_batch_hides_an_earlier_one,
             a_batch_refuses_what_does_not_fit,
             texels_lie_as_the_device_wants_them,
+        );
+        suite!(@ $open, trace:
+            a_trace_ends_in_the_state_that_the_allocator_is_in,
+            a_trace_that_is_cut_off_is_read_up_to_the_cut,
+            a_damaged_trace_is_read_up_to_the_damage,
+            a_trace_begins_with_an_allocator_that_made_nothing,
+            a_full_disk_ends_the_recording_and_nothing_else,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

@@ -249,11 +249,9 @@ impl Event {
             code::SUBMITTED => Self::Submitted { timeline: index(from.number()?)?, value: from.number()? },
             code::COMPLETED => Self::Completed { timeline: index(from.number()?)?, value: from.number()? },
             code::RECLAIMED => Self::Reclaimed { objects: from.number()?, blocks: from.number()? },
-            code::BUDGET => Self::Budget {
-                heap: index(from.number()?)?,
-                usage_bytes: from.number()?,
-                budget_bytes: from.number()?,
-            },
+            code::BUDGET => {
+                Self::Budget { heap: index(from.number()?)?, usage_bytes: from.number()?, budget_bytes: from.number()? }
+            }
             code::BLOCK_MADE => Self::BlockMade {
                 block: from.number()?,
                 memory_type: index(from.number()?)?,

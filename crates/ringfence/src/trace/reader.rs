@@ -54,7 +54,8 @@ pub struct Reader<R> {
     payload: Vec<u8>,
     /// What of the payload is taken.
     at: usize,
-    /// Where the next chunk begins.
+    /// Where the present chunk begins, and the next one.
+    chunk_byte: u64,
     next_byte: u64,
     /// Events of the present chunk that are not given out.
     left: u32,
@@ -85,6 +86,7 @@ impl<R: Read> Reader<R> {
             from,
             payload: Vec::new(),
             at: 0,
+            chunk_byte: head.len() as u64,
             next_byte: head.len() as u64,
             left: 0,
             event_count: 0,
@@ -119,6 +121,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn read_chunk(&mut self) -> Result<(), TraceError> {
+        self.chunk_byte = self.next_byte;
         let mut head = [0; CHUNK_HEAD_BYTES];
         let length = read_up_to(&mut self.from, &mut head)?;
         if length < head.len() {
@@ -148,8 +151,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn damaged(&self, what: &'static str) -> TraceError {
-        let read = if self.left > 0 { (CHUNK_HEAD_BYTES + self.payload.len()) as u64 } else { 0 };
-        let at_byte = self.next_byte - read;
+        let at_byte = self.chunk_byte;
         TraceError::Corrupted { at_byte, what, event_count: self.event_count, chunk_count: self.chunk_count }
     }
 }

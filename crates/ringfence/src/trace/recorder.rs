@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::event::Event;
 use super::format::{MAGIC, VERSION, checksum, code, push_number, push_text};
-use crate::device::Capabilities;
+use crate::device::{Capabilities, HeapBudget};
 
 /// A chunk is written when so much has gathered,
 const CHUNK_BYTES: usize = 64 << 10;
@@ -82,8 +82,7 @@ struct Writer {
 
 impl Trace {
     pub(crate) fn new() -> Self {
-        let events =
-            Events { buffer: Vec::new(), count: 0, until_time: 0, told: Instant::now(), budget_told: None };
+        let events = Events { buffer: Vec::new(), count: 0, until_time: 0, told: Instant::now(), budget_told: None };
         Self {
             is_on: AtomicBool::new(false),
             next_block: AtomicU64::new(1),
@@ -221,7 +220,7 @@ impl Trace {
         &self,
         completed: impl Iterator<Item = u64>,
         (objects, blocks): (usize, usize),
-        budgets: impl FnOnce() -> Vec<(u64, u64)>,
+        budgets: impl FnOnce() -> Vec<HeapBudget>,
     ) {
         if !self.is_on.load(Ordering::Relaxed) {
             return;
@@ -243,8 +242,8 @@ impl Trace {
             // A driver call, so no lock is held.
             let told = budgets();
             let mut events = self.events.lock();
-            for (heap, (usage, budget)) in told.into_iter().enumerate() {
-                events.add(|buffer| push_numbers(buffer, code::BUDGET, [heap as u64, usage, budget]));
+            for (heap, HeapBudget { usage_bytes, budget_bytes }) in told.into_iter().enumerate() {
+                events.add(|buffer| push_numbers(buffer, code::BUDGET, [heap as u64, usage_bytes, budget_bytes]));
             }
         }
         let is_old = || {

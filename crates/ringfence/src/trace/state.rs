@@ -267,11 +267,11 @@ impl State {
             class: block.class.clone(),
             dedicated: block.dedicated,
             bytes: block.bytes,
-            ranges: block.ranges.iter().map(|(offset, live)| RangeSnapshot {
-                offset: *offset,
-                bytes: live.bytes,
-                name: live.name.clone(),
-            }).collect(),
+            ranges: block
+                .ranges
+                .iter()
+                .map(|(offset, live)| RangeSnapshot { offset: *offset, bytes: live.bytes, name: live.name.clone() })
+                .collect(),
         });
         Snapshot {
             version: 1,
