@@ -113,9 +113,10 @@ pub struct ReplayOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     group = clap::ArgGroup::new("answer").required(true).multiple(true),
-    after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), or a JSON dump of the Vulkan \
-    Memory Allocator.\n\nExamples:\n  ringfence report snapshot.json --output page.html\n  ringfence report vma.json \
-    --output - > page.html\n  ringfence report snapshot.json --json"
+    after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), a trace (`ringfence demo \
+    --trace`),\nwhich adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a trace that is cut off \
+    or damaged, what\ncould be read is shown, and the exit code is 1.\n\nExamples:\n  ringfence report snapshot.json --output page.html\n  ringfence report vma.json \
+    --output - > page.html\n  ringfence report snapshot.json --json\n  ringfence report before.json --compare after.json -o page.html\n  ringfence report run.rft --svg figures/"
 )]
 pub struct ReportOptions {
     /// The snapshot; - is standard input
@@ -124,6 +125,12 @@ pub struct ReportOptions {
     /// Write the page; - is standard output
     #[arg(long, short, value_name = "FILE.html", group = "answer")]
     pub output: Option<PathBuf>,
+    /// A later snapshot or trace to compare with
+    #[arg(long, value_name = "OTHER.json")]
+    pub compare: Option<PathBuf>,
+    /// Write each chart as an SVG file into a folder, for papers and slides
+    #[arg(long, value_name = "DIR", group = "answer")]
+    pub svg: Option<PathBuf>,
     /// The page's heading; without it, the name of the file
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,

@@ -120,5 +120,6 @@ fn page(outcome: &Outcome, options: &DemoOptions) -> Report {
         snapshot: outcome.snapshot.clone(),
         frames: outcome.samples.clone(),
         facts: summary::facts(outcome).into_iter().map(|(label, value)| (label.to_owned(), value)).collect(),
+        ..Report::default()
     }
 }

@@ -70,7 +70,6 @@ fn replay_reads_a_trace_and_what_is_left_of_one() {
 
     let bytes = fs::read(&trace).expect("it is there");
     let damaged_path = folder.join("damaged.rft").to_str().expect("a plain path").to_owned();
-    // Two chunks in one file: what is before the damage is replayed.
     fs::write(&damaged_path, &bytes[..bytes.len() - 9]).expect("it can be written");
     let cut = replay(&damaged_path);
     assert_eq!((cut.code, cut.err.lines().count()), (Some(1), 1), "{}", cut.err);
@@ -88,4 +87,37 @@ fn replay_reads_a_trace_and_what_is_left_of_one() {
     other[8] = 9;
     fs::write(&damaged_path, &other).expect("it can be written");
     assert!(replay(&damaged_path).err.contains("of version 9, this library reads version 1"));
+}
+
+#[test]
+fn report_shows_a_trace_over_time_and_what_is_left_of_one() {
+    let folder = folder("trace-report");
+    let (trace, snapshot) = demo(&folder, "100");
+    let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();
+    let (page, svg) = (path("page.html"), path("figures"));
+    let answer = ringfence(&["report", &trace, "-o", &page, "--svg", &svg, "--compare", &snapshot, "--json"]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let html = fs::read_to_string(&page).expect("the page is there");
+    for drawing in ["drawing-heap-0", "drawing-fragmentation", "drawing-lifetimes", "drawing-ranges"] {
+        assert!(html.contains(drawing), "{drawing}");
+    }
+    assert!(html.contains("No name has more or fewer bytes."), "the trace ends where the snapshot was made");
+    let told: Snapshot = serde_json::from_slice(&fs::read(&snapshot).expect("it is there")).expect("a snapshot");
+    let figures: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    let ranges: usize = told.blocks.iter().map(|block| block.ranges.len()).sum();
+    assert_eq!(figures["allocation_count"].as_u64(), Some(ranges as u64));
+    let left = told.retired_count;
+    assert!(html.contains(&format!("data-figure=\"left_count\" data-value=\"{}\"", ranges as u64 - left)), "{left}");
+    for name in ["memory-map", "heap-0", "fragmentation", "lifetimes", "ranges"] {
+        let drawing = fs::read_to_string(folder.join("figures").join(name).with_extension("svg")).expect(name);
+        assert!(drawing.starts_with("<?xml") && drawing.trim_end().ends_with("</svg>"), "{name}");
+    }
+
+    let bytes = fs::read(&trace).expect("it is there");
+    let cut = path("cut.rft");
+    fs::write(&cut, &bytes[..bytes.len() - 9]).expect("it can be written");
+    let answer = ringfence(&["report", &cut, "-o", &page]);
+    assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
+    assert!(answer.err.contains("cut.rft: the trace is cut off at byte"), "{}", answer.err);
+    assert!(fs::read_to_string(&page).expect("what could be read is shown").contains("Only a part of the trace"));
 }

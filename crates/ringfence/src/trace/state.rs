@@ -222,6 +222,27 @@ impl State {
         &self.heaps
     }
 
+    /// Free bytes of the blocks that ranges share, and the longest stretch of them in each block, summed up. O(ranges).
+    #[must_use]
+    pub fn free_bytes(&self) -> (u64, u64) {
+        let shared = self.blocks.values().filter(|block| !block.dedicated);
+        shared.fold((0, 0), |(free, longest), block| {
+            let (mut end, mut gaps, mut gap_max) = (0, 0, 0);
+            for (offset, live) in &block.ranges {
+                (gaps, gap_max) = (gaps + offset - end, gap_max.max(offset - end));
+                end = offset + live.bytes;
+            }
+            (free + gaps + block.bytes - end, longest + gap_max.max(block.bytes - end))
+        })
+    }
+
+    /// Ranges that are in use.
+    #[must_use]
+    pub fn live_count(&self) -> u64 {
+        let held = self.counts.values();
+        held.map(|counts| counts.range_count + counts.dedicated_count).sum()
+    }
+
     /// Resources that wait for the device.
     #[must_use]
     pub fn retired_count(&self) -> u64 {
