@@ -17,6 +17,7 @@ mod lifetime;
 mod memory;
 mod placement;
 mod rig;
+mod trace;
 mod upload;
 
 /// Lists the tests of the suite, for one device.
@@ -116,6 +117,13 @@ macro_rules! suite {
             results_that_are_not_read_are_named_when_the_ring_is_full,
             texels_come_back_without_their_padding,
             uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
+        );
+        suite!(@ $open, trace:
+            a_trace_ends_in_the_state_that_the_allocator_is_in,
+            a_trace_that_is_cut_off_is_read_up_to_the_cut,
+            a_damaged_trace_is_read_up_to_the_damage,
+            a_trace_begins_with_an_allocator_that_made_nothing,
+            a_full_disk_ends_the_recording_and_nothing_else,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

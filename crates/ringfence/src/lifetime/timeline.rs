@@ -149,6 +149,7 @@ impl<D: Device> Timeline<D> {
     pub fn begin(&self) -> Frame {
         let value = self.clock.open();
         self.shared.lifetimes.turn();
+        self.shared.trace.frame_begun(self.clock.id.index(), value);
         Frame {
             clock: Arc::clone(&self.clock),
             value,
@@ -166,6 +167,7 @@ impl<D: Device> Timeline<D> {
             return Err(FrameError::WrongTimeline { frame: point, timeline: self.clock.id });
         }
         self.clock.submit(point.value).map_err(|submitted| FrameError::OutOfOrder { frame: point, submitted })?;
+        self.shared.trace.submitted(self.clock.id.index(), point.value);
         Ok(point)
     }
 
@@ -429,6 +431,13 @@ impl<D: Device> Lifetimes<D> {
 /// How far each timeline has come, by [`TimelineId::index`].
 #[derive(Default, Debug)]
 pub(crate) struct Passed(SmallVec<[u64; 8]>);
+
+impl Passed {
+    /// By timeline.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+}
 
 impl Progress for Passed {
     /// A timeline that was registered after the reading has passed nothing.

@@ -12,6 +12,7 @@ use crate::device::{BufferInfo, Create, Device, DeviceError, TextureInfo};
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
+use crate::trace::{StartTraceError, TraceSummary};
 use crate::upload::{
     ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc, ReadbackRing,
     UploadDesc, UploadRing,
@@ -215,6 +216,26 @@ impl<D: Device> Allocator<D> {
     /// The time is over, or the driver failed for another reason than device loss. What was waiting still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         self.shared.shutdown(timeout)
+    }
+
+    /// Records everything that happens to memory from now on into `to`, until [`Allocator::stop_trace`] or until the
+    /// allocator is gone: see [`crate::trace`]. Writes come in pieces of 64 KiB or of a quarter of a second, from
+    /// [`Allocator::reclaim`], so that a file needs no buffer of its own.
+    ///
+    /// A write that fails ends the recording and nothing else; `stop_trace` says why.
+    ///
+    /// # Errors
+    /// A recording is under way, something was made already, or the beginning cannot be written.
+    pub fn start_trace(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
+        self.shared.start_trace(Box::new(to))
+    }
+
+    /// Ends the recording and says how large it is; `None` if nothing was being recorded.
+    ///
+    /// # Errors
+    /// Some of it could not be written: what was written before that can be read.
+    pub fn stop_trace(&self) -> std::io::Result<Option<TraceSummary>> {
+        self.shared.trace.stop().transpose()
     }
 
     /// Gives every empty block back to the driver, and says how many there were.

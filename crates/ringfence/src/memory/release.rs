@@ -98,11 +98,13 @@ impl<D: Device> Releases<D> {
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
         self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
         self.releases.retired.retire(points, Retired { object, place });
     }
 
@@ -139,6 +141,8 @@ impl<D: Device> Shared<D> {
         }
         let mut blocks = self.free_pools(|pool| pool.is_closed());
         blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
+        let budgets = || self.device.budgets().unwrap_or_default();
+        self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
@@ -155,6 +159,13 @@ impl<D: Device> Shared<D> {
         asking.iter().for_each(|ring| ring.upkeep());
     }
 
+    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
+    fn trace_retired(&self, place: &Place<D>) {
+        if matches!(place.hold, Hold::Range(_) | Hold::Dedicated(_)) {
+            self.trace.retired(place.memory.block, place.offset);
+        }
+    }
+
     fn destroy(&self, Retired { object, place }: Retired<D>) {
         self.device.note_retired(&place.memory.object, place.offset, place.size());
         if let Some(object) = object {
@@ -167,7 +178,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Gives a resource's bytes back, its object being gone.
-    pub(crate) fn give_back(&self, Place { memory, arena, hold, .. }: Place<D>) {
+    pub(crate) fn give_back(&self, Place { memory, offset, arena, hold }: Place<D>) {
         let arena = &self.arenas[arena as usize];
         match hold {
             Hold::Pooled(pool, allocation) => {
@@ -182,11 +193,13 @@ impl<D: Device> Shared<D> {
                 }
             }
             Hold::Range(allocation) => {
+                self.trace.freed(memory.block, offset);
                 // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
                 arena.free(allocation);
             }
             Hold::Dedicated(number) => {
+                self.trace.freed(memory.block, offset);
                 arena.remove_dedicated(number);
                 let memory = Arc::into_inner(memory).expect("dedicated memory has one owner");
                 self.free_memory(memory);
@@ -217,6 +230,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {
+                self.trace.freed(memory.block, 0);
                 self.arenas[arena as usize].remove_dedicated(number);
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
@@ -236,6 +250,8 @@ impl<D: Device> Shared<D> {
     ) -> Result<Backing<D>, DeviceError> {
         let Arena { memory_type, class, .. } = self.arenas[arena as usize];
         let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, size, alignment, name);
         let number = self.arenas[arena as usize].add_dedicated(size, name);
         Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
     }
@@ -245,6 +261,7 @@ impl<D: Device> Shared<D> {
     }
 
     fn free_memory(&self, memory: Memory<D>) {
+        self.trace.block_freed(memory.block);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(memory.object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
