@@ -12,10 +12,12 @@
 //! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard
 //! finder nor the validation layers have said anything.
 
+mod constants;
 mod lifetime;
 mod memory;
 mod placement;
 mod rig;
+mod trace;
 mod upload;
 
 /// Lists the tests of the suite, for one device.
@@ -72,6 +74,29 @@ macro_rules! suite {
             bad_placement_requests_are_typed_errors_and_change_nothing,
             a_buffer_is_resized_across_routes_with_its_bytes,
         );
+        suite!(@ $open, constants:
+            seed_002_01_slots_of_256_512_and_1024_bytes,
+            seed_002_02_larger_constants_have_a_path_of_their_own,
+            seed_002_03_six_pools,
+            seed_002_04_every_slot_has_a_view,
+            seed_002_05_dynamic_content_is_copied_when_it_is_bound,
+            seed_002_06_a_full_dynamic_pool_gives_way_to_a_larger_one,
+            seed_002_07_unchanged_content_is_copied_once_a_frame,
+            fault_10_an_earlier_copy_counts_only_in_its_frame_and_its_pool,
+            equal_content_of_a_frame_shares_one_copy,
+            seed_002_08_static_constants_stay_where_they_are,
+            seed_002_09_a_full_static_pool_gets_a_companion,
+            seed_002_10_statics_are_staged_through_the_dynamic_pool,
+            seed_002_11_two_barriers_a_pool,
+            a_static_slot_is_not_given_out_before_the_device_is_done,
+            what_could_not_be_staged_is_staged_the_next_time,
+            a_writer_serves_its_own_constants_and_its_own_frame,
+            threads_bind_one_constant_buffer,
+            seed_004_07_and_27_constants_of_one_frame_are_fast_ones,
+            seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes,
+            seed_004_18_pages_go_back_as_a_whole_and_out_of_order,
+            pages_that_are_not_needed_for_long_go,
+        );
         suite!(@ $open, upload:
             seed_001_01_one_ring_holds_mixed_data_of_several_frames,
             seed_001_03_alignments_of_vertices_constants_and_texels,
@@ -96,6 +121,17 @@ macro_rules! suite {
             a_later_copy_of_a_batch_hides_an_earlier_one,
             a_batch_refuses_what_does_not_fit,
             texels_lie_as_the_device_wants_them,
+            results_come_back_through_a_ring,
+            results_that_are_not_read_are_named_when_the_ring_is_full,
+            texels_come_back_without_their_padding,
+            uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
+        );
+        suite!(@ $open, trace:
+            a_trace_ends_in_the_state_that_the_allocator_is_in,
+            a_trace_that_is_cut_off_is_read_up_to_the_cut,
+            a_damaged_trace_is_read_up_to_the_damage,
+            a_trace_begins_with_an_allocator_that_made_nothing,
+            a_full_disk_ends_the_recording_and_nothing_else,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

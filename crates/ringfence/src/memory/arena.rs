@@ -30,6 +30,8 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) object: D::Memory,
     pub(crate) memory_type: u32,
     pub(crate) size: u64,
+    /// Its number in a trace.
+    pub(crate) block: u64,
 }
 
 /// A block: memory that ranges share, and the names of those that have one.
@@ -132,6 +134,7 @@ impl<D: Device> Arena<D> {
             return Ok(found);
         }
         let memory = self.make_block(shared, request)?;
+        shared.trace_block(&memory, self.class, false);
         Ok(self.state.lock().insert_and_allocate(memory, request))
     }
 

@@ -178,6 +178,7 @@ impl<D: Device> Shared<D> {
         let request = Request { size: needs.size, alignment: needs.alignment, name: desc.name };
         let found = self.arenas[arena as usize].allocate(self, request)?;
         let offset = found.allocation.range().offset();
+        self.trace.allocated(found.memory.block, offset, found.allocation.size(), needs.alignment, desc.name);
         let place = Place { memory: found.memory, offset, arena, hold: Hold::Range(found.allocation) };
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
         unsafe { self.place_at::<K>(unplaced, place) }
@@ -227,7 +228,9 @@ impl<D: Device> Shared<D> {
             unsafe { Create::<K>::dedicate(&self.device, unplaced, &memory) }
         })?;
         let number = self.arenas[arena as usize].add_dedicated(needs.size, desc.name);
-        let memory = Arc::new(Memory { object, memory_type, size: needs.size });
+        let memory = Arc::new(Memory { object, memory_type, size: needs.size, block: self.trace.block_number() });
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, needs.size, needs.alignment, desc.name);
         Ok((placed, Place { memory, offset: 0, arena, hold: Hold::Dedicated(number) }))
     }
 
@@ -235,7 +238,8 @@ impl<D: Device> Shared<D> {
     pub(crate) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         // SAFETY: the arenas are made from the device's own list of types.
         let object = self.counted_memory(|| unsafe { self.device.allocate_memory(desc) })?;
-        Ok(Memory { object, memory_type: desc.memory_type, size: desc.size })
+        let block = self.trace.block_number();
+        Ok(Memory { object, memory_type: desc.memory_type, size: desc.size, block })
     }
 
     /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
-use ringfence_core::sync::{Progress, SyncSet};
+use ringfence_core::sync::SyncSet;
 use smallvec::SmallVec;
 
 use super::arena::{Arena, Memory};
@@ -31,7 +31,7 @@ use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
-use crate::upload::Recycle;
+use crate::upload::{Recycle, Told};
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
@@ -98,11 +98,13 @@ impl<D: Device> Releases<D> {
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
         self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
         self.releases.retired.retire(points, Retired { object, place });
     }
 
@@ -139,6 +141,8 @@ impl<D: Device> Shared<D> {
         }
         let mut blocks = self.free_pools(|pool| pool.is_closed());
         blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
+        let budgets = || self.device.budgets().unwrap_or_default();
+        self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
@@ -146,12 +150,20 @@ impl<D: Device> Shared<D> {
     /// lock is free: that may take driver calls.
     fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
         let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
+        let told = Told { passed, device_lost };
         for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            if ring.release(&mut |users| device_lost || passed.passed_all(users)) {
+            if ring.release(&told) {
                 asking.push(ring);
             }
         }
         asking.iter().for_each(|ring| ring.upkeep());
+    }
+
+    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
+    fn trace_retired(&self, place: &Place<D>) {
+        if matches!(place.hold, Hold::Range(_) | Hold::Dedicated(_)) {
+            self.trace.retired(place.memory.block, place.offset);
+        }
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
@@ -166,7 +178,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Gives a resource's bytes back, its object being gone.
-    pub(crate) fn give_back(&self, Place { memory, arena, hold, .. }: Place<D>) {
+    pub(crate) fn give_back(&self, Place { memory, offset, arena, hold }: Place<D>) {
         let arena = &self.arenas[arena as usize];
         match hold {
             Hold::Pooled(pool, allocation) => {
@@ -181,11 +193,13 @@ impl<D: Device> Shared<D> {
                 }
             }
             Hold::Range(allocation) => {
+                self.trace.freed(memory.block, offset);
                 // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
                 arena.free(allocation);
             }
             Hold::Dedicated(number) => {
+                self.trace.freed(memory.block, offset);
                 arena.remove_dedicated(number);
                 let memory = Arc::into_inner(memory).expect("dedicated memory has one owner");
                 self.free_memory(memory);
@@ -216,6 +230,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {
+                self.trace.freed(memory.block, 0);
                 self.arenas[arena as usize].remove_dedicated(number);
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
@@ -235,6 +250,8 @@ impl<D: Device> Shared<D> {
     ) -> Result<Backing<D>, DeviceError> {
         let Arena { memory_type, class, .. } = self.arenas[arena as usize];
         let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, size, alignment, name);
         let number = self.arenas[arena as usize].add_dedicated(size, name);
         Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
     }
@@ -244,6 +261,7 @@ impl<D: Device> Shared<D> {
     }
 
     fn free_memory(&self, memory: Memory<D>) {
+        self.trace.block_freed(memory.block);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(memory.object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
