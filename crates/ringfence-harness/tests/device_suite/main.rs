@@ -45,6 +45,7 @@ macro_rules! suite {
             a_resource_in_flight_is_replaced_without_a_wait,
             a_buffer_is_resized_with_its_contents,
             a_chain_of_mips_is_swapped_up_and_down,
+            objects_of_the_programs_own_wait_like_resources,
         );
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
