@@ -8,9 +8,6 @@ use ringfence::device::sim;
 use ringfence::lifetime::RetireBin;
 use ringfence::{Allocator, AllocatorDesc, SyncPoint, SyncSet, Timeline};
 
-/// As large as what the allocator keeps of a resource.
-type Object = [u64; 14];
-
 const IN_FLIGHT: u64 = 3;
 
 fn main() {
@@ -21,7 +18,7 @@ fn main() {
     for (precise, threads, objects) in
         [(false, 1, 10), (false, 1, 100), (false, 1, 1_000), (false, 1, 10_000), (false, 2, 10_000), (true, 1, 1_000)]
     {
-        let runs = (0..5).map(|_| run(precise, threads, objects));
+        let runs = (0..5).map(|_| run::<WORDS>(precise, threads, objects));
         let (retire, collect) = runs.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1))).expect("five runs");
         let set = if precise { "its own" } else { "all begun" };
         println!("{set:>9} {threads:>8} {objects:>10} {retire:>12.1} {collect:>12.1} {:>12.1}", retire + collect);
@@ -30,13 +27,13 @@ fn main() {
 
 /// Frames in which each thread lets go of so many objects, on three timelines with three frames in flight. Nanoseconds
 /// an object, of a thread, in the middle frame: for letting go, for getting back.
-fn run(precise: bool, threads: u64, objects: u64) -> (f64, f64) {
+fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64) -> (f64, f64) {
     let memory =
         Allocator::over(sim::Device::new(sim::Profile::h200(), sim::SimOptions::default()), AllocatorDesc::default());
     // SAFETY: nothing is ever submitted.
     let timeline = || unsafe { memory.timeline(memory.device().create_fence(0)) }.expect("the device is not lost");
     let timelines: Vec<Timeline<sim::Device>> = (0..3).map(|_| timeline()).collect();
-    let bin = RetireBin::<Object>::new();
+    let bin = RetireBin::<[u64; WORDS]>::new();
     let frames = 2_000.min(5_000_000 / objects);
     let (mut retire_ns, mut collect_ns) = (Vec::new(), Vec::new());
     let mut passed = Vec::with_capacity((objects * threads) as usize);
@@ -46,7 +43,7 @@ fn run(precise: bool, threads: u64, objects: u64) -> (f64, f64) {
         let work = || {
             let started = Instant::now();
             for index in 0..objects {
-                let object = std::hint::black_box([index; 14]);
+                let object = std::hint::black_box([index; WORDS]);
                 if precise { bin.retire(&set, object) } else { memory.retire_into(&bin, object) }
             }
             started.elapsed().as_nanos()
