@@ -11,6 +11,13 @@ use ringfence::{Allocator, AllocatorDesc, SyncPoint, SyncSet, Timeline};
 const IN_FLIGHT: u64 = 3;
 
 fn main() {
+    println!("objects of 8 bytes: the bookkeeping alone");
+    table::<1>();
+    println!("objects of 112 bytes, as large as what the allocator keeps of a resource");
+    table::<14>();
+}
+
+fn table<const WORDS: usize>() {
     println!(
         "{:>9} {:>8} {:>10} {:>12} {:>12} {:>12}",
         "set", "threads", "objects", "retire ns", "collect ns", "sum ns"
