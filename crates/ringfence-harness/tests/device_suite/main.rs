@@ -3,7 +3,7 @@
 //! ```text
 //!   memory::, upload::, lifetime:: …   generic over Gpu: what must hold
 //!        │
-//!        ├── sim::h200::…, sim::d3d12_tier1::…, sim::non_coherent::…, sim::lavapipe::…
+//!        ├── sim::h200::…, sim::lavapipe::…, sim::d3d12_tier1::…, …
 //!        ├── vulkan::…      under core and synchronization validation, silent
 //!        └── d3d12::…       on Windows, or Wine
 //! ```
@@ -15,7 +15,9 @@
 mod constants;
 mod lifetime;
 mod memory;
+mod placement;
 mod rig;
+mod trace;
 mod upload;
 
 /// Lists the tests of the suite, for one device.
@@ -26,6 +28,7 @@ macro_rules! suite {
             a_texture_holds_what_was_copied_in,
             large_resources_and_those_that_ask_get_memory_of_their_own,
             many_small_buffers_share_few_blocks,
+            multisampled_targets_lie_in_blocks_aligned_for_them,
             bad_descriptions_are_typed_errors_and_change_nothing,
             host_access_is_bounded,
             names_show_in_the_snapshot,
@@ -39,6 +42,29 @@ macro_rules! suite {
             empty_blocks_go_after_their_grace,
             an_allocator_that_is_dropped_first_waits_for_the_device,
             a_thousand_frames_stream_and_leave_nothing_behind,
+            a_resource_in_flight_is_replaced_without_a_wait,
+            a_buffer_is_resized_with_its_contents,
+            a_chain_of_mips_is_swapped_up_and_down,
+        );
+        suite!(@ $open, placement:
+            seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
+            seed_004_09_10_each_threshold_from_both_sides,
+            seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them,
+            seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets,
+            seed_004_05_readback_textures_are_stand_alone_buffers,
+            seed_004_06_textures_have_four_pools_by_kind,
+            seed_004_07_constants_of_several_frames_are_uploads_and_others_fast,
+            seed_004_08_uploads_have_three_allocators,
+            seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one,
+            seed_004_12_placed_and_suballocated,
+            seed_004_13_a_location_remembers_its_allocator,
+            seed_004_14_18_fast_constants_are_let_go_of_by_the_page,
+            seed_004_15_16_17_19_each_kind_is_let_go_of_after_all_queues,
+            seed_004_20_23_the_end_of_a_frame_cleans_up_and_empty_blocks_go_after_a_lag,
+            seed_004_21_22_what_is_freed_after_its_fence_and_what_stays_with_its_allocator,
+            a_placement_that_is_dropped_first_leaves_its_locations_alone,
+            bad_placement_requests_are_typed_errors_and_change_nothing,
+            a_buffer_is_resized_across_routes_with_its_bytes,
         );
         suite!(@ $open, constants:
             seed_002_01_slots_of_256_512_and_1024_bytes,
@@ -93,6 +119,13 @@ macro_rules! suite {
             uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
             a_writer_of_a_frame_that_was_overtaken_is_refused,
         );
+        suite!(@ $open, trace:
+            a_trace_ends_in_the_state_that_the_allocator_is_in,
+            a_trace_that_is_cut_off_is_read_up_to_the_cut,
+            a_damaged_trace_is_read_up_to_the_damage,
+            a_trace_begins_with_an_allocator_that_made_nothing,
+            a_full_disk_ends_the_recording_and_nothing_else,
+        );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {
         mod $module {
@@ -121,6 +154,7 @@ mod sim {
     profile!(h200, "h200");
     profile!(lavapipe, "lavapipe");
     profile!(d3d12_tier1, "d3d12-tier1");
+    profile!(d3d12_modern, "d3d12-modern");
     profile!(non_coherent, "non-coherent");
 }
 

@@ -27,6 +27,7 @@ use parking_lot::{Mutex, RwLock};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
+use super::RetireBin;
 use crate::device::{Device, DeviceError};
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
@@ -36,6 +37,8 @@ use crate::device::{Device, DeviceError};
 pub struct Frame {
     clock: Arc<Clock>,
     value: u64,
+    /// What the frame's work may use is not torn down while the frame is open.
+    _allocator: Arc<dyn Send + Sync>,
 }
 
 impl Frame {
@@ -146,7 +149,12 @@ impl<D: Device> Timeline<D> {
     pub fn begin(&self) -> Frame {
         let value = self.clock.open();
         self.shared.lifetimes.turn();
-        Frame { clock: Arc::clone(&self.clock), value }
+        self.shared.trace.frame_begun(self.clock.id.index(), value);
+        Frame {
+            clock: Arc::clone(&self.clock),
+            value,
+            _allocator: Arc::<crate::memory::Shared<D>>::clone(&self.shared),
+        }
     }
 
     /// Says that the work of `frame` is submitted and will signal [`Frame::value`].
@@ -159,6 +167,7 @@ impl<D: Device> Timeline<D> {
             return Err(FrameError::WrongTimeline { frame: point, timeline: self.clock.id });
         }
         self.clock.submit(point.value).map_err(|submitted| FrameError::OutOfOrder { frame: point, submitted })?;
+        self.shared.trace.submitted(self.clock.id.index(), point.value);
         Ok(point)
     }
 
@@ -308,11 +317,6 @@ impl<D: Device> Lifetimes<D> {
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A number that changes whenever a frame begins.
-    pub(crate) fn current_turn(&self) -> u64 {
-        self.turn.load(Ordering::SeqCst)
-    }
-
     /// What something let go of now has to wait for: the latest begun on every timeline that is behind.
     pub(crate) fn begun(&self, set: &mut SyncSet) {
         set.clear();
@@ -322,6 +326,18 @@ impl<D: Device> Lifetimes<D> {
                 set.insert(SyncPoint::new(clock.id, begun));
             }
         }
+    }
+
+    /// Whether the frame is of a timeline of these.
+    pub(crate) fn knows(&self, frame: &Frame) -> bool {
+        let entries = self.entries.read();
+        entries.get(frame.clock.id.index()).is_some_and(|(clock, _)| Arc::ptr_eq(clock, &frame.clock))
+    }
+
+    /// Puts an item down that waits for all that has begun.
+    #[inline]
+    pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+        bin.retire_tagged(self.turn.load(Ordering::SeqCst), |set| self.begun(set), item);
     }
 
     /// The latest open frame of every timeline that has one: who may use what is written now.
@@ -414,7 +430,14 @@ impl<D: Device> Lifetimes<D> {
 
 /// How far each timeline has come, by [`TimelineId::index`].
 #[derive(Default, Debug)]
-pub(crate) struct Passed(Vec<u64>);
+pub(crate) struct Passed(SmallVec<[u64; 8]>);
+
+impl Passed {
+    /// By timeline.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+}
 
 impl Progress for Passed {
     /// A timeline that was registered after the reading has passed nothing.

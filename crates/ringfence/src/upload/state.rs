@@ -280,7 +280,7 @@ impl<D: Device> RingState<D> {
     /// Counts what was written.
     pub(super) fn count_written(&self, writes: u64, bytes: u64) {
         self.figures.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.shared().count_staged(writes);
+        self.shared().count_staged(writes, bytes);
     }
 
     pub(super) fn high_water(&self) -> u64 {
