@@ -30,7 +30,9 @@
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
-use crate::range::{AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serial, Serials, check_request};
+use crate::range::{
+    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, check_request,
+};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -638,6 +640,21 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     fn entry_is_true(&self, entry: &Entry, block: &Block<A, H>) -> bool {
         entry.key() == (block.free_size, block.serial)
             && (entry.largest_free == NOT_ASKED || entry.largest_free == block.allocator.largest_free())
+    }
+}
+
+impl<A: Peek, H> Blocks<A, H> {
+    /// The block and the offset that [`Blocks::try_allocate`] would give now; `None` if it would refuse.
+    #[must_use]
+    pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
+        check_request(size, alignment, u64::MAX).ok()?;
+        let first = self.index.partition_point(|entry| entry.free_size < size);
+        self.index[first..].iter().filter(|entry| entry.largest_free >= size).find_map(|entry| {
+            let block = self.slots[entry.slot as usize].as_ref()?;
+            let has_space = block.allocator.largest_free() >= size;
+            let offset = if has_space { block.allocator.peek(size, alignment) } else { None };
+            offset.map(|offset| (block.id(entry.slot as usize), offset))
+        })
     }
 }
 
