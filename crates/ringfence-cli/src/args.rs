@@ -36,7 +36,7 @@ impl Default for Task {
 #[command(after_help = "Examples:\n  ringfence demo\n  ringfence demo --device sim --frames 1000 --seed 7\n  \
     ringfence demo --report run.html --image run.png")]
 pub struct DemoOptions {
-    /// Which device: auto, sim, sim:PROFILE, vulkan, vulkan:NAME
+    /// Which device: auto, sim, vulkan, d3d12; the last three with :NAME, part of a device's or profile's name
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device)]
     pub device: DeviceChoice,
     /// How many frames to run
@@ -76,6 +76,8 @@ pub enum DeviceChoice {
     Sim(Option<String>),
     /// Vulkan, the device with this in its name.
     Vulkan(Option<String>),
+    /// Direct3D 12, the adapter with this in its name.
+    D3d12(Option<String>),
 }
 
 fn device(text: &str) -> Result<DeviceChoice, String> {
@@ -87,7 +89,10 @@ fn device(text: &str) -> Result<DeviceChoice, String> {
         ("auto", None) => Ok(DeviceChoice::Auto),
         ("sim", name) => Ok(DeviceChoice::Sim(name)),
         ("vulkan", name) => Ok(DeviceChoice::Vulkan(name)),
-        _ => Err("there is no such device; known are auto, sim, sim:PROFILE, vulkan and vulkan:NAME".to_owned()),
+        ("d3d12", name) => Ok(DeviceChoice::D3d12(name)),
+        _ => {
+            Err("there is no such device; known are auto, sim, vulkan and d3d12, the last three with :NAME".to_owned())
+        }
     }
 }
 

@@ -9,13 +9,17 @@
 //! ```
 
 mod stream;
-mod summary;
+pub mod summary;
 mod world;
 
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
+#[cfg(all(windows, feature = "d3d12"))]
+use ringfence_harness::d3d12::D3d12Gpu;
 use ringfence_harness::sim::SimGpu;
+#[cfg(feature = "vulkan")]
+use ringfence_harness::vulkan::VulkanGpu;
 use ringfence_harness::{Gpu, OpenError, Options};
 use ringfence_report::Report;
 
@@ -35,26 +39,35 @@ pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
         DeviceChoice::Auto => auto(options),
         DeviceChoice::Sim(name) => open_and_run::<SimGpu>(options, name.clone(), "as asked"),
         #[cfg(feature = "vulkan")]
-        DeviceChoice::Vulkan(name) => {
-            open_and_run::<ringfence_harness::vulkan::VulkanGpu>(options, name.clone(), "as asked")
-        }
+        DeviceChoice::Vulkan(name) => open_and_run::<VulkanGpu>(options, name.clone(), "as asked"),
         #[cfg(not(feature = "vulkan"))]
         DeviceChoice::Vulkan(_) => Err("this build has no Vulkan (feature `vulkan`)".into()),
+        #[cfg(all(windows, feature = "d3d12"))]
+        DeviceChoice::D3d12(name) => open_and_run::<D3d12Gpu>(options, name.clone(), "as asked"),
+        #[cfg(not(all(windows, feature = "d3d12")))]
+        DeviceChoice::D3d12(_) => Err("this build has no Direct3D 12 (Windows, feature `d3d12`)".into()),
     }
 }
 
-/// A real device if there is one, else the simulated one, saying why.
+/// A real device if there is one, Direct3D 12 before Vulkan, else the simulated one, saying why.
 fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
+    let mut why = Vec::new();
+    #[cfg(all(windows, feature = "d3d12"))]
+    match open::<D3d12Gpu>(options, None) {
+        Ok(gpu) => return run(gpu, options, "there is a Direct3D 12 device"),
+        Err(error) => why.push(error.to_string()),
+    }
     #[cfg(feature = "vulkan")]
-    let why = match open::<ringfence_harness::vulkan::VulkanGpu>(options, None) {
+    match open::<VulkanGpu>(options, None) {
         Ok(gpu) => return run(gpu, options, "there is a Vulkan device"),
         // Validation was asked for: the simulated device would not do it.
         Err(error) if options.validation => return Err(error.into()),
-        Err(error) => format!("no Vulkan device: {error}"),
-    };
-    #[cfg(not(feature = "vulkan"))]
-    let why = "this build has no other".to_owned();
-    open_and_run::<SimGpu>(options, None, &why)
+        Err(error) => why.push(format!("no Vulkan device: {error}")),
+    }
+    if why.is_empty() {
+        why.push("this build has no other".to_owned());
+    }
+    open_and_run::<SimGpu>(options, None, &why.join("; "))
 }
 
 fn open_and_run<G: Gpu>(options: &DemoOptions, name: Option<String>, why: &str) -> Result<ExitCode, Failure> {

@@ -262,6 +262,17 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     type Desc: Clone + fmt::Debug;
     /// What a message calls one.
     const NAME: &'static str;
+
+    /// Refuses a portable description that no device has: what `describe` begins with, where the API would not refuse it.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidInfo`] with the rule that is broken.
+    fn check(desc: &Self::Desc) -> Result<(), DeviceError>;
+}
+
+/// `Ok` if the rule holds.
+const fn rule(holds: bool, broken: &'static str) -> Result<(), DeviceError> {
+    if holds { Ok(()) } else { Err(DeviceError::InvalidInfo(broken)) }
 }
 
 /// The [`Kind`] of buffers.
@@ -271,6 +282,11 @@ pub struct Buffers;
 impl Kind for Buffers {
     type Desc = BufferDesc;
     const NAME: &'static str = "buffer";
+
+    fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
+        rule(desc.size != 0, "a buffer has at least one byte")?;
+        rule(desc.usage != BufferUsage::empty(), "a buffer is for something")
+    }
 }
 
 /// The [`Kind`] of textures.
@@ -280,6 +296,15 @@ pub struct Textures;
 impl Kind for Textures {
     type Desc = TextureDesc;
     const NAME: &'static str = "texture";
+
+    fn check(desc: &TextureDesc) -> Result<(), DeviceError> {
+        let TextureDesc { width, height, layers, mips, samples, usage, .. } = *desc;
+        rule(![width, height, layers, mips].contains(&0), "a texture has at least one texel, mip level and layer")?;
+        rule(usage != TextureUsage::empty(), "a texture is for something")?;
+        rule(samples.is_power_of_two(), "samples come in powers of two")?;
+        rule(mips <= width.max(height).ilog2() + 1, "more mip levels than the size allows")?;
+        rule(mips == 1 || samples == 1, "a texture with several samples has one mip level")
+    }
 }
 
 /// A buffer, described portably.

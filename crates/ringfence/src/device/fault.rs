@@ -26,9 +26,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{
-    Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements,
-};
+use super::{Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements};
 
 /// A call of the contract that can fail.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -356,7 +356,7 @@ impl<D: Device> Lifetimes<D> {
 
 /// How far each timeline has come, by [`TimelineId::index`].
 #[derive(Default, Debug)]
-pub(crate) struct Passed(Vec<u64>);
+pub(crate) struct Passed(SmallVec<[u64; 8]>);
 
 impl Progress for Passed {
     /// A timeline that was registered after the reading has passed nothing.

@@ -9,8 +9,8 @@ use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
 use super::state::Shape;
 use crate::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Placed,
-    Requirements, TextureDesc, Textures,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
+    Placed, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ unsafe impl Create<Buffers> for Device {
     type Object = Buffer;
 
     fn describe(&self, desc: &BufferDesc) -> Result<BufferDesc, DeviceError> {
-        Ok(*desc)
+        Buffers::check(desc).map(|()| *desc)
     }
 
     unsafe fn prepare(&self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
@@ -164,7 +164,7 @@ unsafe impl Create<Textures> for Device {
     type Object = Texture;
 
     fn describe(&self, desc: &TextureDesc) -> Result<TextureDesc, DeviceError> {
-        Ok(*desc)
+        Textures::check(desc).map(|()| *desc)
     }
 
     unsafe fn prepare(&self, info: &TextureDesc) -> Result<(Texture, Requirements), DeviceError> {

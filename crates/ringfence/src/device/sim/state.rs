@@ -9,7 +9,8 @@ use super::profile::{Costs, Profile};
 use super::queue::Queues;
 use super::store::{DeviceView, HostView};
 use crate::device::{
-    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements, ResourceClass, TextureDesc,
+    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements,
+    ResourceClass, TextureDesc,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
