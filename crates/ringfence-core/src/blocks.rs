@@ -313,6 +313,24 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Err(self.out_of_space(size, alignment))
     }
 
+    /// As [`Blocks::try_allocate`], with another call of the allocator: `ask` is asked for `size` units of each block
+    /// that has the space. `None` if all refuse; nothing has changed then.
+    pub fn try_allocate_by(
+        &mut self,
+        size: u64,
+        mut ask: impl FnMut(&mut A) -> Option<Range>,
+    ) -> Option<BlockAllocation> {
+        let first = self.index.partition_point(|entry| entry.free_size < size.max(1));
+        for at in first..self.index.len() {
+            let Entry { slot, serial, .. } = self.index[at];
+            if let Some(range) = ask(&mut self.slots[slot as usize].as_mut()?.allocator) {
+                self.note_allocation(slot, at);
+                return Some(BlockAllocation::new(BlockId { serial, slot }, range));
+            }
+        }
+        None
+    }
+
     /// Asks the block at `at` of the index, unless its longest free span is known to be too short.
     #[inline]
     fn probe(&mut self, at: usize, size: u64, alignment: u64) -> Option<BlockAllocation> {

@@ -1,199 +1,139 @@
-//! Where a new resource goes: memory type by memory type, in a block or in memory of its own.
+//! From a description to a resource in its memory; and the driver's memory objects, counted.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::arena::{Arena, Memory, Request};
-use super::shared::{CLASSES, Hold, Place, Shared};
+use super::Allocator;
+use super::ladder::{Ask, Attempt, Refusal};
+use super::place::{Memory, Place};
+use super::plan::Plan;
+use super::pool::Pool;
+use super::shared::{ARENAS_PER_TYPE, Shared, WIDE_ARENA};
 use super::statistics::count;
-use super::types::Location;
+use super::subject::Unplaced;
 use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
-use crate::resource::{AllocationDesc, Dedicated, ResourceKind};
+use crate::resource::{AllocationDesc, Resource, ResourceKind};
+
+/// Heaps that hold what is aligned to more than this have to say so when they are made (Direct3D 12, multisampling).
+const COMMON_ALIGNMENT: u64 = 64 << 10;
 
 /// A resource that was made, and where.
-pub(crate) type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
+type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
-impl<D: Device> Shared<D> {
+impl<D: Device> Allocator<D> {
+    pub(super) fn ask<'a, 'd>(&self, needs: Requirements, desc: &'a AllocationDesc<'d>) -> Ask<'a, 'd, D> {
+        Ask { needs, desc, pool: None, high: false }
+    }
+
+    /// What is asked for, of a pool or of the allocator itself.
+    fn ask_of<'a, 'd>(
+        &self,
+        needs: Requirements,
+        desc: &'a AllocationDesc<'d>,
+        pool: Option<&'a Pool<D>>,
+    ) -> Result<Ask<'a, 'd, D>, Error> {
+        pool.map_or_else(|| Ok(self.ask(needs, desc)), |pool| pool.ask(needs, desc))
+    }
+
+    /// Makes a resource, in a pool or wherever it fits.
     pub(super) fn create<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
-    ) -> Result<(Made<D, K>, Requirements), Error>
+        pool: Option<&Pool<D>>,
+    ) -> Result<Resource<D, K>, Error>
     where
         K: ResourceKind,
         D: Create<K>,
     {
-        self.check_lost()?;
+        let shared = self.shared();
+        shared.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (unplaced, requirements) = unsafe { Create::<K>::prepare(&self.device, info) }?;
-        let needs = self.padded(requirements, desc.location);
-        match self.place::<K>(&unplaced, needs, desc) {
+        let (unplaced, needs) = unsafe { Create::<K>::prepare(&shared.device, info) }?;
+        let made = self.ask_of(needs, &desc, pool).and_then(|ask| self.place_resource::<K>(&unplaced, &ask));
+        match made {
             Ok((placed, place)) => {
-                count(&self.calls.create_object);
-                if !desc.name.is_empty() {
-                    // SAFETY: the object was made just now.
-                    unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
-                }
-                Ok(((placed, place), requirements))
+                let has_address = Create::<K>::has_address(&shared.device, info);
+                let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
+                Ok(resource.with_address(has_address).with_user_data(desc.user_data))
             }
             Err(error) => {
-                // SAFETY: nothing has used it up, since `place` failed.
-                unsafe { Create::<K>::discard(&self.device, unplaced) };
+                // SAFETY: nothing has used it up, since it was not placed.
+                unsafe { Create::<K>::discard(&shared.device, unplaced) };
                 Err(error)
             }
         }
     }
 
-    /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.
-    fn padded(&self, mut needs: Requirements, location: Location) -> Requirements {
-        let atom = self.device.capabilities().non_coherent_atom_bytes;
-        if location != Location::Device && atom > 1 {
-            needs.alignment = needs.alignment.max(atom);
-            needs.size = needs.size.div_ceil(atom).saturating_mul(atom);
-        }
-        needs
-    }
-
-    /// Tries every memory type that will do: see the order in [`crate::memory`].
-    fn place<K>(
+    fn place_resource<K>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
-        needs: Requirements,
-        desc: AllocationDesc<'_>,
+        ask: &Ask<'_, '_, D>,
     ) -> Result<Made<D, K>, Error>
     where
         K: ResourceKind,
         D: Create<K>,
     {
-        let max = self.device.capabilities().memory_object_bytes_max;
-        if needs.size > max {
-            return Err(Error::TooLarge { size: needs.size, max });
+        let shared = self.shared();
+        let (placed, place) = shared.find_place(&Unplaced::<D, K>(unplaced, PhantomData), ask)?;
+        count(&shared.calls.create_object);
+        if !place.is_dedicated() {
+            count(&shared.calls.placed);
         }
-        let (mut tried, mut best, mut cause) = (0_u32, None, DeviceError::OutOfDeviceMemory);
-        for memory_type in self.order.candidates(desc.location, needs.memory_type_bits) {
-            best.get_or_insert(memory_type);
-            tried |= 1 << memory_type;
-            match self.place_in_type::<K>(unplaced, needs, desc, memory_type) {
-                Ok(placed) => return Ok(placed),
-                Err(error) if error.is_out_of_memory() => cause = error,
-                Err(error) => return Err(error.into()),
-            }
+        if !ask.desc.name.is_empty() {
+            // SAFETY: the object was made just now.
+            unsafe { Create::<K>::set_name(&shared.device, &placed.object, ask.desc.name) };
         }
-        match best {
-            None => Err(Error::NoMemoryType { location: desc.location, memory_type_bits: needs.memory_type_bits }),
-            Some(best) => Err(self.out_of_memory(needs.size, desc.location, tried, best, cause)),
-        }
+        Ok((placed, place))
     }
 
-    fn out_of_memory(&self, size: u64, location: Location, tried: u32, best: u32, cause: DeviceError) -> Error {
-        let capabilities = self.device.capabilities();
-        let heap = capabilities.memory_types[best as usize].heap;
-        Error::OutOfMemory {
-            size,
-            location,
-            tried_type_bits: tried,
-            heap,
-            reserved_bytes: self.reserved_bytes(heap),
-            heap_bytes: capabilities.memory_heaps[heap as usize].bytes,
-            cause,
-        }
-    }
-
-    fn place_in_type<K>(
+    /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
+    pub(super) fn plan_resource<K>(
         &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        needs: Requirements,
+        info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
-        memory_type: u32,
-    ) -> Result<Made<D, K>, DeviceError>
+    ) -> Result<Plan, Error>
     where
         K: ResourceKind,
         D: Create<K>,
     {
-        let arena = self.arena_index(memory_type, needs.class);
-        if self.wants_dedicated(needs, desc.dedicated, arena) {
-            return self.place_dedicated::<K>(unplaced, needs, desc, arena);
-        }
-        match self.place_in_block::<K>(unplaced, needs, desc, arena) {
-            Err(error) if error.is_out_of_memory() && desc.dedicated != Dedicated::Never => {
-                self.place_dedicated::<K>(unplaced, needs, desc, arena)
-            }
-            result => result,
-        }
+        let shared = self.shared();
+        shared.check_lost()?;
+        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
+        let (unplaced, needs) = unsafe { Create::<K>::prepare(&shared.device, info) }?;
+        // SAFETY: it was measured, and nothing else.
+        unsafe { Create::<K>::discard(&shared.device, unplaced) };
+        shared.plan(&self.ask(needs, &desc))
     }
+}
 
-    fn wants_dedicated(&self, needs: Requirements, wish: Dedicated, arena: u32) -> bool {
-        let limit = self.device.capabilities().memory_objects_max;
-        let near_limit = self.memory_objects.load(Ordering::Relaxed) >= limit / 4 * 3;
-        match wish {
-            _ if needs.requires_dedicated => true,
-            Dedicated::Always => true,
-            Dedicated::Never => false,
-            Dedicated::Auto if !self.arenas[arena as usize].shares(needs.size) => true,
-            Dedicated::Auto => needs.prefers_dedicated && !near_limit,
-        }
-    }
-
-    fn place_in_block<K>(
-        &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        needs: Requirements,
-        desc: AllocationDesc<'_>,
-        arena: u32,
-    ) -> Result<Made<D, K>, DeviceError>
-    where
-        K: ResourceKind,
-        D: Create<K>,
-    {
-        let request = Request { size: needs.size, alignment: needs.alignment, name: desc.name };
-        let found = self.arenas[arena as usize].allocate(self, request)?;
-        let offset = found.allocation.range().offset();
-        let place = Place { memory: found.memory, offset, arena, hold: Hold::Range(found.allocation) };
-        // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        match unsafe { Create::<K>::place(&self.device, unplaced, &place.memory.object, offset) } {
-            Ok(placed) => {
-                count(&self.calls.placed);
-                Ok((placed, place))
-            }
-            Err(error) => {
-                self.give_back(place);
-                Err(error)
-            }
-        }
-    }
-
-    fn place_dedicated<K>(
-        &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        needs: Requirements,
-        desc: AllocationDesc<'_>,
-        arena: u32,
-    ) -> Result<Made<D, K>, DeviceError>
-    where
-        K: ResourceKind,
-        D: Create<K>,
-    {
-        let Arena { memory_type, class, .. } = self.arenas[arena as usize];
-        let memory = MemoryDesc { memory_type, size: needs.size, alignment: needs.alignment, class, name: desc.name };
-        let (placed, object) = self.counted_memory(|| {
-            // SAFETY: the type is one that the requirements allow; nothing has used `unplaced` up.
-            unsafe { Create::<K>::dedicate(&self.device, unplaced, &memory) }
-        })?;
-        let number = self.arenas[arena as usize].add_dedicated(needs.size, desc.name);
-        let memory = Arc::new(Memory { object, memory_type, size: needs.size });
-        Ok((placed, Place { memory, offset: 0, arena, hold: Hold::Dedicated(number) }))
-    }
-
+impl<D: Device> Shared<D> {
     /// A memory object from the driver. No lock may be held that an allocation needs.
-    pub(crate) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
+    pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
+        let heap = self.heap_of(desc.memory_type);
         // SAFETY: the arenas are made from the device's own list of types.
-        let object = self.counted_memory(|| unsafe { self.device.allocate_memory(desc) })?;
-        Ok(Memory { object, memory_type: desc.memory_type, size: desc.size })
+        let object = self.counted_memory(heap, desc.size, || {
+            // SAFETY: as above.
+            unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
+        });
+        object.map(|((), object)| self.memory(object, desc.memory_type, desc.size))
     }
 
-    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one.
-    fn counted_memory<R>(&self, make: impl FnOnce() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
+    pub(super) fn memory(&self, object: D::Memory, memory_type: u32, size: u64) -> Memory<D> {
+        let mapped = self.device.mapped(&object);
+        Memory { object, memory_type, size, mapped }
+    }
+
+    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the
+    /// bytes that this allocator holds of each heap.
+    pub(super) fn counted_memory<R>(
+        &self,
+        heap: u32,
+        bytes: u64,
+        make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
+    ) -> Result<(R, D::Memory), DeviceError> {
         let limit = self.device.capabilities().memory_objects_max;
         if self.memory_objects.fetch_add(1, Ordering::Relaxed) >= limit {
             self.memory_objects.fetch_sub(1, Ordering::Relaxed);
@@ -201,15 +141,46 @@ impl<D: Device> Shared<D> {
         }
         let made = make();
         match &made {
-            Ok(_) => count(&self.calls.allocate_memory),
+            Ok(_) => {
+                count(&self.calls.allocate_memory);
+                self.budgets.add(heap, bytes);
+            }
             Err(_) => _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed),
         }
         made
     }
 
+    /// Near the driver's limit, what only prefers memory of its own goes without.
+    pub(super) fn is_near_object_limit(&self) -> bool {
+        self.memory_objects.load(Ordering::Relaxed) >= self.device.capabilities().memory_objects_max / 4 * 3
+    }
+
+    pub(super) fn has_room_for_object(&self) -> bool {
+        self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
+    }
+
     /// The arena of a memory type and the group that a class falls in.
-    fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
-        let group = self.device.capabilities().class_groups[class as usize];
-        memory_type * CLASSES.len() as u32 + u32::from(group)
+    pub(super) fn arena_index(&self, memory_type: u32, needs: &Requirements) -> u32 {
+        let is_wide = needs.class == ResourceClass::RenderTarget && needs.alignment > COMMON_ALIGNMENT;
+        let group = self.device.capabilities().class_groups[needs.class as usize];
+        let arena = if is_wide { WIDE_ARENA } else { u32::from(group) };
+        memory_type * ARENAS_PER_TYPE + arena
+    }
+
+    pub(super) fn heap_of(&self, memory_type: u32) -> u32 {
+        self.device.capabilities().memory_types[memory_type as usize].heap
+    }
+
+    /// Why blocks of a pool could not be made.
+    pub(super) fn refused(&self, refusal: Refusal, size: u64, memory_type: u32) -> Error {
+        let (heap, location) = (self.heap_of(memory_type), super::Location::Device);
+        let (budget, tried_type_bits) = (self.budgets.heap(heap), 1 << memory_type);
+        let tried = Attempt::default().tried;
+        match refusal {
+            Refusal::Driver(cause) => {
+                Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
+            }
+            _ => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
+        }
     }
 }

@@ -19,12 +19,14 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet};
 
-use super::arena::Memory;
-use super::shared::{Hold, Place, Shared};
+use super::allocation::Common;
+use super::place::{ArenaRef, Hold, Memory, Place};
+use super::shared::Shared;
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError};
@@ -112,7 +114,8 @@ impl<D: Device> Shared<D> {
         for item in released.drain(..) {
             self.destroy(item);
         }
-        let blocks = self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum();
+        let own: usize = self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum();
+        let blocks = own + self.reclaim_pools(*tick);
         Reclaimed { objects, blocks, device_lost }
     }
 
@@ -123,44 +126,92 @@ impl<D: Device> Shared<D> {
         }
     }
 
+    /// Destroys an object and gives its bytes back, without asking the device.
+    ///
+    /// # Safety
+    /// No submission that is under way uses it, and it is destroyed once.
+    pub(crate) unsafe fn destroy_now(&self, object: RawObject<D>, place: Place<D>) {
+        self.destroy(Retired { object, place });
+    }
+
     fn destroy(&self, Retired { object, place }: Retired<D>) {
-        self.device.note_retired(&place.memory.object, place.offset, place.memory.size);
+        let memory = place.memory(self);
+        self.device.note_retired(&memory.object, place.offset, memory.size);
         // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
         // the queue gives each item out once.
-        unsafe { object.destroy(&self.device) };
-        count(&self.calls.destroy_object);
+        if unsafe { object.destroy(&self.device) } {
+            count(&self.calls.destroy_object);
+        }
         self.give_back(place);
     }
 
     /// Gives a resource's bytes back, its object being gone.
-    pub(super) fn give_back(&self, Place { memory, arena, hold, .. }: Place<D>) {
-        let arena = &self.arenas[arena as usize];
+    pub(super) fn give_back(&self, Place { arena, hold, .. }: Place<D>) {
         match hold {
-            Hold::Range(allocation) => {
+            Hold::Range { memory, allocation } => {
                 // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
-                arena.free(allocation);
+                self.free_range(&arena, allocation);
             }
-            Hold::Dedicated(number) => {
-                arena.remove_dedicated(number);
-                let memory = Arc::into_inner(memory).expect("dedicated memory has one owner");
+            Hold::Cell { class, named, allocation } => self.arena_cells(&arena).free(class, named, allocation),
+            Hold::Dedicated { memory, number } => {
+                self.remove_dedicated(&arena, number);
                 self.free_memory(memory);
+            }
+            Hold::Common(common) => {
+                if let Some(Common { place, size }) = Arc::into_inner(common) {
+                    self.device.note_aliasing(&place.memory(self).object, place.offset, size, false);
+                    self.give_back(place);
+                }
+            }
+            Hold::Small { state, backing, allocation } => {
+                drop(backing);
+                if let Some(backing) = state.free(allocation) {
+                    self.destroy_backing(backing);
+                }
             }
         }
     }
 
+    fn free_range(&self, arena: &ArenaRef<D>, allocation: BlockAllocation) {
+        match arena {
+            ArenaRef::Own(index) => self.arenas[*index as usize].free(allocation),
+            ArenaRef::Pool(pool) => pool.arena.free(allocation),
+        }
+    }
+
+    fn remove_dedicated(&self, arena: &ArenaRef<D>, number: u64) {
+        match arena {
+            ArenaRef::Own(index) => self.arenas[*index as usize].remove_dedicated(number),
+            ArenaRef::Pool(pool) => pool.arena.remove_dedicated(number),
+        }
+    }
+
     pub(super) fn trim(&self) -> usize {
-        self.arenas.iter().map(|arena| self.free_all(|| arena.take_empty())).sum()
+        self.trim_small_buffers();
+        self.free_empty_blocks(|_| true, 0).0
     }
 
     fn free_all(&self, mut next: impl FnMut() -> Option<Memory<D>>) -> usize {
         std::iter::from_fn(&mut next).map(|memory| self.free_memory(memory)).count()
     }
 
-    fn free_memory(&self, memory: Memory<D>) {
+    /// Blocks of custom pools that have been empty for long, and those of pools whose handle is gone.
+    fn reclaim_pools(&self, tick: u64) -> usize {
+        if self.pools.read().is_empty() {
+            return 0;
+        }
+        self.collect_closed_pools();
+        let pools = self.pools.read().clone();
+        pools.iter().map(|pool| self.free_all(|| pool.arena.take_surplus(tick))).sum()
+    }
+
+    pub(super) fn free_memory(&self, memory: Memory<D>) {
+        let Memory { object, memory_type, size, .. } = memory;
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
-        unsafe { self.device.free_memory(memory.object) };
+        unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
+        self.budgets.remove(self.heap_of(memory_type), size);
         count(&self.calls.free_memory);
     }
 
@@ -192,6 +243,7 @@ impl<D: Device> Drop for Shared<D> {
             return std::mem::forget(left);
         }
         left.into_iter().for_each(|item| self.destroy(item));
+        self.pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();
     }
 }

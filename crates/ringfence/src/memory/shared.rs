@@ -3,33 +3,27 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-use ringfence_core::blocks::{BlockAllocation, BlocksDesc};
+use parking_lot::{Mutex, RwLock};
+use ringfence_core::algorithm::Algorithm;
+use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 
 use super::AllocatorDesc;
-use super::arena::{Arena, BlockSizes, Memory};
+use super::arena::{Arena, ArenaDesc};
+use super::block_sizes::BlockSizes;
+use super::budget::Budgets;
+use super::cells::Cells;
+use super::growth::Growth;
+use super::ladder::Evict;
+use super::place::{ArenaRef, Memory, Place};
+use super::pool::PoolState;
 use super::release::Releases;
+use super::small::SmallBuffers;
 use super::statistics::{Calls, count};
 use super::types::TypeOrder;
 use crate::device::{Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
 use crate::upload::RingState;
-
-/// Where a resource's bytes are.
-pub(crate) struct Place<D: Device> {
-    pub(crate) memory: Arc<Memory<D>>,
-    pub(crate) offset: u64,
-    pub(super) arena: u32,
-    pub(super) hold: Hold,
-}
-
-/// By what right.
-pub(super) enum Hold {
-    Range(BlockAllocation),
-    /// Memory of its own, and the number under which the arena knows it.
-    Dedicated(u64),
-}
 
 /// What every clone of the allocator and everything that it made share.
 pub(crate) struct Shared<D: Device> {
@@ -37,8 +31,14 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) lifetimes: Lifetimes<D>,
     pub(super) rings: Mutex<Vec<Weak<RingState>>>,
     pub(super) order: TypeOrder,
-    /// One for each memory type and class group: see [`Shared::arena_index`].
+    /// [`ARENAS_PER_TYPE`] for each memory type: see [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
+    pub(super) pools: RwLock<Vec<Arc<PoolState<D>>>>,
+    pub(super) small: SmallBuffers<D>,
+    pub(super) budgets: Budgets,
+    pub(super) growth: Growth,
+    pub(super) evict: RwLock<Option<Arc<Evict>>>,
+    pub(super) desc: AllocatorDesc,
     pub(super) releases: Releases<D>,
     pub(super) lost: AtomicBool,
     pub(super) memory_objects: AtomicU64,
@@ -47,6 +47,11 @@ pub(crate) struct Shared<D: Device> {
 
 pub(super) const CLASSES: [ResourceClass; 3] =
     [ResourceClass::Buffer, ResourceClass::Texture, ResourceClass::RenderTarget];
+
+/// One for each class group, and one for render targets that need heaps of a wider alignment.
+pub(super) const ARENAS_PER_TYPE: u32 = CLASSES.len() as u32 + 1;
+/// That last one.
+pub(super) const WIDE_ARENA: u32 = CLASSES.len() as u32;
 
 impl<D: Device> Shared<D> {
     pub(super) fn new(device: D, desc: AllocatorDesc) -> Self {
@@ -57,11 +62,24 @@ impl<D: Device> Shared<D> {
             ..Default::default()
         };
         let arenas = (0..).zip(&capabilities.memory_types).flat_map(|(index, held)| {
-            let heap = capabilities.memory_heaps[held.heap as usize].bytes;
+            let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
             let host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
             let wanted = if host { desc.host_block_bytes_max } else { desc.device_block_bytes_max };
-            let sizes = BlockSizes::for_heap(heap, capabilities.memory_object_bytes_max, wanted);
-            CLASSES.map(|class| Arena::new(index, class, sizes, blocks))
+            let arena = ArenaDesc {
+                memory_type: index,
+                heap: held.heap,
+                class: ResourceClass::Buffer,
+                sizes: BlockSizes::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted),
+                blocks,
+                block_count_max: usize::MAX,
+                algorithm: Algorithm::Tlsf,
+                block_alignment: 1,
+                has_cells: true,
+                grows_ahead: desc.empty_blocks_kept > 0,
+            };
+            let by_class = CLASSES.map(|class| Arena::new(ArenaDesc { class, ..arena }));
+            let wide = Arena::new(ArenaDesc { class: ResourceClass::RenderTarget, has_cells: false, ..arena });
+            by_class.into_iter().chain([wide])
         });
         Self {
             order: TypeOrder::new(capabilities),
@@ -72,13 +90,60 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
+            pools: RwLock::new(Vec::new()),
+            small: SmallBuffers::new(),
+            budgets: Budgets::new(&device, &desc),
+            growth: Growth::default(),
+            evict: RwLock::new(None),
+            desc,
             device,
         }
     }
 
+    /// The cells of an arena. Custom pools have none.
+    pub(super) fn arena_cells(&self, arena: &ArenaRef<D>) -> &Cells<D> {
+        let ArenaRef::Own(index) = arena else { unreachable!("custom pools have no cells") };
+        &self.arenas[*index as usize].cells
+    }
+
+    /// Bytes of blocks of a heap in which nothing lives.
+    pub(super) fn empty_bytes(&self, heap: u32) -> u64 {
+        let own = self.arenas.iter().filter(|arena| arena.desc.heap == heap).map(Arena::empty_bytes).sum::<u64>();
+        let pools = self.pools.read();
+        own + pools.iter().filter(|pool| pool.arena.desc.heap == heap).map(|pool| pool.arena.empty_bytes()).sum::<u64>()
+    }
+
+    /// Gives empty blocks of some heaps back until this allocator holds no more than `target_bytes` of all heaps;
+    /// says how many, and their bytes. A custom pool keeps the blocks that it was made with.
+    pub(super) fn free_empty_blocks(&self, heaps: impl Fn(u32) -> bool, target_bytes: u64) -> (usize, u64) {
+        let held = || self.budgets.all().map(|budget| budget.reserved_bytes).sum::<u64>();
+        let (mut blocks, mut bytes) = (0, 0);
+        let mut free = |memory: Memory<D>| {
+            blocks += 1;
+            bytes += memory.size;
+            self.free_memory(memory);
+        };
+        for arena in self.arenas.iter().filter(|arena| heaps(arena.desc.heap)) {
+            while held() > target_bytes
+                && let Some(memory) = arena.take_empty()
+            {
+                free(memory);
+            }
+        }
+        let pools = self.pools.read().clone();
+        for pool in pools.iter().filter(|pool| heaps(pool.arena.desc.heap)) {
+            while held() > target_bytes
+                && let Some(memory) = pool.take_empty()
+            {
+                free(memory);
+            }
+        }
+        (blocks, bytes)
+    }
+
     /// Makes host writes at `offset..offset + size` of the place visible to the device, where that needs a call.
     pub(crate) fn flush(&self, place: &Place<D>, offset: u64, size: u64) -> Result<(), DeviceError> {
-        let memory = &place.memory;
+        let memory = place.memory(self);
         let capabilities = self.device.capabilities();
         if size == 0 || !capabilities.needs_flush(memory.memory_type) {
             return Ok(());
@@ -108,6 +173,8 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.arenas.iter().try_for_each(Arena::validate)?;
+        self.pools.read().iter().try_for_each(|pool| pool.arena.validate())?;
+        self.small.validate()?;
         self.releases.validate()
     }
 }
