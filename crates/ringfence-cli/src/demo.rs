@@ -9,7 +9,7 @@
 //! ```
 
 mod stream;
-pub mod summary;
+mod summary;
 mod world;
 
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ const QUEUES: usize = 2;
 
 /// Runs the demo. Exit code 1 if one byte was wrong, or a hazard or a validation message was seen.
 pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
-    for path in [&options.report, &options.image].into_iter().flatten() {
+    for path in [&options.report, &options.image, &options.snapshot].into_iter().flatten() {
         output::check(path)?;
     }
     match &options.device {
@@ -94,7 +94,14 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
     if let Some(path) = &options.image {
         output::write(path, &outcome.picture.to_png()?)?;
     }
-    summary::print(&outcome, options)?;
+    if let Some(path) = &options.snapshot {
+        output::write(path, &serde_json::to_vec_pretty(&outcome.snapshot)?)?;
+    }
+    match summary::print(&outcome, options) {
+        // Nobody reads the table, but a wrong byte is still one.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        printed => printed?,
+    }
     Ok(if outcome.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -29,6 +29,7 @@
 //! object in `place`. The policy above sees no difference.
 
 pub mod fault;
+pub mod record;
 pub mod sim;
 
 use std::fmt;
@@ -143,8 +144,9 @@ pub unsafe trait Create<K: Kind>: Driver {
     type Info<'a>;
     /// Described and measured, not yet in memory. A copy names the same thing.
     type Unplaced: Clone + Send + Sync;
-    /// The driver's object, in memory. A copy names the same object.
-    type Object: Clone + Send + Sync + fmt::Debug + 'static;
+    /// The driver's object, in memory. A copy names the same object and equals it, as no other object that is alive
+    /// does.
+    type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
 
     /// A description in the device's own terms from the portable one.
     ///
@@ -540,6 +542,9 @@ pub struct Capabilities {
     /// Which resource classes may share a block: those of equal number, by [`ResourceClass`] as index
     /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three).
     pub class_groups: [u8; 3],
+    /// The alignment in bytes with which memory has to be made that may hold any render target: 4 MiB on Direct3D 12,
+    /// for multisampled ones; 1 where the driver sees to it.
+    pub target_memory_alignment: u64,
     /// Bytes that must lie between a buffer and a texture in one memory object (`bufferImageGranularity`; 1 if none).
     pub class_granularity_bytes: u64,
     /// Alignment of flushes in bytes (`nonCoherentAtomSize`; 1 if none), a power of two.

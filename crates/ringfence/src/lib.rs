@@ -61,12 +61,18 @@
 //! ```
 #![warn(missing_docs)]
 
+/// The examples of the README, compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
 pub mod device;
 mod error;
 pub mod lifetime;
 pub mod memory;
+pub mod placement;
 mod resource;
 pub mod upload;
 #[cfg(feature = "vulkan")]
@@ -82,9 +88,7 @@ pub use memory::{
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
-pub use upload::{Staged, UploadDesc, UploadError, UploadRing, WhenFull};
-
-/// The examples of the README, compiled as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+pub use upload::{
+    BatchError, Staged, StagedTexels, TexelTarget, Texels, UploadBatch, UploadDesc, UploadError, UploadRing,
+    UploadWriter, WhenFull,
+};

@@ -8,7 +8,10 @@
 //!   reclaim(): reads each timeline once ─── 7 reached? ──▶ object destroyed, range given back
 //! ```
 
+mod bin;
 mod timeline;
+mod try_cell;
 
+pub use bin::RetireBin;
 pub use timeline::{Frame, FrameError, Timeline};
-pub(crate) use timeline::{Lifetimes, Passed, WaitError};
+pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};

@@ -182,7 +182,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (shared, object, place) = self.into_parts();
-        shared.retire_after(points, object, place);
+        shared.retire_after(points, Some(object), place);
     }
 
     pub(crate) fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
@@ -264,7 +264,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Drop for Resource<D, K> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads these fields afterwards.
         let (placed, place) = unsafe { (ManuallyDrop::take(&mut self.placed), ManuallyDrop::take(&mut self.place)) };
-        self.shared.retire(K::raw(placed.object), place);
+        self.shared.retire(Some(K::raw(placed.object)), place);
     }
 }
 
@@ -279,10 +279,8 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
-/// The driver's object of either kind, or none.
+/// The driver's object of either kind.
 pub enum RawObject<D: Device> {
-    /// No object: memory alone.
-    Memory,
     /// A buffer.
     Buffer(RawBuffer<D>),
     /// A texture.
@@ -290,20 +288,16 @@ pub enum RawObject<D: Device> {
 }
 
 impl<D: Device> RawObject<D> {
-    /// Says whether there was an object.
-    ///
     /// # Safety
     /// As [`Create::destroy`].
-    pub(crate) unsafe fn destroy(self, device: &D) -> bool {
+    pub(crate) unsafe fn destroy(self, device: &D) {
         // SAFETY: the caller promises what `Create::destroy` asks.
         unsafe {
             match self {
-                Self::Memory => return false,
                 Self::Buffer(buffer) => Create::<Buffers>::destroy(device, buffer),
                 Self::Texture(texture) => Create::<Textures>::destroy(device, texture),
             }
         }
-        true
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   memory::, upload::, lifetime:: …   generic over Gpu: what must hold
 //!        │
-//!        ├── sim::h200::…, sim::d3d12_tier1::…, sim::non_coherent::…, sim::lavapipe::…
+//!        ├── sim::h200::…, sim::lavapipe::…, sim::d3d12_tier1::…, …
 //!        ├── vulkan::…      under core and synchronization validation, silent
 //!        └── d3d12::…       on Windows, or Wine
 //! ```
@@ -25,6 +25,7 @@ macro_rules! suite {
             a_texture_holds_what_was_copied_in,
             large_resources_and_those_that_ask_get_memory_of_their_own,
             many_small_buffers_share_few_blocks,
+            multisampled_targets_lie_in_blocks_aligned_for_them,
             bad_descriptions_are_typed_errors_and_change_nothing,
             host_access_is_bounded,
             names_show_in_the_snapshot,
@@ -50,6 +51,19 @@ macro_rules! suite {
             fault_08_never_waits_for_what_is_not_submitted,
             a_write_without_an_open_frame_is_refused,
             a_fence_that_never_signals_ends_in_a_timeout,
+            seed_001_02_and_04_a_submission_is_listed_at_its_first_write_only,
+            seed_001_09_a_write_that_fails_moves_nothing,
+            seed_001_10_the_fence_advances_after_each_submission,
+            sixteen_threads_write_into_one_ring,
+            a_writer_takes_the_ring_a_page_at_a_time,
+            writing_to_a_frame_that_is_over_is_refused,
+            frames_of_another_allocator_are_refused,
+            an_idle_writer_holds_nothing_up,
+            a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm,
+            copies_of_a_frame_are_merged_and_their_barriers_grouped,
+            a_later_copy_of_a_batch_hides_an_earlier_one,
+            a_batch_refuses_what_does_not_fit,
+            texels_lie_as_the_device_wants_them,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {
@@ -79,6 +93,7 @@ mod sim {
     profile!(h200, "h200");
     profile!(lavapipe, "lavapipe");
     profile!(d3d12_tier1, "d3d12-tier1");
+    profile!(d3d12_modern, "d3d12-modern");
     profile!(non_coherent, "non-coherent");
 }
 

@@ -27,7 +27,7 @@ use crate::device::{
     BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
 use crate::error::{AccessError, Error};
-use crate::resource::{AllocationDesc, Buffer, RawObject, Resource, ResourceKind, Texture};
+use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
 
 /// A range of memory, owned by whoever holds this value; move-only.
 ///
@@ -285,7 +285,7 @@ impl<D: Device> Allocation<D> {
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (shared, place) = self.into_parts();
-        shared.retire_after(points, RawObject::Memory, place);
+        shared.retire_after(points, None, place);
     }
 
     /// Gives its bytes back at once.
@@ -314,7 +314,7 @@ impl<D: Device> Drop for Allocation<D> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads the field afterwards.
         let place = unsafe { ManuallyDrop::take(&mut self.place) };
-        self.shared.retire(RawObject::Memory, place);
+        self.shared.retire(None, place);
     }
 }
 

@@ -145,6 +145,10 @@ impl<D: Device> Cells<D> {
         &self.chunk(class, cell).memory
     }
 
+    pub(super) fn shared_memory(&self, class: u32, cell: &PoolAllocation) -> Arc<Memory<D>> {
+        Arc::clone(&self.chunk(class, cell).memory)
+    }
+
     fn chunk<'a>(&'a self, class: u32, cell: &'a PoolAllocation) -> &'a Chunk<D> {
         let chain = self.chains[class as usize].get();
         chain.and_then(|chain| chain.heap(cell)).expect("a cell that is held lies in a pool of its own chain")

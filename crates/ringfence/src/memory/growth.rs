@@ -39,7 +39,7 @@ impl<D: Device> Shared<D> {
     /// Makes the blocks that arenas want; says how many.
     pub(super) fn maintain(&self) -> usize {
         let own = self.arenas.iter().filter(|arena| arena.grow_ahead(self)).count();
-        let pools = self.pools.read().clone();
+        let pools = self.custom_pools.read().clone();
         own + pools.iter().filter(|pool| pool.arena.grow_ahead(self)).count()
     }
 }

@@ -277,7 +277,7 @@ impl<D: Device> Shared<D> {
             ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&route.needs)),
             ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&route.needs)),
         };
-        let memory = self.memory(object, memory_type, size);
+        let memory = Arc::new(self.memory(object, memory_type, size));
         Ok((made, Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } }))
     }
 
@@ -337,7 +337,7 @@ impl<D: Device> Shared<D> {
     fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
         attempt.tried = attempt.tried | Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
-        self.reclaim();
+        self.reclaim(usize::MAX);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before
     }
@@ -397,10 +397,10 @@ impl<D: Device> Shared<D> {
             let route = Route { arena, memory_type, needs, dedicated_first, may_be_dedicated };
             return std::iter::once(route).collect();
         }
-        let types = self.order.candidates(self.device.capabilities(), ask.desc, ask.needs.memory_type_bits);
+        let types = self.order.candidates_for(self.device.capabilities(), ask.desc, ask.needs.memory_type_bits);
         let route = |memory_type: u32| {
             let needs = self.padded(ask.needs, memory_type);
-            let arena = self.arena_index(memory_type, &needs);
+            let arena = self.arena_index(memory_type, needs.class);
             let dedicated_first = self.wants_dedicated(&needs, ask.desc.dedicated, arena);
             let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
             Route { arena: ArenaRef::Own(arena), memory_type, needs, dedicated_first, may_be_dedicated }
@@ -419,7 +419,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.
-    fn padded(&self, mut needs: Requirements, memory_type: u32) -> Requirements {
+    pub(super) fn padded(&self, mut needs: Requirements, memory_type: u32) -> Requirements {
         let capabilities = self.device.capabilities();
         if capabilities.is_non_coherent(memory_type) {
             let atom = capabilities.non_coherent_atom_bytes;

@@ -9,18 +9,15 @@ use super::ladder::{Ask, Attempt, Refusal};
 use super::place::{Memory, Place};
 use super::plan::Plan;
 use super::pool::Pool;
-use super::shared::{ARENAS_PER_TYPE, Shared, WIDE_ARENA};
+use super::shared::{CLASSES, Shared};
 use super::statistics::count;
 use super::subject::Unplaced;
 use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Resource, ResourceKind};
 
-/// Heaps that hold what is aligned to more than this have to say so when they are made (Direct3D 12, multisampling).
-const COMMON_ALIGNMENT: u64 = 64 << 10;
-
 /// A resource that was made, and where.
-type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
+pub(crate) type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
 impl<D: Device> Allocator<D> {
     pub(super) fn ask<'a, 'd>(&self, needs: Requirements, desc: &'a AllocationDesc<'d>) -> Ask<'a, 'd, D> {
@@ -49,44 +46,13 @@ impl<D: Device> Allocator<D> {
         D: Create<K>,
     {
         let shared = self.shared();
-        shared.check_lost()?;
-        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (unplaced, needs) = unsafe { Create::<K>::prepare(&shared.device, info) }?;
-        let made = self.ask_of(needs, &desc, pool).and_then(|ask| self.place_resource::<K>(&unplaced, &ask));
-        match made {
-            Ok((placed, place)) => {
-                let has_address = Create::<K>::has_address(&shared.device, info);
-                let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
-                Ok(resource.with_address(has_address).with_user_data(desc.user_data))
-            }
-            Err(error) => {
-                // SAFETY: nothing has used it up, since it was not placed.
-                unsafe { Create::<K>::discard(&shared.device, unplaced) };
-                Err(error)
-            }
-        }
-    }
-
-    fn place_resource<K>(
-        &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        ask: &Ask<'_, '_, D>,
-    ) -> Result<Made<D, K>, Error>
-    where
-        K: ResourceKind,
-        D: Create<K>,
-    {
-        let shared = self.shared();
-        let (placed, place) = shared.find_place(&Unplaced::<D, K>(unplaced, PhantomData), ask)?;
-        count(&shared.calls.create_object);
-        if !place.is_dedicated() {
-            count(&shared.calls.placed);
-        }
-        if !ask.desc.name.is_empty() {
-            // SAFETY: the object was made just now.
-            unsafe { Create::<K>::set_name(&shared.device, &placed.object, ask.desc.name) };
-        }
-        Ok((placed, place))
+        let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
+            let ask = self.ask_of(needs, &desc, pool)?;
+            shared.place_asked::<K>(unplaced, &ask)
+        })?;
+        let has_address = Create::<K>::has_address(&shared.device, info);
+        let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
+        Ok(resource.with_address(has_address).with_user_data(desc.user_data))
     }
 
     /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
@@ -101,15 +67,140 @@ impl<D: Device> Allocator<D> {
     {
         let shared = self.shared();
         shared.check_lost()?;
-        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (unplaced, needs) = unsafe { Create::<K>::prepare(&shared.device, info) }?;
-        // SAFETY: it was measured, and nothing else.
-        unsafe { Create::<K>::discard(&shared.device, unplaced) };
+        let needs = shared.measure::<K>(info)?;
         shared.plan(&self.ask(needs, &desc))
     }
 }
 
 impl<D: Device> Shared<D> {
+    /// Makes a resource wherever it fits.
+    pub(crate) fn create<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<(Made<D, K>, Requirements), Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        self.create_measured::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
+    }
+
+    /// As [`Shared::create`], with `place` deciding where. It is given what the resource needs in any memory that the
+    /// location allows.
+    pub(crate) fn create_with<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
+    ) -> Result<(Made<D, K>, Requirements), Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        self.create_measured::<K>(info, desc, |unplaced, needs| {
+            let types = self.order.candidates(desc.location, needs.memory_type_bits);
+            let padded = types.fold(needs, |needs, memory_type| self.padded(needs, memory_type));
+            place(unplaced, padded)
+        })
+    }
+
+    fn create_measured<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
+    ) -> Result<(Made<D, K>, Requirements), Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        self.check_lost()?;
+        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
+        let (unplaced, needs) = unsafe { Create::<K>::prepare(&self.device, info) }?;
+        match place(&unplaced, needs) {
+            Ok((placed, place)) => {
+                count(&self.calls.create_object);
+                if !desc.name.is_empty() {
+                    // SAFETY: the object was made just now.
+                    unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
+                }
+                Ok(((placed, place), needs))
+            }
+            Err(error) => {
+                // SAFETY: nothing has used it up, since it was not placed.
+                unsafe { Create::<K>::discard(&self.device, unplaced) };
+                Err(error)
+            }
+        }
+    }
+
+    /// What a resource would need, no memory taken.
+    pub(crate) fn measure<K>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        // SAFETY: as in `create_measured`; what was prepared is discarded, being neither placed nor dedicated.
+        unsafe {
+            let (unplaced, needs) = Create::<K>::prepare(&self.device, info)?;
+            Create::<K>::discard(&self.device, unplaced);
+            Ok(needs)
+        }
+    }
+
+    /// Finds a place and makes the resource there.
+    pub(crate) fn place<K>(
+        &self,
+        unplaced: &<D as Create<K>>::Unplaced,
+        needs: Requirements,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Made<D, K>, Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        self.place_asked::<K>(unplaced, &Ask { needs, desc: &desc, pool: None, high: false })
+    }
+
+    fn place_asked<K>(&self, unplaced: &<D as Create<K>>::Unplaced, ask: &Ask<'_, '_, D>) -> Result<Made<D, K>, Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let made = self.find_place(&Unplaced::<D, K>(unplaced, PhantomData), ask)?;
+        if !made.1.is_dedicated() {
+            count(&self.calls.placed);
+        }
+        Ok(made)
+    }
+
+    /// Makes the resource where it was given room, or gives the room back.
+    ///
+    /// # Safety
+    /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.
+    pub(crate) unsafe fn place_at<K>(
+        &self,
+        unplaced: &<D as Create<K>>::Unplaced,
+        place: Place<D>,
+    ) -> Result<Made<D, K>, DeviceError>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        // SAFETY: the caller promises what `Create::place` asks.
+        match unsafe { Create::<K>::place(&self.device, unplaced, &place.memory(self).object, place.offset) } {
+            Ok(placed) => {
+                count(&self.calls.placed);
+                Ok((placed, place))
+            }
+            Err(error) => {
+                self.give_back(place);
+                Err(error)
+            }
+        }
+    }
+
     /// A memory object from the driver. No lock may be held that an allocation needs.
     pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         let heap = self.heap_of(desc.memory_type);
@@ -160,11 +251,9 @@ impl<D: Device> Shared<D> {
     }
 
     /// The arena of a memory type and the group that a class falls in.
-    pub(super) fn arena_index(&self, memory_type: u32, needs: &Requirements) -> u32 {
-        let is_wide = needs.class == ResourceClass::RenderTarget && needs.alignment > COMMON_ALIGNMENT;
-        let group = self.device.capabilities().class_groups[needs.class as usize];
-        let arena = if is_wide { WIDE_ARENA } else { u32::from(group) };
-        memory_type * ARENAS_PER_TYPE + arena
+    pub(crate) fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
+        let group = self.device.capabilities().class_groups[class as usize];
+        memory_type * CLASSES.len() as u32 + u32::from(group)
     }
 
     pub(super) fn heap_of(&self, memory_type: u32) -> u32 {

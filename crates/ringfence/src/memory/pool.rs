@@ -14,7 +14,7 @@ use super::block_sizes::BlockSizes;
 use super::ladder::Ask;
 use super::place::Memory;
 use super::plan::Plan;
-use super::shared::{CLASSES, Shared};
+use super::shared::{CLASSES, Shared, memory_alignment};
 use super::{Allocation, Allocator};
 use crate::device::{BufferInfo, Device, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
@@ -36,7 +36,7 @@ pub struct PoolDesc<'a> {
     pub block_count_max: usize,
     /// How blocks are cut. [`Algorithm::Linear`] with one block is a stack, a double stack or a ring.
     pub algorithm: Algorithm,
-    /// The least alignment in bytes of the blocks: on Direct3D 12 more than 64 KiB for multisampled textures.
+    /// The least alignment in bytes of the blocks, where the class asks for less.
     pub block_alignment: u64,
     /// Shown in reports.
     pub name: &'a str,
@@ -127,7 +127,7 @@ impl<D: Device> Pool<D> {
             },
             block_count_max: desc.block_count_max,
             algorithm: desc.algorithm,
-            block_alignment: desc.block_alignment,
+            block_alignment: desc.block_alignment.max(memory_alignment(capabilities, desc.class)),
             has_cells: false,
             grows_ahead: false,
         });
@@ -138,7 +138,7 @@ impl<D: Device> Pool<D> {
             is_closed: AtomicBool::new(false),
         });
         let pool = Self { memory: memory.clone(), state };
-        shared.pools.write().push(Arc::clone(&pool.state));
+        shared.custom_pools.write().push(Arc::clone(&pool.state));
         // Should this fail, dropping the pool gives back what was made.
         let made = pool.state.arena.preallocate(shared, desc.block_count_min);
         made.map_err(|refusal| shared.refused(refusal, desc.block_bytes, desc.memory_type))?;
@@ -223,7 +223,7 @@ impl<D: Device> Shared<D> {
     /// Gives the empty blocks of pools back whose handle is gone, and forgets those that have none left.
     pub(super) fn collect_closed_pools(&self) {
         let closed: Vec<_> = {
-            let pools = self.pools.read();
+            let pools = self.custom_pools.read();
             if !pools.iter().any(|pool| pool.is_closed.load(Ordering::Acquire)) {
                 return;
             }
@@ -238,6 +238,6 @@ impl<D: Device> Shared<D> {
             let statistics = pool.arena.statistics();
             pool.is_closed.load(Ordering::Acquire) && statistics.block_count + statistics.dedicated_count == 0
         };
-        self.pools.write().retain(|pool| !is_over(pool));
+        self.custom_pools.write().retain(|pool| !is_over(pool));
     }
 }

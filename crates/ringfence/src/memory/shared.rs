@@ -17,23 +17,25 @@ use super::growth::Growth;
 use super::ladder::Evict;
 use super::place::{ArenaRef, Memory, Place};
 use super::pool::PoolState;
-use super::release::Releases;
+use super::release::{RangeOwner, Releases};
 use super::small::SmallBuffers;
-use super::statistics::{Calls, count};
+use super::statistics::Calls;
 use super::types::TypeOrder;
-use crate::device::{Device, DeviceError, MemoryProperties, ResourceClass};
+use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
-use crate::upload::RingState;
+use crate::upload::Recycle;
 
 /// What every clone of the allocator and everything that it made share.
 pub(crate) struct Shared<D: Device> {
     pub(crate) device: D,
     pub(crate) lifetimes: Lifetimes<D>,
-    pub(super) rings: Mutex<Vec<Weak<RingState>>>,
-    pub(super) order: TypeOrder,
-    /// [`ARENAS_PER_TYPE`] for each memory type: see [`Shared::arena_index`].
+    pub(super) rings: Mutex<Vec<Weak<dyn Recycle>>>,
+    pub(crate) order: TypeOrder,
+    /// One for each memory type and class group: see [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
-    pub(super) pools: RwLock<Vec<Arc<PoolState<D>>>>,
+    pub(super) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
+    /// Owners of ranges outside the arenas.
+    pub(super) pools: Mutex<Vec<Arc<dyn RangeOwner<D>>>>,
     pub(super) small: SmallBuffers<D>,
     pub(super) budgets: Budgets,
     pub(super) growth: Growth,
@@ -47,11 +49,6 @@ pub(crate) struct Shared<D: Device> {
 
 pub(super) const CLASSES: [ResourceClass; 3] =
     [ResourceClass::Buffer, ResourceClass::Texture, ResourceClass::RenderTarget];
-
-/// One for each class group, and one for render targets that need heaps of a wider alignment.
-pub(super) const ARENAS_PER_TYPE: u32 = CLASSES.len() as u32 + 1;
-/// That last one.
-pub(super) const WIDE_ARENA: u32 = CLASSES.len() as u32;
 
 impl<D: Device> Shared<D> {
     pub(super) fn new(device: D, desc: AllocatorDesc) -> Self {
@@ -77,9 +74,9 @@ impl<D: Device> Shared<D> {
                 has_cells: true,
                 grows_ahead: desc.empty_blocks_kept > 0,
             };
-            let by_class = CLASSES.map(|class| Arena::new(ArenaDesc { class, ..arena }));
-            let wide = Arena::new(ArenaDesc { class: ResourceClass::RenderTarget, has_cells: false, ..arena });
-            by_class.into_iter().chain([wide])
+            CLASSES.map(|class| {
+                Arena::new(ArenaDesc { class, block_alignment: memory_alignment(capabilities, class), ..arena })
+            })
         });
         Self {
             order: TypeOrder::new(capabilities),
@@ -90,7 +87,8 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
-            pools: RwLock::new(Vec::new()),
+            custom_pools: RwLock::new(Vec::new()),
+            pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),
             budgets: Budgets::new(&device, &desc),
             growth: Growth::default(),
@@ -109,7 +107,7 @@ impl<D: Device> Shared<D> {
     /// Bytes of blocks of a heap in which nothing lives.
     pub(super) fn empty_bytes(&self, heap: u32) -> u64 {
         let own = self.arenas.iter().filter(|arena| arena.desc.heap == heap).map(Arena::empty_bytes).sum::<u64>();
-        let pools = self.pools.read();
+        let pools = self.custom_pools.read();
         own + pools.iter().filter(|pool| pool.arena.desc.heap == heap).map(|pool| pool.arena.empty_bytes()).sum::<u64>()
     }
 
@@ -130,7 +128,7 @@ impl<D: Device> Shared<D> {
                 free(memory);
             }
         }
-        let pools = self.pools.read().clone();
+        let pools = self.custom_pools.read().clone();
         for pool in pools.iter().filter(|pool| heaps(pool.arena.desc.heap)) {
             while held() > target_bytes
                 && let Some(memory) = pool.take_empty()
@@ -156,15 +154,16 @@ impl<D: Device> Shared<D> {
         unsafe { self.device.flush(&memory.object, start, end - start) }
     }
 
-    /// Notes a ring, for snapshots.
-    pub(crate) fn add_ring(&self, ring: &Arc<RingState>) {
+    /// Notes a ring, to be told of progress and for snapshots.
+    pub(crate) fn add_ring(&self, ring: &Arc<dyn Recycle>) {
         let mut rings = self.rings.lock();
         rings.retain(|held| held.strong_count() > 0);
         rings.push(Arc::downgrade(ring));
     }
 
-    pub(crate) fn count_staged(&self) {
-        count(&self.calls.staged);
+    /// Counts writes to rings.
+    pub(crate) fn count_staged(&self, writes: u64) {
+        self.calls.staged.fetch_add(writes, Ordering::Relaxed);
     }
 
     pub(crate) fn check_lost(&self) -> Result<(), DeviceError> {
@@ -173,8 +172,16 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.arenas.iter().try_for_each(Arena::validate)?;
-        self.pools.read().iter().try_for_each(|pool| pool.arena.validate())?;
+        self.custom_pools.read().iter().try_for_each(|pool| pool.arena.validate())?;
+        self.pools.lock().iter().try_for_each(|pool| pool.validate())?;
         self.small.validate()?;
         self.releases.validate()
     }
+}
+
+/// With what alignment blocks are made for a class: render targets may come to lie in those of their group.
+pub(super) fn memory_alignment(capabilities: &Capabilities, class: ResourceClass) -> u64 {
+    let group = |class: ResourceClass| capabilities.class_groups[class as usize];
+    let holds_targets = group(class) == group(ResourceClass::RenderTarget);
+    if holds_targets { capabilities.target_memory_alignment } else { 1 }
 }

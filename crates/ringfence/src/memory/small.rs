@@ -189,7 +189,7 @@ impl<D: Device> Drop for SmallBuffer<D> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads the field afterwards.
         let place = unsafe { ManuallyDrop::take(&mut self.place) };
-        self.shared.retire(RawObject::Memory, place);
+        self.shared.retire(None, place);
     }
 }
 

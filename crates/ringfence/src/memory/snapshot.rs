@@ -126,6 +126,10 @@ pub struct RingSnapshot {
     pub wait_ns: u64,
     /// Bytes written in all.
     pub written_bytes: u64,
+    /// How often it was given a larger buffer.
+    pub grow_count: u64,
+    /// How often it was given a smaller one, having been mostly empty for long.
+    pub shrink_count: u64,
 }
 
 impl<D: Device> Shared<D> {
@@ -152,7 +156,7 @@ impl<D: Device> Shared<D> {
         for arena in &self.arenas {
             arena.snapshot(class_name(capabilities.class_groups, arena.desc.class), "", &mut blocks);
         }
-        for pool in self.pools.read().iter() {
+        for pool in self.custom_pools.read().iter() {
             let class = class_name(capabilities.class_groups, pool.arena.desc.class);
             pool.arena.snapshot(class, &pool.name, &mut blocks);
         }
@@ -162,7 +166,7 @@ impl<D: Device> Shared<D> {
             heaps: heaps.collect(),
             types: types.collect(),
             blocks,
-            rings: self.rings.lock().iter().filter_map(Weak::upgrade).map(|ring| ring.snapshot()).collect(),
+            rings: self.rings.lock().iter().filter_map(Weak::upgrade).filter_map(|ring| ring.snapshot()).collect(),
             retired_count: statistics.retired_count,
             calls: statistics.calls,
         }

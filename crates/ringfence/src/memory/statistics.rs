@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::arena::Arena;
-use super::shared::{ARENAS_PER_TYPE, Shared};
+use super::shared::{CLASSES, Shared};
 use crate::device::Device;
 
 /// Use of one memory type.
@@ -134,8 +134,8 @@ impl<D: Device> Shared<D> {
             arenas.iter().for_each(|arena| sum.add(&arena.statistics()));
             sum
         };
-        let mut types: Vec<_> = self.arenas.chunks(ARENAS_PER_TYPE as usize).map(sum).collect();
-        for pool in self.pools.read().iter() {
+        let mut types: Vec<_> = self.arenas.chunks(CLASSES.len()).map(sum).collect();
+        for pool in self.custom_pools.read().iter() {
             types[pool.arena.desc.memory_type as usize].add(&pool.arena.statistics());
         }
         types

@@ -65,8 +65,13 @@ impl TypeOrder {
         Self(Location::ALL.map(|location| order(capabilities, location)))
     }
 
+    /// The types for `location` among those of `bits`, best first.
+    pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
+        self.0[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
+    }
+
     /// The types for a request among those of `bits`, best first. O(types); no host memory.
-    pub(crate) fn candidates(
+    pub(crate) fn candidates_for(
         &self,
         capabilities: &Capabilities,
         desc: &AllocationDesc<'_>,
@@ -75,8 +80,7 @@ impl TypeOrder {
         let allowed = bits & desc.memory_types;
         let wished = desc.required | desc.preferred;
         if wished.is_empty() {
-            let order = self.0[desc.location as usize].iter().copied();
-            return order.filter(|index| allowed & (1 << index) != 0).collect();
+            return self.candidates(desc.location, allowed).collect();
         }
         let held = |index: &u32| capabilities.properties(*index);
         let never = NEVER.without(wished);

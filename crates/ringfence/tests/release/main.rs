@@ -1,0 +1,5 @@
+//! Releases on the simulated device: exactly when their points have passed, once, whatever happens to the device.
+
+mod lost;
+mod queues;
+mod world;
