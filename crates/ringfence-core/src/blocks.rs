@@ -665,11 +665,21 @@ impl<A: Peek, H> Blocks<A, H> {
     /// The block and the offset that [`Blocks::try_allocate`] would give now; `None` if it would refuse.
     #[must_use]
     pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
+        self.peek_in(size, alignment, |_| true)
+    }
+
+    /// As [`Blocks::peek`], if every block were taken out in which nothing lives.
+    #[must_use]
+    pub fn peek_beside_live(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
+        self.peek_in(size, alignment, |ranges| !ranges.is_empty())
+    }
+
+    fn peek_in(&self, size: u64, alignment: u64, may_ask: impl Fn(&A) -> bool) -> Option<(BlockId, u64)> {
         check_request(size, alignment, u64::MAX).ok()?;
         let first = self.index.partition_point(|entry| entry.free_size < size);
         self.index[first..].iter().filter(|entry| entry.largest_free >= size).find_map(|entry| {
             let block = self.slots[entry.slot as usize].as_ref()?;
-            let has_space = block.allocator.largest_free() >= size;
+            let has_space = may_ask(&block.allocator) && block.allocator.largest_free() >= size;
             let offset = if has_space { block.allocator.peek(size, alignment) } else { None };
             offset.map(|offset| (block.id(entry.slot as usize), offset))
         })

@@ -319,28 +319,34 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         Ok(())
     }
 
-    /// What [`Self::allocate`] would do now.
-    pub(super) fn forecast(&self, request: Request<'_>) -> Forecast {
-        let Some(class) = self.cell_class(&request, false) else { return self.forecast_range(request) };
+    /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks given back.
+    pub(super) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
+        let Some(class) = self.cell_class(&request, false) else { return self.forecast_range(request, trimmed) };
         if let Some(cell) = self.cells.allocate_thorough(class) {
             let offset = self.cells.offset(class.index, &cell);
             self.cells.free(class.index, false, cell);
             return Forecast::InBlock { offset, bytes: class.bytes };
         }
         let chunk = chunk_request(class, self.cells.next_count(class) * class.bytes);
-        match self.forecast_range(chunk) {
+        match self.forecast_range(chunk, trimmed) {
             Forecast::InBlock { offset, .. } => Forecast::InBlock { offset, bytes: class.bytes },
             Forecast::NewBlock { sizes, .. } => Forecast::NewBlock { sizes, bytes: class.bytes },
             other => other,
         }
     }
 
-    fn forecast_range(&self, request: Request<'_>) -> Forecast {
+    fn forecast_range(&self, request: Request<'_>, trimmed: bool) -> Forecast {
         let state = self.state.lock();
-        if let Some((_, offset)) = state.blocks.peek(request.size, request.alignment) {
+        let Request { size, alignment, .. } = request;
+        let found = match trimmed {
+            false => state.blocks.peek(size, alignment),
+            true => state.blocks.peek_beside_live(size, alignment),
+        };
+        if let Some((_, offset)) = found {
             return Forecast::InBlock { offset, bytes: request.size };
         }
-        let count = state.blocks.block_count();
+        let gone = if trimmed { state.blocks.empty_count() } else { 0 };
+        let count = state.blocks.block_count() - gone;
         let too_large = self.desc.sizes.halvings == 0 && request.size > self.desc.sizes.max;
         if count >= self.desc.block_count_max || too_large {
             return Forecast::Full;
@@ -388,18 +394,24 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         Some(state.taken_out(block))
     }
 
-    /// An empty block, however short it has been so, taken out to be freed.
-    pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
+    /// Gives chunks without a live cell back to their blocks: no driver call.
+    pub(super) fn free_empty_chunks(&self) {
         while let Some(chunk) = self.cells.take_empty() {
             self.free_chunk(chunk);
         }
+    }
+
+    /// An empty block, however short it has been so, taken out to be freed.
+    pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
+        self.free_empty_chunks();
         let mut state = self.state.lock();
         let (_, block) = state.blocks.take_empty()?;
         Some(state.taken_out(block))
     }
 
-    /// Bytes of blocks in which nothing lives, chunks without a live cell counted as nothing only if they are alone.
+    /// Bytes of blocks in which nothing lives.
     pub(crate) fn empty_bytes(&self) -> u64 {
+        self.free_empty_chunks();
         let state = self.state.lock();
         let empty = state.blocks.iter().filter(|(_, _, ranges)| ranges.is_empty());
         empty.map(|(_, block, _)| block.memory.size).sum()

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::budget::Grant;
+use super::budget::{Budget, Grant};
 use super::ladder::{Ask, Refusal, Route, Terms};
 use super::place::ArenaRef;
 use super::shared::Shared;
@@ -66,11 +66,10 @@ impl<D: Device> Shared<D> {
         self.check_lost()?;
         self.check_request(ask)?;
         self.budgets.refresh_if_old(&self.device);
-        let mut refusal = Refusal::NoType;
-        let mut best = None;
+        let (mut refusal, mut best, mut trimmed) = (Refusal::NoType, None, 0_u32);
         for route in self.routes(ask) {
             best.get_or_insert(route.memory_type);
-            match self.plan_route(ask, &route) {
+            match self.plan_route(ask, &route, &mut trimmed) {
                 Ok(plan) => return Ok(plan),
                 Err(next) => refusal = next,
             }
@@ -78,7 +77,8 @@ impl<D: Device> Shared<D> {
         Err(self.give_up_plan(ask, best, refusal))
     }
 
-    fn plan_route(&self, ask: &Ask<'_, '_, D>, route: &Route<D>) -> Result<Plan, Refusal> {
+    /// `trimmed` has a bit for each heap whose empty blocks the real call would have given back by now.
+    fn plan_route(&self, ask: &Ask<'_, '_, D>, route: &Route<D>, trimmed: &mut u32) -> Result<Plan, Refusal> {
         let (heap, terms) = (self.heap_of(route.memory_type), Terms::of(ask.desc));
         let plan = |way, bytes: u64, asked_bytes: u64| Plan {
             memory_type: route.memory_type,
@@ -92,13 +92,14 @@ impl<D: Device> Shared<D> {
         let mut refusal = Refusal::OverBudget;
         if !route.dedicated_first {
             let request = ask.request(&route.needs);
+            let without_empty = *trimmed >> heap & 1 == 1;
             let forecast = match &route.arena {
-                ArenaRef::Own(index) => self.arenas[*index as usize].forecast(request),
-                ArenaRef::Pool(pool) => pool.arena.forecast(request),
+                ArenaRef::Own(index) => self.arenas[*index as usize].forecast(request, without_empty),
+                ArenaRef::Pool(pool) => pool.arena.forecast(request, without_empty),
             };
             match forecast {
                 Forecast::InBlock { offset, bytes } => return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0)),
-                Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, terms) {
+                Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, terms, trimmed) {
                     Ok(asked) => return Ok(plan(PlannedWay::NewBlock, bytes, asked)),
                     Err(refused) => refusal = refused,
                 },
@@ -109,33 +110,40 @@ impl<D: Device> Shared<D> {
             }
         }
         let size = route.needs.size;
-        match self.foresee(heap, &[size], terms) {
+        match self.foresee(heap, &[size], terms, trimmed) {
             Ok(asked) => Ok(plan(PlannedWay::Dedicated, size, asked)),
             Err(refused) => Err(if route.dedicated_first { refused } else { refusal }),
         }
     }
 
-    /// The first of these sizes that the budget grants and the heap has room for, with its empty blocks given back.
-    fn foresee(&self, heap: u32, sizes: &[u64], terms: Terms) -> Result<u64, Refusal> {
+    /// The first of these sizes that the budget grants and the heap has room for. If the first of all is refused, the
+    /// heap's empty blocks are given back before it goes on.
+    fn foresee(&self, heap: u32, sizes: &[u64], terms: Terms, trimmed: &mut u32) -> Result<u64, Refusal> {
         if !terms.may_grow {
             return Err(Refusal::MayNotGrow);
         }
-        let now = self.budgets.heap(heap);
-        let trimmed = now.less(self.empty_bytes(heap));
-        let is_granted = |(nth, size): (usize, &u64)| {
+        let held = self.budgets.heap(heap);
+        for (nth, &size) in sizes.iter().enumerate() {
             let is_last = nth + 1 == sizes.len();
-            [now, trimmed].into_iter().any(|budget| {
-                let granted = match budget.grant(*size) {
+            let is_granted = |budget: Budget| {
+                let by_budget = match budget.grant(size) {
                     Grant::Room => true,
                     Grant::BeyondBudget => is_last && !terms.within_budget,
                     Grant::BeyondLimit => false,
                 };
-                granted && budget.usage_bytes.saturating_add(*size) <= budget.heap_bytes
-            })
-        };
-        let room_for_objects = self.has_room_for_object();
-        let found = sizes.iter().enumerate().find(|entry| is_granted(*entry)).map(|(_, size)| *size);
-        found.filter(|_| room_for_objects).ok_or(Refusal::OverBudget)
+                by_budget && budget.usage_bytes.saturating_add(size) <= budget.heap_bytes && self.has_room_for_object()
+            };
+            let without_empty = held.less(self.empty_bytes(heap));
+            let now = if *trimmed >> heap & 1 == 1 { without_empty } else { held };
+            if is_granted(now) {
+                return Ok(size);
+            }
+            *trimmed |= 1 << heap;
+            if is_granted(without_empty) {
+                return Ok(size);
+            }
+        }
+        Err(Refusal::OverBudget)
     }
 
     fn give_up_plan(&self, ask: &Ask<'_, '_, D>, best: Option<u32>, refusal: Refusal) -> Error {
