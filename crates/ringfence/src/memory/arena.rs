@@ -27,6 +27,7 @@ use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::pool_chain::PoolAllocation;
 use ringfence_core::range::{Allocate, Invalid, Peek, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
+use smallvec::SmallVec;
 
 use super::block_sizes::BlockSizes;
 use super::cells::{Cells, Chunk, Class};
@@ -76,6 +77,9 @@ pub(crate) trait Cutter: RangeAllocator + Peek {
 
     /// From the high end, where there is one.
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range>;
+
+    /// Whether an empty block of so many bytes would grant a request.
+    fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool;
 }
 
 impl Cutter for Tlsf {
@@ -86,6 +90,10 @@ impl Cutter for Tlsf {
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
         self.allocate(size, alignment).ok()
     }
+
+    fn would_hold(_: Algorithm, bytes: u64, size: u64, _alignment: u64) -> bool {
+        bytes >= size
+    }
 }
 
 impl Cutter for AnyAllocator {
@@ -95,6 +103,10 @@ impl Cutter for AnyAllocator {
 
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
         AnyAllocator::allocate_high(self, size, alignment).ok()
+    }
+
+    fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool {
+        Self::cut(algorithm, bytes).peek(size, alignment).is_some()
     }
 }
 
@@ -252,16 +264,28 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         attempt: &mut Attempt,
     ) -> Result<InBlock<D>, Refusal> {
         let count = self.state.lock().blocks.block_count();
-        if count >= self.desc.block_count_max {
+        let sizes = self.next_sizes(count, &request);
+        if sizes.is_empty() {
             return Err(Refusal::PoolFull);
         }
-        if self.desc.sizes.halvings == 0 && request.size > self.desc.sizes.max {
-            return Err(Refusal::PoolFull);
+        let memory = shared.make_block(sizes.into_iter(), self.desc.heap, terms, attempt, |size| {
+            self.block_desc(size, request.alignment)
+        })?;
+        let mut state = self.state.lock();
+        let found = state.insert_and_allocate(memory, self.desc.algorithm, request);
+        self.note_low_water(shared, &state);
+        Ok(found)
+    }
+
+    /// What to ask for when `count` blocks are held; nothing if there may be no more, or none that would do.
+    fn next_sizes(&self, count: usize, request: &Request<'_>) -> SmallVec<[u64; 4]> {
+        let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
+        let is_fixed = sizes.halvings == 0;
+        if count >= block_count_max || (is_fixed && request.size > sizes.max) {
+            return SmallVec::new();
         }
-        let sizes = self.desc.sizes.tries(count, request.size);
-        let memory = shared
-            .make_block(sizes, self.desc.heap, terms, attempt, |size| self.block_desc(size, request.alignment))?;
-        Ok(self.state.lock().insert_and_allocate(memory, self.desc.algorithm, request))
+        let would_hold = |bytes: &u64| A::would_hold(algorithm, *bytes, request.size, request.alignment);
+        sizes.tries(count, request.size).filter(would_hold).collect()
     }
 
     fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
@@ -347,11 +371,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         }
         let gone = if trimmed { state.blocks.empty_count() } else { 0 };
         let count = state.blocks.block_count() - gone;
-        let too_large = self.desc.sizes.halvings == 0 && request.size > self.desc.sizes.max;
-        if count >= self.desc.block_count_max || too_large {
-            return Forecast::Full;
-        }
-        Forecast::NewBlock { sizes: self.desc.sizes.tries(count, request.size).collect(), bytes: request.size }
+        let sizes = self.next_sizes(count, &request);
+        if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
     /// Gives a range back. Its block's memory must not be held by the caller any more.

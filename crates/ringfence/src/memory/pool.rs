@@ -105,6 +105,9 @@ impl<D: Device> Pool<D> {
         {
             return Err(Error::BadAlignment { alignment: granule });
         }
+        if desc.algorithm == (Algorithm::Equal { block_size: 0 }) {
+            return Err(Error::ZeroSize);
+        }
         let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
         let max = capabilities.memory_object_bytes_max.min(heap_bytes);
         if desc.block_bytes > max {

@@ -122,7 +122,13 @@ fn a_linear_pool_is_a_ring_and_a_double_stack() {
 
 #[test]
 fn every_algorithm_serves_a_pool() {
-    for algorithm in [Algorithm::Tlsf, Algorithm::Buddy { granule: 256 }, Algorithm::FreeList, Algorithm::Linear] {
+    for algorithm in [
+        Algorithm::Tlsf,
+        Algorithm::Buddy { granule: 256 },
+        Algorithm::FreeList,
+        Algorithm::Linear,
+        Algorithm::Equal { block_size: 64 * KIB },
+    ] {
         let world = world();
         let desc = PoolDesc { memory_type: 1, block_bytes: 256 * KIB, algorithm, ..Default::default() };
         let pool = world.memory.create_pool(desc).expect("such a pool");
@@ -134,4 +140,24 @@ fn every_algorithm_serves_a_pool() {
         drop((held, pool));
         world.finish();
     }
+}
+
+#[test]
+fn a_block_that_could_never_hold_the_request_is_not_asked_for() {
+    let world = world();
+    for algorithm in [Algorithm::Equal { block_size: 4 * KIB }, Algorithm::Buddy { granule: 256 * KIB }] {
+        let desc = PoolDesc { memory_type: 1, block_bytes: 200 * KIB, algorithm, ..Default::default() };
+        let pool = world.memory.create_pool(desc).expect("such a pool");
+        let asked = world.sim.calls().allocate_memory;
+        let error = pool.allocate(needs(150 * KIB, 64 * KIB), AllocationDesc::default());
+        if let Err(error) = error {
+            assert!(matches!(error, Error::PoolFull { .. }), "{error:?}");
+            assert_eq!(world.sim.calls().allocate_memory, asked);
+        } else {
+            assert!(matches!(algorithm, Algorithm::Buddy { .. }));
+        }
+    }
+    let zero = PoolDesc { algorithm: Algorithm::Equal { block_size: 0 }, ..Default::default() };
+    assert_eq!(world.memory.create_pool(zero).err(), Some(Error::ZeroSize));
+    world.finish();
 }
