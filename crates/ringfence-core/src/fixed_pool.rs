@@ -1,35 +1,41 @@
 //! Equal blocks, handed out and taken back by any number of threads at once, without a lock (rows 003-1, 003-2).
 //!
 //! ```text
+//!   cursors   0 0 2 3          for each few threads the group where they were last: there they look first
+//!             │     │
+//!   groups  [ 0110 ][ 1111 ][ 0000 ][ 0001 ]    a bit for each block: 1 iff it is free; up to 64 in a word,
+//!              │                                and each word in a cache line of its own
 //!   rooms     1 1 0 1                           a bit for each group: 0 only if it was found full
-//!             │ │ │ └────────────────┐          (cleared by who found it so, set again by who frees there)
-//!   groups  [ 0110… ][ 1111… ][ 0000… ][ 0001… ]   a bit for each block: 1 iff it is free; each word in a cache line
-//!               │                                  of its own, and each thread starts at another
+//!              │                                (cleared by who found it so, set again by who frees there)
 //!   serials   6 9 5 4 …                         a number for each block: even iff the block is handed out, and then
 //!                                               equal to the serial of its range; odd while it is free
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`FixedPool::allocate`] | O(1): two atomic read-modify-writes at most when alone, one shared write in 128 of a block |
-//! | – in a pool with full groups | and a look at `rooms`: a word for each 4096 blocks |
+//! | [`FixedPool::allocate`] | O(1): one atomic read-modify-write where the thread was last, if there is a block |
+//! | – elsewhere | and `rooms`, a word for each 4096 blocks; two writes to it for a group that turns out to be full |
 //! | – refused | O(blocks / 64): every group was looked at and had nothing |
-//! | [`FixedPool::free`] | O(1): two atomic read-modify-writes, one fence more if the group was full |
+//! | [`FixedPool::free`] | O(1): two atomic read-modify-writes, both to lines of the block |
 //! | [`FixedPool::is_live`] | O(1): one load |
 //! | [`FixedPool::live_count`], [`FixedPool::is_empty`], [`FixedPool::close`] | O(blocks / 64) |
 //! | [`FixedPool::for_each_live`], [`FixedPool::validate`] | O(blocks) |
 //!
-//! No operation allocates on the host; the pool's own 9 to 24 bytes a block are taken when it is made.
+//! No operation allocates on the host; a pool takes its memory when it is made: 12 bytes a block in large pools, 42 a
+//! block in one of 64.
 //!
 //! # Why bitmaps
 //!
 //! The document's queue of free offsets, like a stack of them with a tag against ABA, has one head that *every* pair of
-//! operations writes twice: its cache line goes from core to core each time, so that the total falls with the second
-//! thread and stays there. Here a thread starts at its own group (from where its stack lies, or from the caller's
-//! hint) and writes that group's line and the serials of the blocks it took; lines travel only when a block is freed
-//! by another thread, when groups are full, or when more threads than groups meet. There is nothing to be ABA about:
-//! a block is claimed by clearing *its* bit, which says "free" whatever came before, and no pointer is followed.
-//! Groups are as small as 8 blocks in small pools, so that 16 threads find 16 of them from 128 blocks on.
+//! operations writes twice: its cache line goes from core to core each time, so that more threads get less done. Here
+//! a thread starts at a group of its own (from where its stack lies, or from the caller's hint), goes on where it last
+//! allocated or freed, and writes that group's line and the serials of its blocks alone. Lines travel only when a
+//! block is freed by another thread, when groups are full, or when more threads than groups meet.
+//!
+//! There is nothing to be ABA about: a block is claimed by clearing *its* bit, which says "free" whatever came before,
+//! and no link is followed. Groups are as small as 8 blocks in small pools, so that 16 threads find 16 of them from
+//! 128 blocks on. `rooms` is written late: a group loses its mark when it is found full, not when it becomes so, since
+//! the next block freed there would bring it back.
 //!
 //! # Misuse
 //!
@@ -43,7 +49,7 @@
 //! nothing can be allocated afterwards, and `allocate` pays nothing for it. While an attempt is under way, and is about
 //! to fail, an allocation may be refused that would have fitted.
 
-use crate::primitive::{Apart, AtomicU32, AtomicU64, Ordering, fence, shrunk, thread_hint};
+use crate::primitive::{Apart, AtomicU32, AtomicU64, Ordering, fence_in_model, shrunk, thread_hint};
 use crate::range::{FreeError, Invalid, Range, Serial, SharedSerials};
 use alloc::boxed::Box;
 use core::fmt;
@@ -57,6 +63,8 @@ const GROUP_LOG2_MAX: u32 = 6;
 const GROUP_LOG2_MIN: u32 = shrunk(3, 1);
 /// Groups are made smaller rather than fewer than this: one for each of so many threads.
 const GROUPS_WANTED: u32 = 16;
+/// Threads that have a place of their own, if their hints are spread well.
+const CURSORS_MAX: u32 = 64;
 /// Serials in a cache line.
 const LINE: usize = 8;
 
@@ -79,6 +87,8 @@ pub struct FixedPool {
     group_log2: u32,
     /// A bit is 1 iff its block is free: below `offered`, and neither handed out nor claimed by [`FixedPool::close`].
     groups: Box<[Apart<AtomicU64>]>,
+    /// Below the number of groups. Nothing but speed depends on them.
+    cursors: Box<[Apart<AtomicU32>]>,
     /// A bit is 0 only if its group was found full since a block was last freed into it when full (or somebody is
     /// about to set it). A 1 says nothing: a look at the group is needed.
     rooms: Box<[Apart<AtomicU64>]>,
@@ -122,6 +132,7 @@ impl FixedPool {
         let wanted = (capacity / GROUPS_WANTED).max(1).next_power_of_two().trailing_zeros();
         let group_log2 = wanted.clamp(GROUP_LOG2_MIN, GROUP_LOG2_MAX);
         let groups = capacity.div_ceil(1 << group_log2);
+        let cursors = groups.min(CURSORS_MAX);
         let word = || Apart(AtomicU64::new(0));
         let runs = SharedSerials::new(capacity);
         let serials = (0..capacity.div_ceil(LINE as u32)).map(|line| {
@@ -133,6 +144,7 @@ impl FixedPool {
             capacity,
             group_log2,
             groups: (0..groups).map(|_| word()).collect(),
+            cursors: (0..cursors).map(|cursor| Apart(AtomicU32::new(cursor * (groups / cursors)))).collect(),
             rooms: (0..groups.div_ceil(64)).map(|_| word()).collect(),
             serials: serials.collect(),
             runs: Apart(runs),
@@ -164,13 +176,17 @@ impl FixedPool {
         self.allocate_near(thread_hint())
     }
 
-    /// [`FixedPool::allocate`], beginning at a place that follows from `hint`: threads that always pass numbers of
-    /// their own stay out of each other's way.
+    /// [`FixedPool::allocate`], beginning where this hint was last: threads that always pass numbers of their own, here
+    /// and to [`FixedPool::free_near`], stay out of each other's way.
     #[must_use = "a block that is not freed stays taken"]
     pub fn allocate_near(&self, hint: usize) -> Option<Range> {
-        let start = self.start(hint);
-        let block = self.claim_in(start).or_else(|| self.claim_by_rooms(start)).or_else(|| self.claim_anywhere())?;
+        let block = self.claim_near(hint).or_else(|| self.claim_anywhere())?;
         Some(self.hand_out(block))
+    }
+
+    /// [`FixedPool::allocate_near`], but `None` says little: a block may be overlooked that was freed a moment ago.
+    pub(crate) fn allocate_at_hand(&self, hint: usize) -> Option<Range> {
+        self.claim_near(hint).map(|block| self.hand_out(block))
     }
 
     /// Takes a range back.
@@ -178,13 +194,21 @@ impl FixedPool {
     /// # Errors
     /// The range was given back already or was made elsewhere; nothing has changed then.
     pub fn free(&self, range: Range) -> Result<(), FreeError> {
-        self.release(&range).map(|_| ())
+        self.free_near(thread_hint(), range)
     }
 
-    /// [`FixedPool::free`]; says whether the range's group was full until then.
-    pub(crate) fn release(&self, range: &Range) -> Result<bool, FreeError> {
+    /// [`FixedPool::free`]: the next [`FixedPool::allocate_near`] with this hint looks here first.
+    ///
+    /// # Errors
+    /// As [`FixedPool::free`].
+    pub fn free_near(&self, hint: usize, range: Range) -> Result<(), FreeError> {
+        self.release(hint, &range).map(|_| ())
+    }
+
+    /// [`FixedPool::free_near`]; says whether the range's group was full until then.
+    pub(crate) fn release(&self, hint: usize, range: &Range) -> Result<bool, FreeError> {
         let (block, serial) = (range.slot(), range.serial().get());
-        if block >= self.capacity || serial % 2 != 0 {
+        if block >= self.capacity || !serial.is_multiple_of(2) {
             return Err(self.refuse(range));
         }
         // Relaxed: of all that try, one succeeds, whatever the order; and what it did before is published below.
@@ -193,14 +217,8 @@ impl FixedPool {
             return Err(self.refuse(range));
         }
         let (group, bit) = self.place(block);
-        // Release: what this thread did with the block, and the number, come before what its next owner does. The bit
-        // is 0, being ours: so adding is the same as setting, and one instruction on every processor.
-        let before = self.groups[group].0.fetch_add(bit, Ordering::Release);
-        debug_assert!(before & bit == 0, "a block was freed twice");
-        if before == 0 {
-            self.note_room(group);
-        }
-        Ok(before == 0)
+        move_cursor(self.cursor(hint), group);
+        Ok(self.give(group, bit))
     }
 
     /// Whether this very range is handed out now.
@@ -208,7 +226,9 @@ impl FixedPool {
     pub fn is_live(&self, range: &Range) -> bool {
         // Relaxed: whoever was given the range also sees its number, or a later one.
         let serial = range.serial().get();
-        serial % 2 == 0 && range.slot() < self.capacity && self.serial(range.slot()).load(Ordering::Relaxed) == serial
+        serial.is_multiple_of(2)
+            && range.slot() < self.capacity
+            && self.serial(range.slot()).load(Ordering::Relaxed) == serial
     }
 
     /// Blocks that are handed out. Exact if no other thread is at work here.
@@ -241,7 +261,7 @@ impl FixedPool {
         if claimed == groups && self.offered.compare_exchange(count, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return Some(count);
         }
-        (0..claimed).for_each(|group| self.give(group, self.mask(group, count)));
+        (0..claimed).for_each(|group| _ = self.give(group, self.mask(group, count)));
         None
     }
 
@@ -271,7 +291,7 @@ impl FixedPool {
     pub fn for_each_live(&self, visit: &mut dyn FnMut(Range)) {
         for block in 0..self.block_count() {
             let serial = self.serial(block).load(Ordering::Relaxed);
-            if serial % 2 == 0 {
+            if serial.is_multiple_of(2) {
                 visit(self.range(block, serial));
             }
         }
@@ -296,14 +316,15 @@ impl FixedPool {
     fn validate_block(&self, block: u32, count: u32) -> Result<(), Invalid> {
         let (group, bit) = self.place(block);
         let free = self.groups[group].0.load(Ordering::Relaxed) & bit != 0;
-        let live = self.serial(block).load(Ordering::Relaxed) % 2 == 0;
+        let live = self.serial(block).load(Ordering::Relaxed).is_multiple_of(2);
         let holds = if block < count { free != live } else { !free && !live };
         Invalid::unless(holds, "an offered block is free or handed out, any other neither", u64::from(block))
     }
 
     /// Whether some group has a free block.
     pub(crate) fn has_room(&self) -> bool {
-        self.groups.iter().any(|group| group.0.load(Ordering::Relaxed) != 0)
+        // Sequentially consistent for the chain, which does with pools as `note_full` does with groups.
+        self.groups.iter().any(|group| group.0.load(Ordering::SeqCst) != 0)
     }
 
     fn begin_opening(&self, block_count: u32) -> bool {
@@ -316,16 +337,36 @@ impl FixedPool {
     fn offer(&self, count: u32, taken: u32) {
         for group in 0..self.groups_of(count) {
             let taken = if group == 0 { u64::from(taken) } else { 0 };
-            self.give(group, self.mask(group, count) & !taken);
+            let mask = self.mask(group, count) & !taken;
+            if mask != 0 {
+                self.give(group, mask);
+            }
         }
     }
 
-    /// Frees blocks of a group that are the caller's and have no range.
-    fn give(&self, group: usize, mask: u64) {
-        // Release: as in `release`; and for an opening, what the opener did comes before the first allocation.
-        if mask != 0 && self.groups[group].0.fetch_add(mask, Ordering::Release) == 0 {
+    /// Frees blocks of a group that are the caller's and have no range any more; says whether the group was full.
+    fn give(&self, group: usize, mask: u64) -> bool {
+        // The bits are 0, being the caller's: so adding is the same as setting, and one instruction where that is not.
+        // Release: what was done with the blocks, and their numbers, or before an opening, comes before what their next
+        // owners do. Sequentially consistent, at no cost on x86: see `note_room`.
+        let before = self.groups[group].0.fetch_add(mask, Ordering::SeqCst);
+        debug_assert!(before & mask == 0, "a block was freed twice");
+        let was_full = before == 0;
+        if was_full {
             self.note_room(group);
         }
+        was_full
+    }
+
+    /// Claims a block where the hint was last, or else in a group that is marked.
+    fn claim_near(&self, hint: usize) -> Option<u32> {
+        let cursor = self.cursor(hint);
+        let start = cursor.load(Ordering::Relaxed) as usize;
+        self.claim_in(start).or_else(|| {
+            let block = self.claim_by_rooms(start)?;
+            move_cursor(cursor, self.place(block).0);
+            Some(block)
+        })
     }
 
     fn claim_by_rooms(&self, start: usize) -> Option<u32> {
@@ -386,7 +427,7 @@ impl FixedPool {
         // Relaxed: the block is this thread's alone, and claiming it showed what its last owner wrote. The range goes
         // to other threads only by what the caller does, which orders it.
         let mut serial = number.load(Ordering::Relaxed) + 1;
-        if serial % SharedSerials::RUN == 0 {
+        if serial.is_multiple_of(SharedSerials::RUN) {
             serial = self.runs.0.draw_run();
         }
         number.store(serial, Ordering::Relaxed);
@@ -395,39 +436,39 @@ impl FixedPool {
 
     /// Clears the group's bit in `rooms`, unless somebody frees there at this moment.
     ///
-    /// Clearing and then looking at the group meets freeing and then looking at the bit ([`Self::note_room`]): with a
-    /// fence between the two on both sides, one of the two threads sees the other.
+    /// Clearing and then looking at the group meets freeing and then looking at the bit ([`Self::note_room`]). All
+    /// four are sequentially consistent, so that one of the two threads sees the other.
     fn note_full(&self, group: usize) {
         let (word, bit) = self.room_bit(group);
-        word.fetch_and(!bit, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        if self.groups[group].0.load(Ordering::Relaxed) != 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
+        word.fetch_and(!bit, Ordering::SeqCst);
+        fence_in_model();
+        if self.groups[group].0.load(Ordering::SeqCst) != 0 {
+            word.fetch_or(bit, Ordering::SeqCst);
         }
     }
 
-    /// Sets the group's bit in `rooms`, where it is not: after a block was freed there.
+    /// Sets the group's bit in `rooms`, where it is not: after blocks were freed there.
     fn note_room(&self, group: usize) {
-        fence(Ordering::SeqCst);
+        fence_in_model();
         if !self.has_room_bit(group) {
             let (word, bit) = self.room_bit(group);
-            word.fetch_or(bit, Ordering::Relaxed);
+            word.fetch_or(bit, Ordering::SeqCst);
         }
     }
 
     fn has_room_bit(&self, group: usize) -> bool {
         let (word, bit) = self.room_bit(group);
-        word.load(Ordering::Relaxed) & bit != 0
+        word.load(Ordering::SeqCst) & bit != 0
     }
 
     fn room_bit(&self, group: usize) -> (&AtomicU64, u64) {
         (&self.rooms[group / 64].0, 1 << (group % 64))
     }
 
-    /// The group where a thread of this hint starts: all of them equally often.
-    fn start(&self, hint: usize) -> usize {
+    /// The cursor that threads of this hint share: all cursors equally often.
+    fn cursor(&self, hint: usize) -> &AtomicU32 {
         let mixed = (hint as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        ((mixed * self.groups.len() as u64) >> 32) as usize
+        &self.cursors[((mixed * self.cursors.len() as u64) >> 32) as usize].0
     }
 
     /// The group of a block, and its bit there.
@@ -463,6 +504,13 @@ impl FixedPool {
         let of_slot = |block| self.serial(block).load(Ordering::Relaxed) >> 32 == range.serial().get() >> 32;
         let ours = self.runs.0.drew(range.serial()) || (range.slot() < self.capacity && of_slot(range.slot()));
         if ours { FreeError::Stale { offset, size } } else { FreeError::Foreign { offset, size } }
+    }
+}
+
+/// Read first: a line that is only read need not travel.
+fn move_cursor(cursor: &AtomicU32, group: usize) {
+    if cursor.load(Ordering::Relaxed) != group as u32 {
+        cursor.store(group as u32, Ordering::Relaxed);
     }
 }
 

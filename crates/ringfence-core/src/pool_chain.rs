@@ -26,7 +26,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`PoolChain::allocate`] | that of [`FixedPool`](crate::fixed_pool::FixedPool), and a read of `rooms` (a word for each 64 places) |
+//! | [`PoolChain::allocate`] | that of [`FixedPool`], and a word of `rooms` for each 64 places |
 //! | – that finds a pool full | and O(blocks / 64) once for that pool, until a block of it is freed |
 //! | – refused | O(places / 64) |
 //! | [`PoolChain::allocate_thorough`], refused | O(blocks of all pools / 64) |
@@ -34,14 +34,14 @@
 //! | [`PoolChain::reserve`] | O(places), and host memory for a slot that is not at hand |
 //! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(blocks of all pools / 64) |
 //!
-//! Host memory: what a slot took for its bits and serials, 9 to 24 bytes a block, is kept when its heap goes, and used
-//! for the next pool that fits there. It is given back with the chain.
+//! Host memory: what a slot took for its bits and serials, 12 bytes a block in large pools, is kept when its heap goes,
+//! and used for the next pool that fits there. It is given back with the chain.
 
 pub use crate::fixed_pool::slot::{PoolAllocation, PoolView, RefusedFree};
 
 use crate::fixed_pool::FixedPool;
 use crate::fixed_pool::slot::{OnceBox, PoolSlot};
-use crate::primitive::{Apart, AtomicU64, Ordering, fence, thread_hint};
+use crate::primitive::{Apart, AtomicU64, Ordering, fence_in_model, thread_hint};
 use crate::range::{FreeError, Invalid};
 use alloc::boxed::Box;
 use core::fmt;
@@ -148,8 +148,8 @@ impl<H> PoolChain<H> {
         self.allocate_near(thread_hint())
     }
 
-    /// [`PoolChain::allocate`], beginning in the pool at a place that follows from `hint`: threads that always pass
-    /// numbers of their own stay out of each other's way.
+    /// [`PoolChain::allocate`], beginning in the pool where this hint was last: threads that always pass numbers of
+    /// their own, here and to [`PoolChain::free_near`], stay out of each other's way.
     pub fn allocate_near(&self, hint: usize) -> Option<PoolAllocation> {
         self.rooms.iter().zip(0..).find_map(|(word, index)| {
             let mut left = word.0.load(Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl<H> PoolChain<H> {
 
     /// A block of any pool that has one, by asking each of them.
     pub fn allocate_thorough(&self) -> Option<PoolAllocation> {
-        self.slots().find_map(|(index, slot)| slot.allocate(index, thread_hint()))
+        self.slots().find_map(|(index, slot)| slot.allocate_thorough(index, thread_hint()))
     }
 
     /// Takes a block back, into the pool that it names.
@@ -176,12 +176,20 @@ impl<H> PoolChain<H> {
     /// # Errors
     /// The block is of another chain; nothing has changed then, and it is handed back.
     pub fn free(&self, allocation: PoolAllocation) -> Result<(), RefusedFree> {
+        self.free_near(thread_hint(), allocation)
+    }
+
+    /// [`PoolChain::free`]: the next [`PoolChain::allocate_near`] with this hint looks here first, in this pool.
+    ///
+    /// # Errors
+    /// As [`PoolChain::free`].
+    pub fn free_near(&self, hint: usize, allocation: PoolAllocation) -> Result<(), RefusedFree> {
         let pool = allocation.pool();
         let Some(slot) = self.slot(pool) else {
             let error = FreeError::Foreign { offset: allocation.offset(), size: allocation.size() };
             return Err(RefusedFree { error, allocation });
         };
-        let group_was_full = slot.free(allocation)?;
+        let group_was_full = slot.free(allocation, hint)?;
         if group_was_full {
             self.note_room(pool);
         }
@@ -311,30 +319,30 @@ impl<H> PoolChain<H> {
 
     /// Clears the pool's bit in `rooms`, unless somebody frees there at this moment.
     ///
-    /// Clearing and then looking at the pool meets freeing and then looking at the bit ([`Self::note_room`]): with a
-    /// fence between the two on both sides, one of the two threads sees the other. Who frees looks only if the block's
-    /// group was full. If it was not, whoever made it so looks, and this thread sees that the group is not full.
+    /// Clearing and then looking at the pool meets freeing and then looking at the bit ([`Self::note_room`]). All of
+    /// it is sequentially consistent, so that one of the two threads sees the other. Who frees looks only if the
+    /// block's group was full. If it was not, whoever made it so looks, and this thread sees that it is not.
     fn note_full(&self, pool: u32) {
         let (word, bit) = self.room_bit(pool);
-        word.fetch_and(!bit, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        word.fetch_and(!bit, Ordering::SeqCst);
+        fence_in_model();
         if self.slot(pool).is_some_and(PoolSlot::has_room) {
-            word.fetch_or(bit, Ordering::Relaxed);
+            word.fetch_or(bit, Ordering::SeqCst);
         }
     }
 
     /// Sets the pool's bit in `rooms`, where it is not: after a block was freed there.
     fn note_room(&self, pool: u32) {
-        fence(Ordering::SeqCst);
+        fence_in_model();
         if !self.has_room_bit(pool) {
             let (word, bit) = self.room_bit(pool);
-            word.fetch_or(bit, Ordering::Relaxed);
+            word.fetch_or(bit, Ordering::SeqCst);
         }
     }
 
     fn has_room_bit(&self, pool: u32) -> bool {
         let (word, bit) = self.room_bit(pool);
-        word.load(Ordering::Relaxed) & bit != 0
+        word.load(Ordering::SeqCst) & bit != 0
     }
 
     fn room_bit(&self, pool: u32) -> (&AtomicU64, u64) {

@@ -173,7 +173,7 @@ impl SharedSerials {
 
     /// The first number of the `index`th run taken at the start.
     pub(crate) fn first_of(&self, index: u32) -> u64 {
-        self.block() << 32 | u64::from(index) * Self::RUN
+        (self.block() << 32) + u64::from(index) * Self::RUN
     }
 
     /// The first number of a run that nobody else has.

@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn fault_11_device_local_64_kib_and_128_kib_have_two_keys() {
         // As printed, with VK_MAX_MEMORY_TYPES = 32: the class lands on the properties.
-        let printed = |block: u64, properties: u64| u64::from(block.ilog2()) << 32 | properties << 32;
+        let printed = |block: u64, properties: u64| (u64::from(block.ilog2()) << 32) | (properties << 32);
         assert_eq!(printed(64 * KIB, 1), printed(128 * KIB, 1), "16 and 17 differ in the bit that device-local has");
         let key = |block_size| PoolKey { memory_type: 0, class_group: 0, block_size, required_properties: 1 };
         assert_ne!(key(64 * KIB), key(128 * KIB));

@@ -75,7 +75,7 @@ fn two_threads_share_one_block() {
 
 #[test]
 fn two_threads_fill_and_drain_two_groups() {
-    model(3, || {
+    model(None, || {
         let pool = Arc::new(FixedPool::new(1, 3));
         let held = [pool.allocate().unwrap(), pool.allocate().unwrap()];
         let freeing = Arc::clone(&pool);
@@ -91,7 +91,7 @@ fn two_threads_fill_and_drain_two_groups() {
 
 #[test]
 fn three_threads_and_two_blocks() {
-    model(2, || {
+    model(3, || {
         let pool = Arc::new(FixedPool::new(1, 2));
         at_once([pair(&pool, 1), pair(&pool, 1), pair(&pool, 1)]);
         check_whole(&pool, 2);
@@ -131,7 +131,7 @@ fn a_second_free_never_hits_the_next_owner() {
 
 #[test]
 fn a_pool_closes_only_when_it_is_empty() {
-    model(3, || {
+    model(None, || {
         let pool = Arc::new(FixedPool::new(1, 3));
         let closing = Arc::clone(&pool);
         let other = thread::spawn(move || closing.close());
@@ -150,7 +150,7 @@ fn a_pool_closes_only_when_it_is_empty() {
 
 #[test]
 fn closing_and_opening_anew_meets_another_that_closes() {
-    model(3, || {
+    model(None, || {
         let pool = Arc::new(FixedPool::new(1, 4));
         let closing = Arc::clone(&pool);
         let other = thread::spawn(move || closing.close());
@@ -185,7 +185,7 @@ fn use_and_free(chain: &Chain, allocation: PoolAllocation) {
 
 #[test]
 fn a_heap_is_taken_out_only_when_no_block_is_live() {
-    model(3, || {
+    model(None, || {
         let (chain, first) = chain(2, 1);
         chain.free(first).unwrap();
         let allocating = Arc::clone(&chain);
@@ -206,7 +206,7 @@ fn a_heap_is_taken_out_only_when_no_block_is_live() {
 
 #[test]
 fn the_last_free_races_with_taking_the_heap_out() {
-    model(3, || {
+    model(None, || {
         let (chain, first) = chain(2, 1);
         let freeing = Arc::clone(&chain);
         let other = thread::spawn(move || use_and_free(&freeing, first));
@@ -220,7 +220,7 @@ fn the_last_free_races_with_taking_the_heap_out() {
 
 #[test]
 fn a_place_is_used_again_while_a_late_thread_allocates() {
-    model(2, || {
+    model(None, || {
         let (chain, first) = chain(2, 1);
         chain.free(first).unwrap();
         let allocating = Arc::clone(&chain);
@@ -242,7 +242,7 @@ fn a_place_is_used_again_while_a_late_thread_allocates() {
 
 #[test]
 fn a_full_pool_that_is_freed_into_is_found_again() {
-    model(3, || {
+    model(None, || {
         let (chain, first) = chain(1, 1);
         let (asking, freeing) = (Arc::clone(&chain), Arc::clone(&chain));
         // Finds the pool full and takes its mark away, while a block is freed there.
@@ -258,7 +258,7 @@ fn a_full_pool_that_is_freed_into_is_found_again() {
 
 #[test]
 fn two_threads_grow_the_chain_at_once() {
-    model(2, || {
+    model(None, || {
         let chain: Chain = Arc::new(PoolChain::new(1, 2));
         let growing = Arc::clone(&chain);
         let grow = |chain: &Chain, heap| chain.reserve(1).map(|reservation| reservation.open(Box::new(heap)));
@@ -277,7 +277,7 @@ fn two_threads_grow_the_chain_at_once() {
 
 #[test]
 fn a_visitor_and_a_taker() {
-    model(3, || {
+    model(None, || {
         let (chain, first) = chain(2, 1);
         chain.free(first).unwrap();
         let visiting = Arc::clone(&chain);
@@ -291,5 +291,93 @@ fn a_visitor_and_a_taker() {
         assert!(taken.is_some() || seen == 1, "only a visitor can have been in the way");
         chain.validate().unwrap();
         assert_eq!(chain.allocate().is_some(), taken.is_none());
+    });
+}
+
+#[test]
+fn three_threads_allocate_free_and_take() {
+    model(3, || {
+        let (chain, first) = chain(3, 1);
+        let (allocating, freeing) = (Arc::clone(&chain), Arc::clone(&chain));
+        let others = [
+            thread::spawn(move || allocating.allocate().into_iter().for_each(|got| use_and_free(&allocating, got))),
+            thread::spawn(move || use_and_free(&freeing, first)),
+        ];
+        let taken = chain.take_empty();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        chain.validate().unwrap();
+        assert_eq!(chain.statistics().live_count, 0);
+        assert!(taken.is_some() != chain.take_empty().is_some(), "the heap comes out once");
+    });
+}
+
+#[test]
+fn two_that_take_and_one_that_brings_anew() {
+    model(2, || {
+        let (chain, first) = chain(2, 1);
+        chain.free(first).unwrap();
+        let taking = Arc::clone(&chain);
+        let other = thread::spawn(move || taking.take_empty().map(|heap| *heap));
+        let mine = chain.take_empty().map(|heap| *heap);
+        if let Some(reservation) = chain.reserve(2) {
+            let first = reservation.open(Box::new(2));
+            assert_eq!(chain.heap(&first).map(|heap| **heap), Some(2));
+            chain.free(first).unwrap();
+        }
+        let theirs = other.join().unwrap();
+        assert!(mine.is_none() || theirs != mine, "a heap comes out once");
+        chain.validate().unwrap();
+    });
+}
+
+#[test]
+fn a_late_closer_does_not_close_a_larger_pool_in_use() {
+    model(3, || {
+        let pool = Arc::new(FixedPool::closed(1, 4));
+        assert!(pool.open(2));
+        let closing = Arc::clone(&pool);
+        let late = thread::spawn(move || closing.close());
+        let mut last = None;
+        if pool.close().is_some() {
+            assert!(pool.open(4));
+            let all: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
+            // The first group is free again and full of room, as it was when the late one looked.
+            last = all.last().copied().filter(|range| range.slot() == 3);
+            all.into_iter().filter(|range| range.slot() != 3).for_each(|range| pool.free(range).unwrap());
+        }
+        let closed = late.join().unwrap();
+        assert!(last.is_none() || closed.is_none(), "a block is live");
+        assert!(last.is_none_or(|range| pool.is_live(&range) && pool.block_count() == 4));
+        pool.validate().unwrap();
+    });
+}
+
+#[test]
+fn taking_that_fails_leaves_the_pool_marked() {
+    model(3, || {
+        let (chain, first) = chain(3, 1);
+        chain.free(first).unwrap();
+        let allocating = Arc::clone(&chain);
+        // The second may find the pool full, while the first kept it from being taken.
+        let other = thread::spawn(move || [allocating.allocate(), allocating.allocate()]);
+        let taken = chain.take_empty();
+        let got = other.join().unwrap();
+        assert!(taken.is_none() || got.iter().all(Option::is_none));
+        chain.validate().unwrap();
+        got.into_iter().flatten().for_each(|got| use_and_free(&chain, got));
+        assert!(taken.is_some() || chain.take_empty().is_some());
+    });
+}
+
+#[test]
+fn a_visitor_and_an_opener() {
+    model(3, || {
+        let chain: Chain = Arc::new(PoolChain::new(1, 1));
+        let visiting = Arc::clone(&chain);
+        let other = thread::spawn(move || visiting.for_each_pool(&mut |pool| assert_eq!(**pool.heap(), 1)));
+        let first = chain.reserve(1).unwrap().open(Box::new(1));
+        chain.free(first).unwrap();
+        other.join().unwrap();
+        chain.validate().unwrap();
     });
 }

@@ -324,7 +324,10 @@ impl Stress {
 
     fn work(&self, number: usize) {
         let (mut random, mut held) = (number as u64 + 1, Vec::new());
-        for turn in 0..50_000 {
+        let mut turn = 0;
+        // For long enough on a machine that lets one thread run at a time, too.
+        while turn < 50_000 || self.taken.load(Relaxed) < 50 {
+            turn += 1;
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let pick = (random >> 33) as usize;
             // Tides, so that pools fill and drain.
@@ -336,8 +339,10 @@ impl Stress {
             } else {
                 self.free(held.swap_remove(pick % held.len()));
             }
-            if pick.is_multiple_of(256) {
+            if turn % 500 == 0 {
+                held.drain(..).for_each(|allocation| self.free(allocation));
                 self.trim();
+                thread::yield_now();
             }
         }
         held.into_iter().for_each(|allocation| self.free(allocation));
@@ -392,6 +397,5 @@ fn seed_003_05_pools_come_and_go_while_threads_allocate_and_free() {
     let rest = std::iter::from_fn(|| chain.take_empty()).count() as u32;
     let (made, taken) = (made.into_inner(), taken.into_inner());
     assert_eq!(made, taken + rest, "every heap came back");
-    assert!(taken > 4, "only {taken} pools went while threads were at work");
     assert!(chain.into_heaps().next().is_none());
 }

@@ -74,6 +74,7 @@ pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod resource;
+pub mod trace;
 pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
@@ -89,6 +90,8 @@ pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, Resou
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use upload::{
-    BatchError, Staged, StagedTexels, TexelTarget, Texels, UploadBatch, UploadDesc, UploadError, UploadRing,
+    BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
+    FastConstantsDesc, FastWriter, Readback, ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels,
+    StaticConstants, TexelTarget, Texels, TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing,
     UploadWriter, WhenFull,
 };

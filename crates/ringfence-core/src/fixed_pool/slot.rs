@@ -198,18 +198,27 @@ impl<H> PoolSlot<H> {
         Ok(PoolAllocation::new(range, index))
     }
 
+    /// A block, unless there is none at hand.
     pub(crate) fn allocate(&self, index: u32, hint: usize) -> Option<PoolAllocation> {
-        let range = self.pool.allocate_near(hint)?;
+        self.pool.allocate_at_hand(hint).map(|range| self.note_use(range, index))
+    }
+
+    /// [`PoolSlot::allocate`], overlooking nothing.
+    pub(crate) fn allocate_thorough(&self, index: u32, hint: usize) -> Option<PoolAllocation> {
+        self.pool.allocate_near(hint).map(|range| self.note_use(range, index))
+    }
+
+    fn note_use(&self, range: Range, index: u32) -> PoolAllocation {
         // Read first: a line that is only read stays with every thread.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
-        Some(PoolAllocation::new(range, index))
+        PoolAllocation::new(range, index)
     }
 
     /// Takes a block back; says whether its group was full until then.
-    pub(crate) fn free(&self, allocation: PoolAllocation) -> Result<bool, RefusedFree> {
-        self.pool.release(&allocation.range()).map_err(|error| RefusedFree { error, allocation })
+    pub(crate) fn free(&self, allocation: PoolAllocation, hint: usize) -> Result<bool, RefusedFree> {
+        self.pool.release(hint, &allocation.range()).map_err(|error| RefusedFree { error, allocation })
     }
 
     pub(crate) fn is_live(&self, allocation: &PoolAllocation) -> bool {
@@ -414,15 +423,15 @@ mod tests {
         let first = slot.open(7, "heap", 4).unwrap();
         let copy = duplicate(&first);
         assert_eq!((slot.heap(&first), first.pool()), (Some(&"heap"), 7));
-        assert!(slot.free(first).is_ok());
+        assert!(slot.free(first, 0).is_ok());
         assert_eq!(slot.heap(&copy), None);
-        let RefusedFree { error, allocation } = slot.free(copy).unwrap_err();
+        let RefusedFree { error, allocation } = slot.free(copy, 0).unwrap_err();
         assert_eq!(error, FreeError::Stale { offset: 0, size: 16 });
 
         let again = slot.allocate(7, 0).unwrap();
         assert_eq!((again.offset(), slot.heap(&allocation)), (0, None), "the number tells it from the one that lives");
-        assert!(slot.free(allocation).is_err());
-        assert!(slot.free(again).is_ok());
+        assert!(slot.free(allocation, 0).is_err());
+        assert!(slot.free(again, 0).is_ok());
         slot.validate().unwrap();
     }
 
@@ -432,14 +441,14 @@ mod tests {
         let first = slot.open(0, "old", 2).unwrap();
         let copy = duplicate(&first);
         assert_eq!(slot.close(), None, "a block is live");
-        slot.free(first).unwrap();
+        slot.free(first, 0).unwrap();
         assert_eq!(slot.close(), Some("old"));
         assert_eq!(slot.open(0, "not reserved", 2), Err("not reserved"));
         assert!(slot.try_reserve() && !slot.try_reserve());
         assert_eq!(slot.open(0, "too many", 5), Err("too many"));
         let second = slot.open(0, "new", 4).unwrap();
         assert_eq!((slot.heap(&copy), slot.heap(&second)), (None, Some(&"new")));
-        assert!(slot.free(copy).is_err());
+        assert!(slot.free(copy, 0).is_err());
         slot.validate().unwrap();
     }
 
@@ -447,7 +456,7 @@ mod tests {
     fn a_visitor_keeps_the_heap() {
         let slot = PoolSlot::reserved(16, 3);
         let first = slot.open(0, 5, 3).unwrap();
-        slot.free(first).unwrap();
+        slot.free(first, 0).unwrap();
         let seen = slot.visit(0, |pool| (*pool.heap(), slot.close(), pool.block_count(), pool.live_count()));
         assert_eq!(seen, Some((5, None, 3, 0)), "and the pool is open again");
         slot.validate().unwrap();

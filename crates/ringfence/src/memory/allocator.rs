@@ -12,7 +12,11 @@ use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, Text
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Texture};
-use crate::upload::{UploadDesc, UploadRing};
+use crate::trace::{StartTraceError, TraceSummary};
+use crate::upload::{
+    ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc, ReadbackRing,
+    UploadDesc, UploadRing,
+};
 
 /// How an allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -219,6 +223,33 @@ impl<D: Device> Allocator<D> {
         UploadRing::new(self, desc)
     }
 
+    /// Makes a ring for results on their way from the GPU.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`].
+    pub fn readback_ring(&self, desc: ReadbackDesc<'_>) -> Result<ReadbackRing<D>, Error> {
+        ReadbackRing::new(self, desc)
+    }
+
+    /// Constant buffers, static and dynamic: see [`ConstantBuffers`]. `views` makes the views of their pools; it may be
+    /// [`NoViews`](crate::upload::NoViews).
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`], and those of `views`.
+    pub fn constant_buffers<V: ConstantViews<D>>(
+        &self,
+        desc: ConstantsDesc<'_>,
+        views: V,
+    ) -> Result<ConstantBuffers<D, V>, Error> {
+        ConstantBuffers::new(self, desc, views)
+    }
+
+    /// Pages for constants that live for one frame: see [`FastConstants`]. Nothing is made before the first write.
+    #[must_use]
+    pub fn fast_constants(&self, desc: FastConstantsDesc<'_>) -> FastConstants<D> {
+        FastConstants::new(self, desc)
+    }
+
     /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a
     /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
     ///
@@ -267,6 +298,26 @@ impl<D: Device> Allocator<D> {
     /// The time is over, or the driver failed for another reason than device loss. What was waiting still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         self.shared.shutdown(timeout)
+    }
+
+    /// Records everything that happens to memory from now on into `to`, until [`Allocator::stop_trace`] or until the
+    /// allocator is gone: see [`crate::trace`]. Writes come in pieces of 64 KiB or of a quarter of a second, from
+    /// [`Allocator::reclaim`], so that a file needs no buffer of its own.
+    ///
+    /// A write that fails ends the recording and nothing else; `stop_trace` says why.
+    ///
+    /// # Errors
+    /// A recording is under way, something was made already, or the beginning cannot be written.
+    pub fn start_trace(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
+        self.shared.start_trace(Box::new(to))
+    }
+
+    /// Ends the recording and says how large it is; `None` if nothing was being recorded.
+    ///
+    /// # Errors
+    /// Some of it could not be written: what was written before that can be read.
+    pub fn stop_trace(&self) -> std::io::Result<Option<TraceSummary>> {
+        self.shared.trace.stop().transpose()
     }
 
     /// Gives every empty block back to the driver, and says how many there were.

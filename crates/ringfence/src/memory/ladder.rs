@@ -238,6 +238,7 @@ impl<D: Device> Shared<D> {
             ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),
         }?;
         let place = Place { offset, arena: route.arena.clone(), hold };
+        self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
         match unsafe { subject.place(&self.device, &place.memory(self).object, offset) } {
             Ok(made) => Ok((made, place)),
@@ -259,7 +260,8 @@ impl<D: Device> Shared<D> {
         if !terms.may_grow {
             return Err(Refusal::MayNotGrow);
         }
-        let Requirements { size, alignment, class, .. } = route.needs;
+        // Exactly as large as the driver asks, not padded: Vulkan insists, and a flush may end with the memory.
+        let Requirements { size, alignment, class, .. } = ask.needs;
         let memory_type = route.memory_type;
         let heap = self.heap_of(memory_type);
         let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name };
@@ -274,10 +276,12 @@ impl<D: Device> Shared<D> {
             result => result?,
         };
         let number = match &route.arena {
-            ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&route.needs)),
-            ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&route.needs)),
+            ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&ask.needs)),
+            ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&ask.needs)),
         };
         let memory = Arc::new(self.memory(object, memory_type, size));
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
         Ok((made, Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } }))
     }
 
@@ -309,7 +313,11 @@ impl<D: Device> Shared<D> {
             }
             refusal = match made {
                 Err(refusal) if refusal.may_go_on() => refusal,
-                result => return result,
+                Err(refusal) => return Err(refusal),
+                Ok(memory) => {
+                    self.trace_block(&memory, desc(size).class, false);
+                    return Ok(memory);
+                }
             };
             if sizes.peek().is_some() {
                 attempt.tried = attempt.tried | Tried::SMALLER_BLOCK;

@@ -17,6 +17,8 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) object: D::Memory,
     pub(crate) memory_type: u32,
     pub(crate) size: u64,
+    /// Its number in a trace.
+    pub(crate) block: u64,
     /// Where the host sees its first byte, where the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
 }
@@ -120,6 +122,11 @@ impl<D: Device> Place<D> {
             Hold::Dedicated { memory, .. } => memory.size,
             Hold::Common(_) | Hold::Aliased(_) => 0,
         }
+    }
+
+    /// Whether its bytes are an arena's, and nobody else's.
+    pub(super) fn is_own_range(&self) -> bool {
+        matches!(self.hold, Hold::Range { .. } | Hold::Cell { .. } | Hold::Dedicated { .. })
     }
 
     /// Whether the memory object is its own.

@@ -213,8 +213,8 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn memory(&self, object: D::Memory, memory_type: u32, size: u64) -> Memory<D> {
-        let mapped = self.device.mapped(&object);
-        Memory { object, memory_type, size, mapped }
+        let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
+        Memory { object, memory_type, size, block, mapped }
     }
 
     /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the

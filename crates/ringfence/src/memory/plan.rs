@@ -109,7 +109,7 @@ impl<D: Device> Shared<D> {
                 return Err(refusal);
             }
         }
-        let size = route.needs.size;
+        let size = ask.needs.size;
         match self.foresee(heap, &[size], terms, trimmed) {
             Ok(asked) => Ok(plan(PlannedWay::Dedicated, size, asked)),
             Err(refused) => Err(if route.dedicated_first { refused } else { refusal }),

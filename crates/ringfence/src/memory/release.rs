@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
-use ringfence_core::sync::{Progress, SyncSet};
+use ringfence_core::sync::SyncSet;
 use smallvec::SmallVec;
 
 use super::allocation::Common;
@@ -33,7 +33,7 @@ use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
-use crate::upload::Recycle;
+use crate::upload::{Recycle, Told};
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
@@ -100,11 +100,13 @@ impl<D: Device> Releases<D> {
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
         self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
         self.releases.retired.retire(points, Retired { object, place });
     }
 
@@ -143,6 +145,8 @@ impl<D: Device> Shared<D> {
         let mut blocks = self.free_pools(|pool| pool.is_closed());
         blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
         blocks += self.reclaim_custom_pools(*tick);
+        let budgets = || self.device.budgets().unwrap_or_default();
+        self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
@@ -150,12 +154,20 @@ impl<D: Device> Shared<D> {
     /// lock is free: that may take driver calls.
     fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
         let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
+        let told = Told { passed, device_lost };
         for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            if ring.release(&mut |users| device_lost || passed.passed_all(users)) {
+            if ring.release(&told) {
                 asking.push(ring);
             }
         }
         asking.iter().for_each(|ring| ring.upkeep());
+    }
+
+    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
+    fn trace_retired(&self, place: &Place<D>) {
+        if place.is_own_range() {
+            self.trace.retired(place.memory(self).block, place.offset);
+        }
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
@@ -178,7 +190,11 @@ impl<D: Device> Shared<D> {
     }
 
     /// Gives a resource's bytes back, its object being gone.
-    pub(crate) fn give_back(&self, Place { arena, hold, .. }: Place<D>) {
+    pub(crate) fn give_back(&self, place: Place<D>) {
+        if place.is_own_range() {
+            self.trace.freed(place.memory(self).block, place.offset);
+        }
+        let Place { arena, hold, .. } = place;
         match hold {
             Hold::Range { memory, allocation } => {
                 // First, so that whoever takes the block out when it is empty is the last to hold its memory.
@@ -251,6 +267,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {
+                self.trace.freed(memory.block, 0);
                 self.arenas[arena as usize].remove_dedicated(number);
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
@@ -270,6 +287,8 @@ impl<D: Device> Shared<D> {
     ) -> Result<Backing<D>, DeviceError> {
         let ArenaDesc { memory_type, class, .. } = self.arenas[arena as usize].desc;
         let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, size, alignment, name);
         let request = Request { size, alignment, high: false, name, user_data: 0 };
         let number = self.arenas[arena as usize].add_dedicated(&request);
         Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
@@ -290,7 +309,8 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn free_memory(&self, memory: Memory<D>) {
-        let Memory { object, memory_type, size, .. } = memory;
+        let Memory { object, memory_type, size, block, .. } = memory;
+        self.trace.block_freed(block);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
@@ -335,7 +355,7 @@ impl<D: Device> Drop for Shared<D> {
         self.releases.retired.collect_all(&mut left);
         if !idle {
             // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
-            return std::mem::forget(left);
+            return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
         left.into_iter().for_each(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));

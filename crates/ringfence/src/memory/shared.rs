@@ -19,10 +19,12 @@ use super::place::{ArenaRef, Memory, Place};
 use super::pool::PoolState;
 use super::release::{RangeOwner, Releases};
 use super::small::SmallBuffers;
+use super::snapshot::class_name;
 use super::statistics::Calls;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
+use crate::trace::{StartTraceError, Trace};
 use crate::upload::Recycle;
 
 /// What every clone of the allocator and everything that it made share.
@@ -45,6 +47,7 @@ pub(crate) struct Shared<D: Device> {
     pub(super) lost: AtomicBool,
     pub(super) memory_objects: AtomicU64,
     pub(super) calls: Calls,
+    pub(crate) trace: Trace,
 }
 
 pub(super) const CLASSES: [ResourceClass; 3] =
@@ -87,6 +90,7 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
+            trace: Trace::new(),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),
@@ -161,9 +165,23 @@ impl<D: Device> Shared<D> {
         rings.push(Arc::downgrade(ring));
     }
 
+    /// Notes a memory object in the trace: one of an arena, or a resource's own.
+    pub(super) fn trace_block(&self, memory: &Memory<D>, class: ResourceClass, dedicated: bool) {
+        let class = class_name(self.device.capabilities().class_groups, class);
+        self.trace.block_made(memory.block, memory.memory_type, dedicated, memory.size, class);
+    }
+
+    pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
+        match self.memory_objects.load(Ordering::Relaxed) {
+            0 => self.trace.start(to, self.device.capabilities()),
+            memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
+        }
+    }
+
     /// Counts writes to rings.
-    pub(crate) fn count_staged(&self, writes: u64) {
+    pub(crate) fn count_staged(&self, writes: u64, bytes: u64) {
         self.calls.staged.fetch_add(writes, Ordering::Relaxed);
+        self.trace.staged(writes, bytes);
     }
 
     pub(crate) fn check_lost(&self) -> Result<(), DeviceError> {

@@ -174,7 +174,7 @@ impl<D: Device> Shared<D> {
 }
 
 /// What lies in the blocks of a class, where some classes share them.
-fn class_name(groups: [u8; 3], class: ResourceClass) -> &'static str {
+pub(super) fn class_name(groups: [u8; 3], class: ResourceClass) -> &'static str {
     let [buffer, texture, target] = groups;
     match class {
         ResourceClass::Buffer if buffer == texture && texture == target => "all",
