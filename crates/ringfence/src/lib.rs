@@ -87,6 +87,8 @@ pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, Resou
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use upload::{
-    BatchError, Staged, StagedTexels, TexelTarget, Texels, UploadBatch, UploadDesc, UploadError, UploadRing,
+    BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
+    FastConstantsDesc, FastWriter, Readback, ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels,
+    StaticConstants, TexelTarget, Texels, TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing,
     UploadWriter, WhenFull,
 };

@@ -9,9 +9,11 @@
 //! ```
 
 mod bin;
+mod replace;
 mod timeline;
 mod try_cell;
 
 pub use bin::RetireBin;
+pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use timeline::{Frame, FrameError, Timeline};
 pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};

@@ -30,16 +30,19 @@
 //! - What finds no room in its pool gets memory of its own before it is an error.
 
 mod aliased;
+mod buffers;
 mod desc;
 mod fast;
 mod heap_pools;
 mod location;
 mod policy;
 mod range_pool;
+mod textures;
 
 pub use aliased::AliasedHeap;
 pub use desc::{BufferRequest, Dynamism, LocationKind, PlacementDesc, Route, Strategy, TextureKind};
 pub use fast::{FastConstants, FastLocation, FastPage};
 pub use location::{BufferLocation, Footprint, ReadbackTexture, TextureLocation};
-pub use policy::{Placement, PlacementFigures, TexturePlan};
+pub use policy::{Placement, PlacementFigures};
 pub use range_pool::PoolFigures;
+pub use textures::TexturePlan;

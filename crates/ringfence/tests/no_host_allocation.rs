@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudget, Kind, Mapped, MemoryDesc,
-    Placed, Requirements, ResourceClass, TextureDesc, Textures, sim,
+    Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures, sim,
 };
 use ringfence::lifetime::RetireBin;
+use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 
 /// The system's allocator, counting this thread's allocations.
@@ -188,4 +189,31 @@ fn a_steady_frame_that_retires_objects_of_the_programs_own_allocates_nothing_on_
     assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
     assert_eq!(counts.sum::<u64>(), 0);
     assert!(bin.len() < 1000);
+}
+
+#[test]
+fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("a sound description");
+    let target = TextureDesc { usage: TextureUsage::RENDER_TARGET, ..TextureDesc::default() };
+    let requests = [
+        BufferRequest { size: 1000, dynamism: Dynamism::Dynamic, ..Default::default() },
+        BufferRequest { size: 100_000, dynamism: Dynamism::Dynamic, ..Default::default() },
+        BufferRequest { size: 4096, usage: BufferUsage::VERTEX, ..Default::default() },
+        BufferRequest { size: 4096, usage: BufferUsage::STORAGE, ..Default::default() },
+    ];
+    let mut counts = (0..300).map(|_| {
+        let count = world.frame(|_| {
+            for request in requests.iter().cycle().take(20) {
+                drop(placement.create_buffer(request).expect("there is room"));
+            }
+            drop(placement.create_texture(&target, "").expect("there is room"));
+            drop(placement.fast_page().expect("there is room"));
+        });
+        let before = COUNT.get();
+        placement.end_frame();
+        count + COUNT.get() - before
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
 }

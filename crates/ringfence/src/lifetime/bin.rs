@@ -54,7 +54,7 @@ use super::try_cell::TryCell;
 /// A number that no turn has.
 const NO_TURN: u64 = u64::MAX;
 
-/// Items that wait for points on timelines, put in by many threads. See the [module](self).
+/// Items that wait for points on timelines, put in by many threads at once, none of which waits for another.
 ///
 /// The allocator keeps what it made in one of these. Programs can keep their own objects in another one: views,
 /// pipelines, whatever the GPU may still use.

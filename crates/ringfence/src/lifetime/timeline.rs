@@ -127,7 +127,6 @@ pub enum FrameError {
 ///
 /// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
 /// clone is the same timeline.
-#[derive(Clone)]
 pub struct Timeline<D: Device> {
     shared: Arc<crate::memory::Shared<D>>,
     clock: Arc<Clock>,
@@ -192,6 +191,13 @@ impl<D: Device> Timeline<D> {
     /// [`DeviceError::Lost`].
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         self.shared.lifetimes.wait_point(&self.shared.device, SyncPoint::new(self.clock.id, value), timeout)
+    }
+}
+
+// By hand, since a derived one would ask that devices can be cloned.
+impl<D: Device> Clone for Timeline<D> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
     }
 }
 
@@ -320,6 +326,12 @@ impl<D: Device> Lifetimes<D> {
                 set.insert(SyncPoint::new(clock.id, begun));
             }
         }
+    }
+
+    /// Whether the frame is of a timeline of these.
+    pub(crate) fn knows(&self, frame: &Frame) -> bool {
+        let entries = self.entries.read();
+        entries.get(frame.clock.id.index()).is_some_and(|(clock, _)| Arc::ptr_eq(clock, &frame.clock))
     }
 
     /// Puts an item down that waits for all that has begun.

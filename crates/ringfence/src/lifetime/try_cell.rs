@@ -34,8 +34,11 @@ impl<T> TryCell<T> {
     /// The value, unless it is taken.
     #[inline]
     pub(super) fn try_take(&self) -> Option<Taken<'_, T>> {
-        let was_taken = self.taken.swap(true, Ordering::Acquire);
-        (!was_taken).then_some(Taken { cell: self, _here: PhantomData })
+        if self.taken.swap(true, Ordering::Acquire) {
+            // A `Taken` made here and dropped again would give the value of whoever holds it away.
+            return None;
+        }
+        Some(Taken { cell: self, _here: PhantomData })
     }
 
     /// The value, asked for again and again until it is free. For the ends of life and for tests.

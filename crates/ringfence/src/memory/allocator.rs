@@ -13,7 +13,10 @@ use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
 use crate::trace::{StartTraceError, TraceSummary};
-use crate::upload::{UploadDesc, UploadRing};
+use crate::upload::{
+    ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc, ReadbackRing,
+    UploadDesc, UploadRing,
+};
 
 /// How an allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,6 +139,33 @@ impl<D: Device> Allocator<D> {
     /// As [`Allocator::create_buffer`].
     pub fn upload_ring(&self, desc: UploadDesc<'_>) -> Result<UploadRing<D>, Error> {
         UploadRing::new(self, desc)
+    }
+
+    /// Makes a ring for results on their way from the GPU.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`].
+    pub fn readback_ring(&self, desc: ReadbackDesc<'_>) -> Result<ReadbackRing<D>, Error> {
+        ReadbackRing::new(self, desc)
+    }
+
+    /// Constant buffers, static and dynamic: see [`ConstantBuffers`]. `views` makes the views of their pools; it may be
+    /// [`NoViews`](crate::upload::NoViews).
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`], and those of `views`.
+    pub fn constant_buffers<V: ConstantViews<D>>(
+        &self,
+        desc: ConstantsDesc<'_>,
+        views: V,
+    ) -> Result<ConstantBuffers<D, V>, Error> {
+        ConstantBuffers::new(self, desc, views)
+    }
+
+    /// Pages for constants that live for one frame: see [`FastConstants`]. Nothing is made before the first write.
+    #[must_use]
+    pub fn fast_constants(&self, desc: FastConstantsDesc<'_>) -> FastConstants<D> {
+        FastConstants::new(self, desc)
     }
 
     /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a

@@ -41,8 +41,7 @@ impl<D: Device> Shared<D> {
         self.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         let (unplaced, requirements) = unsafe { Create::<K>::prepare(&self.device, info) }?;
-        let needs = self.padded(requirements, desc.location);
-        match place(&unplaced, needs) {
+        match place(&unplaced, requirements) {
             Ok((placed, place)) => {
                 count(&self.calls.create_object);
                 if !desc.name.is_empty() {
@@ -73,8 +72,9 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.
-    pub(crate) fn padded(&self, mut needs: Requirements, location: Location) -> Requirements {
+    /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources of a block may share one.
+    /// (Memory of a resource's own is exactly as large as the driver asks: Vulkan insists, and a flush may end with it.)
+    fn padded(&self, mut needs: Requirements, location: Location) -> Requirements {
         let atom = self.device.capabilities().non_coherent_atom_bytes;
         if location != Location::Device && atom > 1 {
             needs.alignment = needs.alignment.max(atom);
@@ -174,6 +174,7 @@ impl<D: Device> Shared<D> {
         K: ResourceKind,
         D: Create<K>,
     {
+        let needs = self.padded(needs, desc.location);
         let request = Request { size: needs.size, alignment: needs.alignment, name: desc.name };
         let found = self.arenas[arena as usize].allocate(self, request)?;
         let offset = found.allocation.range().offset();

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
-use ringfence_core::sync::{Progress, SyncSet};
+use ringfence_core::sync::SyncSet;
 use smallvec::SmallVec;
 
 use super::arena::{Arena, Memory};
@@ -31,7 +31,7 @@ use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
-use crate::upload::Recycle;
+use crate::upload::{Recycle, Told};
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
@@ -150,8 +150,9 @@ impl<D: Device> Shared<D> {
     /// lock is free: that may take driver calls.
     fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
         let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
+        let told = Told { passed, device_lost };
         for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            if ring.release(&mut |users| device_lost || passed.passed_all(users)) {
+            if ring.release(&told) {
                 asking.push(ring);
             }
         }

@@ -22,7 +22,8 @@ use crate::resource::{AllocationDesc, Resource};
 /// What every aliased heap is aligned to: enough for multisampled targets on Direct3D 12.
 const ALIGNMENT: u64 = 4 << 20;
 
-/// See the [module](self).
+/// Memory that textures share in turns. That their uses do not overlap in time, with a barrier between them, is what the
+/// caller answers for: else their texels are not what was drawn.
 pub struct AliasedHeap<D: Device> {
     shared: Arc<Shared<D>>,
     whole: Arc<Place<D>>,

@@ -7,6 +7,8 @@
 //!
 //! Each thread that records has a [`FastConstants`] of its own: no lock but that of the buddies, once a page.
 
+use std::fmt;
+
 use ringfence_core::linear::Linear;
 
 use super::desc::{LocationKind, Route};
@@ -16,7 +18,6 @@ use crate::device::{Device, DeviceError, RawBuffer};
 use crate::error::{AccessError, Error};
 
 /// A page of fast constants. Dropping it lets go of all that was put in it.
-#[derive(Debug)]
 pub struct FastPage<D: Device> {
     bytes: BufferLocation<D>,
     used: Linear,
@@ -25,7 +26,6 @@ pub struct FastPage<D: Device> {
 }
 
 /// Bytes in a page: for the submissions that are being recorded, until the page is let go of.
-#[derive(Clone, Debug)]
 pub struct FastLocation<D: Device> {
     /// The driver's buffer.
     pub object: RawBuffer<D>,
@@ -78,7 +78,6 @@ impl<D: Device> FastPage<D> {
 }
 
 /// One thread's fast constants: a page, and another one when it is full.
-#[derive(Debug)]
 pub struct FastConstants<D: Device> {
     placement: Placement<D>,
     page: Option<FastPage<D>>,
@@ -126,5 +125,29 @@ fn driver_error(error: AccessError) -> Error {
     match error {
         AccessError::Device(error) => error.into(),
         AccessError::NotMapped | AccessError::OutOfRange { .. } => unreachable!("a page is mapped as a whole"),
+    }
+}
+
+impl<D: Device> Clone for FastLocation<D> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), offset: self.offset, size: self.size }
+    }
+}
+
+impl<D: Device> fmt::Debug for FastLocation<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FastLocation({:?} from {}, {} bytes)", self.object, self.offset, self.size)
+    }
+}
+
+impl<D: Device> fmt::Debug for FastPage<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FastPage({:?}, {} bytes left)", self.bytes, self.remaining())
+    }
+}
+
+impl<D: Device> fmt::Debug for FastConstants<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FastConstants").field("page", &self.page).finish_non_exhaustive()
     }
 }

@@ -17,13 +17,16 @@ use crate::resource::ResourceKind;
 /// What every heap is aligned to at least.
 const COMMON_ALIGNMENT: u64 = 64 << 10;
 
+/// The heaps of one memory type and class.
+type Part<D> = Arc<RangePool<D, Tlsf>>;
+
 /// See the [module](self).
 pub(super) struct HeapPools<D: Device> {
     name: &'static str,
     block_bytes: u64,
     idle_frames: u64,
     /// Two for each arena: see [`HeapPools::part`].
-    parts: Box<[OnceLock<Arc<RangePool<D, Tlsf>>>]>,
+    parts: Box<[OnceLock<Part<D>>]>,
 }
 
 impl<D: Device> HeapPools<D> {
@@ -35,11 +38,11 @@ impl<D: Device> HeapPools<D> {
     }
 
     /// The part for an arena's memory type and class.
-    fn part(&self, shared: &Shared<D>, arena: u32, alignment: u64) -> &Arc<RangePool<D, Tlsf>> {
+    fn part(&self, shared: &Shared<D>, arena: u32, alignment: u64) -> &Part<D> {
         let index = arena as usize * 2 + usize::from(alignment > COMMON_ALIGNMENT);
         self.parts[index].get_or_init(|| {
             let pool = Arc::new(RangePool::new(self.block_bytes, self.idle_frames, |size, _| Tlsf::new(size), 1));
-            shared.add_pool(Arc::<RangePool<D, Tlsf>>::clone(&pool));
+            shared.add_pool(Part::<D>::clone(&pool));
             pool
         })
     }
@@ -99,7 +102,7 @@ impl<D: Device> HeapPools<D> {
         Ok(Block { backing, memory, base: 0, mapped: None })
     }
 
-    pub(super) fn each_part(&self) -> impl Iterator<Item = &Arc<RangePool<D, Tlsf>>> {
+    pub(super) fn each_part(&self) -> impl Iterator<Item = &Part<D>> {
         self.parts.iter().filter_map(OnceLock::get)
     }
 

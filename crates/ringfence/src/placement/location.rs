@@ -10,12 +10,14 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
 use super::desc::{LocationKind, Route, TextureKind};
 use crate::device::{Device, RawBuffer};
 use crate::error::AccessError;
+use crate::memory::Shared;
 use crate::resource::{Buffer, Texture};
 
 /// A buffer that the placement policy gave: a driver buffer of its own, or a range of one that others share.
@@ -103,6 +105,11 @@ impl<D: Device> BufferLocation<D> {
         self.buffer.read(offset, into)
     }
 
+    /// Whether it is of this allocator.
+    pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
+        Arc::ptr_eq(self.buffer.shared(), shared)
+    }
+
     /// What the driver rounded up is nobody's.
     fn check(&self, offset: u64, len: usize) -> Result<(), AccessError> {
         let size = len as u64;
@@ -144,7 +151,6 @@ impl<D: Device> fmt::Debug for BufferLocation<D> {
 }
 
 /// A texture that the placement policy gave.
-#[derive(Debug)]
 pub struct TextureLocation<D: Device> {
     pub(super) texture: Texture<D>,
     pub(super) texture_kind: TextureKind,
@@ -201,10 +207,21 @@ pub struct Footprint {
 }
 
 /// A texture that is read back: a buffer in readback memory with room for every texel (row 004-5).
-#[derive(Debug)]
 pub struct ReadbackTexture<D: Device> {
     /// The buffer: stand-alone.
     pub buffer: BufferLocation<D>,
     /// Where each mip of each layer lies.
     pub footprints: Vec<Footprint>,
+}
+
+impl<D: Device> fmt::Debug for TextureLocation<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TextureLocation({:?}, {:?})", self.texture, self.route)
+    }
+}
+
+impl<D: Device> fmt::Debug for ReadbackTexture<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadbackTexture({:?}, {} footprints)", self.buffer, self.footprints.len())
+    }
 }
