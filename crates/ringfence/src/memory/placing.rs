@@ -10,6 +10,7 @@ use super::types::Location;
 use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Dedicated, ResourceKind};
+use crate::telling::{slow, tell};
 
 /// A resource that was made, and where.
 pub(crate) type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
@@ -115,6 +116,7 @@ impl<D: Device> Shared<D> {
     }
 
     fn out_of_memory(&self, size: u64, location: Location, tried: u32, best: u32, cause: DeviceError) -> Error {
+        tell!(warn, "out of memory", bytes = size, location = ?location, tried_type_bits = tried, cause = %cause);
         let capabilities = self.device.capabilities();
         let heap = capabilities.memory_types[best as usize].heap;
         Error::OutOfMemory {
@@ -222,6 +224,7 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         let Arena { memory_type, class, .. } = self.arenas[arena as usize];
+        slow!("allocate_memory", bytes = needs.size, memory_type = memory_type, dedicated = true);
         let memory = MemoryDesc { memory_type, size: needs.size, alignment: needs.alignment, class, name: desc.name };
         let (placed, object) = self.counted_memory(|| {
             // SAFETY: the type is one that the requirements allow; nothing has used `unplaced` up.
@@ -236,6 +239,7 @@ impl<D: Device> Shared<D> {
 
     /// A memory object from the driver. No lock may be held that an allocation needs.
     pub(crate) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
+        slow!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
         // SAFETY: the arenas are made from the device's own list of types.
         let object = self.counted_memory(|| unsafe { self.device.allocate_memory(desc) })?;
         let block = self.trace.block_number();

@@ -31,6 +31,7 @@ use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
+use crate::telling::{slow, tell};
 use crate::upload::{Recycle, Told};
 
 /// What waits for the GPU.
@@ -127,6 +128,7 @@ impl<D: Device> Shared<D> {
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
+            tell!(error, "device lost");
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         if device_lost {
@@ -262,6 +264,7 @@ impl<D: Device> Shared<D> {
 
     fn free_memory(&self, memory: Memory<D>) {
         self.trace.block_freed(memory.block);
+        slow!("free_memory", bytes = memory.size, memory_type = memory.memory_type);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(memory.object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
@@ -292,6 +295,7 @@ impl<D: Device> Shared<D> {
     /// Waits for points, counted.
     pub(crate) fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         count(&self.calls.wait);
+        slow!("wait");
         self.lifetimes.wait(&self.device, points, deadline)
     }
 }
