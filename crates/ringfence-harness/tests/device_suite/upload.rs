@@ -634,3 +634,23 @@ pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mu
     assert!(matches!(outside, Err(TransferError::Batch(BatchError::OutOfRange { .. }))), "{outside:?}");
     transfer.abandon();
 }
+
+/// A later frame of the timeline was submitted first: the earlier one can never be, and its room is handed out again.
+pub fn a_writer_of_a_frame_that_was_overtaken_is_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 16 << 10, WAIT);
+    let overtaken = rig.timeline().begin();
+    let mut writer = ring.writer(&overtaken).expect("the frame is the allocator's own");
+    writer.write(&[1; 64], 4).expect("there is room");
+    let later = rig.timeline().begin();
+    let value = rig.submit(later, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    rig.memory.reclaim();
+    assert_eq!(ring.snapshot().used_bytes, 0, "the timeline is past both");
+    let refused = writer.write(&[1; 64], 4).err();
+    assert_eq!(refused, Some(UploadError::FrameOver { frame: overtaken.point() }), "others may have its page by now");
+    drop(overtaken);
+    let frame = rig.timeline().begin();
+    writer.begin(&frame).expect("the frame is the allocator's own");
+    writer.write(&[1; 64], 4).expect("there is room");
+    rig.submit(frame, &[]);
+}
