@@ -74,6 +74,7 @@ pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod resource;
+mod telling;
 pub mod trace;
 pub mod upload;
 #[cfg(feature = "vulkan")]

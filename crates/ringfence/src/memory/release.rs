@@ -33,6 +33,7 @@ use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
+use crate::telling::{slow, tell};
 use crate::upload::{Recycle, Told};
 
 /// What waits for the GPU.
@@ -130,6 +131,7 @@ impl<D: Device> Shared<D> {
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
+            tell!(error, "device lost");
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         if device_lost {
@@ -311,6 +313,7 @@ impl<D: Device> Shared<D> {
     pub(super) fn free_memory(&self, memory: Memory<D>) {
         let Memory { object, memory_type, size, block, .. } = memory;
         self.trace.block_freed(block);
+        slow!("free_memory", bytes = size, memory_type = memory_type);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
@@ -342,6 +345,7 @@ impl<D: Device> Shared<D> {
     /// Waits for points, counted.
     pub(crate) fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         count(&self.calls.wait);
+        slow!("wait");
         self.lifetimes.wait(&self.device, points, deadline)
     }
 }
