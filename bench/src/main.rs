@@ -1,0 +1,86 @@
+//! Ringfence beside its peers. See `README.md` here for how to run it and what the columns mean.
+
+mod contenders;
+mod output;
+mod ranges;
+mod trace;
+
+use output::Row;
+use ranges::{Entry, Settings};
+use std::path::PathBuf;
+
+struct Arguments {
+    quick: bool,
+    json: Option<PathBuf>,
+    /// Sections and traces whose name contains one of these; all if there is none.
+    only: Vec<String>,
+    roominess: f64,
+    ours: bool,
+}
+
+impl Arguments {
+    fn read() -> Result<Self, String> {
+        let mut read = Self { quick: false, json: None, only: Vec::new(), roominess: 2.0, ours: false };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
+            match argument.as_str() {
+                "--quick" => read.quick = true,
+                "--ours" => read.ours = true,
+                "--json" => read.json = Some(value()?.into()),
+                "--roominess" => read.roominess = value()?.parse().map_err(|_| "--roominess wants a number")?,
+                "--only" => read.only.push(value()?),
+                _ => return Err(format!("{argument}: expected --quick, --ours, --only, --roominess or --json FILE")),
+            }
+        }
+        Ok(read)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| name.contains(only.as_str()))
+    }
+}
+
+fn range_section(arguments: &Arguments) -> Vec<Row> {
+    let mut entries = vec![
+        Entry::of::<ringfence_core::tlsf::Tlsf>(),
+        Entry::of::<contenders::Blocks>(),
+        Entry::of::<ringfence_core::free_list::FreeList>(),
+        Entry::of::<offset_allocator::Allocator>(),
+        Entry::of::<contenders::VirtualBlock>(),
+        Entry::of::<contenders::GpuAlloc>(),
+        Entry::of::<range_alloc::RangeAllocator<u64>>(),
+    ];
+    if arguments.ours {
+        entries.retain(|entry| entry.ours);
+    }
+    let mut traces = trace::made(if arguments.quick { 10 } else { 1 });
+    let cases = std::env::var_os("RINGFENCE_CASES").map_or_else(|| "../shared/data".into(), PathBuf::from);
+    let real = trace::real(&cases);
+    if real.is_empty() {
+        println!("no recorded traces at {}: generated ones alone", cases.display());
+    }
+    traces.extend(real);
+    let mut rows = Vec::new();
+    for trace in traces.iter().filter(|trace| arguments.wants(&trace.name) || arguments.wants(trace.kind.name())) {
+        let settings = Settings {
+            repetitions: if arguments.quick { 3 } else { 9 },
+            percentile_runs: if ranges::wants_percentiles(trace.kind) { 3 } else { 0 },
+            room: true,
+            roominess: arguments.roominess,
+        };
+        let figures = ranges::measure(trace, &entries, &settings);
+        rows.extend(ranges::report(trace, &entries, &figures, &settings));
+    }
+    rows
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments = Arguments::read()?;
+    let mut sections = Vec::new();
+    sections.push(("ranges", range_section(&arguments)));
+    if let Some(file) = &arguments.json {
+        std::fs::write(file, format!("{:#}\n", output::json(&sections)))?;
+    }
+    Ok(())
+}
