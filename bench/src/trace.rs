@@ -79,14 +79,6 @@ impl Trace {
         }
         Self { name: name.into(), kind, ops, warm_up, slots, peak, refusals_expected: false, capacity: None }
     }
-
-    pub fn roomy(&self) -> u64 {
-        self.capacity.unwrap_or(self.peak * 2)
-    }
-
-    pub fn has_alignment(&self) -> bool {
-        self.ops.iter().any(|op| op.alignment_log2 != 0)
-    }
 }
 
 /// xorshift64*: the same numbers in every run, everywhere.

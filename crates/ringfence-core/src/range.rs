@@ -12,7 +12,7 @@
 //! A [`Range`] carries a *serial number that no other allocation of the process ever has*: each allocator draws
 //! blocks of 2³² numbers from one counter. Giving a range back compares one 64-bit number, which tells a live range
 //! from one that was given back already, from one that another allocator made, and from an invented one; no counter
-//! wraps in practice (2³² allocators of 2³² allocations each).
+//! wraps in practice (2³⁰ allocators of 2³² allocations each).
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors (rows 000-3, 000-4, fault 6).
 
@@ -100,33 +100,40 @@ impl Serial {
 /// Hands out serial numbers: one of these in each allocator.
 #[derive(Debug)]
 pub struct Serials {
-    /// Which block of 2³² numbers; 0 until the first number is drawn.
-    block: u32,
+    /// The first number of the block of 2³² that is drawn from; [`NO_BLOCK`] until a number is drawn.
+    block: NonZeroU64,
     next: u32,
 }
 
+/// No block begins with this.
+const NO_BLOCK: NonZeroU64 = NonZeroU64::MIN;
+
 impl Serials {
+    /// No number above this is drawn: structures use the bits above for marks of their own.
+    pub(crate) const MAX: u64 = u64::MAX >> 2;
+
     /// A source that has drawn nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { block: 0, next: 0 }
+        Self { block: NO_BLOCK, next: 0 }
     }
 
     /// The next number. O(1); touches memory shared between threads once in 2³² calls.
+    #[inline]
     pub fn draw(&mut self) -> Serial {
         if self.next == 0 {
             self.block = next_block();
         }
-        let number = (u64::from(self.block) << 32) | u64::from(self.next);
+        let number = self.block | u64::from(self.next);
         self.next = self.next.wrapping_add(1);
-        Serial(NonZeroU64::new(number).expect("blocks are numbered from 1"))
+        Serial(number)
     }
 
     /// Whether `serial` came from the block that this source draws from now. False for another allocator's ranges
     /// (and for ranges more than 2³² allocations old).
     #[must_use]
     pub fn drew(&self, serial: Serial) -> bool {
-        self.block != 0 && (serial.get() >> 32) as u32 == self.block
+        self.block != NO_BLOCK && serial.get() >> 32 == self.block.get() >> 32
     }
 
     /// The error for a range that is not live: [`FreeError::Stale`] or [`FreeError::Foreign`].
@@ -143,11 +150,13 @@ impl Default for Serials {
     }
 }
 
-fn next_block() -> u32 {
+#[cold]
+fn next_block() -> NonZeroU64 {
     static BLOCKS: AtomicU32 = AtomicU32::new(1);
     loop {
+        // Only after 2³⁰ allocators is there a block 0.
         let block = BLOCKS.fetch_add(1, Ordering::Relaxed);
-        if block != 0 {
+        if let Some(block) = NonZeroU64::new(u64::from(block) << 32 & Serials::MAX) {
             return block;
         }
     }

@@ -48,6 +48,9 @@ use crate::range::{
 use alloc::vec::Vec;
 use core::fmt;
 use core::hint::select_unpredictable;
+use parked::{PARKED, Parked};
+
+mod parked;
 
 /// A power of two is cut into `1 << SECOND_LOG2` classes.
 const SECOND_LOG2: u32 = 5;
@@ -62,6 +65,9 @@ const SENTINEL: u32 = 0;
 const FIRST: u32 = 1;
 /// The bit of [`Node::prev_and_used`] that says "used".
 const USED: u32 = 1 << 31;
+/// The bit of a used [`Node::high`] that says "larger than what was asked for". No serial has it.
+const LARGER: u32 = 1 << 30;
+const _: () = assert!((((PARKED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
 
 /// One span, or a slot that waits to be used again.
 #[derive(Clone, Copy)]
@@ -72,10 +78,11 @@ struct Node {
     prev_and_used: u32,
     /// The node after it in address order; for a recycled slot the next recycled one.
     next: u32,
-    /// Used: the upper half of the serial. Free: the node before it in its free list, if it is not the list's head;
-    /// the head's value means nothing, nor does the sentinel's.
+    /// Used: the upper half of the serial, and [`LARGER`] iff the span is. Free: the node before it in its free list, if it is not the list's head;
+    /// the head's value means nothing, nor does the sentinel's. Parked: the size, and [`PARKED`].
     high: u32,
-    /// Used: the lower half of the serial. Free: the node after it in its free list, or [`SENTINEL`].
+    /// Used: the lower half of the serial. Free: the node after it in its free list, or [`SENTINEL`]; parked: the next
+    /// of its class. The sentinel's own is always [`SENTINEL`].
     low: u32,
 }
 
@@ -88,8 +95,13 @@ impl Node {
         self.prev_and_used & !USED
     }
 
+    /// Given back, but still standing between its neighbours as if it were used: see [`parked`].
+    const fn is_parked(&self) -> bool {
+        self.is_used() && self.high & PARKED != 0
+    }
+
     const fn serial_number(&self) -> u64 {
-        (self.high as u64) << 32 | self.low as u64
+        ((self.high & !LARGER) as u64) << 32 | self.low as u64
     }
 }
 
@@ -106,13 +118,21 @@ struct Place {
     padding: u64,
 }
 
-/// Whether `size` units fit into the free block `slot` of `class`, aligned.
+/// The free block `slot` of `class` and whether `size` units fit into it, aligned. For the sentinel the answer has no
+/// meaning.
+#[inline(always)]
+fn look(nodes: &[Node], slot: u32, class: u32, size: u64, alignment: u64) -> (Place, bool) {
+    let node = nodes[slot as usize];
+    let block = nodes[node.next as usize].offset.wrapping_sub(node.offset);
+    let padding = node.offset.wrapping_neg() & (alignment - 1);
+    let fits = (block >= padding) & (block.wrapping_sub(padding) >= size);
+    (Place { slot, class, block, padding }, fits)
+}
+
 #[inline(always)]
 fn fit(nodes: &[Node], slot: u32, class: u32, size: u64, alignment: u64) -> Option<Place> {
-    let node = nodes[slot as usize];
-    let block = nodes[node.next as usize].offset - node.offset;
-    let padding = node.offset.wrapping_neg() & (alignment - 1);
-    (block.checked_sub(padding)? >= size).then_some(Place { slot, class, block, padding })
+    let (place, fits) = look(nodes, slot, class, size, alignment);
+    fits.then_some(place)
 }
 
 /// The free nodes by class.
@@ -121,8 +141,10 @@ struct Lists {
     summary: u32,
     /// Bit `c % 64` of word `c / 64` is set iff `heads[c]` is not [`SENTINEL`].
     words: [u64; WORDS],
-    /// The first free node of each class up to that of the capacity.
+    /// The first free node of each class up to that of the capacity; then [`SENTINEL`] for [`Lists::no_class`].
     heads: Vec<u32>,
+    /// A class beyond the last, whose list is always empty.
+    no_class: u32,
 }
 
 impl Lists {
@@ -156,7 +178,15 @@ impl Lists {
         self.summary |= 1 << word;
     }
 
-    /// Takes a free node out of the list of its class.
+    /// Takes a free node of `size` units out of its list, if `really`.
+    #[inline(always)]
+    fn unlink_if(&mut self, nodes: &mut [Node], really: bool, slot: u32, size: u64) {
+        let slot = select_unpredictable(really, slot, SENTINEL);
+        let class = select_unpredictable(really, class_of(size), self.no_class);
+        self.unlink(nodes, slot, class);
+    }
+
+    /// Takes a free node out of the list of its class; the sentinel out of that of no class, which changes nothing.
     ///
     /// Without a branch: whether a node is the first or the only one of its list cannot be predicted.
     #[inline(always)]
@@ -194,14 +224,6 @@ fn set_prev(nodes: &mut [Node], slot: u32, prev: u32) {
     node.prev_and_used = prev | (node.prev_and_used & USED);
 }
 
-#[inline(always)]
-fn recycle(nodes: &mut [Node], recycled: &mut u32, slot: u32) {
-    let node = &mut nodes[slot as usize];
-    node.prev_and_used = 0;
-    node.next = *recycled;
-    *recycled = slot;
-}
-
 /// Two-level segregated fit over `0..capacity`.
 ///
 /// It refuses only if no free span is as large as the request rounded up to a size class (at most 1/32 more, and
@@ -223,12 +245,15 @@ pub struct Tlsf {
     lists: Lists,
     /// The first recycled slot, or [`SENTINEL`].
     recycled: u32,
-    /// Units in free spans.
+    /// Units in free and parked spans.
     free: u64,
     capacity: u64,
     /// Ranges that are handed out.
     live: usize,
     serials: Serials,
+    parked: Parked,
+    /// From how many free units on spans are parked; `u64::MAX` while none are at all.
+    roomy_from: u64,
     /// The sentinel, then every span, and recycled slots among them.
     nodes: Vec<Node>,
 }
@@ -241,14 +266,17 @@ impl Tlsf {
     pub fn new(capacity: u64) -> Self {
         let first = if capacity == 0 { SENTINEL } else { FIRST };
         let sentinel = Node { offset: capacity, prev_and_used: first | USED, next: first, high: 0, low: 0 };
-        let heads = alloc::vec![SENTINEL; class_of(capacity) as usize + 1];
+        let no_class = class_of(capacity) + 1;
+        let heads = alloc::vec![SENTINEL; no_class as usize + 1];
         let mut tlsf = Self {
-            lists: Lists { summary: 0, words: [0; WORDS], heads },
+            lists: Lists { summary: 0, words: [0; WORDS], heads, no_class },
             recycled: SENTINEL,
             free: capacity,
             capacity,
             live: 0,
             serials: Serials::new(),
+            parked: Parked::new(),
+            roomy_from: u64::MAX,
             nodes: alloc::vec![sentinel],
         };
         if capacity != 0 {
@@ -264,32 +292,40 @@ impl Tlsf {
         &self.nodes[slot as usize]
     }
 
-    /// The head of the request's own class if it fits, of the fitting class if its alignment does, else the long way.
+    /// The head of the request's own class if it fits, else that of the lowest class that surely holds the size if its
+    /// alignment fits, else the long way.
     ///
     /// What was freed is often asked for again, and an equal block stands in the own class, not in the one above. That
-    /// first look saves about a hundredth of the heap; looking at two or four blocks measured hardly better.
+    /// first look saves about a hundredth of the heap; looking at two or four blocks measured hardly better. Whether it
+    /// succeeds cannot be predicted, so both are looked up, and one is chosen without a branch.
     #[inline(always)]
     fn find(&self, size: u64, alignment: u64) -> Option<Place> {
         let own = class_of(size);
-        let head = self.lists.heads[own as usize];
-        if head != SENTINEL {
-            let place = fit(&self.nodes, head, own, size, alignment);
-            if place.is_some() {
-                return place;
-            }
+        let near = self.lists.heads[own as usize];
+        let Some(class) = self.lists.class_from(fitting_class_of(size)) else {
+            return self.find_elsewhere(size, alignment);
+        };
+        let (_, fits) = look(&self.nodes, near, own, size, alignment);
+        let near_fits = fits & (near != SENTINEL);
+        let slot = select_unpredictable(near_fits, near, self.lists.heads[class as usize]);
+        let class = select_unpredictable(near_fits, own, class);
+        match fit(&self.nodes, slot, class, size, alignment) {
+            Some(place) => Some(place),
+            None => self.find_elsewhere(size, alignment),
         }
-        if let Some(class) = self.lists.class_from(fitting_class_of(size)) {
-            let place = fit(&self.nodes, self.lists.heads[class as usize], class, size, alignment);
-            if place.is_some() {
-                return place;
-            }
-        }
-        self.find_elsewhere(size, alignment)
     }
 
-    /// The first block that fits wherever it begins, else a near miss.
+    /// The head of the own class if it fits, the first block that fits wherever it begins, else a near miss.
+    #[cold]
     #[inline(never)]
     fn find_elsewhere(&self, size: u64, alignment: u64) -> Option<Place> {
+        let own = class_of(size);
+        let near = self.lists.heads[own as usize];
+        if near != SENTINEL
+            && let Some(place) = fit(&self.nodes, near, own, size, alignment)
+        {
+            return Some(place);
+        }
         let surely = match size.checked_add(alignment - 1) {
             Some(padded) => fitting_class_of(padded),
             None => u32::MAX,
@@ -324,9 +360,9 @@ impl Tlsf {
         None
     }
 
-    /// Hands out the `size` units at `place` that follow its padding.
+    /// Hands out `size` units of the `span` units at `place` that follow its padding.
     #[inline(always)]
-    fn take(&mut self, place: &Place, size: u64) -> Range {
+    fn take(&mut self, place: &Place, size: u64, span: u64) -> Range {
         self.reserve_two();
         let nodes = self.nodes.as_mut_slice();
         self.lists.unlink(nodes, place.slot, place.class);
@@ -335,19 +371,72 @@ impl Tlsf {
             slot = split(nodes, &mut self.recycled, slot, place.padding);
             self.lists.push(nodes, place.slot, class_of(place.padding));
         }
-        let rest = place.block - place.padding - size;
+        let rest = place.block - place.padding - span;
         if rest != 0 {
-            let remainder = split(nodes, &mut self.recycled, slot, size);
+            let remainder = split(nodes, &mut self.recycled, slot, span);
             self.lists.push(nodes, remainder, class_of(rest));
         }
-        let serial = self.serials.draw();
-        self.free -= size;
+        self.hand_out(slot, size, span)
+    }
+
+    /// Marks a node of `span` units that stands in no list as used.
+    #[inline(always)]
+    fn hand_out(&mut self, slot: u32, size: u64, span: u64) -> Range {
+        let serial = self.draw();
+        self.free -= span;
         self.live += 1;
-        let node = &mut nodes[slot as usize];
+        let node = &mut self.nodes[slot as usize];
         node.prev_and_used |= USED;
-        node.high = (serial.get() >> 32) as u32;
+        node.high = (serial.get() >> 32) as u32 | (LARGER * u32::from(span != size));
         node.low = serial.get() as u32;
         Range::new(node.offset, size, slot, serial)
+    }
+
+    #[inline(always)]
+    fn draw(&mut self) -> Serial {
+        let serial = self.serials.draw();
+        if serial.get().is_multiple_of(parked::PAUSE) {
+            self.park_from_now_on();
+        }
+        serial
+    }
+
+    #[cold]
+    fn park_from_now_on(&mut self) {
+        if self.parked.has_begun() {
+            self.roomy_from = self.capacity / 8 + 1;
+        }
+    }
+
+    /// While there is room: a parked span, or one of the size rounded up to its class; then any that fits.
+    #[inline(always)]
+    fn allocate_roomy(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        if let Some((slot, span)) = self.parked.pop(&self.nodes, fitting_class_of(size), alignment) {
+            return Some(self.hand_out(slot, size, span));
+        }
+        let span = rounded_up(size);
+        match self.find(span, alignment) {
+            Some(place) => Some(self.take(&place, size, span)),
+            None => self.allocate_after_merging(size, alignment),
+        }
+    }
+
+    /// The last resort before a refusal: merges what is parked, and parks nothing for a while.
+    #[cold]
+    #[inline(never)]
+    fn allocate_after_merging(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        self.roomy_from = u64::MAX;
+        self.merge_parked();
+        let place = self.find(size, alignment)?;
+        Some(self.take(&place, size, size))
+    }
+
+    fn merge_parked(&mut self) {
+        let mut class = 0;
+        while let Some(slot) = self.parked.pop_any(&self.nodes, &mut class) {
+            let node = *self.node(slot);
+            self.merge(slot, &node);
+        }
     }
 
     /// Sees to it that at least two slots are recycled, which is as many as an allocation takes.
@@ -367,18 +456,60 @@ impl Tlsf {
             self.nodes.push(Node { offset: 0, prev_and_used: 0, next: self.recycled, high: 0, low: 0 });
             self.recycled = slot;
         }
+        if self.nodes.len() >= parked::SPANS_MIN && !self.parked.has_begun() {
+            self.parked.begin(class_of(self.capacity.min(parked::SIZE_MAX)));
+            self.park_from_now_on();
+        }
     }
 
-    /// The node of a live range.
+    /// Makes the used span `slot`, which reads as `node`, a free one and joins it with its free neighbours.
+    ///
+    /// Without a branch: whether a neighbour is free is as good as random. Where one is not, the work is done all the
+    /// same, on the sentinel in the list of no class, where it comes to nothing.
     #[inline(always)]
-    fn live_node(&self, range: &Range) -> Option<Node> {
+    fn merge(&mut self, slot: u32, node: &Node) {
+        let nodes = self.nodes.as_mut_slice();
+        let (prev, next) = (node.prev(), node.next);
+        let (before, after) = (nodes[prev as usize], nodes[next as usize]);
+        let (before_is_free, after_is_free) = (!before.is_used(), !after.is_used());
+
+        let end = select_unpredictable(after_is_free, after.next, next);
+        let end_offset = nodes[end as usize].offset;
+        self.lists.unlink_if(nodes, after_is_free, next, end_offset.wrapping_sub(after.offset));
+        // If the node after stays, the link is written to a node whose link is written again below.
+        nodes[select_unpredictable(after_is_free, next, slot) as usize].next = self.recycled;
+        self.recycled = select_unpredictable(after_is_free, next, self.recycled);
+
+        let start = select_unpredictable(before_is_free, prev, slot);
+        let start_offset = select_unpredictable(before_is_free, before.offset, node.offset);
+        self.lists.unlink_if(nodes, before_is_free, prev, node.offset.wrapping_sub(before.offset));
+        nodes[slot as usize].prev_and_used = prev;
+        nodes[slot as usize].next = self.recycled;
+        self.recycled = select_unpredictable(before_is_free, slot, self.recycled);
+
+        nodes[start as usize].next = end;
+        set_prev(nodes, end, start);
+        self.lists.push(nodes, start, class_of(end_offset - start_offset));
+    }
+
+    /// The node of a live range and the units of its span.
+    ///
+    /// The span may be larger than the range: it was rounded up to a class, or parked in the class above.
+    #[inline(always)]
+    fn live_node(&self, range: &Range) -> Option<(Node, u64)> {
         let node = *self.nodes.get(range.slot() as usize)?;
         let is_it = node.is_used()
             && node.serial_number() == range.serial().get()
             && node.offset == range.offset()
-            && range.slot() != SENTINEL
-            && self.node(node.next).offset - node.offset == range.size();
-        is_it.then_some(node)
+            && node.high & PARKED == 0
+            && range.slot() != SENTINEL;
+        if !is_it {
+            return None;
+        }
+        let span = self.node(node.next).offset - node.offset;
+        let may_be_larger = node.high & LARGER != 0 && span > range.size();
+        let is_it = if may_be_larger { is_rounded_up(range.size(), span) } else { span == range.size() };
+        is_it.then_some((node, span))
     }
 
     #[cold]
@@ -402,40 +533,26 @@ impl Allocate for Tlsf {
     #[inline]
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
-        match self.find(size, alignment) {
-            Some(place) => Ok(self.take(&place, size)),
-            None => Err(self.out_of_space(size, alignment)),
+        if self.free >= self.roomy_from && size < parked::SIZE_MAX {
+            return self.allocate_roomy(size, alignment).ok_or_else(|| self.out_of_space(size, alignment));
         }
+        let range = match self.find(size, alignment) {
+            Some(place) => Some(self.take(&place, size, size)),
+            None if self.parked.is_empty() => None,
+            None => self.allocate_after_merging(size, alignment),
+        };
+        range.ok_or_else(|| self.out_of_space(size, alignment))
     }
 
     #[inline]
     fn free(&mut self, range: Range) -> Result<(), FreeError> {
-        let Some(node) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
-        let nodes = self.nodes.as_mut_slice();
-        let (mut slot, mut end, mut size) = (range.slot(), node.next, range.size());
-        self.free += size;
+        let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
+        self.free += span;
         self.live -= 1;
-        let after = nodes[end as usize];
-        if !after.is_used() {
-            let merged = nodes[after.next as usize].offset - after.offset;
-            self.lists.unlink(nodes, end, class_of(merged));
-            recycle(nodes, &mut self.recycled, end);
-            end = after.next;
-            size += merged;
+        let may_park = self.free >= self.roomy_from && span < parked::SIZE_MAX;
+        if !(may_park && self.parked.push(&mut self.nodes, range.slot(), span, class_of(span), self.live)) {
+            self.merge(range.slot(), &node);
         }
-        let before = nodes[node.prev() as usize];
-        if before.is_used() {
-            nodes[slot as usize].prev_and_used = node.prev();
-        } else {
-            let merged = node.offset - before.offset;
-            self.lists.unlink(nodes, node.prev(), class_of(merged));
-            recycle(nodes, &mut self.recycled, slot);
-            slot = node.prev();
-            size += merged;
-        }
-        nodes[slot as usize].next = end;
-        set_prev(nodes, end, slot);
-        self.lists.push(nodes, slot, class_of(size));
         Ok(())
     }
 }
@@ -449,25 +566,13 @@ impl RangeAllocator for Tlsf {
         self.free
     }
 
-    /// Exactly what would be granted: the longest free span, or the longest of those that would be looked at if its
-    /// class holds more than [`NEAR_MISSES`]. O(1).
+    /// What would be granted: the longest free span, or the longest of those that would be looked at if its class
+    /// holds more than [`NEAR_MISSES`]; parked spans count as merged. O(1) and O(parked).
     fn largest_free(&self) -> u64 {
-        if self.lists.summary == 0 {
-            return 0;
+        if self.live == 0 {
+            return self.capacity;
         }
-        let word = self.lists.summary.ilog2();
-        let class = word << 6 | self.lists.words[word as usize % WORDS].ilog2();
-        let mut slot = self.lists.heads[class as usize];
-        let mut largest = 0;
-        for _ in 0..NEAR_MISSES {
-            if slot == SENTINEL {
-                break;
-            }
-            let node = self.node(slot);
-            largest = largest.max(self.node(node.next).offset - node.offset);
-            slot = node.low;
-        }
-        largest
+        self.largest_listed().max(self.largest_parked())
     }
 
     fn live_count(&self) -> usize {
@@ -478,19 +583,27 @@ impl RangeAllocator for Tlsf {
         self.live_node(range).is_some()
     }
 
+    /// Parked spans are shown as free, and as one with free ones beside them.
     fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
         let mut slot = self.node(SENTINEL).next;
         while slot != SENTINEL {
             let node = self.node(slot);
-            let size = self.node(node.next).offset - node.offset;
-            visit(Span { offset: node.offset, size, slot: node.is_used().then_some(slot) });
-            slot = node.next;
+            let is_free = self.is_vacant(slot);
+            let mut next = node.next;
+            while is_free && self.is_vacant(next) {
+                next = self.node(next).next;
+            }
+            let size = self.node(next).offset - node.offset;
+            visit(Span { offset: node.offset, size, slot: (!is_free).then_some(slot) });
+            slot = next;
         }
     }
 
     fn validate(&self) -> Result<(), Invalid> {
         let spans = self.validate_spans()?;
         let listed = self.validate_lists()?;
+        let parked = self.validate_parked()?;
+        Invalid::unless(parked == spans.parked_count, "every parked span stands in a list", parked as u64)?;
         let mut recycled = 0;
         let mut slot = self.recycled;
         while slot != SENTINEL {
@@ -509,15 +622,91 @@ impl RangeAllocator for Tlsf {
 struct Walked {
     count: usize,
     free_count: usize,
+    parked_count: usize,
 }
 
 impl Tlsf {
+    /// Whether nobody holds the span: it is free or parked. False of the sentinel.
+    fn is_vacant(&self, slot: u32) -> bool {
+        let node = self.node(slot);
+        slot != SENTINEL && (!node.is_used() || node.is_parked())
+    }
+
+    fn largest_listed(&self) -> u64 {
+        if self.lists.summary == 0 {
+            return 0;
+        }
+        let word = self.lists.summary.ilog2();
+        let class = word << 6 | self.lists.words[word as usize % WORDS].ilog2();
+        let mut slot = self.lists.heads[class as usize];
+        let mut largest = 0;
+        for _ in 0..NEAR_MISSES {
+            if slot == SENTINEL {
+                break;
+            }
+            let node = self.node(slot);
+            largest = largest.max(self.node(node.next).offset - node.offset);
+            slot = node.low;
+        }
+        largest
+    }
+
+    /// The longest span that merging the parked ones would make.
+    fn largest_parked(&self) -> u64 {
+        let mut largest = 0;
+        for (_, mut slot, _) in self.parked.lists() {
+            while slot != SENTINEL {
+                largest = largest.max(self.vacant_run_from(slot));
+                slot = self.node(slot).low;
+            }
+        }
+        largest
+    }
+
+    /// Units of the vacant spans around the parked `slot`, together; 0 if there is a parked one before it, which
+    /// tells as much.
+    fn vacant_run_from(&self, slot: u32) -> u64 {
+        let mut first = self.node(slot);
+        while self.is_vacant(first.prev()) {
+            first = self.node(first.prev());
+            if first.is_parked() {
+                return 0;
+            }
+        }
+        let mut end = self.node(slot).next;
+        while self.is_vacant(end) {
+            end = self.node(end).next;
+        }
+        self.node(end).offset - first.offset
+    }
+
+    /// How many nodes the parked lists hold.
+    fn validate_parked(&self) -> Result<usize, Invalid> {
+        let mut listed = 0;
+        for (class, mut slot, count) in self.parked.lists() {
+            let before = listed;
+            while slot != SENTINEL {
+                let node = *self.node(slot);
+                Invalid::unless(node.is_parked(), "what stands in a parked list is parked", node.offset)?;
+                let size = self.node(node.next).offset - node.offset;
+                Invalid::unless(u64::from(node.high & !PARKED) == size, "a parked span knows its size", node.offset)?;
+                Invalid::unless(class_of(size) == class, "a parked span stands in its class", node.offset)?;
+                listed += 1;
+                Invalid::unless(listed < self.nodes.len(), "the parked lists end", node.offset)?;
+                slot = node.low;
+            }
+            Invalid::unless(listed - before == count as usize, "a class counts its parked spans", class.into())?;
+        }
+        Invalid::unless(listed == self.parked.count() as usize, "the parked spans are counted", listed as u64)?;
+        Ok(listed)
+    }
+
     fn validate_spans(&self) -> Result<Walked, Invalid> {
         let sentinel = *self.node(SENTINEL);
         Invalid::unless(sentinel.is_used() && sentinel.offset == self.capacity, "the sentinel closes the circle", 0)?;
         let first = self.node(sentinel.next);
         Invalid::unless(sentinel.next == SENTINEL || first.offset == 0, "the first span begins at 0", first.offset)?;
-        let mut walked = Walked { count: 0, free_count: 0 };
+        let mut walked = Walked { count: 0, free_count: 0, parked_count: 0 };
         let (mut free, mut previous, mut slot) = (0, SENTINEL, sentinel.next);
         while slot != SENTINEL {
             let node = *self.node(slot);
@@ -527,7 +716,10 @@ impl Tlsf {
             Invalid::unless(node.is_used() || next.is_used(), "free neighbours are merged", node.offset)?;
             walked.count += 1;
             Invalid::unless(walked.count < self.nodes.len(), "the circle ends", node.offset)?;
-            if node.is_used() {
+            if node.is_parked() {
+                walked.parked_count += 1;
+                free += next.offset - node.offset;
+            } else if node.is_used() {
                 let serial = Serial::from_u64(node.serial_number());
                 Invalid::unless(serial.is_some(), "a used node has a serial", node.offset)?;
             } else {
@@ -537,8 +729,8 @@ impl Tlsf {
             (previous, slot) = (slot, node.next);
         }
         Invalid::unless(sentinel.prev() == previous, "the last span is before the sentinel", self.capacity)?;
-        Invalid::unless(free == self.free, "the free size is the sum of the free spans", free)?;
-        let used = walked.count - walked.free_count;
+        Invalid::unless(free == self.free, "the free size is the sum of the free and parked spans", free)?;
+        let used = walked.count - walked.free_count - walked.parked_count;
         Invalid::unless(used == self.live, "the live count is that of the used spans", used as u64)?;
         Ok(walked)
     }
@@ -598,6 +790,19 @@ const fn class_of(size: u64) -> u32 {
 #[inline(always)]
 const fn fitting_class_of(size: u64) -> u32 {
     class_of(size) + (size & ((1 << open_bits(size)) - 1) != 0) as u32
+}
+
+/// The least size of [`fitting_class_of`] it. Below 2⁶³, so that there is such a size.
+#[inline(always)]
+const fn rounded_up(size: u64) -> u64 {
+    let open = (1 << open_bits(size)) - 1;
+    (size + open) & !open
+}
+
+/// Whether a range of `size` may have been given a `span`: of its class rounded up, or of the one above.
+#[inline(always)]
+const fn is_rounded_up(size: u64, span: u64) -> bool {
+    class_of(span) - fitting_class_of(size) <= 1
 }
 
 const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` may be asked for any class");

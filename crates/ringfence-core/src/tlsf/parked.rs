@@ -1,0 +1,134 @@
+//! Spans that were given back but are not merged yet: while there is room, the next request of the class takes one.
+//!
+//! ```text
+//!   classes   [ …,  {head 9, count 2},  {head –, count 0},  … ]
+//!                    │
+//!                    ▼
+//!   nodes            9 ──► 4          linked through `low`, the latest first; `high` has the size
+//! ```
+//!
+//! Giving a range back and asking for one of the same class is what a renderer does all day. Merging the range with
+//! its neighbours only to cut it out again touches some ten cache lines and cannot be predicted; putting it aside
+//! touches one. What it costs is space, so it is done only where there is some:
+//!
+//! - while an eighth of the heap is free ([`Tlsf::roomy_from`](super::Tlsf)), and so never in a heap that is nearly full;
+//! - at most [`EACH_MAX`] spans of a class, and as many as [`ALL_MAX`] or a quarter of the live ranges together;
+//! - once there were [`SPANS_MIN`] spans: a few ranges stay in the processor's cache anyhow;
+//! - sizes are rounded up to their class meanwhile (by 1/32 at most), so that whatever is parked there fits.
+//!
+//! Before a request is refused, everything parked is merged and it is tried again; nothing is parked for the next
+//! [`PAUSE`] allocations then, so that a program on the edge does not pay for it again and again.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | `push`, `pop` | O(1): one node, which the caller has read or will write anyway |
+//! | merging all | O(parked): [`ALL_MAX`] merges at most |
+//! | host memory | 8 bytes a class, once there are [`SPANS_MIN`] spans |
+
+use super::{Node, SENTINEL};
+use alloc::vec::Vec;
+
+/// How many spans of one class are parked.
+const EACH_MAX: u32 = 4;
+/// How many spans are parked at all: merging them takes about 20 µs.
+pub(super) const ALL_MAX: u32 = 1024;
+/// How many spans there must have been before one is parked.
+pub(super) const SPANS_MIN: usize = 512;
+/// For how many allocations nothing is parked after all had to be merged, at most. A power of two.
+pub(super) const PAUSE: u64 = 4096;
+/// Larger spans are not parked: their size does not fit beside the mark.
+pub(super) const SIZE_MAX: u64 = 1 << 30;
+
+/// The bit of [`Node::high`] that says "parked": no serial has it.
+pub(super) const PARKED: u32 = 1 << 31;
+
+/// The parked spans of one class.
+#[derive(Clone, Copy)]
+struct Class {
+    head: u32,
+    count: u32,
+}
+
+/// The parked spans by class.
+pub(super) struct Parked {
+    /// Of each class up to two above that of the capacity; none until [`SPANS_MIN`] spans were seen.
+    classes: Vec<Class>,
+    /// Parked spans of all classes.
+    count: u32,
+}
+
+impl Parked {
+    pub(super) const fn new() -> Self {
+        Self { classes: Vec::new(), count: 0 }
+    }
+
+    /// Makes the table, for classes up to `last`.
+    pub(super) fn begin(&mut self, last: u32) {
+        self.classes = alloc::vec![Class { head: SENTINEL, count: 0 }; last as usize + 3];
+    }
+
+    pub(super) const fn has_begun(&self) -> bool {
+        !self.classes.is_empty()
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Parks the used node `slot` of `size` units (below [`SIZE_MAX`]) in its class; false if there is no place.
+    #[inline(always)]
+    pub(super) fn push(&mut self, nodes: &mut [Node], slot: u32, size: u64, class: u32, live: usize) -> bool {
+        let Some(of_class) = self.classes.get_mut(class as usize) else { return false };
+        if (of_class.count >= EACH_MAX) | (self.count >= ALL_MAX) | (self.count as usize > live / 4) {
+            return false;
+        }
+        let node = &mut nodes[slot as usize];
+        node.high = PARKED | size as u32;
+        node.low = of_class.head;
+        of_class.head = slot;
+        of_class.count += 1;
+        self.count += 1;
+        true
+    }
+
+    /// Takes the latest span of `class` or of the one above whose offset is a multiple of `alignment`; gives its slot
+    /// and size.
+    #[inline(always)]
+    pub(super) fn pop(&mut self, nodes: &[Node], class: u32, alignment: u64) -> Option<(u32, u64)> {
+        let [own, above] = self.classes.get_mut(class as usize..class as usize + 2)? else { return None };
+        let from = core::hint::select_unpredictable(own.head != SENTINEL, own, above);
+        let slot = from.head;
+        let node = &nodes[slot as usize];
+        if (slot == SENTINEL) | (node.offset & (alignment - 1) != 0) {
+            return None;
+        }
+        from.head = node.low;
+        from.count -= 1;
+        self.count -= 1;
+        Some((slot, u64::from(node.high & !PARKED)))
+    }
+
+    /// Takes any span: its slot. For merging them all.
+    pub(super) fn pop_any(&mut self, nodes: &[Node], class: &mut usize) -> Option<u32> {
+        while let Some(of_class) = self.classes.get_mut(*class) {
+            if of_class.head != SENTINEL {
+                let slot = of_class.head;
+                of_class.head = nodes[slot as usize].low;
+                of_class.count -= 1;
+                self.count -= 1;
+                return Some(slot);
+            }
+            *class += 1;
+        }
+        None
+    }
+
+    /// The slots of every class, with the class and what is counted there: for checks and reports.
+    pub(super) fn lists(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
+        self.classes.iter().enumerate().map(|(class, of_class)| (class as u32, of_class.head, of_class.count))
+    }
+}
