@@ -307,6 +307,12 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     /// less than a size class. 0 iff nothing can be allocated.
     fn largest_free(&self) -> u64;
 
+    /// Whether a request of `size` may be granted now with an alignment of 1: false only if it would be refused. For
+    /// a caller with several allocators to ask, where [`RangeAllocator::largest_free`] costs more than a yes or no.
+    fn may_hold(&self, size: u64) -> bool {
+        size <= self.largest_free()
+    }
+
     /// Ranges that are handed out now.
     fn live_count(&self) -> usize;
 

@@ -67,6 +67,8 @@ const FIRST: u32 = 1;
 const USED: u32 = 1 << 31;
 /// The bit of a used [`Node::high`] that says "larger than what was asked for". No serial has it.
 const LARGER: u32 = 1 << 30;
+/// Such a span is larger by less than its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
+const LARGER_LOG2: u32 = 3;
 const _: () = assert!((((PARKED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
 
 /// One span, or a slot that waits to be used again.
@@ -98,6 +100,12 @@ impl Node {
     /// Given back, but still standing between its neighbours as if it were used: see [`parked`].
     const fn is_parked(&self) -> bool {
         self.is_used() && self.high & PARKED != 0
+    }
+
+    #[inline(always)]
+    const fn number(&mut self, serial: Serial, is_larger: bool) {
+        self.high = (serial.get() >> 32) as u32 | LARGER * is_larger as u32;
+        self.low = serial.get() as u32;
     }
 
     const fn serial_number(&self) -> u64 {
@@ -254,6 +262,8 @@ pub struct Tlsf {
     parked: Parked,
     /// From how many free units on spans are parked; `u64::MAX` while none are at all.
     roomy_from: u64,
+    /// For how many allocations from the lists nothing is parked yet.
+    pause: u32,
     /// The sentinel, then every span, and recycled slots among them.
     nodes: Vec<Node>,
 }
@@ -277,6 +287,7 @@ impl Tlsf {
             serials: Serials::new(),
             parked: Parked::new(),
             roomy_from: u64::MAX,
+            pause: 0,
             nodes: alloc::vec![sentinel],
         };
         if capacity != 0 {
@@ -382,53 +393,65 @@ impl Tlsf {
     /// Marks a node of `span` units that stands in no list as used.
     #[inline(always)]
     fn hand_out(&mut self, slot: u32, size: u64, span: u64) -> Range {
-        let serial = self.draw();
         self.free -= span;
         self.live += 1;
+        let serial = self.serials.draw();
         let node = &mut self.nodes[slot as usize];
         node.prev_and_used |= USED;
-        node.high = (serial.get() >> 32) as u32 | (LARGER * u32::from(span != size));
-        node.low = serial.get() as u32;
+        node.number(serial, span != size);
         Range::new(node.offset, size, slot, serial)
     }
 
+    /// A parked span of the request's class, rounded up, or of the one above, if it is aligned.
     #[inline(always)]
-    fn draw(&mut self) -> Serial {
+    fn take_parked(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        let list = self.parked.list(fitting_class_of(size))?;
+        let slot = list.head();
+        let node = self.nodes.get_mut(slot as usize)?;
+        if (slot == SENTINEL) | (node.offset & (alignment - 1) != 0) {
+            return None;
+        }
+        list.pop(node.low);
+        self.parked.taken();
+        let span = u64::from(node.high & !PARKED);
+        self.free -= span;
+        self.live += 1;
         let serial = self.serials.draw();
-        if serial.get().is_multiple_of(parked::PAUSE) {
-            self.park_from_now_on();
-        }
-        serial
+        node.number(serial, span != size);
+        Some(Range::new(node.offset, size, slot, serial))
     }
 
-    #[cold]
-    fn park_from_now_on(&mut self) {
-        if self.parked.has_begun() {
-            self.roomy_from = self.capacity / 8 + 1;
+    /// Allocates from the free lists. While there is room a span of the size rounded up to its class, so that it fits
+    /// every request of the class later.
+    #[inline(never)]
+    fn allocate_listed(&mut self, size: u64, alignment: u64, is_roomy: bool) -> Result<Range, AllocError> {
+        if self.pause != 0 {
+            self.pause -= 1;
+            if self.pause == 0 {
+                self.roomy_from = self.capacity / 8 + 1;
+            }
         }
-    }
-
-    /// While there is room: a parked span, or one of the size rounded up to its class; then any that fits.
-    #[inline(always)]
-    fn allocate_roomy(&mut self, size: u64, alignment: u64) -> Option<Range> {
-        if let Some((slot, span)) = self.parked.pop(&self.nodes, fitting_class_of(size), alignment) {
-            return Some(self.hand_out(slot, size, span));
-        }
-        let span = rounded_up(size);
+        let span = if is_roomy { rounded_up(size) } else { size };
         match self.find(span, alignment) {
-            Some(place) => Some(self.take(&place, size, span)),
-            None => self.allocate_after_merging(size, alignment),
+            Some(place) => Ok(self.take(&place, size, span)),
+            None => self.allocate_after_merging(size, alignment, span),
         }
     }
 
     /// The last resort before a refusal: merges what is parked, and parks nothing for a while.
     #[cold]
     #[inline(never)]
-    fn allocate_after_merging(&mut self, size: u64, alignment: u64) -> Option<Range> {
-        self.roomy_from = u64::MAX;
-        self.merge_parked();
-        let place = self.find(size, alignment)?;
-        Some(self.take(&place, size, size))
+    fn allocate_after_merging(&mut self, size: u64, alignment: u64, tried: u64) -> Result<Range, AllocError> {
+        if !self.parked.is_empty() {
+            (self.roomy_from, self.pause) = (u64::MAX, parked::PAUSE);
+            self.merge_parked();
+        } else if tried == size {
+            return Err(self.out_of_space(size, alignment));
+        }
+        match self.find(size, alignment) {
+            Some(place) => Ok(self.take(&place, size, size)),
+            None => Err(self.out_of_space(size, alignment)),
+        }
     }
 
     fn merge_parked(&mut self) {
@@ -458,7 +481,7 @@ impl Tlsf {
         }
         if self.nodes.len() >= parked::SPANS_MIN && !self.parked.has_begun() {
             self.parked.begin(class_of(self.capacity.min(parked::SIZE_MAX)));
-            self.park_from_now_on();
+            self.roomy_from = self.capacity / 8 + 1;
         }
     }
 
@@ -466,7 +489,7 @@ impl Tlsf {
     ///
     /// Without a branch: whether a neighbour is free is as good as random. Where one is not, the work is done all the
     /// same, on the sentinel in the list of no class, where it comes to nothing.
-    #[inline(always)]
+    #[inline(never)]
     fn merge(&mut self, slot: u32, node: &Node) {
         let nodes = self.nodes.as_mut_slice();
         let (prev, next) = (node.prev(), node.next);
@@ -507,9 +530,8 @@ impl Tlsf {
             return None;
         }
         let span = self.node(node.next).offset - node.offset;
-        let may_be_larger = node.high & LARGER != 0 && span > range.size();
-        let is_it = if may_be_larger { is_rounded_up(range.size(), span) } else { span == range.size() };
-        is_it.then_some((node, span))
+        let larger_at_most = if node.high & LARGER == 0 { 0 } else { span >> LARGER_LOG2 | 1 };
+        (span.wrapping_sub(range.size()) <= larger_at_most).then_some((node, span))
     }
 
     #[cold]
@@ -533,15 +555,11 @@ impl Allocate for Tlsf {
     #[inline]
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
-        if self.free >= self.roomy_from && size < parked::SIZE_MAX {
-            return self.allocate_roomy(size, alignment).ok_or_else(|| self.out_of_space(size, alignment));
+        let is_roomy = (self.free >= self.roomy_from) & (size < parked::SIZE_MAX);
+        if is_roomy && let Some(range) = self.take_parked(size, alignment) {
+            return Ok(range);
         }
-        let range = match self.find(size, alignment) {
-            Some(place) => Some(self.take(&place, size, size)),
-            None if self.parked.is_empty() => None,
-            None => self.allocate_after_merging(size, alignment),
-        };
-        range.ok_or_else(|| self.out_of_space(size, alignment))
+        self.allocate_listed(size, alignment, is_roomy)
     }
 
     #[inline]
@@ -573,6 +591,12 @@ impl RangeAllocator for Tlsf {
             return self.capacity;
         }
         self.largest_listed().max(self.largest_parked())
+    }
+
+    /// O(1): whether there is a free span of the size's class or above, or a parked one that may be part of one.
+    #[inline]
+    fn may_hold(&self, size: u64) -> bool {
+        size <= self.free && (!self.parked.is_empty() || self.lists.class_from(class_of(size)).is_some())
     }
 
     fn live_count(&self) -> usize {
@@ -797,12 +821,6 @@ const fn fitting_class_of(size: u64) -> u32 {
 const fn rounded_up(size: u64) -> u64 {
     let open = (1 << open_bits(size)) - 1;
     (size + open) & !open
-}
-
-/// Whether a range of `size` may have been given a `span`: of its class rounded up, or of the one above.
-#[inline(always)]
-const fn is_rounded_up(size: u64, span: u64) -> bool {
-    class_of(span) - fitting_class_of(size) <= 1
 }
 
 const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` may be asked for any class");

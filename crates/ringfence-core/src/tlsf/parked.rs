@@ -29,13 +29,13 @@ use super::{Node, SENTINEL};
 use alloc::vec::Vec;
 
 /// How many spans of one class are parked.
-const EACH_MAX: u32 = 4;
+const EACH_MAX: u32 = 8;
 /// How many spans are parked at all: merging them takes about 20 µs.
 pub(super) const ALL_MAX: u32 = 1024;
 /// How many spans there must have been before one is parked.
 pub(super) const SPANS_MIN: usize = 512;
-/// For how many allocations nothing is parked after all had to be merged, at most. A power of two.
-pub(super) const PAUSE: u64 = 4096;
+/// For how many allocations nothing is parked after all had to be merged.
+pub(super) const PAUSE: u32 = 4096;
 /// Larger spans are not parked: their size does not fit beside the mark.
 pub(super) const SIZE_MAX: u64 = 1 << 30;
 
@@ -44,9 +44,24 @@ pub(super) const PARKED: u32 = 1 << 31;
 
 /// The parked spans of one class.
 #[derive(Clone, Copy)]
-struct Class {
+pub(super) struct Class {
+    /// The latest, or [`SENTINEL`].
     head: u32,
     count: u32,
+}
+
+impl Class {
+    #[inline(always)]
+    pub(super) const fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Takes the head, after which stands `next`.
+    #[inline(always)]
+    pub(super) const fn pop(&mut self, next: u32) {
+        self.head = next;
+        self.count -= 1;
+    }
 }
 
 /// The parked spans by class.
@@ -86,7 +101,7 @@ impl Parked {
         if (of_class.count >= EACH_MAX) | (self.count >= ALL_MAX) | (self.count as usize > live / 4) {
             return false;
         }
-        let node = &mut nodes[slot as usize];
+        let Some(node) = nodes.get_mut(slot as usize) else { return false };
         node.high = PARKED | size as u32;
         node.low = of_class.head;
         of_class.head = slot;
@@ -95,21 +110,17 @@ impl Parked {
         true
     }
 
-    /// Takes the latest span of `class` or of the one above whose offset is a multiple of `alignment`; gives its slot
-    /// and size.
+    /// The list that a request of `class` is served from: that of the class, or the one above if it is empty.
     #[inline(always)]
-    pub(super) fn pop(&mut self, nodes: &[Node], class: u32, alignment: u64) -> Option<(u32, u64)> {
+    pub(super) fn list(&mut self, class: u32) -> Option<&mut Class> {
         let [own, above] = self.classes.get_mut(class as usize..class as usize + 2)? else { return None };
-        let from = core::hint::select_unpredictable(own.head != SENTINEL, own, above);
-        let slot = from.head;
-        let node = &nodes[slot as usize];
-        if (slot == SENTINEL) | (node.offset & (alignment - 1) != 0) {
-            return None;
-        }
-        from.head = node.low;
-        from.count -= 1;
+        Some(core::hint::select_unpredictable(own.head != SENTINEL, own, above))
+    }
+
+    /// Counts one span less, which the caller has taken from a list.
+    #[inline(always)]
+    pub(super) const fn taken(&mut self) {
         self.count -= 1;
-        Some((slot, u64::from(node.high & !PARKED)))
     }
 
     /// Takes any span: its slot. For merging them all.
