@@ -18,16 +18,28 @@ struct Arguments {
     ours: bool,
     /// Times alone.
     fast: bool,
+    repetitions: Option<usize>,
 }
 
 impl Arguments {
     fn read() -> Result<Self, String> {
-        let mut read = Self { quick: false, json: None, only: Vec::new(), roominess: 2.0, ours: false, fast: false };
+        let mut read = Self {
+            quick: false,
+            json: None,
+            only: Vec::new(),
+            roominess: 2.0,
+            ours: false,
+            fast: false,
+            repetitions: None,
+        };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
             match argument.as_str() {
                 "--quick" => read.quick = true,
+                "--repetitions" => {
+                    read.repetitions = Some(value()?.parse().map_err(|_| "--repetitions wants a number")?);
+                }
                 "--fast" => read.fast = true,
                 "--ours" => read.ours = true,
                 "--json" => read.json = Some(value()?.into()),
@@ -67,7 +79,7 @@ fn range_section(arguments: &Arguments) -> Vec<Row> {
     let mut rows = Vec::new();
     for trace in traces.iter().filter(|trace| arguments.wants(&trace.name) || arguments.wants(trace.kind.name())) {
         let settings = Settings {
-            repetitions: if arguments.quick { 40 } else { 15 },
+            repetitions: arguments.repetitions.unwrap_or(if arguments.quick { 40 } else { 15 }),
             percentile_runs: if !arguments.fast && ranges::wants_percentiles(trace.kind) { 3 } else { 0 },
             room: !arguments.fast,
             roominess: arguments.roominess,

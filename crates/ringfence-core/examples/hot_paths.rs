@@ -175,7 +175,7 @@ fn with<A: Allocate>(
 fn main() {
     // 4,000 ranges of about 95 MB.
     with(Tlsf::new(200 << 20), 4_000, Random::size, tlsf_with_room);
-    with(Tlsf::new(96 << 20), 4_000, Random::size, tlsf_nearly_full);
+    with(Tlsf::new(54 << 20), 4_000, Random::size, tlsf_nearly_full);
     with(Tlsf::new(256 << 20), 1_000, |_| 64 << 10, tlsf_one_size);
     let desc = BlocksDesc { basic_size: 4 << 20, ..Default::default() };
     with(GrowableBlocks::new(desc, Numbers), 4_000, Random::size, blocks_of_tlsf);
