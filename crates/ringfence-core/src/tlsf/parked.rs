@@ -4,7 +4,7 @@
 //!   classes   [ …,  {head 9, count 2},  {head –, count 0},  … ]
 //!                    │
 //!                    ▼
-//!   nodes            9 ──► 4          linked through `low`, the latest first; `high` has the size
+//!   links            9 ──► 4          linked through `low`, the latest first; `high` has the size
 //! ```
 //!
 //! Giving a range back and asking for one of the same class is what a renderer does all day. Merging the range with
@@ -12,7 +12,7 @@
 //! touches one. What it costs is space, so it is done only where there is some:
 //!
 //! - while an eighth of the heap is free ([`Tlsf::roomy_from`](super::Tlsf)), and so never in a heap that is nearly full;
-//! - at most [`EACH_MAX`] spans of a class, and as many as [`ALL_MAX`] or a quarter of the live ranges together;
+//! - at most [`EACH_MAX`] spans of a class, and [`ALL_MAX`] together;
 //! - once there were [`SPANS_MIN`] spans: a few ranges stay in the processor's cache anyhow;
 //! - sizes are rounded up to their class meanwhile (by 1/32 at most), so that whatever is parked there fits.
 //!
@@ -25,7 +25,7 @@
 //! | merging all | O(parked): [`ALL_MAX`] merges at most |
 //! | host memory | 8 bytes a class, once there are [`SPANS_MIN`] spans |
 
-use super::{Node, SENTINEL};
+use super::{Link, Lists, SENTINEL};
 use alloc::vec::Vec;
 
 /// How many spans of one class are parked.
@@ -39,7 +39,7 @@ pub(super) const PAUSE: u32 = 4096;
 /// Larger spans are not parked: their size does not fit beside the mark.
 pub(super) const SIZE_MAX: u64 = 1 << 30;
 
-/// The bit of [`Node::high`] that says "parked": no serial has it.
+/// The bit of [`Link::high`] that says "parked": no serial has it.
 pub(super) const PARKED: u32 = 1 << 31;
 
 /// The parked spans of one class.
@@ -94,16 +94,14 @@ impl Parked {
         self.count
     }
 
-    /// Parks the used node `slot` of `size` units (below [`SIZE_MAX`]) in its class; false if there is no place.
+    /// Parks the used span `slot` with the `link` of `size` units (below [`SIZE_MAX`]) in its class; false if there is no place.
     #[inline(always)]
-    pub(super) fn push(&mut self, nodes: &mut [Node], slot: u32, size: u64, class: u32, live: usize) -> bool {
+    pub(super) fn push(&mut self, link: &mut Link, slot: u32, size: u64, class: u32) -> bool {
         let Some(of_class) = self.classes.get_mut(class as usize) else { return false };
-        if (of_class.count >= EACH_MAX) | (self.count >= ALL_MAX) | (self.count as usize > live / 4) {
+        if (of_class.count >= EACH_MAX) | (self.count >= ALL_MAX) {
             return false;
         }
-        let Some(node) = nodes.get_mut(slot as usize) else { return false };
-        node.high = PARKED | size as u32;
-        node.low = of_class.head;
+        *link = Link { high: PARKED | size as u32, low: of_class.head };
         of_class.head = slot;
         of_class.count += 1;
         self.count += 1;
@@ -124,11 +122,11 @@ impl Parked {
     }
 
     /// Takes any span: its slot. For merging them all.
-    pub(super) fn pop_any(&mut self, nodes: &[Node], class: &mut usize) -> Option<u32> {
+    pub(super) fn pop_any(&mut self, lists: &Lists, class: &mut usize) -> Option<u32> {
         while let Some(of_class) = self.classes.get_mut(*class) {
             if of_class.head != SENTINEL {
                 let slot = of_class.head;
-                of_class.head = nodes[slot as usize].low;
+                of_class.head = lists.link(slot).low;
                 of_class.count -= 1;
                 self.count -= 1;
                 return Some(slot);
