@@ -669,8 +669,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     }
 
     fn entry_is_true(&self, entry: &Entry, block: &Block<A, H>) -> bool {
-        entry.key() == (block.free_size, block.serial)
-            && entry.granted_max >= block.allocator.largest_free()
+        entry.key() == (block.free_size, block.serial) && entry.granted_max >= block.allocator.largest_free()
     }
 }
 

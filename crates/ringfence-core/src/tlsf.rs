@@ -106,7 +106,7 @@ impl Link {
     #[inline(always)]
     const fn of(serial: Serial, is_larger: bool) -> Self {
         let high = (serial.get() >> 32) as u32;
-        Self { high: high | LARGER * is_larger as u32, low: serial.get() as u32 }
+        Self { high: high | (LARGER * is_larger as u32), low: serial.get() as u32 }
     }
 
     const fn serial_number(&self) -> u64 {
@@ -414,8 +414,8 @@ impl Tlsf {
         }
         let link = self.lists.link_mut(slot);
         list.pop(link.low);
-        self.parked.taken();
         let span = u64::from(link.high & !PARKED);
+        self.parked.taken(span);
         self.free -= span;
         self.live += 1;
         let serial = self.serials.draw();
@@ -430,10 +430,10 @@ impl Tlsf {
         if self.pause != 0 {
             self.pause -= 1;
             if self.pause == 0 {
-                self.roomy_from = self.capacity / 8 + 1;
+                self.roomy_from = self.roomy_from();
             }
         }
-        let span = if is_roomy { rounded_up(size) } else { size };
+        let span = if is_roomy & !self.parked.is_empty() { rounded_up(size) } else { size };
         match self.find(span, alignment) {
             Some(place) => Ok(self.take(&place, size, span)),
             None => self.allocate_after_merging(size, alignment, span),
@@ -480,10 +480,27 @@ impl Tlsf {
             self.push_node(Node { offset: 0, prev_and_used: 0, next: self.recycled });
             self.recycled = slot;
         }
-        if self.nodes.len() >= parked::SPANS_MIN && !self.parked.has_begun() {
-            self.parked.begin(class_of(self.capacity.min(parked::SIZE_MAX)));
-            self.roomy_from = self.capacity / 8 + 1;
+        if self.nodes.len() >= parked::SPANS_MIN {
+            self.begin_to_park();
         }
+    }
+
+    /// Makes the table, the first time, and fits the limits to a new number of spans.
+    fn begin_to_park(&mut self) {
+        if !self.parked.has_begun() {
+            self.parked.begin(self.capacity);
+        }
+        self.parked.limit(self.roomy_from() / 2);
+        if self.pause == 0 {
+            self.roomy_from = self.roomy_from();
+        }
+    }
+
+    /// With few spans the chance is small that a hole of the right size comes up by itself, and parking takes some away:
+    /// it needs the more room.
+    fn roomy_from(&self) -> u64 {
+        let spans = self.nodes.len() as u64;
+        self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
     }
 
     /// Makes the used span `slot`, which reads as `node`, a free one and joins it with its free neighbours.
@@ -556,7 +573,7 @@ impl Allocate for Tlsf {
     #[inline]
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
-        let is_roomy = (self.free >= self.roomy_from) & (size < parked::SIZE_MAX);
+        let is_roomy = (self.free >= self.roomy_from) & (size < self.parked.size_max());
         if is_roomy && let Some(range) = self.take_parked(size, alignment) {
             return Ok(range);
         }
@@ -568,7 +585,7 @@ impl Allocate for Tlsf {
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
         self.live -= 1;
-        let may_park = self.free >= self.roomy_from && span < parked::SIZE_MAX;
+        let may_park = (self.free >= self.roomy_from) & (span < self.parked.size_max());
         if !(may_park && self.parked.push(self.lists.link_mut(range.slot()), range.slot(), span, class_of(span))) {
             self.merge(range.slot(), node);
         }
@@ -775,7 +792,11 @@ impl Tlsf {
         let mut listed = 0;
         for (class, head) in heads {
             let bit = self.lists.words[class / 64] >> (class % 64) & 1 == 1;
-            Invalid::unless(bit == (head.low as usize != class), "a class has its bit iff it has a block", class as u64)?;
+            Invalid::unless(
+                bit == (head.low as usize != class),
+                "a class has its bit iff it has a block",
+                class as u64,
+            )?;
             let (mut before, mut at) = (class as u32, head.low);
             while at as usize != class {
                 Invalid::unless(at > base, "a circle holds one head", at.into())?;
@@ -800,6 +821,7 @@ impl fmt::Debug for Tlsf {
             .field("capacity", &self.capacity)
             .field("free", &self.free)
             .field("live", &self.live)
+            .field("parked", &self.parked.count())
             .finish_non_exhaustive()
     }
 }

@@ -25,7 +25,7 @@
 //! | merging all | O(parked): [`ALL_MAX`] merges at most |
 //! | host memory | 8 bytes a class, once there are [`SPANS_MIN`] spans |
 
-use super::{Link, Lists, SENTINEL};
+use super::{Link, Lists, SENTINEL, class_of};
 use alloc::vec::Vec;
 
 /// How many spans of one class are parked.
@@ -36,8 +36,11 @@ pub(super) const ALL_MAX: u32 = 1024;
 pub(super) const SPANS_MIN: usize = 512;
 /// For how many allocations nothing is parked after all had to be merged.
 pub(super) const PAUSE: u32 = 4096;
+/// Spans of more than one part in so many of the heap are not parked: they are few, and the holes that they leave are
+/// what the next of their size needs.
+const SIZE_SHARE: u64 = 64;
 /// Larger spans are not parked: their size does not fit beside the mark.
-pub(super) const SIZE_MAX: u64 = 1 << 30;
+const SIZE_MAX: u64 = 1 << 30;
 
 /// The bit of [`Link::high`] that says "parked": no serial has it.
 pub(super) const PARKED: u32 = 1 << 31;
@@ -70,16 +73,32 @@ pub(super) struct Parked {
     classes: Vec<Class>,
     /// Parked spans of all classes.
     count: u32,
+    /// Their units, and how many may be parked.
+    units: u64,
+    units_max: u64,
+    size_max: u64,
 }
 
 impl Parked {
     pub(super) const fn new() -> Self {
-        Self { classes: Vec::new(), count: 0 }
+        Self { classes: Vec::new(), count: 0, units: 0, units_max: 0, size_max: 0 }
     }
 
-    /// Makes the table, for classes up to `last`.
-    pub(super) fn begin(&mut self, last: u32) {
-        self.classes = alloc::vec![Class { head: SENTINEL, count: 0 }; last as usize + 3];
+    /// Makes the table.
+    pub(super) fn begin(&mut self, capacity: u64) {
+        self.size_max = (capacity / SIZE_SHARE).min(SIZE_MAX);
+        self.classes = alloc::vec![Class { head: SENTINEL, count: 0 }; class_of(self.size_max) as usize + 3];
+    }
+
+    /// Smaller spans alone are parked.
+    #[inline(always)]
+    pub(super) const fn size_max(&self) -> u64 {
+        self.size_max
+    }
+
+    /// From now on at most so many units are parked.
+    pub(super) const fn limit(&mut self, units: u64) {
+        self.units_max = units;
     }
 
     pub(super) const fn has_begun(&self) -> bool {
@@ -98,13 +117,14 @@ impl Parked {
     #[inline(always)]
     pub(super) fn push(&mut self, link: &mut Link, slot: u32, size: u64, class: u32) -> bool {
         let Some(of_class) = self.classes.get_mut(class as usize) else { return false };
-        if (of_class.count >= EACH_MAX) | (self.count >= ALL_MAX) {
+        if (of_class.count >= EACH_MAX) | (self.count >= ALL_MAX) | (self.units + size > self.units_max) {
             return false;
         }
         *link = Link { high: PARKED | size as u32, low: of_class.head };
         of_class.head = slot;
         of_class.count += 1;
         self.count += 1;
+        self.units += size;
         true
     }
 
@@ -117,8 +137,9 @@ impl Parked {
 
     /// Counts one span less, which the caller has taken from a list.
     #[inline(always)]
-    pub(super) const fn taken(&mut self) {
+    pub(super) const fn taken(&mut self, units: u64) {
         self.count -= 1;
+        self.units -= units;
     }
 
     /// Takes any span: its slot. For merging them all.
@@ -126,9 +147,10 @@ impl Parked {
         while let Some(of_class) = self.classes.get_mut(*class) {
             if of_class.head != SENTINEL {
                 let slot = of_class.head;
-                of_class.head = lists.link(slot).low;
+                let link = lists.link(slot);
+                of_class.head = link.low;
                 of_class.count -= 1;
-                self.count -= 1;
+                self.taken(u64::from(link.high & !PARKED));
                 return Some(slot);
             }
             *class += 1;
