@@ -15,7 +15,11 @@ mod world;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
+#[cfg(all(windows, feature = "d3d12"))]
+use ringfence_harness::d3d12::D3d12Gpu;
 use ringfence_harness::sim::SimGpu;
+#[cfg(feature = "vulkan")]
+use ringfence_harness::vulkan::VulkanGpu;
 use ringfence_harness::{Gpu, OpenError, Options};
 use ringfence_report::Report;
 
@@ -28,33 +32,42 @@ const QUEUES: usize = 2;
 
 /// Runs the demo. Exit code 1 if one byte was wrong, or a hazard or a validation message was seen.
 pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
-    for path in [&options.report, &options.image].into_iter().flatten() {
+    for path in [&options.report, &options.image, &options.snapshot].into_iter().flatten() {
         output::check(path)?;
     }
     match &options.device {
         DeviceChoice::Auto => auto(options),
         DeviceChoice::Sim(name) => open_and_run::<SimGpu>(options, name.clone(), "as asked"),
         #[cfg(feature = "vulkan")]
-        DeviceChoice::Vulkan(name) => {
-            open_and_run::<ringfence_harness::vulkan::VulkanGpu>(options, name.clone(), "as asked")
-        }
+        DeviceChoice::Vulkan(name) => open_and_run::<VulkanGpu>(options, name.clone(), "as asked"),
         #[cfg(not(feature = "vulkan"))]
         DeviceChoice::Vulkan(_) => Err("this build has no Vulkan (feature `vulkan`)".into()),
+        #[cfg(all(windows, feature = "d3d12"))]
+        DeviceChoice::D3d12(name) => open_and_run::<D3d12Gpu>(options, name.clone(), "as asked"),
+        #[cfg(not(all(windows, feature = "d3d12")))]
+        DeviceChoice::D3d12(_) => Err("this build has no Direct3D 12 (Windows, feature `d3d12`)".into()),
     }
 }
 
-/// A real device if there is one, else the simulated one, saying why.
+/// A real device if there is one, Direct3D 12 before Vulkan, else the simulated one, saying why.
 fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
+    let mut why = Vec::new();
+    #[cfg(all(windows, feature = "d3d12"))]
+    match open::<D3d12Gpu>(options, None) {
+        Ok(gpu) => return run(gpu, options, "there is a Direct3D 12 device"),
+        Err(error) => why.push(error.to_string()),
+    }
     #[cfg(feature = "vulkan")]
-    let why = match open::<ringfence_harness::vulkan::VulkanGpu>(options, None) {
+    match open::<VulkanGpu>(options, None) {
         Ok(gpu) => return run(gpu, options, "there is a Vulkan device"),
         // Validation was asked for: the simulated device would not do it.
         Err(error) if options.validation => return Err(error.into()),
-        Err(error) => format!("no Vulkan device: {error}"),
-    };
-    #[cfg(not(feature = "vulkan"))]
-    let why = "this build has no other".to_owned();
-    open_and_run::<SimGpu>(options, None, &why)
+        Err(error) => why.push(format!("no Vulkan device: {error}")),
+    }
+    if why.is_empty() {
+        why.push("this build has no other".to_owned());
+    }
+    open_and_run::<SimGpu>(options, None, &why.join("; "))
 }
 
 fn open_and_run<G: Gpu>(options: &DemoOptions, name: Option<String>, why: &str) -> Result<ExitCode, Failure> {
@@ -81,7 +94,14 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
     if let Some(path) = &options.image {
         output::write(path, &outcome.picture.to_png()?)?;
     }
-    summary::print(&outcome, options)?;
+    if let Some(path) = &options.snapshot {
+        output::write(path, &serde_json::to_vec_pretty(&outcome.snapshot)?)?;
+    }
+    match summary::print(&outcome, options) {
+        // Nobody reads the table, but a wrong byte is still one.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        printed => printed?,
+    }
     Ok(if outcome.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,6 +1,214 @@
-//! `ringfence devices`.
-use crate::{Failure, args::DevicesOptions};
+//! `ringfence devices`: what there is to run on.
+
+use std::io::{self, Write};
 use std::process::ExitCode;
-pub fn main(_options: &DevicesOptions) -> Result<ExitCode, Failure> {
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use ringfence::device::sim::{self, Profile};
+use ringfence::device::{Capabilities, Driver, HeapBudget};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::args::DevicesOptions;
+use crate::units::bytes;
+
+/// A device, as it is shown.
+#[derive(Serialize)]
+struct Listed {
+    /// What `--device` takes.
+    device: String,
+    name: String,
+    /// Kind, API version and driver; empty for a simulated one.
+    about: String,
+    /// Why Ringfence cannot use it.
+    unusable: Option<String>,
+    heaps: Vec<Heap>,
+    types: Vec<Type>,
+    limits: Limits,
+}
+
+#[derive(Serialize)]
+struct Heap {
+    bytes: u64,
+    device_local: bool,
+    usage_bytes: Option<u64>,
+    budget_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Type {
+    heap: u32,
+    properties: Vec<&'static str>,
+}
+
+#[derive(Serialize, Default)]
+struct Limits {
+    memory_objects_max: u64,
+    memory_object_bytes_max: u64,
+    class_granularity_bytes: u64,
+    class_groups: [u8; 3],
+    non_coherent_atom_bytes: u64,
+    texture_copy_offset_alignment: u64,
+    texture_copy_row_alignment: u64,
+    constant_alignment: u64,
+}
+
+impl Limits {
+    fn of(held: &Capabilities) -> Self {
+        Self {
+            memory_objects_max: held.memory_objects_max,
+            memory_object_bytes_max: held.memory_object_bytes_max,
+            class_granularity_bytes: held.class_granularity_bytes,
+            class_groups: held.class_groups,
+            non_coherent_atom_bytes: held.non_coherent_atom_bytes,
+            texture_copy_offset_alignment: held.texture_copy_offset_alignment,
+            texture_copy_row_alignment: held.texture_copy_row_alignment,
+            constant_alignment: held.constant_alignment,
+        }
+    }
+}
+
+impl Listed {
+    fn of(device: String, about: String, held: &Capabilities, budgets: Option<&[HeapBudget]>) -> Self {
+        let budget = |index: usize| budgets.and_then(|budgets| budgets.get(index));
+        let heaps = held.memory_heaps.iter().enumerate().map(|(index, heap)| Heap {
+            bytes: heap.bytes,
+            device_local: heap.device_local,
+            usage_bytes: budget(index).map(|held| held.usage_bytes),
+            budget_bytes: budget(index).map(|held| held.budget_bytes),
+        });
+        let types = &held.memory_types;
+        Self {
+            device,
+            name: held.name.clone(),
+            about,
+            unusable: None,
+            heaps: heaps.collect(),
+            types: types
+                .iter()
+                .map(|held| Type { heap: held.heap, properties: held.properties.names().collect() })
+                .collect(),
+            limits: Limits::of(held),
+        }
+    }
+}
+
+/// Lists every device, real ones first. What is missing is said on standard error.
+pub fn main(options: &DevicesOptions) -> Result<ExitCode, Failure> {
+    let mut devices = real();
+    devices.extend(Profile::all().map(|profile| {
+        let device = format!("sim:{}", profile.name);
+        let opened = sim::Device::new(profile, sim::SimOptions::default());
+        Listed::of(device, "simulated".to_owned(), opened.capabilities(), opened.budgets().as_deref())
+    }));
+    let mut out = io::stdout().lock();
+    if options.json {
+        serde_json::to_writer_pretty(&mut out, &devices)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for device in &devices {
+        print(&mut out, device)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn real() -> Vec<Listed> {
+    d3d12_devices().into_iter().chain(vulkan_devices()).collect()
+}
+
+#[cfg(all(windows, feature = "d3d12"))]
+fn d3d12_devices() -> Vec<Listed> {
+    let found = ringfence_harness::d3d12::enumerate().unwrap_or_else(|error| {
+        eprintln!("{error}");
+        Vec::new()
+    });
+    let list = |device: &ringfence::d3d12::Device| {
+        let (held, budgets) = (device.capabilities(), device.budgets());
+        let about = format!("Direct3D 12, {:?}", device.features());
+        Listed::of(format!("d3d12:{}", held.name), about, held, budgets.as_deref())
+    };
+    found.iter().map(list).collect()
+}
+
+#[cfg(not(all(windows, feature = "d3d12")))]
+fn d3d12_devices() -> Vec<Listed> {
+    Vec::new()
+}
+
+#[cfg(feature = "vulkan")]
+fn vulkan_devices() -> Vec<Listed> {
+    let found = ringfence_harness::vulkan::enumerate().unwrap_or_else(|error| {
+        eprintln!("{error}");
+        Vec::new()
+    });
+    found.into_iter().map(vulkan).collect()
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn vulkan_devices() -> Vec<Listed> {
+    Vec::new()
+}
+
+#[cfg(feature = "vulkan")]
+fn vulkan(device: ringfence_harness::vulkan::DeviceSummary) -> Listed {
+    let about = format!("Vulkan {}, {}, {}", device.api_version, device.kind, device.driver);
+    let name = format!("vulkan:{}", device.name);
+    match &device.capabilities {
+        Ok(held) => Listed::of(name, about, held, device.budgets.as_deref()),
+        Err(error) => Listed {
+            device: name,
+            name: device.name,
+            about,
+            unusable: Some(error.to_string()),
+            heaps: Vec::new(),
+            types: Vec::new(),
+            limits: Limits::default(),
+        },
+    }
+}
+
+fn print(out: &mut impl Write, device: &Listed) -> io::Result<()> {
+    writeln!(out, "{} ({})", device.device, device.about.trim_end_matches([' ', ',']))?;
+    if let Some(why) = &device.unusable {
+        return writeln!(out, "  cannot be used: {why}\n");
+    }
+    writeln!(out, "{}\n{}", heap_table(device), type_table(device))?;
+    let Limits {
+        memory_objects_max, memory_object_bytes_max, class_granularity_bytes, non_coherent_atom_bytes, ..
+    } = device.limits;
+    let objects = if memory_objects_max >= u64::from(u32::MAX) {
+        "any number".to_owned()
+    } else {
+        memory_objects_max.to_string()
+    };
+    writeln!(
+        out,
+        "  memory objects: {objects}, of at most {}; buffers and textures {} apart; flushes in atoms of {}\n",
+        bytes(memory_object_bytes_max),
+        bytes(class_granularity_bytes),
+        bytes(non_coherent_atom_bytes),
+    )
+}
+
+fn heap_table(device: &Listed) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["heap", "size", "where", "in use", "budget"]);
+    for (index, heap) in device.heaps.iter().enumerate() {
+        let told = |figure: Option<u64>| figure.map_or("not told".to_owned(), bytes);
+        let place = if heap.device_local { "device" } else { "host" };
+        let cells =
+            [index.to_string(), bytes(heap.bytes), place.to_owned(), told(heap.usage_bytes), told(heap.budget_bytes)];
+        table.add_row(cells.map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)));
+    }
+    table
+}
+
+fn type_table(device: &Listed) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["type", "heap", "properties"]);
+    for (index, held) in device.types.iter().enumerate() {
+        table.add_row([index.to_string(), held.heap.to_string(), held.properties.join(" ").to_lowercase()]);
+    }
+    table
 }

@@ -10,6 +10,7 @@ pub mod sim;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+use ringfence::UploadBatch;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
 /// How to open a device.
@@ -130,6 +131,8 @@ pub enum Command<D: Device> {
         /// Bytes, a multiple of 4.
         size: u64,
     },
+    /// Plays a batch, through the library's own recorder for the device.
+    Upload(Box<UploadBatch<D>>),
     /// Fills a buffer with a value.
     FillBuffer {
         /// Filled.

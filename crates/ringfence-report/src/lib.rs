@@ -20,6 +20,7 @@ mod chart;
 mod figures;
 mod frames;
 mod html;
+pub mod import;
 mod sections;
 mod table;
 mod units;

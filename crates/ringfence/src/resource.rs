@@ -109,10 +109,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (shared, object, place) = self.into_parts();
-        shared.retire_after(points, object, place);
+        shared.retire_after(points, Some(object), place);
     }
 
-    fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
+    pub(crate) fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
         let (shared, placed, place) = unsafe {
@@ -179,7 +179,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Drop for Resource<D, K> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads these fields afterwards.
         let (placed, place) = unsafe { (ManuallyDrop::take(&mut self.placed), ManuallyDrop::take(&mut self.place)) };
-        self.shared.retire(K::raw(placed.object), place);
+        self.shared.retire(Some(K::raw(placed.object)), place);
     }
 }
 

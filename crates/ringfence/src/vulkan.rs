@@ -22,6 +22,7 @@ mod image;
 mod info;
 mod memory;
 mod naming;
+mod record;
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
+pub use record::CopyRecorder;
 
 /// What a device and its instance were made with, as far as Vulkan does not tell.
 ///

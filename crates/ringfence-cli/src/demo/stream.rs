@@ -25,7 +25,7 @@ use super::world::{Event, PICTURE, Shape, Thing, World};
 
 const FRAMES_IN_FLIGHT: usize = 3;
 /// Small enough that the ring wraps often and is full now and then.
-const RING_BYTES: u64 = 2 << 20;
+const RING_BYTES: u64 = 1 << 20;
 /// What one frame stages at most: a frame that filled the ring alone would wait for itself.
 const FRAME_BYTES: u64 = RING_BYTES / 2;
 /// A picture is drawn every so many frames, and in the first.

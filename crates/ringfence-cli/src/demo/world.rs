@@ -71,8 +71,19 @@ impl World {
     pub fn begin_frame(&mut self, frame: u64, live: usize) {
         let swing = ((frame as f64 / 40.0).sin() + 1.0) / 2.0;
         let wanted = 100 + (swing * 300.0) as usize;
+        // Now and then a burst, as when a level loads: more than the ring holds for the frames in flight.
+        let burst = frame % 32 < 4;
         let mut push = |event: fn() -> Event, count: usize| self.events.extend((0..count).map(|_| event()));
-        push(|| Event::Create, if live < wanted { 12 } else { 4 });
+        push(
+            || Event::Create,
+            if burst {
+                40
+            } else if live < wanted {
+                12
+            } else {
+                4
+            },
+        );
         push(|| Event::Clone, 2);
         push(|| Event::Update, 6);
         push(|| Event::Drop, if live > wanted { 16 } else { 3 });
@@ -95,8 +106,8 @@ impl World {
         let shape = if self.rng.u8(..) < 64 {
             Shape::Texture(1 << self.rng.u32(3..=6))
         } else {
-            // Sizes from 64 bytes to 64 KiB, small ones as likely as large ones.
-            let scale = 64_u64 << self.rng.u32(0..10);
+            // Sizes from 64 bytes to 128 KiB, small ones as likely as large ones.
+            let scale = 64_u64 << self.rng.u32(0..11);
             Shape::Buffer((scale + self.rng.u64(0..scale)) / 4 * 4)
         };
         let bytes = self.noise(shape.bytes());

@@ -179,6 +179,7 @@ fn ring() -> RingSnapshot {
         wait_count: 3,
         wait_ns: 4_310_000,
         written_bytes: 7351 * MIB,
+        ..Default::default()
     }
 }
 

@@ -10,7 +10,7 @@ use super::shared::Shared;
 use super::{Snapshot, Statistics};
 use crate::device::{BufferInfo, Create, Device, DeviceError, TextureInfo};
 use crate::error::Error;
-use crate::lifetime::Timeline;
+use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
 use crate::upload::{UploadDesc, UploadRing};
 
@@ -53,6 +53,8 @@ pub struct Reclaimed {
     pub objects: usize,
     /// Blocks that were given back to the driver.
     pub blocks: usize,
+    /// Resources that still wait for the device (or for a later call, if this one was bounded).
+    pub waiting: usize,
     /// Whether the device is lost. Everything that was waiting for it has been destroyed then.
     pub device_lost: bool,
 }
@@ -62,8 +64,13 @@ pub struct Reclaimed {
 #[non_exhaustive]
 pub enum ShutdownError {
     /// The GPU did not finish what was submitted in time.
-    #[error("the device did not finish its work in time")]
-    Timeout,
+    #[error("the device did not finish its work within {waited_ns} ns: {waiting} objects still wait for it")]
+    Timeout {
+        /// How long was waited.
+        waited_ns: u64,
+        /// Resources that wait for the device.
+        waiting: usize,
+    },
     /// The driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -135,20 +142,49 @@ impl<D: Device> Allocator<D> {
     ///
     /// If another thread is at it already, there is nothing to do and nothing is done.
     pub fn reclaim(&self) -> Reclaimed {
-        self.shared.reclaim()
+        self.shared.reclaim(usize::MAX)
+    }
+
+    /// As [`Allocator::reclaim`], but destroys `objects_max` resources at the most, so that a frame in which very much
+    /// is let go of does not pay for all of it. The rest is left for the next call, nobody's turn being passed over.
+    /// After a device loss everything goes, as nothing is left to be smooth for.
+    pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
+        self.shared.reclaim(objects_max)
+    }
+
+    /// Puts an object of the program's own into `bin`, to come out once every submission that has begun is complete,
+    /// as if it were a resource of this allocator that is dropped. O(1).
+    pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+        self.shared.lifetimes.retire_into(bin, item);
+    }
+
+    /// Moves what has passed out of `bin`, `items_max` items at the most, and says how many those were. One driver call
+    /// a timeline. Points on timelines of another allocator never pass here.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`]: [`RetireBin::collect_all`] gives everything then. Or a driver's failure; nothing has
+    /// changed.
+    pub fn collect_from<T>(
+        &self,
+        bin: &RetireBin<T>,
+        items_max: usize,
+        into: &mut Vec<T>,
+    ) -> Result<usize, DeviceError> {
+        let mut passed = Passed::default();
+        self.shared.lifetimes.read(&self.shared.device, &mut passed)?;
+        Ok(bin.collect(&passed, items_max, into))
     }
 
     /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it.
     ///
-    /// Frames that are open are not waited for, and what they hold stays. After a device loss nothing is waited for.
+    /// Frames that are open are not waited for, and what they hold stays: [`Reclaimed::waiting`] says how much. With a
+    /// timeout of zero it is a question, with [`Duration::MAX`] it waits for however long it takes. After a device loss
+    /// nothing is waited for, and everything is destroyed at once.
     ///
     /// # Errors
-    /// The time is over, or the driver failed for another reason than device loss.
+    /// The time is over, or the driver failed for another reason than device loss. What was waiting still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
-        self.shared.wait_submitted(timeout)?;
-        let mut reclaimed = self.reclaim();
-        reclaimed.blocks += self.trim();
-        Ok(reclaimed)
+        self.shared.shutdown(timeout)
     }
 
     /// Gives every empty block back to the driver, and says how many there were.

@@ -57,6 +57,8 @@ pub(crate) struct InBlock<D: Device> {
 pub(crate) struct Arena<D: Device> {
     pub(crate) memory_type: u32,
     pub(crate) class: ResourceClass,
+    /// With which blocks are made, in bytes: enough for whatever may be placed in them.
+    memory_alignment: u64,
     sizes: BlockSizes,
     state: Mutex<State<D>>,
     growth: Mutex<()>,
@@ -99,14 +101,20 @@ impl BlockSizes {
 }
 
 impl<D: Device> Arena<D> {
-    pub(crate) fn new(memory_type: u32, class: ResourceClass, sizes: BlockSizes, desc: BlocksDesc) -> Self {
+    pub(crate) fn new(
+        memory_type: u32,
+        class: ResourceClass,
+        memory_alignment: u64,
+        sizes: BlockSizes,
+        desc: BlocksDesc,
+    ) -> Self {
         let state = State {
             blocks: Blocks::new(desc),
             dedicated: HashMap::new(),
             dedicated_made: 0,
             counts: TypeStatistics::default(),
         };
-        Self { memory_type, class, sizes, state: Mutex::new(state), growth: Mutex::new(()) }
+        Self { memory_type, class, memory_alignment, sizes, state: Mutex::new(state), growth: Mutex::new(()) }
     }
 
     /// Whether a request is small enough to share a block with others.
@@ -135,7 +143,7 @@ impl<D: Device> Arena<D> {
             result = shared.allocate_memory(&MemoryDesc {
                 memory_type: self.memory_type,
                 size,
-                alignment: request.alignment,
+                alignment: request.alignment.max(self.memory_alignment),
                 class: self.class,
                 name: "",
             });
