@@ -2,12 +2,15 @@
 
 mod contenders;
 mod output;
+mod paths;
 mod ranges;
+mod threads;
 mod trace;
 
 use output::Row;
 use ranges::{Entry, Settings};
 use std::path::PathBuf;
+use std::time::Duration;
 
 struct Arguments {
     quick: bool,
@@ -19,6 +22,7 @@ struct Arguments {
     /// Times alone.
     fast: bool,
     repetitions: Option<usize>,
+    threads: usize,
 }
 
 impl Arguments {
@@ -30,7 +34,7 @@ impl Arguments {
             roominess: 2.0,
             ours: false,
             fast: false,
-            repetitions: None,
+            repetitions: None, threads: std::thread::available_parallelism().map_or(1, usize::from),
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -39,6 +43,9 @@ impl Arguments {
                 "--quick" => read.quick = true,
                 "--repetitions" => {
                     read.repetitions = Some(value()?.parse().map_err(|_| "--repetitions wants a number")?);
+                }
+                "--threads" => {
+                    read.threads = value()?.parse().map_err(|_| "--threads wants a number")?;
                 }
                 "--fast" => read.fast = true,
                 "--ours" => read.ours = true,
@@ -93,7 +100,15 @@ fn range_section(arguments: &Arguments) -> Vec<Row> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::read()?;
     let mut sections = Vec::new();
+    let repetitions = arguments.repetitions.unwrap_or(if arguments.quick { 5 } else { 15 });
     sections.push(("ranges", range_section(&arguments)));
+    if arguments.wants("paths") {
+        sections.push(("paths", paths::section(repetitions)));
+    }
+    if arguments.wants("threads") {
+        let time = Duration::from_millis(if arguments.quick { 50 } else { 200 });
+        sections.push(("threads", threads::section(arguments.threads, repetitions.min(5), time)));
+    }
     if let Some(file) = &arguments.json {
         std::fs::write(file, format!("{:#}\n", output::json(&sections)))?;
     }
