@@ -34,7 +34,8 @@ impl Arguments {
             roominess: 2.0,
             ours: false,
             fast: false,
-            repetitions: None, threads: std::thread::available_parallelism().map_or(1, usize::from),
+            repetitions: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {

@@ -227,9 +227,7 @@ fn paths() -> Vec<Path> {
         peer("retire and reclaim an object", "VecDeque by hand, one timeline", retire_by_hand),
         ours("a descriptor, allocated or freed", "ringfence Buddy", || slots(Buddy::new(65_536, 1))),
         ours("a descriptor, allocated or freed", "ringfence FreeList", || slots(FreeList::new(65_536))),
-        ours("a descriptor, allocated or freed", "ringfence Tlsf", || {
-            slots(ringfence_core::tlsf::Tlsf::new(65_536))
-        }),
+        ours("a descriptor, allocated or freed", "ringfence Tlsf", || slots(ringfence_core::tlsf::Tlsf::new(65_536))),
         peer("a descriptor, allocated or freed", "gpu-descriptor 0.3 (a set of one)", gpu_descriptor),
     ]
 }

@@ -124,21 +124,35 @@ unsafe impl Sync for VirtualBlock {}
 fn contenders() -> Vec<(&'static str, bool, Box<dyn Fn(usize, Duration) -> f64>)> {
     const CAPACITY: u64 = 256 << 20;
     vec![
-        ("ringfence FixedPool, powers of two", true, Box::new(|threads, time| {
-            let blocks = |class| FixedPool::new(256_u64 << class, 64 << 10);
-            pairs(&Pools((0..7).map(blocks).collect()), threads, time)
-        })),
-        ("ringfence Tlsf in a mutex", true, Box::new(|threads, time| {
-            pairs(&Mutex::new(Tlsf::new(CAPACITY)), threads, time)
-        })),
-        ("offset-allocator 0.2 in a mutex", false, Box::new(|threads, time| {
-            pairs(&Mutex::new(OffsetAllocator::with_max_allocs((CAPACITY / 256) as u32, 128 << 10)), threads, time)
-        })),
-        ("VMA 3.3 virtual block in a mutex", false, Box::new(|threads, time| {
-            let info = vk_mem::VirtualBlockCreateInfo { size: CAPACITY, ..Default::default() };
-            let block = vk_mem::VirtualBlock::new(info).expect("it takes host memory alone");
-            pairs(&VirtualBlock(Mutex::new(block)), threads, time)
-        })),
+        (
+            "ringfence FixedPool, powers of two",
+            true,
+            Box::new(|threads, time| {
+                let blocks = |class| FixedPool::new(256_u64 << class, 64 << 10);
+                pairs(&Pools((0..7).map(blocks).collect()), threads, time)
+            }),
+        ),
+        (
+            "ringfence Tlsf in a mutex",
+            true,
+            Box::new(|threads, time| pairs(&Mutex::new(Tlsf::new(CAPACITY)), threads, time)),
+        ),
+        (
+            "offset-allocator 0.2 in a mutex",
+            false,
+            Box::new(|threads, time| {
+                pairs(&Mutex::new(OffsetAllocator::with_max_allocs((CAPACITY / 256) as u32, 128 << 10)), threads, time)
+            }),
+        ),
+        (
+            "VMA 3.3 virtual block in a mutex",
+            false,
+            Box::new(|threads, time| {
+                let info = vk_mem::VirtualBlockCreateInfo { size: CAPACITY, ..Default::default() };
+                let block = vk_mem::VirtualBlock::new(info).expect("it takes host memory alone");
+                pairs(&VirtualBlock(Mutex::new(block)), threads, time)
+            }),
+        ),
     ]
 }
 
