@@ -1,6 +1,7 @@
 //! Ringfence beside its peers. See `README.md` here for how to run it and what the columns mean.
 
 mod contenders;
+mod device;
 mod output;
 mod paths;
 mod ranges;
@@ -23,6 +24,8 @@ struct Arguments {
     fast: bool,
     repetitions: Option<usize>,
     threads: usize,
+    device_bytes: u64,
+    host_bytes: u64,
 }
 
 impl Arguments {
@@ -36,6 +39,8 @@ impl Arguments {
             fast: false,
             repetitions: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            device_bytes: 1 << 30,
+            host_bytes: 256 << 20,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -48,6 +53,8 @@ impl Arguments {
                 "--threads" => {
                     read.threads = value()?.parse().map_err(|_| "--threads wants a number")?;
                 }
+                "--device-mib" => read.device_bytes = mib(&value()?)?,
+                "--host-mib" => read.host_bytes = mib(&value()?)?,
                 "--fast" => read.fast = true,
                 "--ours" => read.ours = true,
                 "--json" => read.json = Some(value()?.into()),
@@ -62,6 +69,10 @@ impl Arguments {
     fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| name.contains(only.as_str()))
     }
+}
+
+fn mib(text: &str) -> Result<u64, String> {
+    text.parse::<u64>().map(|mib| mib << 20).map_err(|_| format!("{text}: expected MiB"))
 }
 
 fn range_section(arguments: &Arguments) -> Vec<Row> {
@@ -109,6 +120,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("threads") {
         let time = Duration::from_millis(if arguments.quick { 50 } else { 200 });
         sections.push(("threads", threads::section(arguments.threads, repetitions.min(5), time)));
+    }
+    if arguments.wants("device") {
+        let traces = trace::made(if arguments.quick { 50 } else { 5 });
+        let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
+        let settings = device::Settings {
+            repetitions: repetitions.min(5),
+            threads: arguments.threads,
+            time: Duration::from_millis(if arguments.quick { 50 } else { 300 }),
+            device_bytes: arguments.device_bytes,
+            host_bytes: arguments.host_bytes,
+        };
+        sections.extend(device::sections(&churn, &settings));
     }
     if let Some(file) = &arguments.json {
         std::fs::write(file, format!("{:#}\n", output::json(&sections)))?;
