@@ -5,6 +5,7 @@
 
 use ringfence_core::blocks::{BlockSource, BlocksDesc, GrowableBlocks};
 use ringfence_core::buddy::Buddy;
+use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::linear::Linear;
 use ringfence_core::range::{Allocate, Range};
@@ -110,6 +111,16 @@ fn free_list(free_list: &mut FreeList, churn: &mut Churn<Range>) {
 }
 
 #[inline(never)]
+fn fixed_pool(pool: &FixedPool) {
+    for _ in 0..OPERATIONS / 4 {
+        let pair = [pool.allocate_near(3), pool.allocate_near(3)].map(|range| range.expect("it fits"));
+        for range in pair {
+            pool.free_near(3, range).expect("it is live");
+        }
+    }
+}
+
+#[inline(never)]
 fn ring_allocate_and_release(ring: &mut Ring<u64>) {
     for frame in 0..OPERATIONS as u64 / 100 {
         for _ in 0..100 {
@@ -176,15 +187,13 @@ fn main() {
     // 4,000 ranges of about 95 MB.
     with(Tlsf::new(200 << 20), 4_000, Random::size, tlsf_with_room);
     with(Tlsf::new(54 << 20), 4_000, Random::size, tlsf_nearly_full);
-    with(Tlsf::new(256 << 20), 1_000, |_| 64 << 10, tlsf_one_size);
+    with(Tlsf::new(1 << 30), 4_000, |_| 64 << 10, tlsf_one_size);
     let desc = BlocksDesc { basic_size: 4 << 20, ..Default::default() };
     with(GrowableBlocks::new(desc, Numbers), 4_000, Random::size, blocks_of_tlsf);
     with(Buddy::new(1 << 16, 1), 1_000, |random| 1 + random.next() % 32, buddy);
     with(FreeList::new(1 << 16), 1_000, |random| 1 + random.next() % 32, free_list);
+    fixed_pool(&FixedPool::new(256, 4096));
     ring_allocate_and_release(&mut Ring::new(1 << 20));
     linear_allocate(&mut Linear::new(64 << 10));
-    let mut queue = RetireQueue::new();
-    retire_and_reclaim(&mut queue);
-    queue.release_all(|_| ());
-    retire_and_reclaim(&mut queue);
+    retire_and_reclaim(&mut RetireQueue::new());
 }
