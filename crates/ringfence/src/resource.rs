@@ -48,6 +48,8 @@ pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     place: ManuallyDrop<Place<D>>,
     size: u64,
     location: Location,
+    /// What it was made as, where that can be said portably.
+    desc: Option<K::Desc>,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
@@ -55,10 +57,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
-        size: u64,
+        (size, desc): (u64, Option<K::Desc>),
         location: Location,
     ) -> Self {
-        Self { shared, placed: ManuallyDrop::new(placed), place: ManuallyDrop::new(place), size, location }
+        Self { shared, placed: ManuallyDrop::new(placed), place: ManuallyDrop::new(place), size, location, desc }
     }
 
     /// The driver's object. Each backend adds a `raw` that gives it as the API has it.
@@ -77,6 +79,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn location(&self) -> Location {
         self.location
+    }
+
+    /// What it was made as, where that can be said portably ([`Create::portable`]).
+    #[must_use]
+    pub fn desc(&self) -> Option<&K::Desc> {
+        self.desc.as_ref()
     }
 
     /// The memory type that it lies in, an index into [`memory_types`](crate::device::Capabilities::memory_types).

@@ -119,7 +119,8 @@ impl<D: Device> Allocator<D> {
         D: Create<K>,
     {
         let ((placed, place), requirements) = self.shared.create::<K>(info, desc)?;
-        Ok(Resource::new(Arc::clone(&self.shared), placed, place, requirements.size, desc.location))
+        let portable = Create::<K>::portable(&self.shared.device, info);
+        Ok(Resource::new(Arc::clone(&self.shared), placed, place, (requirements.size, portable), desc.location))
     }
 
     /// Makes a ring for data on its way to the GPU.

@@ -12,6 +12,7 @@ use super::arena::{Arena, BlockSizes, Memory};
 use super::release::Releases;
 use super::statistics::{Calls, count};
 use super::types::TypeOrder;
+use crate::descriptor::Rooms;
 use crate::device::{Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
 use crate::upload::RingState;
@@ -35,6 +36,7 @@ pub(super) enum Hold {
 pub(crate) struct Shared<D: Device> {
     pub(crate) device: D,
     pub(crate) lifetimes: Lifetimes<D>,
+    pub(crate) rooms: Rooms<D>,
     pub(super) rings: Mutex<Vec<Weak<RingState>>>,
     pub(super) order: TypeOrder,
     /// One for each memory type and class group: see [`Shared::arena_index`].
@@ -67,6 +69,7 @@ impl<D: Device> Shared<D> {
             order: TypeOrder::new(capabilities),
             arenas: arenas.collect(),
             lifetimes: Lifetimes::new(),
+            rooms: Rooms::new(),
             rings: Mutex::new(Vec::new()),
             releases: Releases::new(),
             lost: AtomicBool::new(false),

@@ -99,6 +99,10 @@ unsafe impl Create<Buffers> for Device {
         Ok(*desc)
     }
 
+    fn portable(&self, info: &BufferDesc) -> Option<BufferDesc> {
+        Some(*info)
+    }
+
     unsafe fn prepare(&self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
         self.with(|state| {
             state.check_alive()?;
@@ -149,6 +153,10 @@ unsafe impl Create<Textures> for Device {
 
     fn describe(&self, desc: &TextureDesc) -> Result<TextureDesc, DeviceError> {
         Ok(*desc)
+    }
+
+    fn portable(&self, info: &TextureDesc) -> Option<TextureDesc> {
+        Some(*info)
     }
 
     unsafe fn prepare(&self, info: &TextureDesc) -> Result<(Texture, Requirements), DeviceError> {
