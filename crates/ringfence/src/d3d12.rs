@@ -21,6 +21,7 @@
 mod allocator;
 mod capabilities;
 mod describe;
+mod descriptor;
 mod error;
 mod event;
 mod measure;
@@ -37,6 +38,7 @@ use crate::device::{Capabilities, DeviceError, Driver, HeapBudget, Mapped, Memor
 
 pub use self::allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use self::capabilities::Features;
+pub use self::descriptor::{DescriptorHeap, View};
 pub use self::resource::{ResourceInfo, Shape};
 
 /// A Direct3D 12 device. A copy is the same device.
