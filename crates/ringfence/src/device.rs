@@ -388,6 +388,8 @@ flags! {
         STORAGE = 5;
         /// Arguments of indirect draws.
         INDIRECT = 6;
+        /// Shown to shaders as texels; with `STORAGE` too where they write.
+        TEXELS = 7;
     }
 }
 

@@ -50,6 +50,7 @@ pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> 
         BufferUsage::INDEX,
         BufferUsage::CONSTANT,
         BufferUsage::INDIRECT,
+        BufferUsage::TEXELS,
     ];
     let usage = always.into_iter().fold(BufferUsage::empty(), BufferUsage::union);
     let storage = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);

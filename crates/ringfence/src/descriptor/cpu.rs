@@ -159,7 +159,14 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         let Ok(range) = allocator.allocate(count, alignment) else {
             return Err(DescriptorError::TooMany { count, max: slots.into() });
         };
-        let desc = HeapDesc { kind: state.kind, types: state.types, slots, shader_visible: false, name: &state.name };
+        let desc = HeapDesc {
+            kind: state.kind,
+            types: state.types,
+            slots,
+            layout_slots: slots,
+            shader_visible: false,
+            name: &state.name,
+        };
         let heap = Arc::new(Heap::new(&shared.device, &desc)?);
         let id = state.blocks.lock().insert(Arc::clone(&heap), allocator);
         Ok((BlockAllocation::new(id, range), heap))

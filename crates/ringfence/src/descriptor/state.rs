@@ -88,13 +88,25 @@ pub(super) enum Retired<D: Descriptors> {
 
 impl<D: Descriptors> Epoch<D> {
     pub(super) fn new(device: &D, desc: &ShaderVisibleDesc<'_>, (slots, number): (u32, u64)) -> Result<Self, DeviceError> {
-        let visible = HeapDesc { kind: desc.kind, types: desc.types, slots, shader_visible: true, name: desc.name };
+        let visible = HeapDesc {
+            kind: desc.kind,
+            types: desc.types,
+            slots,
+            layout_slots: slots.max(desc.slots_max),
+            shader_visible: true,
+            name: desc.name,
+        };
         let heap = Heap::new(device, &visible)?;
         let shadow_slots = slots - desc.frame_slots;
         if desc.slots_max == 0 || shadow_slots == 0 {
             return Ok(Self { number, heap, shadow: None });
         }
-        match Heap::new(device, &HeapDesc { slots: shadow_slots, shader_visible: false, ..visible }) {
+        match Heap::new(device, &HeapDesc {
+            slots: shadow_slots,
+            layout_slots: shadow_slots,
+            shader_visible: false,
+            ..visible
+        }) {
             Ok(shadow) => Ok(Self { number, heap, shadow: Some(shadow) }),
             Err(error) => {
                 // SAFETY: nobody has seen it.

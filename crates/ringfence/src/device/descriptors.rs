@@ -98,6 +98,9 @@ pub struct HeapDesc<'a> {
     pub types: ViewTypes,
     /// How many; at least 1.
     pub slots: u32,
+    /// For how many slots pipelines are made, at least `slots`: heaps that agree in kind, types and this one are told apart
+    /// by no pipeline, so that a heap that grows keeps its pipelines. Of meaning for shader-visible heaps on Vulkan.
+    pub layout_slots: u32,
     /// Whether shaders see it.
     pub shader_visible: bool,
     /// A name for debuggers; empty for none.
@@ -206,7 +209,9 @@ impl BufferViewKind {
     pub const fn usage(self) -> BufferUsage {
         match self {
             Self::Constants => BufferUsage::CONSTANT,
-            Self::Storage { .. } | Self::Texels { .. } => BufferUsage::STORAGE,
+            Self::Storage { .. } => BufferUsage::STORAGE,
+            Self::Texels { writes: false, .. } => BufferUsage::TEXELS,
+            Self::Texels { writes: true, .. } => BufferUsage::TEXELS.union(BufferUsage::STORAGE),
         }
     }
 

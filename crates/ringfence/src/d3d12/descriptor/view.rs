@@ -8,7 +8,7 @@ use crate::device::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
     TextureView, TextureViewKind,
 };
-use crate::device::{DeviceError, Format, TextureDesc};
+use crate::device::{BufferDesc, DeviceError, Format, TextureDesc};
 
 /// A view in Direct3D 12's own words. Where a resource or a description is `None`, the driver's rules for null apply.
 #[derive(Clone)]
@@ -93,20 +93,23 @@ fn pointer<T>(desc: Option<&T>) -> Option<*const T> {
 /// A portable view in Direct3D 12's words.
 pub(super) fn describe(portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
     match portable {
-        PortableView::Buffer { object, view, .. } => buffer(object, *view),
+        PortableView::Buffer { object, desc, view } => buffer(object, desc, *view),
         PortableView::Texture { object, desc, view } => texture(object, desc, view),
         PortableView::Sampler(desc) => Ok(View::Sampler(sampler(desc))),
     }
 }
 
-fn buffer(object: &ID3D12Resource, view: BufferView) -> Result<View, DeviceError> {
+fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Result<View, DeviceError> {
     let BufferView { kind, offset, size } = view;
     let (format, stride, writes) = match kind {
         BufferViewKind::Constants => {
             // SAFETY: a call without arguments on a live object.
             let location = unsafe { object.GetGPUVirtualAddress() } + offset;
-            let too_long = DeviceError::Unsupported("constants whose end is not a multiple of 256 bytes");
-            let size = u32::try_from(size).ok().filter(|size| size.is_multiple_of(256)).ok_or(too_long)?;
+            // Views of constants end at multiples of 256 bytes: what follows in the buffer is shown too.
+            let too_long = DeviceError::Unsupported("constants that a buffer ends within 256 bytes of");
+            let size = size.next_multiple_of(256);
+            let inside = u32::try_from(size).ok().filter(|_| offset + size <= desc.size);
+            let size = inside.ok_or(too_long)?;
             return Ok(View::Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC {
                 BufferLocation: location,
                 SizeInBytes: size,
