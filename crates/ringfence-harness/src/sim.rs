@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ringfence::device::sim::{
-    BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel, Memory, Profile, SimOptions,
-    TextureRegion as SimRegion,
+    BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel, Memory, Profile,
+    SimOptions, TextureRegion as SimRegion,
 };
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, MemoryProperties, ResourceClass,

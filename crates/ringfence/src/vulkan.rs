@@ -78,6 +78,7 @@ struct Inner {
     desc: DeviceDesc,
     found: capabilities::Found,
     descriptors: descriptor::Facts,
+    plain_heaps: descriptor::PlainHeaps,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
     debug_utils: Option<ash::ext::debug_utils::Device>,
 }
@@ -106,7 +107,9 @@ impl Device {
         // SAFETY: as above, and `desc` is true.
         let descriptors = unsafe { descriptor::Facts::read(instance, physical, &device, desc) };
         let instance = instance.clone();
-        Ok(Self(Arc::new(Inner { instance, physical, device, desc, found, descriptors, debug_utils })))
+        let plain_heaps = Default::default();
+        let inner = Inner { instance, physical, device, desc, found, descriptors, plain_heaps, debug_utils };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// The device that was passed in.

@@ -65,7 +65,8 @@ impl<'a> Recorder<'a> {
     /// Binds the heap and clears through its descriptors: the one thing that goes through a descriptor without a shader.
     pub(super) fn go_through(&mut self, through: Through<'_, Device>) -> Result<(), DeviceError> {
         // SAFETY: the list is open, and nothing was recorded to it yet.
-        unsafe { through.binding.set(self.list) }.map_err(|_| DeviceError::InvalidInfo("a binding that was set before"))?;
+        unsafe { through.binding.set(self.list) }
+            .map_err(|_| DeviceError::InvalidInfo("a binding that was set before"))?;
         for job in through.jobs {
             let Job::Fill { to, value, .. } = job else {
                 return Err(DeviceError::Unsupported("copies through descriptors on Direct3D 12"));

@@ -173,9 +173,7 @@ impl Wanted {
         // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2; it lists what is chained.
         unsafe { instance.get_physical_device_features2(physical, &mut offered) };
         let core = vk::PhysicalDeviceFeatures {
-            shader_storage_buffer_array_dynamic_indexing: offered
-                .features
-                .shader_storage_buffer_array_dynamic_indexing,
+            shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,
             ..Default::default()
         };
         let may_update = !matches!(descriptors, Some(DescriptorModel::PlainSets));

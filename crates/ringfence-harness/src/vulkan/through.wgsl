@@ -1,3 +1,5 @@
+enable wgpu_binding_array;
+
 // Goes through bindless indices: fills what one slot shows, or copies from what another shows. SLOTS is put in by the host.
 
 struct Words {

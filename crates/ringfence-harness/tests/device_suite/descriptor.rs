@@ -7,11 +7,12 @@ use ringfence::core::free_list::FreeList;
 use ringfence::core::range::{Allocate, FreeError};
 use ringfence::core::tlsf::Tlsf;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError, Region,
-    SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator, View,
+    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError, Region, SamplerTable,
+    ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator, View,
 };
 use ringfence::device::descriptors::{
-    AddressMode, BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc, TextureView, TextureViewKind, ViewTypes,
+    AddressMode, BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc, TextureView, TextureViewKind,
+    ViewTypes,
 };
 use ringfence::device::{BufferUsage, Create, Format, TextureDesc, TextureUsage, Textures};
 use ringfence::{AllocationDesc, Buffer, Frame, Location, Texture};
@@ -131,7 +132,11 @@ pub fn seed_000_02_many_requests_share_few_heaps<G: Gpu>(rig: &mut Rig<G>) {
     let heap = cpu(rig);
     let held: Vec<_> = (0..64).map(|_| heap.allocate(1).expect("blocks grow")).collect();
     let statistics = heap.statistics();
-    assert_eq!((statistics.block_count, statistics.capacity, statistics.free_size), (4, 64, 0), "single ones waste nothing");
+    assert_eq!(
+        (statistics.block_count, statistics.capacity, statistics.free_size),
+        (4, 64, 0),
+        "single ones waste nothing"
+    );
     let large = heap.allocate(40).expect("a block of its own size");
     assert_eq!(heap.statistics().block_count, 5);
     heap.validate().expect("sound");
@@ -174,12 +179,8 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
     let full = DescriptorError::Full { region: Region::Persistent, need: 4, free: 3, largest_free: 3 };
     assert_eq!(visible.allocate(4).err(), Some(full));
     let most = u64::from(rig.memory.device().visible_slots_max(HeapKind::Samplers, TYPES));
-    let too_large = ShaderVisibleDesc {
-        kind: HeapKind::Samplers,
-        frame_slots: u32::MAX,
-        persistent_slots: u32::MAX,
-        ..desc()
-    };
+    let too_large =
+        ShaderVisibleDesc { kind: HeapKind::Samplers, frame_slots: u32::MAX, persistent_slots: u32::MAX, ..desc() };
     let refused = Heap::<G>::new(&rig.memory, too_large).err();
     assert_eq!(refused, Some(DescriptorError::TooMany { count: 2 * u64::from(u32::MAX), max: most }));
     drop(held);
@@ -430,7 +431,10 @@ pub fn two_thousand_requests_for_forty_samplers_use_forty_slots<G: Gpu>(rig: &mu
     }
     let one_more = table.get(SamplerDesc { level_bias: 1.0, ..Default::default() });
     assert!(matches!(one_more, Err(DescriptorError::Full { region: Region::Bindless, .. })), "{one_more:?}");
-    assert!(matches!(table.get(SamplerDesc { anisotropy: 17, ..Default::default() }), Err(DescriptorError::BadView(_))));
+    assert!(matches!(
+        table.get(SamplerDesc { anisotropy: 17, ..Default::default() }),
+        Err(DescriptorError::BadView(_))
+    ));
     drop(held);
     assert_eq!((table.distinct_count(), table.table().live_count()), (0, 0));
     rig.memory.reclaim();

@@ -306,7 +306,11 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
 
     fn check_index(&self, index: u32) -> Result<(), DescriptorError> {
         let count = self.len();
-        if index < count { Ok(()) } else { Err(DescriptorError::OutOfRange { index: index.into(), count: count.into() }) }
+        if index < count {
+            Ok(())
+        } else {
+            Err(DescriptorError::OutOfRange { index: index.into(), count: count.into() })
+        }
     }
 
     /// All of it, to be copied into a table.

@@ -42,7 +42,9 @@ pub enum DescriptorError {
         max: u64,
     },
     /// No room now.
-    #[error("the {region} has no room for {need} descriptors: {free} are free, the longest run of them is {largest_free}")]
+    #[error(
+        "the {region} has no room for {need} descriptors: {free} are free, the longest run of them is {largest_free}"
+    )]
     Full {
         /// Where it was looked for.
         region: Region,

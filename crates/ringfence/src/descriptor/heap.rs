@@ -78,6 +78,10 @@ impl<D: Descriptors> Heap<D> {
 
 impl<D: Descriptors> fmt::Debug for Heap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Heap").field("object", &self.object).field("kind", &self.kind).field("slots", &self.slots).finish()
+        f.debug_struct("Heap")
+            .field("object", &self.object)
+            .field("kind", &self.kind)
+            .field("slots", &self.slots)
+            .finish()
     }
 }

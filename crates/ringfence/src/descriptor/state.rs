@@ -87,7 +87,11 @@ pub(super) enum Retired<D: Descriptors> {
 }
 
 impl<D: Descriptors> Epoch<D> {
-    pub(super) fn new(device: &D, desc: &ShaderVisibleDesc<'_>, (slots, number): (u32, u64)) -> Result<Self, DeviceError> {
+    pub(super) fn new(
+        device: &D,
+        desc: &ShaderVisibleDesc<'_>,
+        (slots, number): (u32, u64),
+    ) -> Result<Self, DeviceError> {
         let visible = HeapDesc {
             kind: desc.kind,
             types: desc.types,
@@ -101,12 +105,10 @@ impl<D: Descriptors> Epoch<D> {
         if desc.slots_max == 0 || shadow_slots == 0 {
             return Ok(Self { number, heap, shadow: None });
         }
-        match Heap::new(device, &HeapDesc {
-            slots: shadow_slots,
-            layout_slots: shadow_slots,
-            shader_visible: false,
-            ..visible
-        }) {
+        match Heap::new(
+            device,
+            &HeapDesc { slots: shadow_slots, layout_slots: shadow_slots, shader_visible: false, ..visible },
+        ) {
             Ok(shadow) => Ok(Self { number, heap, shadow: Some(shadow) }),
             Err(error) => {
                 // SAFETY: nobody has seen it.
@@ -337,7 +339,9 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
     let mut batch: SmallVec<[ViewCopy<'a, D::Heap>; 32]> = SmallVec::new();
     for (src, src_start, count) in runs {
         match batch.last_mut() {
-            Some(last) if std::ptr::eq(last.src, src) && last.src_start + last.count == src_start => last.count += count,
+            Some(last) if std::ptr::eq(last.src, src) && last.src_start + last.count == src_start => {
+                last.count += count
+            }
             _ => {
                 if batch.len() == batch.inline_size() {
                     // SAFETY: as the caller promises.
@@ -381,4 +385,3 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
         unsafe { self.destroy_heaps(device) };
     }
 }
-

@@ -340,4 +340,3 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for ShaderVisibleHeap<D, A> {
         write!(f, "ShaderVisibleHeap({}, {:?})", self.kind(), self.statistics())
     }
 }
-

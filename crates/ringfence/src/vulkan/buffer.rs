@@ -1,6 +1,7 @@
 //! Buffers: made, measured, bound.
 
 use ash::vk;
+use ash::vk::Handle;
 
 use super::Device;
 use super::info::BufferInfo;
@@ -83,6 +84,7 @@ unsafe impl Create<Buffers> for Device {
     }
 
     unsafe fn destroy(&self, object: vk::Buffer) {
+        self.forget_resource(object.as_raw());
         // SAFETY: the caller promises that the buffer is alive and unused.
         unsafe { self.0.device.destroy_buffer(object, None) }
     }

@@ -25,7 +25,7 @@ mod types;
 mod view;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ash::vk;
 use parking_lot::Mutex;
@@ -35,13 +35,13 @@ use super::Device;
 use crate::descriptor::{Binding, DescriptorError};
 use crate::device::DeviceError;
 use crate::device::descriptors::{
-    DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
+    DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
 };
 use bytes::Bytes;
 pub(super) use facts::Facts;
 use set::SetHeap;
-use view::{Owned, Real};
 pub use view::View;
+use view::{Owned, Real};
 
 /// A heap of descriptors. A copy is the same heap.
 #[derive(Clone)]
@@ -67,6 +67,42 @@ struct Slot {
     /// The binding that its type has, if it shows anything.
     binding: Option<u32>,
     object: Option<Arc<Owned>>,
+    /// The handle of the buffer or image; 0 for none.
+    resource: u64,
+}
+
+/// The heaps of a device whose slots must not outlive what they show: those of plain sets, where every slot of a bound set
+/// has to be valid, read or not.
+#[derive(Default)]
+pub(super) struct PlainHeaps(Mutex<Vec<Weak<Inner>>>);
+
+impl PlainHeaps {
+    fn add(&self, heap: &DescriptorHeap) {
+        let mut heaps = self.0.lock();
+        heaps.retain(|held| held.strong_count() > 0);
+        heaps.push(Arc::downgrade(&heap.0));
+    }
+}
+
+impl Device {
+    /// Makes every slot show nothing that shows a buffer or image that is about to be destroyed. Only on plain sets; costs a
+    /// look at every slot of every heap there.
+    pub(super) fn forget_resource(&self, resource: u64) {
+        if self.0.descriptors.model() != DescriptorModel::PlainSets {
+            return;
+        }
+        for heap in self.0.plain_heaps.0.lock().iter().filter_map(Weak::upgrade) {
+            let mut slots = heap.slots.lock();
+            for (slot, held) in (0..).zip(slots.iter_mut()).filter(|(_, held)| held.resource == resource) {
+                if let (Some(binding), Store::Set(set)) = (held.binding, &heap.store) {
+                    // SAFETY: nothing that is under way uses the resource, and the lock keeps others from the set; what is
+                    // bound is a copy of the set.
+                    unsafe { set.clear(self, slot, binding) };
+                }
+                *held = Slot::default();
+            }
+        }
+    }
 }
 
 impl DescriptorHeap {
@@ -238,6 +274,9 @@ unsafe impl Descriptors for Device {
         let slots = Mutex::new(vec![Slot::default(); desc.slots as usize].into_boxed_slice());
         let gpu = desc.shader_visible.then_some(0);
         let heap = DescriptorHeap(Arc::new(Inner { kind: desc.kind, store, slots }));
+        if facts.model() == DescriptorModel::PlainSets && desc.kind.can_be_shader_visible() {
+            self.0.plain_heaps.add(&heap);
+        }
         Ok((heap, HeapStart { cpu: 0, gpu, increment: 1 }))
     }
 
@@ -271,7 +310,7 @@ unsafe impl Descriptors for Device {
                 Store::Bytes(bytes) => bytes.write(self, (slot, held.binding), &real)?,
             }
         }
-        let before = std::mem::replace(held, Slot { binding: Some(real.binding), object: real.object });
+        let before = std::mem::replace(held, real.into_slot());
         Ok(before.object.map(Leftover))
     }
 

@@ -1,6 +1,7 @@
 //! Textures, which Vulkan calls images: described, made, measured, bound.
 
 use ash::vk;
+use ash::vk::Handle;
 
 use super::Device;
 use super::info::TextureInfo;
@@ -76,6 +77,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     unsafe fn destroy(&self, object: vk::Image) {
+        self.forget_resource(object.as_raw());
         // SAFETY: the caller promises that the image is alive and unused.
         unsafe { self.0.device.destroy_image(object, None) }
     }

@@ -16,8 +16,8 @@ use super::ids::{DescriptorHeap, Label, Texture, What};
 use super::order::Access;
 use super::state::{Shape, State};
 use crate::device::descriptors::{
-    DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, SamplerDesc, ViewCopy,
-    ViewTypes,
+    DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, SamplerDesc,
+    ViewCopy, ViewTypes,
 };
 use crate::device::{Capabilities, DeviceError, Driver};
 

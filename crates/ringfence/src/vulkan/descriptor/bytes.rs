@@ -274,9 +274,7 @@ fn mapped_memory_types(device: &Device, bits: u32) -> impl Iterator<Item = u32> 
     let wanted = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
     let near = MemoryProperties::DEVICE_LOCAL;
     let types = &device.capabilities().memory_types;
-    let fits = move |index: &u32| {
-        bits >> index & 1 == 1 && types[*index as usize].properties.contains(wanted)
-    };
+    let fits = move |index: &u32| bits >> index & 1 == 1 && types[*index as usize].properties.contains(wanted);
     let count = types.len() as u32;
     let is_near = move |index: &u32| types[*index as usize].properties.contains(near);
     let near_first = (0..count).filter(move |index| fits(index) && is_near(index));

@@ -107,16 +107,21 @@ impl Facts {
             HeapKind::Samplers => limits.samplers,
             HeapKind::RenderTargets | HeapKind::DepthStencils => 0,
         };
-        if self.model() == DescriptorModel::Buffers { by_stage.min(self.slots_by_bytes(kind, view_types)) } else { by_stage }
+        if self.model() == DescriptorModel::Buffers {
+            by_stage.min(self.slots_by_bytes(kind, view_types))
+        } else {
+            by_stage
+        }
     }
 
     /// What the address range of descriptor buffers holds, rounding between the arrays left some room.
     fn slots_by_bytes(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
         let slot: u64 = types::bindings(kind, view_types).map(|(_, of)| self.descriptor_bytes(of) as u64).sum();
         let range = match kind {
-            HeapKind::Samplers => {
-                self.buffer.max_sampler_descriptor_buffer_range.min(self.buffer.sampler_descriptor_buffer_address_space_size)
-            }
+            HeapKind::Samplers => self
+                .buffer
+                .max_sampler_descriptor_buffer_range
+                .min(self.buffer.sampler_descriptor_buffer_address_space_size),
             _ => {
                 let space = self.buffer.resource_descriptor_buffer_address_space_size;
                 self.buffer.max_resource_descriptor_buffer_range.min(space)

@@ -69,10 +69,7 @@ mod tests {
     fn bindings_do_not_depend_on_what_else_a_heap_takes() {
         let few = ViewTypes::STORAGE_BUFFER | ViewTypes::STORAGE_TEXELS;
         let of_few: Vec<_> = bindings(HeapKind::Resources, few).collect();
-        assert_eq!(
-            of_few,
-            [(1, vk::DescriptorType::STORAGE_BUFFER), (5, vk::DescriptorType::STORAGE_TEXEL_BUFFER)]
-        );
+        assert_eq!(of_few, [(1, vk::DescriptorType::STORAGE_BUFFER), (5, vk::DescriptorType::STORAGE_TEXEL_BUFFER)]);
         for (binding, descriptor_type) in bindings(HeapKind::Resources, ViewTypes::all()) {
             assert_eq!(binding_of(descriptor_type), Some(binding));
             assert_eq!(type_of(HeapKind::Resources, binding), descriptor_type);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ash::vk;
+use ash::vk::Handle;
 
-use super::types;
+use super::{Slot, types};
 use crate::device::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
     TextureView, TextureViewKind,
@@ -91,16 +92,28 @@ impl Drop for Owned {
 pub(super) struct Real {
     pub(super) binding: u32,
     pub(super) descriptor_type: vk::DescriptorType,
-    pub(super) object: Option<Arc<Owned>>,
     pub(super) shown: Shown,
+    object: Option<Arc<Owned>>,
+    /// The handle of the buffer or image; 0 for none.
+    resource: u64,
 }
 
 /// What is written to a descriptor.
 #[derive(Clone, Copy)]
 pub(super) enum Shown {
-    Buffer { buffer: vk::Buffer, offset: u64, range: u64 },
+    Buffer {
+        buffer: vk::Buffer,
+        offset: u64,
+        range: u64,
+    },
     /// With the view that sets take, and what descriptor buffers take.
-    Texels { view: vk::BufferView, buffer: vk::Buffer, format: vk::Format, offset: u64, range: u64 },
+    Texels {
+        view: vk::BufferView,
+        buffer: vk::Buffer,
+        format: vk::Format,
+        offset: u64,
+        range: u64,
+    },
     Image(vk::DescriptorImageInfo),
 }
 
@@ -117,7 +130,8 @@ impl Real {
                 (descriptor_type, None, Shown::Buffer { buffer, offset, range })
             }
             View::Texels { descriptor_type, buffer, format, offset, range } => {
-                let info = vk::BufferViewCreateInfo::default().buffer(buffer).format(format).offset(offset).range(range);
+                let info =
+                    vk::BufferViewCreateInfo::default().buffer(buffer).format(format).offset(offset).range(range);
                 let view = if device.0.descriptors.buffer_api.is_some() {
                     vk::BufferView::null()
                 } else {
@@ -147,7 +161,16 @@ impl Real {
             }
         };
         let binding = types::binding_of(descriptor_type).unwrap_or(0);
-        Ok(Self { binding, descriptor_type, object, shown })
+        let resource = match view {
+            View::Buffer { buffer, .. } | View::Texels { buffer, .. } => buffer.as_raw(),
+            View::Image { info, .. } | View::Attachment(info) => info.image.as_raw(),
+            View::Sampler(_) => 0,
+        };
+        Ok(Self { binding, descriptor_type, shown, object, resource })
+    }
+
+    pub(super) fn into_slot(self) -> Slot {
+        Slot { binding: Some(self.binding), object: self.object, resource: self.resource }
     }
 }
 
@@ -215,11 +238,9 @@ fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
             info,
             layout: vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
         },
-        TextureViewKind::Storage => View::Image {
-            descriptor_type: vk::DescriptorType::STORAGE_IMAGE,
-            info,
-            layout: vk::ImageLayout::GENERAL,
-        },
+        TextureViewKind::Storage => {
+            View::Image { descriptor_type: vk::DescriptorType::STORAGE_IMAGE, info, layout: vk::ImageLayout::GENERAL }
+        }
         TextureViewKind::RenderTarget | TextureViewKind::DepthStencil => View::Attachment(info),
     }
 }
