@@ -10,7 +10,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 "$ringfence" demo --device vulkan --validation --frames 200 --image "$scratch/vulkan.png" --report "$scratch/vulkan.html"
-for profile in h200 lavapipe d3d12-tier1 non-coherent; do
+for profile in h200 lavapipe d3d12-tier1 d3d12-modern non-coherent; do
     "$ringfence" demo --device "sim:$profile" --frames 200 --seed 7 >"$scratch/first"
     "$ringfence" demo --device "sim:$profile" --frames 200 --seed 7 >"$scratch/second"
     cmp "$scratch/first" "$scratch/second"

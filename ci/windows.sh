@@ -52,4 +52,8 @@ start_display
 make_prefix
 export RINGFENCE_REQUIRE_D3D12=1
 windows_cargo test -p ringfence --features d3d12 --lib
+# The examples of the README and of the documentation.
+windows_cargo test -p ringfence --features d3d12 --doc
 windows_cargo test -p ringfence-harness "${features[@]}"
+# The demo: copies where Vulkan has its shader, every byte checked.
+windows_cargo run -p ringfence-cli "${features[@]}" -- demo --device d3d12 --frames 100

@@ -4,13 +4,18 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::replay::Strategy;
+use crate::units::parse_bytes;
+
 /// Manages GPU memory, descriptors and their lifetimes; this command shows it at work.
 #[derive(Parser, Debug)]
 #[command(
     name = "ringfence",
     version,
-    after_help = "Without a command, `demo` runs. Exit codes: 0 all is well, 1 bad \
-    input, no such device, or a wrong byte."
+    after_help = "Without a command, `demo` runs.\n\nExit codes:\n  0  all is well (also when whoever reads the answer \
+    stops reading)\n  1  bad input, a file that cannot be read or written, no such device, or a wrong byte\n\n\
+    Tables go to standard output, progress and remarks to standard error. Output holds no colours, \
+    with or without NO_COLOR."
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -23,6 +28,14 @@ pub enum Task {
     Demo(DemoOptions),
     /// Shows devices, their memory heaps and types, budgets and limits
     Devices(DevicesOptions),
+    /// Replays a recorded sequence of allocations with one strategy or all
+    Replay(ReplayOptions),
+    /// Makes a page out of a snapshot: memory map, heaps, names
+    Report(ReportOptions),
+    /// Prints the completions for a shell
+    Completions(CompletionsOptions),
+    /// Prints the manual page
+    Man,
 }
 
 impl Default for Task {
@@ -51,6 +64,12 @@ pub struct DemoOptions {
     /// Write the last picture that the device drew
     #[arg(long, value_name = "FILE.png")]
     pub image: Option<PathBuf>,
+    /// Write the memory as it was in the last frame, for `ringfence report`
+    #[arg(long, value_name = "FILE.json")]
+    pub snapshot: Option<PathBuf>,
+    /// Record everything that happens to memory, for `ringfence replay` and `ringfence report`
+    #[arg(long, value_name = "FILE.rft")]
+    pub trace: Option<PathBuf>,
     /// Print the tables as JSON
     #[arg(long)]
     pub json: bool,
@@ -65,6 +84,85 @@ pub struct DevicesOptions {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Replays a recorded sequence of allocations and says what it costs: time, room, failures.
+#[derive(Parser, Debug, Clone)]
+#[command(
+    after_help = "The trace is CSV with the columns op,id,size,alignment (op is a or f), a recording by the Vulkan \
+    Memory Allocator,\nor a trace of this library. Strategies: tlsf, buddy, free-list; first-fit and pools are naive \
+    ones to compare with.\n\nExamples:\n  ringfence replay trace.csv\n  ringfence replay trace.csv --allocator tlsf \
+    --capacity 4GiB --json\n  zcat trace.csv.gz | ringfence replay -"
+)]
+pub struct ReplayOptions {
+    /// The trace; - is standard input
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+    /// The strategy: tlsf, buddy, free-list, first-fit, pools or all
+    #[arg(long, default_value = "all", value_name = "NAME", value_parser = strategy)]
+    pub allocator: StrategyChoice,
+    /// The heap that the timed run has: bytes, or 64KiB, 512MiB, 4GiB; without it, four times what the trace needs
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub capacity: Option<u64>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Makes a page out of a snapshot: memory map, heaps, names.
+#[derive(Parser, Debug, Clone)]
+#[command(
+    group = clap::ArgGroup::new("answer").required(true).multiple(true),
+    after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), a trace (`ringfence demo \
+    --trace`),\nwhich adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a trace that is cut off \
+    or damaged, what\ncould be read is shown, and the exit code is 1.\n\nExamples:\n  ringfence report snapshot.json --output page.html\n  ringfence report vma.json \
+    --output - > page.html\n  ringfence report snapshot.json --json\n  ringfence report before.json --compare after.json -o page.html\n  ringfence report run.rft --svg figures/"
+)]
+pub struct ReportOptions {
+    /// The snapshot; - is standard input
+    #[arg(value_name = "SNAPSHOT.json")]
+    pub snapshot: PathBuf,
+    /// Write the page; - is standard output
+    #[arg(long, short, value_name = "FILE.html", group = "answer")]
+    pub output: Option<PathBuf>,
+    /// A later snapshot or trace to compare with
+    #[arg(long, value_name = "OTHER.json")]
+    pub compare: Option<PathBuf>,
+    /// Write each chart as an SVG file into a folder, for papers and slides
+    #[arg(long, value_name = "DIR", group = "answer")]
+    pub svg: Option<PathBuf>,
+    /// The page's heading; without it, the name of the file
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// Print the figures at the head of the page as JSON
+    #[arg(long, group = "answer")]
+    pub json: bool,
+}
+
+/// Prints the completions for a shell.
+#[derive(Parser, Debug, Clone)]
+#[command(after_help = "Example:\n  ringfence completions bash > ~/.local/share/bash-completion/completions/ringfence")]
+pub struct CompletionsOptions {
+    /// Which shell
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
+/// Which strategies to replay with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StrategyChoice {
+    All,
+    One(Strategy),
+}
+
+fn strategy(text: &str) -> Result<StrategyChoice, String> {
+    match text {
+        "all" => Ok(StrategyChoice::All),
+        name => Strategy::by_name(name).map(StrategyChoice::One).ok_or_else(|| {
+            let names: Vec<_> = Strategy::ALL.iter().map(|kind| kind.name()).collect();
+            format!("there is no such strategy; known are {} and all", names.join(", "))
+        }),
+    }
 }
 
 /// Which device to run on.

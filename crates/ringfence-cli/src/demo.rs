@@ -9,9 +9,11 @@
 //! ```
 
 mod stream;
-pub mod summary;
+mod summary;
 mod world;
 
+use std::fs::File;
+use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,7 +34,7 @@ const QUEUES: usize = 2;
 
 /// Runs the demo. Exit code 1 if one byte was wrong, or a hazard or a validation message was seen.
 pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
-    for path in [&options.report, &options.image].into_iter().flatten() {
+    for path in [&options.report, &options.image, &options.snapshot, &options.trace].into_iter().flatten() {
         output::check(path)?;
     }
     match &options.device {
@@ -79,7 +81,10 @@ fn open<G: Gpu>(options: &DemoOptions, name: Option<String>) -> Result<G, OpenEr
 }
 
 fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Failure> {
-    let mut stream = Stream::new(gpu, options.seed)?;
+    // Written while the demo runs, so that a run that ends badly leaves the trace of it.
+    let create = |path| File::create(path).map_err(|error| format!("cannot write {}: {error}", Path::display(path)));
+    let trace = options.trace.as_deref().map(create).transpose()?;
+    let mut stream = Stream::new(gpu, options.seed, trace)?;
     eprintln!("{} device: {} ({why})", G::NAME, stream.device_name());
     let progress = ProgressBar::new(options.frames).with_style(style());
     for _ in 0..options.frames {
@@ -94,7 +99,14 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
     if let Some(path) = &options.image {
         output::write(path, &outcome.picture.to_png()?)?;
     }
-    summary::print(&outcome, options)?;
+    if let Some(path) = &options.snapshot {
+        output::write(path, &serde_json::to_vec_pretty(&outcome.snapshot)?)?;
+    }
+    match summary::print(&outcome, options) {
+        // Nobody reads the table, but a wrong byte is still one.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        printed => printed?,
+    }
     Ok(if outcome.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -108,5 +120,6 @@ fn page(outcome: &Outcome, options: &DemoOptions) -> Report {
         snapshot: outcome.snapshot.clone(),
         frames: outcome.samples.clone(),
         facts: summary::facts(outcome).into_iter().map(|(label, value)| (label.to_owned(), value)).collect(),
+        ..Report::default()
     }
 }

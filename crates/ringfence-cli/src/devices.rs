@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::args::DevicesOptions;
-use crate::demo::summary::bytes;
+use crate::units::bytes;
 
 /// A device, as it is shown.
 #[derive(Serialize)]
@@ -114,23 +114,40 @@ pub fn main(options: &DevicesOptions) -> Result<ExitCode, Failure> {
 }
 
 fn real() -> Vec<Listed> {
-    let mut devices = Vec::new();
-    #[cfg(all(windows, feature = "d3d12"))]
-    match ringfence_harness::d3d12::enumerate() {
-        Ok(found) => devices.extend(found.iter().map(|device| {
-            let budgets = device.budgets();
-            let held = device.capabilities();
-            let about = format!("Direct3D 12, {:?}", device.features());
-            Listed::of(format!("d3d12:{}", held.name), about, held, budgets.as_deref())
-        })),
-        Err(error) => eprintln!("{error}"),
-    }
-    #[cfg(feature = "vulkan")]
-    match ringfence_harness::vulkan::enumerate() {
-        Ok(found) => devices.extend(found.into_iter().map(vulkan)),
-        Err(error) => eprintln!("{error}"),
-    }
-    devices
+    d3d12_devices().into_iter().chain(vulkan_devices()).collect()
+}
+
+#[cfg(all(windows, feature = "d3d12"))]
+fn d3d12_devices() -> Vec<Listed> {
+    let found = ringfence_harness::d3d12::enumerate().unwrap_or_else(|error| {
+        eprintln!("{error}");
+        Vec::new()
+    });
+    let list = |device: &ringfence::d3d12::Device| {
+        let (held, budgets) = (device.capabilities(), device.budgets());
+        let about = format!("Direct3D 12, {:?}", device.features());
+        Listed::of(format!("d3d12:{}", held.name), about, held, budgets.as_deref())
+    };
+    found.iter().map(list).collect()
+}
+
+#[cfg(not(all(windows, feature = "d3d12")))]
+fn d3d12_devices() -> Vec<Listed> {
+    Vec::new()
+}
+
+#[cfg(feature = "vulkan")]
+fn vulkan_devices() -> Vec<Listed> {
+    let found = ringfence_harness::vulkan::enumerate().unwrap_or_else(|error| {
+        eprintln!("{error}");
+        Vec::new()
+    });
+    found.into_iter().map(vulkan).collect()
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn vulkan_devices() -> Vec<Listed> {
+    Vec::new()
 }
 
 #[cfg(feature = "vulkan")]

@@ -5,7 +5,12 @@ mod args;
 mod demo;
 mod devices;
 mod output;
+mod paper;
+mod replay;
+mod report;
+mod units;
 
+use std::io;
 use std::process::ExitCode;
 
 use args::{Args, Task};
@@ -27,11 +32,23 @@ fn main() -> ExitCode {
     let result = match args.task.unwrap_or_default() {
         Task::Demo(options) => demo::main(&options),
         Task::Devices(options) => devices::main(&options),
+        Task::Replay(options) => replay::main(&options),
+        Task::Report(options) => report::main(&options),
+        Task::Completions(options) => paper::completions(&options),
+        Task::Man => paper::man(),
     };
     match result {
         Ok(code) => code,
+        // Whoever read the answer has read enough of it: `ringfence … | head` is no failure.
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let json = error.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+    io.or(json) == Some(io::ErrorKind::BrokenPipe)
 }
 
 fn fail(line: &str) -> ExitCode {

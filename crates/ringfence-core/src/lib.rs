@@ -2,8 +2,8 @@
 //!
 //! One idea carries the crate: *a heap is cut into ranges; a range is in use until points on timelines have
 //! passed.* Bytes, descriptor slots, constant-buffer slots and ring space are all ranges; frames, queues and fences
-//! are all timelines. Nothing here knows of a graphics API, a thread or a clock: the structures take `&mut self`,
-//! and what has passed is told to them through [`sync::Progress`].
+//! are all timelines. Nothing here knows of a graphics API or a clock: what has passed is told to the structures
+//! through [`sync::Progress`]. They take `&mut self`, but for the lock-free pools, which threads share.
 //!
 //! | module | what it holds | allocate / free |
 //! |---|---|---|
@@ -13,13 +13,17 @@
 //! | [`tlsf`] | the general-purpose one: two-level bitmaps | O(1) |
 //! | [`blocks`] | growable blocks over any of them | that of the inner one |
 //! | [`ring`] | monotonic head and tail | O(1) |
+//! | [`fixed_pool`] | equal blocks for many threads at once, without a lock | O(1) |
+//! | [`pool_chain`] | such pools with their heaps, added and taken out meanwhile | O(1) expected |
+//! | [`size_class`] | block sizes, and the key of a chain | – |
 //! | [`linear`] | a bump page | O(1) |
 //! | [`sync`] | points on timelines, sets of them | – |
 //! | [`retire`] | what may be released once its points have passed | O(1) a batch |
 //!
 //! Sizes, offsets and alignments are 64-bit and counted in *units*: bytes for memory, slots for descriptors.
 #![no_std]
-#![forbid(unsafe_code)]
+// Denied rather than forbidden for `fixed_pool/slot.rs` alone, where pools share a heap that comes and goes.
+#![deny(unsafe_code)]
 
 extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
@@ -27,11 +31,15 @@ extern crate std;
 
 pub mod blocks;
 pub mod buddy;
+pub mod fixed_pool;
 pub mod free_list;
 pub mod linear;
+pub mod pool_chain;
+mod primitive;
 pub mod range;
 pub mod retire;
 pub mod ring;
+pub mod size_class;
 pub mod sync;
 pub mod tlsf;
 

@@ -16,9 +16,10 @@
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors (rows 000-3, 000-4, fault 6).
 
+use crate::primitive::{self, Ordering};
 use core::fmt;
 use core::num::NonZeroU64;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
 /// A part of a heap that an allocator has handed out.
 ///
@@ -143,7 +144,63 @@ impl Default for Serials {
     }
 }
 
+/// Hands out runs of serial numbers to threads at once: one of these in each lock-free allocator.
+///
+/// ```text
+///   block of 2³² numbers, from the same counter as those of [`Serials`]
+///   ├─ run ─┼─ run ─┼─ run ─┼─ …  each slot of the allocator holds one, and counts through it alone
+///   live, free, live, free, …     even while handed out, odd while not: the next even one is the next allocation's
+/// ```
+///
+/// A slot's owner touches nothing shared but once in [`SharedSerials::RUN`] / 2 allocations of that slot. Numbers are
+/// as scarce as elsewhere: a block is left for the next only when it is used up.
+#[derive(Debug)]
+pub(crate) struct SharedSerials {
+    /// The first number of the next run. Its block is used up iff its lower half is 0.
+    next: primitive::AtomicU64,
+}
+
+impl SharedSerials {
+    /// Numbers in a run. A power of two: a slot's run is at its end when its next number is a multiple.
+    pub(crate) const RUN: u64 = primitive::shrunk(256, 4) as u64;
+
+    /// A source of which `runs` runs are taken already: see [`Self::first_of`].
+    pub(crate) fn new(runs: u32) -> Self {
+        debug_assert!(runs != 0 && u64::from(runs) * Self::RUN <= 1 << 32);
+        let next = (u64::from(next_block()) << 32) + u64::from(runs) * Self::RUN;
+        Self { next: primitive::AtomicU64::new(next) }
+    }
+
+    /// The first number of the `index`th run taken at the start.
+    pub(crate) fn first_of(&self, index: u32) -> u64 {
+        (self.block() << 32) + u64::from(index) * Self::RUN
+    }
+
+    /// The first number of a run that nobody else has.
+    pub(crate) fn draw_run(&self) -> u64 {
+        // Relaxed throughout: that each run is drawn once follows from the order of this one word alone.
+        let mut next = self.next.load(Ordering::Relaxed);
+        loop {
+            let first = if next as u32 == 0 { u64::from(next_block()) << 32 } else { next };
+            match self.next.compare_exchange_weak(next, first + Self::RUN, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return first,
+                Err(seen) => next = seen,
+            }
+        }
+    }
+
+    /// Whether `serial` came from the block that runs are drawn from now: as [`Serials::drew`].
+    pub(crate) fn drew(&self, serial: Serial) -> bool {
+        serial.get() >> 32 == self.block()
+    }
+
+    fn block(&self) -> u64 {
+        (self.next.load(Ordering::Relaxed) - 1) >> 32
+    }
+}
+
 fn next_block() -> u32 {
+    // Not `loom`'s: the counter is the process's, not a model's.
     static BLOCKS: AtomicU32 = AtomicU32::new(1);
     loop {
         let block = BLOCKS.fetch_add(1, Ordering::Relaxed);
@@ -374,6 +431,23 @@ mod tests {
         let first_of_next = first.draw();
         assert!(last_of_block.get() >> 32 != first_of_next.get() >> 32);
         assert!(!first.drew(last_of_block) && first.drew(first_of_next));
+    }
+
+    #[test]
+    #[cfg(not(loom))]
+    fn shared_runs_are_unique_across_sources_and_block_ends() {
+        let (first, second) = (SharedSerials::new(3), SharedSerials::new(3));
+        assert_eq!(first.first_of(2) - first.first_of(0), 2 * SharedSerials::RUN);
+        assert_ne!(first.first_of(0) >> 32, second.first_of(0) >> 32);
+        assert_eq!(first.draw_run(), first.first_of(3));
+        let drawn = Serial::from_u64(first.draw_run()).unwrap();
+        assert!(first.drew(drawn) && !second.drew(drawn));
+        first.next.store((second.block() << 32) + (1 << 32) - SharedSerials::RUN, Ordering::Relaxed);
+        let last_of_block = first.draw_run();
+        assert!(first.drew(Serial::from_u64(last_of_block).unwrap()), "the block is that of the last run");
+        let first_of_next = first.draw_run();
+        assert_eq!(first_of_next as u32, 0);
+        assert!(first_of_next >> 32 > last_of_block >> 32, "never the number after, which is another's");
     }
 
     #[test]

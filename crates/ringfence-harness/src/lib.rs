@@ -11,6 +11,7 @@ pub mod through;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+use ringfence::UploadBatch;
 use ringfence::device::descriptors::{DescriptorModel, Descriptors};
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
@@ -151,6 +152,8 @@ pub enum Command<D: Device> {
         /// Bytes, a multiple of 4.
         size: u64,
     },
+    /// Plays a batch, through the library's own recorder for the device.
+    Upload(Box<UploadBatch<D>>),
     /// Fills a buffer with a value.
     FillBuffer {
         /// Filled.

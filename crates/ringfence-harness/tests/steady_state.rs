@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringfence::{Allocator, AllocatorDesc, UploadDesc};
 use ringfence_harness::sim::SimGpu;
-use ringfence_harness::{Gpu, OpenError, Options};
+use ringfence_harness::{Gpu, Options};
 
 thread_local! {
     /// Host allocations of this thread; `None` while nobody counts.
@@ -90,7 +90,7 @@ fn a_steady_frame_makes_no_driver_object_on_the_simulated_device() {
 fn a_steady_frame_makes_nothing_on_vulkan() {
     match ringfence_harness::vulkan::VulkanGpu::open(&Options::default()) {
         Ok(mut gpu) => assert_eq!(stream(&mut gpu), 0, "host allocations in 500 steady frames"),
-        Err(OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none() => {
+        Err(ringfence_harness::OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none() => {
             eprintln!("skipped: {what}");
         }
         Err(error) => panic!("no Vulkan device: {error}"),
@@ -102,7 +102,7 @@ fn a_steady_frame_makes_nothing_on_vulkan() {
 fn a_steady_frame_makes_nothing_on_direct3d_12() {
     match ringfence_harness::d3d12::D3d12Gpu::open(&Options::default()) {
         Ok(mut gpu) => assert_eq!(stream(&mut gpu), 0, "host allocations in 500 steady frames"),
-        Err(OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_D3D12").is_none() => {
+        Err(ringfence_harness::OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_D3D12").is_none() => {
             eprintln!("skipped: {what}");
         }
         Err(error) => panic!("no Direct3D 12 device: {error}"),

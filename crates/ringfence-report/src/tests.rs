@@ -25,7 +25,13 @@ fn report() -> Report {
         ..Default::default()
     };
     let frames = (1..=1200).map(|frame| FrameSample { frame, live_count: frame % 7, ..Default::default() }).collect();
-    Report { title: HOSTILE.into(), snapshot, frames, facts: vec![(HOSTILE.into(), "{{data}}".into())] }
+    Report {
+        title: HOSTILE.into(),
+        snapshot,
+        frames,
+        facts: vec![(HOSTILE.into(), "{{data}}".into())],
+        ..Report::default()
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod descriptor;
 mod error;
 mod event;
 mod measure;
+mod record;
 mod resource;
 
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use crate::device::{Capabilities, DeviceError, Driver, HeapBudget, Mapped, Memor
 pub use self::allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use self::capabilities::Features;
 pub use self::descriptor::{DescriptorHeap, View};
+pub use self::record::CopyRecorder;
 pub use self::resource::{ResourceInfo, Shape};
 
 /// A Direct3D 12 device. A copy is the same device.

@@ -29,6 +29,7 @@
 //! object in `place`. The policy above sees no difference.
 
 pub mod descriptors;
+pub mod record;
 pub mod sim;
 
 use std::fmt;
@@ -134,8 +135,9 @@ pub unsafe trait Create<K: Kind>: Driver {
     type Info<'a>;
     /// Described and measured, not yet in memory. A copy names the same thing.
     type Unplaced: Clone + Send + Sync;
-    /// The driver's object, in memory. A copy names the same object.
-    type Object: Clone + Send + Sync + fmt::Debug + 'static;
+    /// The driver's object, in memory. A copy names the same object and equals it, as no other object that is alive
+    /// does.
+    type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
 
     /// A description in the device's own terms from the portable one.
     ///
@@ -226,6 +228,17 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     type Desc: Clone + fmt::Debug + Send + Sync + 'static;
     /// What a message calls one.
     const NAME: &'static str;
+
+    /// Refuses a portable description that no device has: what `describe` begins with, where the API would not refuse it.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidInfo`] with the rule that is broken.
+    fn check(desc: &Self::Desc) -> Result<(), DeviceError>;
+}
+
+/// `Ok` if the rule holds.
+const fn rule(holds: bool, broken: &'static str) -> Result<(), DeviceError> {
+    if holds { Ok(()) } else { Err(DeviceError::InvalidInfo(broken)) }
 }
 
 /// The [`Kind`] of buffers.
@@ -235,6 +248,11 @@ pub struct Buffers;
 impl Kind for Buffers {
     type Desc = BufferDesc;
     const NAME: &'static str = "buffer";
+
+    fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
+        rule(desc.size != 0, "a buffer has at least one byte")?;
+        rule(desc.usage != BufferUsage::empty(), "a buffer is for something")
+    }
 }
 
 /// The [`Kind`] of textures.
@@ -244,6 +262,15 @@ pub struct Textures;
 impl Kind for Textures {
     type Desc = TextureDesc;
     const NAME: &'static str = "texture";
+
+    fn check(desc: &TextureDesc) -> Result<(), DeviceError> {
+        let TextureDesc { width, height, layers, mips, samples, usage, .. } = *desc;
+        rule(![width, height, layers, mips].contains(&0), "a texture has at least one texel, mip level and layer")?;
+        rule(usage != TextureUsage::empty(), "a texture is for something")?;
+        rule(samples.is_power_of_two(), "samples come in powers of two")?;
+        rule(mips <= width.max(height).ilog2() + 1, "more mip levels than the size allows")?;
+        rule(mips == 1 || samples == 1, "a texture with several samples has one mip level")
+    }
 }
 
 /// A buffer, described portably.
@@ -461,6 +488,9 @@ pub struct Capabilities {
     /// Which resource classes may share a block: those of equal number, by [`ResourceClass`] as index
     /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three).
     pub class_groups: [u8; 3],
+    /// The alignment in bytes with which memory has to be made that may hold any render target: 4 MiB on Direct3D 12,
+    /// for multisampled ones; 1 where the driver sees to it.
+    pub target_memory_alignment: u64,
     /// Bytes that must lie between a buffer and a texture in one memory object (`bufferImageGranularity`; 1 if none).
     pub class_granularity_bytes: u64,
     /// Alignment of flushes in bytes (`nonCoherentAtomSize`; 1 if none), a power of two.

@@ -1,5 +1,70 @@
-//! Ringfence manages GPU memory, descriptors and their lifetimes.
+//! Ringfence manages GPU memory, descriptors and their lifetimes, on raw Vulkan, on raw Direct3D 12 and on a simulated GPU.
+//!
+//! *A heap is cut into ranges; a range is in use until points on timelines have passed.*
+//!
+//! ```text
+//!   create_buffer(info, desc) ──▶ memory: type, block, range ──▶ Buffer, yours
+//!   frame = timeline.begin()      a submission is being recorded …
+//!   upload.write(bytes)           … and uses these bytes
+//!   timeline.submitted(frame)     it will signal frame.value()
+//!   drop(buffer)                  retired: kept until what was begun is complete
+//!   reclaim()                     once a frame: frees what has passed
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
+//! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
+//! | [`upload`] | the [`UploadRing`] |
+//! | [`device`] | what is asked of a device, and how to bring your own |
+//! | [`sim`] | the simulated GPU with its hazard finder |
+//! | `vulkan`, `d3d12` | the backends, by feature |
+//! | [`core`] | the algorithms alone |
+//!
+//! # Threads
+//!
+//! Allocators, timelines and rings may be used from any thread at the same time. Locks are per memory type and resource
+//! class, held for a few hundred nanoseconds, and never across a driver call.
+//!
+//! # An example without a GPU
+//!
+//! ```
+//! use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+//! use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, sim};
+//!
+//! let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! let fence = device.create_fence(0);
+//! // SAFETY: the one submission below signals the fence with the value of its frame.
+//! let timeline = unsafe { memory.timeline(fence) }?;
+//!
+//! let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+//! let info = Create::<Buffers>::describe(&device, &BufferDesc { size: 256, usage })?;
+//! let mut source = memory.create_buffer(&info, AllocationDesc { location: Location::Upload, ..Default::default() })?;
+//! let back = memory.create_buffer(&info, AllocationDesc { location: Location::Readback, ..Default::default() })?;
+//! source.write(0, &[7; 256])?;
+//!
+//! let frame = timeline.begin();
+//! let (src, dst) = (*source.object(), *back.object());
+//! let copy = sim::Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: 256 };
+//! device.submit(0, &[], vec![copy], (fence, frame.value()))?;
+//! let point = timeline.submitted(frame)?;
+//! drop(source); // the copy may not have run yet: it is kept until it has
+//!
+//! assert!(timeline.wait(point.value, std::time::Duration::MAX)?);
+//! let mut bytes = [0; 256];
+//! back.read(0, &mut bytes)?;
+//! assert_eq!(bytes, [7; 256]);
+//! assert_eq!(memory.reclaim().objects, 1);
+//! assert!(device.hazards().is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![warn(missing_docs)]
+
+/// The examples of the README, compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
@@ -8,7 +73,9 @@ pub mod device;
 mod error;
 pub mod lifetime;
 pub mod memory;
+pub mod placement;
 mod resource;
+pub mod trace;
 pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
@@ -20,4 +87,9 @@ pub use memory::{Allocator, AllocatorDesc, Location, Reclaimed};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
-pub use upload::{Staged, UploadDesc, UploadError, UploadRing, WhenFull};
+pub use upload::{
+    BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
+    FastConstantsDesc, FastWriter, Readback, ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels,
+    StaticConstants, TexelTarget, Texels, TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing,
+    UploadWriter, WhenFull,
+};

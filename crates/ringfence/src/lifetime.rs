@@ -8,7 +8,12 @@
 //!   reclaim(): reads each timeline once ─── 7 reached? ──▶ object destroyed, range given back
 //! ```
 
+mod bin;
+mod replace;
 mod timeline;
+mod try_cell;
 
+pub use bin::RetireBin;
+pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use timeline::{Frame, FrameError, Timeline};
-pub(crate) use timeline::{Lifetimes, Passed, WaitError};
+pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};

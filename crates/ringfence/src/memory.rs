@@ -27,6 +27,9 @@ mod statistics;
 mod types;
 
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};
+pub(crate) use arena::Memory;
+pub(crate) use placing::Made;
+pub(crate) use release::{Backing, RangeOwner};
 pub(crate) use shared::{Place, Shared};
 pub use snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot};
 pub use statistics::{DriverCalls, Statistics, TypeStatistics};

@@ -57,10 +57,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
-        (size, desc): (u64, Option<K::Desc>),
+        size: u64,
         location: Location,
     ) -> Self {
-        Self { shared, placed: ManuallyDrop::new(placed), place: ManuallyDrop::new(place), size, location, desc }
+        Self { shared, placed: ManuallyDrop::new(placed), place: ManuallyDrop::new(place), size, location, desc: None }
+    }
+
+    /// With what it was made as.
+    pub(crate) fn described(mut self, desc: Option<K::Desc>) -> Self {
+        self.desc = desc;
+        self
     }
 
     /// The driver's object. Each backend adds a `raw` that gives it as the API has it.
@@ -117,10 +123,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (shared, object, place) = self.into_parts();
-        shared.retire_after(points, object, place);
+        shared.retire_after(points, Some(object), place);
     }
 
-    fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
+    pub(crate) fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
         let (shared, placed, place) = unsafe {
@@ -187,7 +193,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Drop for Resource<D, K> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads these fields afterwards.
         let (placed, place) = unsafe { (ManuallyDrop::take(&mut self.placed), ManuallyDrop::take(&mut self.place)) };
-        self.shared.retire(K::raw(placed.object), place);
+        self.shared.retire(Some(K::raw(placed.object)), place);
     }
 }
 

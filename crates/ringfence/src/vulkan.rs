@@ -23,6 +23,7 @@ mod image;
 mod info;
 mod memory;
 mod naming;
+mod record;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub use capabilities::{budgets, capabilities};
 pub use descriptor::{Bound, DescriptorHeap, Leftover, View};
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
+pub use record::CopyRecorder;
 
 /// What a device and its instance were made with, as far as Vulkan does not tell.
 ///

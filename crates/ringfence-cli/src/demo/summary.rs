@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::stream::Outcome;
 use crate::args::DemoOptions;
+use crate::units::bytes;
 
 /// The lines of the table: label and value.
 pub fn facts(outcome: &Outcome) -> Vec<(&'static str, String)> {
@@ -150,13 +151,4 @@ impl<'a> Json<'a> {
             rings: &outcome.snapshot.rings,
         }
     }
-}
-
-/// Bytes with a binary unit and at most one decimal.
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let power = (count.checked_ilog2().unwrap_or(0) / 10).min(4);
-    let scaled = count as f64 / (1_u64 << (10 * power)) as f64;
-    let decimals = usize::from(power > 0 && scaled.fract() > 0.05 && scaled < 100.0);
-    format!("{scaled:.decimals$} {}", UNITS[power as usize])
 }

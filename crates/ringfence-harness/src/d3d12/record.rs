@@ -10,7 +10,7 @@
 
 use std::mem::ManuallyDrop;
 
-use ringfence::d3d12::Device;
+use ringfence::d3d12::{CopyRecorder, Device};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, ResourceClass};
 use windows::Win32::Graphics::Direct3D12::*;
 
@@ -47,6 +47,11 @@ impl<'a> Recorder<'a> {
 
     pub(super) fn record(&mut self, command: &Command<Device>) -> Result<(), DeviceError> {
         match command {
+            Command::Upload(batch) => {
+                // SAFETY: the list is open; that the batch fits is what whoever made the command answers for.
+                unsafe { batch.as_ref().clone().play(&mut CopyRecorder::new(self.device, self.list)) };
+                Ok(())
+            }
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 let src = Bytes { buffer: src, offset: *src_offset };
                 self.copy_buffer(src, Bytes { buffer: dst, offset: *dst_offset }, *size)

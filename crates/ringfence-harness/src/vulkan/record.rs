@@ -7,7 +7,7 @@
 //! The first barrier also covers earlier submissions to the same queue, and the last one lets the host read.
 
 use ash::vk;
-use ringfence::vulkan::Device;
+use ringfence::vulkan::{CopyRecorder, Device};
 
 use super::draw::{Draw, Painter};
 use super::queue::Batch;
@@ -45,6 +45,7 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
     // SAFETY: the resources are the device's; that they fit the command is what whoever made it answers for.
     unsafe {
         match *command {
+            Command::Upload(ref batch) => batch.as_ref().clone().play(&mut CopyRecorder::new(device, commands)),
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 let region = vk::BufferCopy { src_offset, dst_offset, size };
                 device.cmd_copy_buffer(commands, src, dst, &[region]);

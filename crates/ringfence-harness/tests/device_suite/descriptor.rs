@@ -224,7 +224,7 @@ pub fn work_goes_through_bindless_persistent_and_table_descriptors<G: Gpu>(rig: 
     let mut persistent = heap.allocate(2).expect("room");
     persistent.copy(1, &[shown[1].all()]).expect("the slot is fresh");
     let frame = rig.timeline().begin();
-    let mut lease = heap.lease(&frame);
+    let mut lease = heap.lease(&frame).expect("its own frame");
     let in_table = lease.table(&[shown[0].all(), shown[2].all()]).expect("room");
     drop(lease);
     let at = [index.slot(), persistent.start() + 1, in_table.start() + 1];
@@ -320,7 +320,7 @@ pub fn identical_tables_of_a_frame_share_one_copy<G: Gpu>(rig: &mut Rig<G>) {
     let buffers = ["one", "two"].map(|name| storage(rig, name));
     let mut shown = [shown::<G>(&cpu, &buffers[0]), shown::<G>(&cpu, &buffers[1])];
     let frame = rig.timeline().begin();
-    let (mut one, mut other) = (heap.lease(&frame), heap.lease(&frame));
+    let (mut one, mut other) = (heap.lease(&frame).expect("its own frame"), heap.lease(&frame).expect("its own frame"));
     let table = one.table(&[shown[0].all(), shown[1].all()]).expect("room");
     assert_eq!(one.table(&[shown[0].all(), shown[1].all()]), Ok(table));
     assert_eq!(other.table(&[shown[0].all(), shown[1].all()]), Ok(table), "another lease of the same frame");
@@ -329,13 +329,13 @@ pub fn identical_tables_of_a_frame_share_one_copy<G: Gpu>(rig: &mut Rig<G>) {
     drop((one, other));
     // A descriptor that was written again is another content, wherever it lies.
     shown[0].write(0, &words(&buffers[0])).expect("a storage buffer");
-    let fresh = heap.lease(&frame).table(&[shown[0].all(), shown[1].all()]).expect("room");
+    let fresh = heap.lease(&frame).expect("its own frame").table(&[shown[0].all(), shown[1].all()]).expect("room");
     assert_ne!(fresh, table);
     let statistics = heap.statistics();
     assert_eq!((statistics.tables_made, statistics.tables_shared), (3, 2));
     rig.submit(frame, &[]);
     let frame = rig.timeline().begin();
-    heap.lease(&frame).table(&[shown[1].all()]).expect("room");
+    heap.lease(&frame).expect("its own frame").table(&[shown[1].all()]).expect("room");
     assert_eq!(heap.statistics().tables_made, 4, "another frame has copies of its own");
     rig.submit(frame, &[]);
 }
@@ -345,7 +345,7 @@ pub fn tables_are_refused_with_the_numbers<G: Gpu>(rig: &mut Rig<G>) {
     let target = storage(rig, "shown");
     let mut many = cpu.allocate(FRAME_SLOTS).expect("blocks grow");
     let frame = rig.timeline().begin();
-    let mut lease = heap.lease(&frame);
+    let mut lease = heap.lease(&frame).expect("its own frame");
     assert_eq!(lease.table(&[]).err(), Some(DescriptorError::ZeroCount));
     assert_eq!(lease.table(&[many.all()]).err(), Some(DescriptorError::Unwritten { index: 0 }));
     for index in 0..FRAME_SLOTS {
@@ -364,7 +364,10 @@ pub fn tables_are_refused_with_the_numbers<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(frame, &[]);
     rig.run(&[]);
     let frame = rig.timeline().begin();
-    heap.lease(&frame).table(&[many.all()]).expect("the frame is complete: polling finds all of it free");
+    heap.lease(&frame)
+        .expect("its own frame")
+        .table(&[many.all()])
+        .expect("the frame is complete: polling finds all of it free");
     rig.submit(frame, &[]);
 }
 
@@ -380,7 +383,7 @@ pub fn threads_lease_chunks_side_by_side<G: Gpu>(rig: &mut Rig<G>) {
             let record = |at: usize| {
                 let (heap, frame, shown, barrier) = (&heap, &frame, &shown, &barrier);
                 move || {
-                    let mut lease = heap.lease(frame);
+                    let mut lease = heap.lease(frame).expect("its own frame");
                     barrier.wait();
                     // Four slots, all of the chunk: tables of one that differ by what lies behind them.
                     let own = lease.table(&[shown[at].all()]).expect("room");

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use ringfence::{AllocatorDesc, FrameError, Location, SyncSet};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::lifetime::{BufferCopy, ReplaceError};
+use ringfence::{AllocationDesc, AllocatorDesc, Error, FrameError, Location, SyncSet, Texture};
 use ringfence_harness::{Command, Gpu};
 
 use crate::rig::{PATIENCE, Rig, buffer, copy, pattern};
-use ringfence::device::BufferUsage;
 
 pub fn a_dropped_buffer_lives_until_its_frame_is_complete<G: Gpu>(rig: &mut Rig<G>) {
     let bytes = pattern(3, 1024);
@@ -116,4 +117,141 @@ pub fn a_thousand_frames_stream_and_leave_nothing_behind<G: Gpu>(rig: &mut Rig<G
         assert!(rig.memory.statistics().retired_count <= 4, "at most what is in flight");
     }
     rig.memory.validate().expect("the allocator is sound");
+}
+
+/// The old buffer is read by work that is held back; the new one is in use before that work has run.
+pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>) {
+    let old_bytes = pattern(1, 1024);
+    let mut source = rig.buffer(1024, Location::Upload, "old");
+    source.write(0, &old_bytes).expect("upload memory is mapped");
+    let backs = ["old", "new"].map(|name| rig.buffer(1024, Location::Readback, name));
+    let frame = rig.timeline().begin();
+    let (gate, value) = (rig.gpu.gate(), frame.value());
+    rig.gpu.submit(0, &[(gate, 1)], &[copy(&source, 0, &backs[0], 0, 1024)], value).expect("the device is not lost");
+    rig.timeline().submitted(frame).expect("in order");
+    let waits = rig.memory.statistics().calls.wait;
+    let desc = BufferDesc { size: 2048, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+    let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");
+    let allocation = AllocationDesc { name: "new", location: Location::Upload, ..Default::default() };
+    source.replace(&info, allocation).expect("there is room");
+    let new_bytes = pattern(2, 1024);
+    source.write(1024, &new_bytes).expect("upload memory is mapped");
+    assert_eq!(rig.memory.statistics().calls.wait, waits, "nobody waited");
+    assert_eq!(rig.memory.reclaim().objects, 0, "the old one is still to be read");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    rig.run(&[copy(&source, 1024, &backs[1], 0, 1024)]);
+    for (back, bytes) in backs.iter().zip([old_bytes, new_bytes]) {
+        let mut read = vec![0; 1024];
+        back.read(0, &mut read).expect("readback memory is mapped");
+        assert_eq!(read, bytes);
+    }
+    assert_eq!(rig.memory.reclaim().objects, 1);
+    // A replacement that cannot be made changes nothing.
+    let held = (format!("{:?}", source.object()), source.offset());
+    let absurd = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 1 << 50, ..desc });
+    assert!(absurd.map_err(Error::from).and_then(|info| source.replace(&info, allocation)).is_err());
+    assert_eq!((format!("{:?}", source.object()), source.offset()), held);
+}
+
+pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
+    let bytes = pattern(3, 4096);
+    let mut upload = rig.buffer(4096, Location::Upload, "upload");
+    upload.write(0, &bytes).expect("upload memory is mapped");
+    let mut held = rig.buffer(4096, Location::Device, "grows");
+    rig.run(&[copy(&upload, 0, &held, 0, 4096)]);
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let allocation = AllocationDesc { name: "grown", ..Default::default() };
+    for (size, keep) in [(64 << 10, 4096), (8192, 4096), (1024, 1024)] {
+        let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size, usage }).expect("plain");
+        let frame = rig.timeline().begin();
+        let moved = held.resize(&frame, &info, keep, allocation).expect("there is room").expect("there are bytes");
+        let BufferCopy { src, src_offset, dst, dst_offset, size } = moved;
+        // One after the other, without a wait: each waits for its own frame.
+        rig.submit(frame, &[Command::CopyBuffer { src, src_offset, dst, dst_offset, size }]);
+        rig.memory.reclaim();
+    }
+    assert_eq!(rig.download(&held, 1024), bytes[..1024]);
+    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 1 << 20, usage }).expect("plain");
+    let frame = rig.timeline().begin();
+    let refused = held.resize(&frame, &info, 1 << 20, allocation).map(drop);
+    assert!(matches!(refused, Err(ReplaceError::TooMuchToKeep { keep_bytes: 0x10_0000, .. })), "{refused:?}");
+    let (_, theirs) = rig.allocator(AllocatorDesc::default());
+    assert_eq!(held.resize(&theirs[0].begin(), &info, 0, allocation).map(drop), Err(ReplaceError::ForeignFrame));
+    assert!(held.resize(&frame, &info, 0, allocation).expect("there is room").is_none(), "nothing to copy");
+}
+
+/// A texture of 16 x 16 texels gains its larger mip, then drops down to the third. Texels are compared after each.
+pub fn a_chain_of_mips_is_swapped_up_and_down<G: Gpu>(rig: &mut Rig<G>) {
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let chain = |side: u32, mips| TextureDesc { width: side, height: side, mips, usage, ..Default::default() };
+    let allocation = AllocationDesc { name: "streamed", ..Default::default() };
+    let mut present = chain(16, 2);
+    let info = Create::<Textures>::describe(rig.memory.device(), &present).expect("a plain texture");
+    let mut texture = rig.memory.create_texture(&info, allocation).expect("there is room");
+    for mip in 0..2 {
+        fill_mip(rig, &texture, mip, 16 >> mip, 16 >> mip);
+    }
+    for (wanted, copied, to_fill) in
+        [(chain(32, 6), vec![(0, 1), (1, 2)], vec![0, 3, 4, 5]), (chain(8, 3), vec![(2, 0), (3, 1), (4, 2)], vec![])]
+    {
+        let frame = rig.timeline().begin();
+        let swap = texture.swap_mips(&frame, &present, &wanted, allocation).expect("there is room");
+        assert_eq!(swap.copies.iter().map(|copy| (copy.src_mip, copy.dst_mip)).collect::<Vec<_>>(), copied);
+        assert_eq!(swap.to_fill, to_fill);
+        let mut bounces = Vec::new();
+        let mut commands = Vec::new();
+        for copy in &swap.copies {
+            let mut region = rig.region(copy.width, copy.height, 0);
+            let bounce = rig.buffer(region.row_bytes * u64::from(copy.height), Location::Device, "bounce");
+            (region.mip, region.texel_bytes) = (copy.src_mip, 4);
+            let (src, dst) = (copy.src.clone(), bounce.object().clone());
+            commands.push(Command::CopyTextureToBuffer { src, dst, region });
+            let region = ringfence_harness::TextureRegion { mip: copy.dst_mip, ..region };
+            let (src, dst) = (bounce.object().clone(), copy.dst.clone());
+            commands.push(Command::CopyBufferToTexture { src, dst, region, discard: true });
+            bounces.push(bounce);
+        }
+        rig.submit(frame, &commands);
+        drop(bounces);
+        rig.memory.reclaim();
+        for &mip in &swap.to_fill {
+            fill_mip(rig, &texture, mip, wanted.width >> mip, wanted.width >> mip);
+        }
+        present = wanted;
+        for mip in 0..present.mips {
+            let side = present.width >> mip;
+            assert_eq!(
+                read_mip(rig, &texture, mip, side),
+                pattern(u64::from(side), (side * side * 4) as usize),
+                "{mip}"
+            );
+        }
+    }
+    let frame = rig.timeline().begin();
+    for wrong in [chain(24, 1), TextureDesc { layers: 2, ..chain(8, 3) }, TextureDesc { mips: 9, ..chain(8, 3) }] {
+        let refused = texture.swap_mips(&frame, &present, &wrong, allocation).map(drop);
+        assert!(matches!(refused, Err(ReplaceError::NotOneChain { present: (8, 8, 3), .. })), "{refused:?}");
+    }
+}
+
+/// Writes a square mip with a pattern of its side's.
+fn fill_mip<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32, side: u32, seed: u32) {
+    let region = ringfence_harness::TextureRegion { mip, ..rig.region(side, side, 0) };
+    let texels = pattern(u64::from(seed), (side * side * 4) as usize);
+    let mut upload = rig.buffer(region.row_bytes * u64::from(side), Location::Upload, "mip");
+    for (row, bytes) in texels.chunks(side as usize * 4).enumerate() {
+        upload.write(row as u64 * region.row_bytes, bytes).expect("upload memory is mapped");
+    }
+    let (src, dst) = (upload.object().clone(), texture.object().clone());
+    rig.run(&[Command::CopyBufferToTexture { src, dst, region, discard: true }]);
+}
+
+fn read_mip<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32, side: u32) -> Vec<u8> {
+    let region = ringfence_harness::TextureRegion { mip, ..rig.region(side, side, 0) };
+    let back = rig.buffer(region.row_bytes * u64::from(side), Location::Readback, "mip back");
+    let (src, dst) = (texture.object().clone(), back.object().clone());
+    rig.run(&[Command::CopyTextureToBuffer { src, dst, region }]);
+    let mut bytes = vec![0; (region.row_bytes * u64::from(side)) as usize];
+    back.read(0, &mut bytes).expect("readback memory is mapped");
+    bytes.chunks(region.row_bytes as usize).flat_map(|row| row[..side as usize * 4].to_vec()).collect()
 }

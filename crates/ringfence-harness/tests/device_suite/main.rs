@@ -3,7 +3,7 @@
 //! ```text
 //!   memory::, upload::, lifetime:: …   generic over Gpu: what must hold
 //!        │
-//!        ├── sim::h200::…, sim::d3d12_tier1::…, sim::non_coherent::…, sim::lavapipe::…
+//!        ├── sim::h200::…, sim::lavapipe::…, sim::d3d12_tier1::…, …
 //!        ├── vulkan::…      under core and synchronization validation, silent
 //!        └── d3d12::…       on Windows, or Wine
 //! ```
@@ -12,10 +12,13 @@
 //! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard
 //! finder nor the validation layers have said anything.
 
+mod constants;
 mod descriptor;
 mod lifetime;
 mod memory;
+mod placement;
 mod rig;
+mod trace;
 mod upload;
 
 /// Lists the tests of the suite, for one device.
@@ -26,6 +29,7 @@ macro_rules! suite {
             a_texture_holds_what_was_copied_in,
             large_resources_and_those_that_ask_get_memory_of_their_own,
             many_small_buffers_share_few_blocks,
+            multisampled_targets_lie_in_blocks_aligned_for_them,
             bad_descriptions_are_typed_errors_and_change_nothing,
             host_access_is_bounded,
             names_show_in_the_snapshot,
@@ -39,6 +43,52 @@ macro_rules! suite {
             empty_blocks_go_after_their_grace,
             an_allocator_that_is_dropped_first_waits_for_the_device,
             a_thousand_frames_stream_and_leave_nothing_behind,
+            a_resource_in_flight_is_replaced_without_a_wait,
+            a_buffer_is_resized_with_its_contents,
+            a_chain_of_mips_is_swapped_up_and_down,
+        );
+        suite!(@ $open, placement:
+            seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
+            seed_004_09_10_each_threshold_from_both_sides,
+            seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them,
+            seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets,
+            seed_004_05_readback_textures_are_stand_alone_buffers,
+            seed_004_06_textures_have_four_pools_by_kind,
+            seed_004_07_constants_of_several_frames_are_uploads_and_others_fast,
+            seed_004_08_uploads_have_three_allocators,
+            seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one,
+            seed_004_12_placed_and_suballocated,
+            seed_004_13_a_location_remembers_its_allocator,
+            seed_004_14_18_fast_constants_are_let_go_of_by_the_page,
+            seed_004_15_16_17_19_each_kind_is_let_go_of_after_all_queues,
+            seed_004_20_23_the_end_of_a_frame_cleans_up_and_empty_blocks_go_after_a_lag,
+            seed_004_21_22_what_is_freed_after_its_fence_and_what_stays_with_its_allocator,
+            a_placement_that_is_dropped_first_leaves_its_locations_alone,
+            bad_placement_requests_are_typed_errors_and_change_nothing,
+            a_buffer_is_resized_across_routes_with_its_bytes,
+        );
+        suite!(@ $open, constants:
+            seed_002_01_slots_of_256_512_and_1024_bytes,
+            seed_002_02_larger_constants_have_a_path_of_their_own,
+            seed_002_03_six_pools,
+            seed_002_04_every_slot_has_a_view,
+            seed_002_05_dynamic_content_is_copied_when_it_is_bound,
+            seed_002_06_a_full_dynamic_pool_gives_way_to_a_larger_one,
+            seed_002_07_unchanged_content_is_copied_once_a_frame,
+            fault_10_an_earlier_copy_counts_only_in_its_frame_and_its_pool,
+            equal_content_of_a_frame_shares_one_copy,
+            seed_002_08_static_constants_stay_where_they_are,
+            seed_002_09_a_full_static_pool_gets_a_companion,
+            seed_002_10_statics_are_staged_through_the_dynamic_pool,
+            seed_002_11_two_barriers_a_pool,
+            a_static_slot_is_not_given_out_before_the_device_is_done,
+            what_could_not_be_staged_is_staged_the_next_time,
+            a_writer_serves_its_own_constants_and_its_own_frame,
+            threads_bind_one_constant_buffer,
+            seed_004_07_and_27_constants_of_one_frame_are_fast_ones,
+            seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes,
+            seed_004_18_pages_go_back_as_a_whole_and_out_of_order,
+            pages_that_are_not_needed_for_long_go,
         );
         suite!(@ $open, upload:
             seed_001_01_one_ring_holds_mixed_data_of_several_frames,
@@ -51,6 +101,30 @@ macro_rules! suite {
             fault_08_never_waits_for_what_is_not_submitted,
             a_write_without_an_open_frame_is_refused,
             a_fence_that_never_signals_ends_in_a_timeout,
+            seed_001_02_and_04_a_submission_is_listed_at_its_first_write_only,
+            seed_001_09_a_write_that_fails_moves_nothing,
+            seed_001_10_the_fence_advances_after_each_submission,
+            sixteen_threads_write_into_one_ring,
+            a_writer_takes_the_ring_a_page_at_a_time,
+            writing_to_a_frame_that_is_over_is_refused,
+            frames_of_another_allocator_are_refused,
+            an_idle_writer_holds_nothing_up,
+            a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm,
+            copies_of_a_frame_are_merged_and_their_barriers_grouped,
+            a_later_copy_of_a_batch_hides_an_earlier_one,
+            a_batch_refuses_what_does_not_fit,
+            texels_lie_as_the_device_wants_them,
+            results_come_back_through_a_ring,
+            results_that_are_not_read_are_named_when_the_ring_is_full,
+            texels_come_back_without_their_padding,
+            uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
+        );
+        suite!(@ $open, trace:
+            a_trace_ends_in_the_state_that_the_allocator_is_in,
+            a_trace_that_is_cut_off_is_read_up_to_the_cut,
+            a_damaged_trace_is_read_up_to_the_damage,
+            a_trace_begins_with_an_allocator_that_made_nothing,
+            a_full_disk_ends_the_recording_and_nothing_else,
         );
         suite!(@ $open, descriptor:
             seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list,
@@ -99,6 +173,7 @@ mod sim {
     profile!(h200, "h200");
     profile!(lavapipe, "lavapipe");
     profile!(d3d12_tier1, "d3d12-tier1");
+    profile!(d3d12_modern, "d3d12-modern");
     profile!(non_coherent, "non-coherent");
 }
 

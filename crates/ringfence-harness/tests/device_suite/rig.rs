@@ -70,6 +70,14 @@ impl<G: Gpu> Rig<G> {
         value
     }
 
+    /// As [`Rig::submit`], but nothing of it begins before the gate is opened with `gate`.
+    pub fn submit_behind_gate(&mut self, gate: u64, frame: Frame, commands: &[Command<G::Device>]) -> u64 {
+        let value = frame.value();
+        self.gpu.submit(0, &[(self.gpu.gate(), gate)], commands, value).expect("the device is not lost");
+        self.timelines[0].submitted(frame).expect("frames are submitted in order");
+        value
+    }
+
     /// Submits commands to the first queue and waits for them.
     pub fn run(&mut self, commands: &[Command<G::Device>]) {
         let frame = self.timeline().begin();

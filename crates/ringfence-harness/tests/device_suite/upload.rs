@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence::{Location, Staged, UploadDesc, UploadError, UploadRing, WhenFull};
+use ringfence::device::Driver;
+use ringfence::upload::{BatchFigures, SubmitError, TransferError};
+use ringfence::{
+    AllocatorDesc, BatchError, Location, ReadbackDesc, ReadbackError, Staged, TexelTarget, Texels, TransferQueue,
+    UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
+};
 use ringfence_harness::{Command, Gpu};
 
 use crate::rig::{PATIENCE, Rig, pattern};
@@ -55,6 +60,48 @@ pub fn seed_001_03_alignments_of_vertices_constants_and_texels<G: Gpu>(rig: &mut
     assert_eq!(ring.write(&[1; 4], 0).err(), Some(UploadError::BadAlignment { alignment: 0 }));
     assert_eq!(ring.write(&[], 4).err(), Some(UploadError::ZeroSize));
     rig.submit(frame, &[]);
+}
+
+pub fn seed_001_02_and_04_a_submission_is_listed_at_its_first_write_only<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WhenFull::Fail);
+    let empty = rig.timeline().begin();
+    assert_eq!(ring.snapshot().submission_count, 0, "a frame without writes is not listed");
+    rig.submit_behind_gate(1, empty, &[]);
+    for number in 1..=3 {
+        let frame = rig.timeline().begin();
+        for _ in 0..5 {
+            ring.write(&[1; 64], 4).expect("there is room");
+            assert_eq!(ring.snapshot().submission_count, number);
+        }
+        rig.submit_behind_gate(1, frame, &[]);
+    }
+    rig.gpu.open_gate(1).expect("the device is not lost");
+}
+
+pub fn seed_001_09_a_write_that_fails_moves_nothing<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WhenFull::Fail);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 3000], 4).expect("there is room");
+    let before = ring.snapshot();
+    for (size, alignment) in [(2000, 4), (0, 4), (8, 3), (5000, 4)] {
+        ring.write(&vec![1; size], alignment).expect_err("it does not fit, or is wrong");
+        assert_eq!(ring.snapshot(), before);
+    }
+    let next = ring.write(&[1; 4], 4).expect("there is room");
+    assert!((3000..3328).contains(&next.offset), "right behind, but for the atom: {}", next.offset);
+    rig.submit(frame, &[]);
+}
+
+pub fn seed_001_10_the_fence_advances_after_each_submission<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    let mut last = rig.timeline().submitted_value();
+    for _ in 0..3 {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; 2048], 4).expect("there is room, maybe after a wait");
+        assert_eq!(rig.timeline().submitted_value(), last, "a write submits nothing");
+        last = rig.submit(frame, &[]);
+        assert_eq!(rig.timeline().submitted_value(), last);
+    }
 }
 
 pub fn seed_001_05_what_is_complete_is_freed_without_waiting<G: Gpu>(rig: &mut Rig<G>) {
@@ -195,4 +242,395 @@ pub fn a_fence_that_never_signals_ends_in_a_timeout<G: Gpu>(rig: &mut Rig<G>) {
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     ring.write(&[1; 4], 4).expect("the ring is usable afterwards");
     rig.submit(next, &[]);
+}
+
+/// What one thread wrote: where it lies, and what it must be.
+type Written<G> = Vec<(Staged<<G as Gpu>::Device>, Vec<u8>)>;
+
+pub fn sixteen_threads_write_into_one_ring<G: Gpu>(rig: &mut Rig<G>) {
+    const THREADS: u64 = 16;
+    let desc = UploadDesc { capacity: 2 << 20, page_bytes: 16 << 10, name: "shared", ..Default::default() };
+    let ring = rig.memory.upload_ring(desc).expect("there is room");
+    let target = rig.buffer(1 << 20, Location::Device, "target");
+    for number in 0..24_u64 {
+        let frame = rig.timeline().begin();
+        let write = |thread: u64| {
+            let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+            let mut written: Written<G> = Vec::new();
+            for step in 0..16_u64 {
+                let seed = (number * THREADS + thread) * 16 + step;
+                let bytes = pattern(seed, 4 + (seed as usize * 37 % 700) * 4);
+                let alignment = [4, 256, 512][step as usize % 3];
+                let staged = match step % 8 {
+                    7 => ring.write_for(&frame, &bytes, alignment),
+                    _ => writer.write(&bytes, alignment),
+                };
+                let staged = staged.expect("there is room, maybe after a wait");
+                assert_eq!(staged.offset % alignment, 0);
+                written.push((staged, bytes));
+            }
+            written
+        };
+        let all: Written<G> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || write(thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no thread fails")).collect()
+        });
+        let (mut commands, mut expected) = (Vec::new(), Vec::new());
+        for (staged, bytes) in all {
+            commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
+            expected.extend(bytes);
+        }
+        rig.submit(frame, &commands);
+        rig.memory.reclaim();
+        ring.validate().expect("the ring is sound");
+        if number % 8 == 7 {
+            assert_eq!(rig.download(&target, expected.len() as u64), expected);
+        }
+    }
+    let figures = ring.snapshot();
+    assert!(figures.high_water_bytes <= 2 << 20 && figures.written_bytes > 0, "{figures:?}");
+    assert!(figures.written_bytes > 2 * figures.capacity_bytes, "the ring went round: {figures:?}");
+    assert_eq!(rig.memory.statistics().calls.staged, 24 * THREADS * 16, "every write is counted");
+}
+
+pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
+    let desc = UploadDesc { capacity: 64 << 10, page_bytes: 4 << 10, when_full: WhenFull::Fail, ..Default::default() };
+    let ring = rig.memory.upload_ring(desc).expect("there is room");
+    let frame = rig.timeline().begin();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    assert_eq!(ring.snapshot().used_bytes, 0, "nothing before the first write");
+    let first = writer.write(&[1; 100], 4).expect("there is room");
+    assert_eq!(ring.snapshot().used_bytes, 4 << 10);
+    let second = writer.write(&[2; 100], 4).expect("there is room");
+    assert_eq!((second.offset - first.offset, ring.snapshot().used_bytes), (100, 4 << 10), "in the page");
+    let large = writer.write(&[3; 10_000], 256).expect("larger than a page");
+    assert!(large.offset >= 4 << 10 && large.offset.is_multiple_of(256));
+    let third = writer.write(&[4; 100], 4).expect("there is room");
+    assert_eq!(third.offset - first.offset, 200, "the page goes on");
+    for (bytes, alignment, error) in
+        [(&[][..], 4, UploadError::ZeroSize), (&[1; 8], 3, UploadError::BadAlignment { alignment: 3 })]
+    {
+        assert_eq!(writer.write(bytes, alignment).err(), Some(error));
+    }
+    let refused = writer.write(&vec![1; 65 << 10], 4);
+    assert!(matches!(refused, Err(UploadError::TooLarge { .. })), "{refused:?}");
+    rig.submit(frame, &[]);
+}
+
+pub fn writing_to_a_frame_that_is_over_is_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let frame = rig.timeline().begin();
+    let point = frame.point();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    writer.write(&[1; 16], 4).expect("there is room");
+    rig.submit(frame, &[]);
+    let over = Some(UploadError::FrameOver { frame: point });
+    assert_eq!(writer.write(&[1; 16], 4).err(), over, "it was submitted");
+    let next = rig.timeline().begin();
+    assert_eq!(writer.write(&[1; 16], 4).err(), over, "another frame changes nothing");
+    writer.begin(&next).expect("the frame is the allocator's own");
+    writer.write(&[1; 16], 4).expect("it goes on with the next frame");
+    let point = next.point();
+    drop(next);
+    assert_eq!(writer.write(&[1; 16], 4).err(), Some(UploadError::FrameOver { frame: point }), "it was dropped");
+}
+
+pub fn frames_of_another_allocator_are_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    let (other, timelines) = rig.allocator(AllocatorDesc::default());
+    let foreign = timelines[0].begin();
+    let refused = Some(UploadError::ForeignFrame { frame: foreign.point() });
+    assert_eq!(ring.write_for(&foreign, &[1; 4], 4).err(), refused);
+    assert_eq!(ring.writer(&foreign).err(), refused);
+    let frame = rig.timeline().begin();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    assert_eq!(writer.begin(&foreign).err(), refused);
+    writer.write(&[1; 4], 4).expect("the writer is as before");
+    drop((foreign, timelines, other));
+    rig.submit(frame, &[]);
+}
+
+/// A writer that sleeps through the frames after its own does not hold their space, nor gets theirs.
+pub fn an_idle_writer_holds_nothing_up<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 16 << 10, WAIT);
+    let first = rig.timeline().begin();
+    let mut idle = ring.writer(&first).expect("the frame is the allocator's own");
+    idle.write(&[1; 64], 4).expect("there is room");
+    rig.submit(first, &[]);
+    for _ in 0..10 {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; 10_000], 4).expect("there is room, maybe after a wait");
+        rig.submit(frame, &[]);
+    }
+    assert!(matches!(idle.write(&[1; 4], 4), Err(UploadError::FrameOver { .. })));
+}
+
+pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig<G>) {
+    let when_full = WhenFull::Grow { capacity_max: 64 << 10, timeout: PATIENCE, shrink_after: 5 };
+    let ring = ring(rig, 8 << 10, when_full);
+    let target = rig.buffer(64 << 10, Location::Device, "target");
+    let frame = rig.timeline().begin();
+    let (mut commands, mut expected) = (Vec::new(), Vec::new());
+    for number in 0..8 {
+        let bytes = pattern(number, 8 << 10);
+        let staged = ring.write(&bytes, 256).expect("the ring grows");
+        commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
+        expected.extend(bytes);
+    }
+    assert_eq!(ring.capacity(), 64 << 10, "at its cap");
+    let refused = ring.write(&[1; 60 << 10], 4);
+    assert!(matches!(refused, Err(UploadError::Full { waits_for: Some(_), .. })), "{refused:?}");
+    let refused = ring.write(&[1; 65 << 10], 4);
+    assert!(matches!(refused, Err(UploadError::TooLarge { capacity: 65536, .. })), "{refused:?}");
+    rig.submit(frame, &commands);
+    assert_eq!(rig.download(&target, expected.len() as u64), expected, "what lay in the buffers before it as well");
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 60 << 10], 4).expect("at the cap it waits");
+    let value = rig.submit(frame, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    let mut seen = vec![ring.capacity()];
+    for _ in 0..40 {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; 1024], 4).expect("there is room");
+        let value = rig.submit(frame, &[]);
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+        rig.memory.reclaim();
+        if seen.last() != Some(&ring.capacity()) {
+            seen.push(ring.capacity());
+        }
+        ring.validate().expect("the ring is sound");
+    }
+    assert_eq!(seen, [64 << 10, 32 << 10, 16 << 10, 8 << 10], "by half, down to what it began with");
+    let figures = ring.snapshot();
+    assert_eq!(figures.shrink_count, 3);
+    assert!(figures.grow_count >= 3 && figures.high_water_bytes >= 60 << 10, "{figures:?}");
+}
+
+pub fn copies_of_a_frame_are_merged_and_their_barriers_grouped<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let targets = ["first", "second"].map(|name| rig.buffer(8 << 10, Location::Device, name));
+    let mut expected = [vec![0; 8 << 10], vec![0; 8 << 10]];
+    let mut batch = UploadBatch::new();
+    let frame = rig.timeline().begin();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    // Two runs that meet, in turns with another destination; added from the middle outwards.
+    for (target, offset) in [(0, 1024), (0, 2048), (1, 512), (0, 0), (1, 4096)] {
+        let bytes = pattern(offset + target, 1024);
+        let staged = writer.write(&bytes, 4).expect("there is room");
+        batch.copy(&staged, &targets[target as usize], offset).expect("it fits");
+        expected[target as usize][offset as usize..][..1024].copy_from_slice(&bytes);
+    }
+    let clear = targets.each_ref().map(|target| Command::FillBuffer {
+        dst: target.object().clone(),
+        offset: 0,
+        size: 8 << 10,
+        value: 0,
+    });
+    let figures = batch.figures();
+    let wanted = BatchFigures {
+        copy_count: 5,
+        copy_bytes: 5 << 10,
+        region_count: 4,
+        call_count: 2,
+        target_count: 2,
+        hidden_bytes: 0,
+    };
+    assert_eq!(figures, wanted, "1024 and 2048 lie next to each other on both sides");
+    assert_eq!((figures.barrier_count(), figures.barriers_spared()), (4, 6));
+    let [first, second] = clear;
+    rig.submit(frame, &[first, second, Command::Upload(Box::new(batch.clone()))]);
+    for (target, expected) in targets.iter().zip(&expected) {
+        assert_eq!(rig.download(target, 8 << 10), *expected);
+    }
+    batch.clear();
+    assert!(batch.is_empty() && batch.figures() == BatchFigures::default());
+}
+
+pub fn a_later_copy_of_a_batch_hides_an_earlier_one<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let target = rig.buffer(4096, Location::Device, "target");
+    let mut expected = vec![0; 4096];
+    let mut batch = UploadBatch::new();
+    let frame = rig.timeline().begin();
+    for (number, (offset, size)) in
+        [(0, 4096), (1000, 2000), (500, 1000), (1200, 100), (2900, 300), (0, 4)].into_iter().enumerate()
+    {
+        let bytes = pattern(number as u64, size);
+        let staged = ring.write(&bytes, 4).expect("there is room");
+        batch.copy(&staged, &target, offset as u64).expect("it fits");
+        expected[offset..][..size].copy_from_slice(&bytes);
+    }
+    let figures = batch.figures();
+    assert_eq!(figures.copy_bytes - figures.hidden_bytes, 4096, "each byte is copied once: {figures:?}");
+    rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+    assert_eq!(rig.download(&target, 4096), expected);
+}
+
+pub fn a_batch_refuses_what_does_not_fit<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let target = rig.buffer(4096, Location::Device, "target");
+    let size = target.size();
+    let frame = rig.timeline().begin();
+    let staged = ring.write(&[1; 512], 4).expect("there is room");
+    let mut batch = UploadBatch::new();
+    for offset in [size - 511, size, u64::MAX] {
+        let refused = BatchError::OutOfRange { offset, size: 512, target_size: size };
+        assert_eq!(batch.copy(&staged, &target, offset), Err(refused));
+    }
+    assert!(batch.is_empty());
+    rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+}
+
+pub fn texels_lie_as_the_device_wants_them<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 256 << 10, WAIT);
+    let capabilities = rig.memory.device().capabilities().clone();
+    for (number, (width, height)) in [(1, 1), (17, 9), (64, 64), (100, 3)].into_iter().enumerate() {
+        let texture = rig.texture(width, height, "texture");
+        let row = width as usize * 4;
+        let bytes = pattern(number as u64, row * height as usize);
+        let frame = rig.timeline().begin();
+        ring.write_for(&frame, &[1; 5], 1).expect("there is room"); // so that the next is not aligned by chance
+        let texels = Texels::new(width, height, 4, &bytes);
+        let staged = if number % 2 == 0 {
+            ring.write_texels(&frame, &texels)
+        } else {
+            ring.writer(&frame).expect("the frame is the allocator's own").write_texels(&texels)
+        };
+        let staged = staged.expect("there is room");
+        assert_eq!(staged.row_bytes % capabilities.texture_copy_row_alignment, 0);
+        assert_eq!(staged.staged.offset % capabilities.texture_copy_offset_alignment, 0);
+        let mut batch = UploadBatch::new();
+        batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() });
+        let region = rig.region(width, height, 0);
+        let back = rig.buffer(region.row_bytes * u64::from(height), Location::Readback, "back");
+        let download =
+            Command::CopyTextureToBuffer { src: texture.object().clone(), dst: back.object().clone(), region };
+        let value = rig.submit(frame, &[Command::Upload(Box::new(batch)), download]);
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+        let mut read = vec![0; region.row_bytes as usize * height as usize];
+        back.read(0, &mut read).expect("readback memory is mapped");
+        let rows = read.chunks(region.row_bytes as usize).flat_map(|padded| &padded[..row]).copied();
+        assert_eq!(rows.collect::<Vec<_>>(), bytes, "{width} × {height}");
+    }
+    let frame = rig.timeline().begin();
+    let refused = ring.write_texels(&frame, &Texels::new(4, 4, 4, &[0; 60])).err();
+    assert!(matches!(refused, Some(UploadError::TexelSize { given: 60, needed: 64, .. })), "{refused:?}");
+    rig.submit(frame, &[]);
+}
+
+pub fn results_come_back_through_a_ring<G: Gpu>(rig: &mut Rig<G>) {
+    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 16 << 10, ..Default::default() }).expect("room");
+    let upload = ring(rig, 64 << 10, WAIT);
+    for number in 0..20 {
+        let frame = rig.timeline().begin();
+        let mut work = Vec::new();
+        let (mut commands, point) = (Vec::new(), frame.point());
+        for part in 0..3 {
+            let bytes = pattern(number * 3 + part, 1000 + 300 * part as usize);
+            let staged = upload.write(&bytes, 4).expect("there is room, maybe after a wait");
+            let result = results.reserve(&frame, bytes.len() as u64, 64).expect("there is room, maybe after a wait");
+            assert_eq!((result.offset() % 64, result.point()), (0, point));
+            commands.push(Command::CopyBuffer {
+                src: staged.buffer,
+                src_offset: staged.offset,
+                dst: result.buffer().clone(),
+                dst_offset: result.offset(),
+                size: result.size(),
+            });
+            work.push((result, bytes));
+        }
+        let early = work[0].0.read(&mut vec![0; 1000]);
+        assert_eq!(early, Err(ReadbackError::NotReady { point }));
+        assert_eq!(work[0].0.wait(PATIENCE), Err(ReadbackError::NotReady { point }), "it is not submitted");
+        rig.submit(frame, &commands);
+        for (result, bytes) in &work {
+            result.wait(PATIENCE).expect("the device is not lost");
+            assert!(result.is_ready().expect("the device is not lost"));
+            let mut read = vec![0; bytes.len()];
+            result.read(&mut read).expect("it is there");
+            assert_eq!(read, *bytes);
+            assert!(matches!(result.read(&mut read[1..]), Err(ReadbackError::Size { .. })));
+        }
+        results.validate().expect("the ring is sound");
+    }
+}
+
+pub fn results_that_are_not_read_are_named_when_the_ring_is_full<G: Gpu>(rig: &mut Rig<G>) {
+    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 4 << 10, ..Default::default() }).expect("room");
+    let frame = rig.timeline().begin();
+    let held = results.reserve(&frame, 3000, 4).expect("there is room");
+    rig.submit(
+        frame,
+        &[Command::FillBuffer { dst: held.buffer().clone(), offset: held.offset(), size: 3000, value: 0x0101_0101 }],
+    );
+    let frame = rig.timeline().begin();
+    let refused = results.reserve(&frame, 3000, 4).err();
+    assert!(matches!(refused, Some(UploadError::Unread { capacity: 4096, .. })), "{refused:?}");
+    let mut read = vec![0; 3000];
+    held.read(&mut read).expect("it is there");
+    assert_eq!(read, [1; 3000], "what was not read was not overwritten");
+    drop(held);
+    let next = results.reserve(&frame, 3000, 4).expect("the room is free");
+    drop(next);
+    rig.submit(frame, &[]);
+}
+
+pub fn texels_come_back_without_their_padding<G: Gpu>(rig: &mut Rig<G>) {
+    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let ring = ring(rig, 64 << 10, WAIT);
+    let texture = rig.texture(17, 9, "texture");
+    let bytes = pattern(3, 17 * 9 * 4);
+    let frame = rig.timeline().begin();
+    let staged = ring.write_texels(&frame, &Texels::new(17, 9, 4, &bytes)).expect("there is room");
+    let mut batch = UploadBatch::new();
+    batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() });
+    let result = results.reserve_texels(&frame, 17, 9, 4).expect("there is room");
+    let mut region = rig.region(17, 9, result.readback().offset());
+    region.row_bytes = result.row_bytes();
+    let (src, dst) = (texture.object().clone(), result.readback().buffer().clone());
+    rig.submit(frame, &[Command::Upload(Box::new(batch)), Command::CopyTextureToBuffer { src, dst, region }]);
+    result.readback().wait(PATIENCE).expect("the device is not lost");
+    let mut read = vec![0; bytes.len()];
+    result.read(&mut read).expect("it is there");
+    assert_eq!(read, bytes);
+}
+
+/// Uploads on the second queue where there is one; the first waits for the point and uses them.
+pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mut Rig<G>) {
+    let queue = usize::from(rig.gpu.queue_count() > 1);
+    let mut transfer = TransferQueue::new(rig.timelines[queue].clone(), ring(rig, 256 << 10, WAIT));
+    let nothing = transfer.submit(|_, _| -> Result<(), ()> { unreachable!("nothing was gathered") });
+    assert_eq!(nothing, Ok(None));
+    for number in 0..8 {
+        let target = rig.buffer(8 << 10, Location::Device, "target");
+        let copied = rig.buffer(8 << 10, Location::Readback, "copied");
+        let bytes = pattern(number, 8 << 10);
+        for part in 0..4 {
+            let part = part * 2048..(part + 1) * 2048;
+            transfer.upload(&bytes[part.clone()], &target, part.start as u64).expect("there is room");
+        }
+        let failed = transfer.submit(|_, _| Err("the queue was busy"));
+        assert!(matches!(failed, Err(SubmitError::Submit(_))), "{failed:?}");
+        let point = transfer.submit(|batch, value| {
+            assert_eq!(batch.figures().region_count, 1, "all is still there, and merged");
+            rig.gpu.submit(queue, &[], &[Command::Upload(Box::new(batch.clone()))], value)
+        });
+        let point = point.expect("the device is not lost").expect("something was gathered");
+        assert_eq!(point.timeline, rig.timelines[queue].id());
+        let frame = rig.timeline().begin();
+        let value = frame.value();
+        let commands = [crate::rig::copy(&target, 0, &copied, 0, 8 << 10)];
+        rig.gpu.submit(0, &[(queue, point.value)], &commands, value).expect("the device is not lost");
+        rig.timelines[0].submitted(frame).expect("in order");
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+        let mut read = vec![0; 8 << 10];
+        copied.read(0, &mut read).expect("readback memory is mapped");
+        assert_eq!(read, bytes);
+        drop(target);
+        rig.memory.reclaim();
+    }
+    let target = rig.buffer(64, Location::Device, "target");
+    let outside = transfer.upload(&[1; 4], &target, u64::MAX);
+    assert!(matches!(outside, Err(TransferError::Batch(BatchError::OutOfRange { .. }))), "{outside:?}");
+    transfer.abandon();
 }

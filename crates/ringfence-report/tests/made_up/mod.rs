@@ -43,7 +43,7 @@ pub fn report(block_count: u64, range_count: u64, frame_count: u64) -> Report {
     let blocks = blocks(&mut numbers, block_count, range_count);
     let snapshot = snapshot(blocks);
     let frames = frames(&mut numbers, frame_count);
-    Report { title: format!("Harbour <scene> & {}", HOSTILE[0]), snapshot, frames, facts: facts() }
+    Report { title: format!("Harbour <scene> & {}", HOSTILE[0]), snapshot, frames, facts: facts(), ..Report::default() }
 }
 
 fn blocks(numbers: &mut Numbers, block_count: u64, range_count: u64) -> Vec<BlockSnapshot> {
@@ -179,6 +179,7 @@ fn ring() -> RingSnapshot {
         wait_count: 3,
         wait_ns: 4_310_000,
         written_bytes: 7351 * MIB,
+        ..Default::default()
     }
 }
 

@@ -93,6 +93,7 @@ pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capa
         memory_heaps: memory_heaps(adapter.as_ref(), features),
         memory_types,
         class_groups: if features.mixed_heaps { [0, 0, 0] } else { [0, 1, 2] },
+        target_memory_alignment: u64::from(D3D12_DEFAULT_MSAA_RESOURCE_PLACEMENT_ALIGNMENT),
         class_granularity_bytes: 1,
         non_coherent_atom_bytes: 1,
         notice_host_writes: false,

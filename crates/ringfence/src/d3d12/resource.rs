@@ -100,6 +100,7 @@ unsafe impl<K: Shape> Create<K> for Device {
     type Object = ID3D12Resource;
 
     fn describe(&self, desc: &K::Desc) -> Result<ResourceInfo, DeviceError> {
+        K::check(desc)?;
         K::resource_desc(desc).map(ResourceInfo::from)
     }
 

@@ -18,6 +18,8 @@ use crate::lifetime::Frame;
 #[must_use = "a command list sees no descriptors until the binding is set on it"]
 pub struct Binding<D: Descriptors> {
     frame: SyncPoint,
+    /// Where the allocator is that all its heaps are of: a number to compare, never followed.
+    shared: Option<usize>,
     bound: SmallVec<[Bound<D>; 2]>,
     /// Whether it was set on a list.
     is_set: bool,
@@ -32,16 +34,20 @@ struct Bound<D: Descriptors> {
 
 impl<D: Descriptors> Binding<D> {
     pub(super) fn new(frame: &Frame) -> Self {
-        Self { frame: frame.point(), bound: SmallVec::new(), is_set: false }
+        Self { frame: frame.point(), shared: None, bound: SmallVec::new(), is_set: false }
     }
 
     /// With the heap of another kind too.
     ///
     /// # Errors
     /// [`DescriptorError::AlreadyBound`] if there is one of this kind or the binding was set on its list already;
-    /// or the driver has no memory for it. What was bound is let go of then.
+    /// the heap is another allocator's; or the driver has no memory for it. What was bound is let go of then.
     pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
         let kind = heap.kind();
+        let shared: *const () = Arc::as_ptr(&heap.keeper.shared).cast();
+        if *self.shared.get_or_insert(shared as usize) != shared as usize {
+            return Err(DescriptorError::Foreign);
+        }
         if self.is_set || self.bound(kind).is_some() {
             return Err(DescriptorError::AlreadyBound { kind });
         }

@@ -304,9 +304,7 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for TableState<D, A> {
         if self.closed.load(Ordering::Acquire) {
             return false;
         }
-        while let Some(retired) = self.waiting.next(passed, device_lost) {
-            self.release(device, retired);
-        }
+        self.waiting.release(passed, device_lost, |retired| self.release(device, retired));
         true
     }
 

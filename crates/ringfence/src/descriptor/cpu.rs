@@ -407,10 +407,10 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 
     fn discard_leftovers(&self, device: &D, passed: &Passed, device_lost: bool) {
-        while let Some(leftover) = self.leftovers.next(passed, device_lost) {
+        self.leftovers.release(passed, device_lost, |leftover| {
             // SAFETY: every submission that had begun when the slot let go of it is complete, or the device is lost.
             unsafe { device.discard_leftover(leftover) };
-        }
+        });
     }
 }
 

@@ -11,12 +11,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
 use ringfence_core::range::Invalid;
-use ringfence_core::retire::RetireQueue;
-use ringfence_core::sync::{Progress, SyncSet, TimelineId};
+use ringfence_core::sync::SyncSet;
 
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
-use crate::lifetime::Passed;
+use crate::lifetime::{Passed, RetireBin};
 use crate::memory::Shared;
 
 /// Something with slots that come back when points have passed.
@@ -90,59 +89,54 @@ impl Drop for OnlyOne {
     }
 }
 
-/// Things that wait for points.
-pub(super) struct Waiting<T>(Mutex<RetireQueue<T>>);
+/// Things that wait for points, put in by any number of threads.
+pub(super) struct Waiting<T> {
+    bin: RetireBin<T>,
+    /// What has passed, between being collected and being seen to; empty in between. Kept so that a steady frame makes nothing.
+    passed: Mutex<Vec<T>>,
+}
 
 impl<T> Waiting<T> {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(RetireQueue::new()))
+        Self { bin: RetireBin::new(), passed: Mutex::new(Vec::new()) }
     }
 
     /// Keeps it until every submission that has begun is complete.
     pub(super) fn until_now<D: Device>(&self, shared: &Shared<D>, item: T) {
-        let mut begun = SyncSet::new();
-        shared.lifetimes.begun(&mut begun);
-        self.until(&begun, item);
+        shared.lifetimes.retire_into(&self.bin, item);
     }
 
     /// Keeps it until these points have passed.
     pub(super) fn until(&self, points: &SyncSet, item: T) {
-        self.0.lock().retire(points, item);
+        self.bin.retire(points, item);
     }
 
-    /// One that need not wait any more. No lock is held when it is given.
-    pub(super) fn next(&self, passed: &Passed, device_lost: bool) -> Option<T> {
-        let mut found = None;
-        let mut queue = self.0.lock();
-        if device_lost {
-            queue.reclaim_at_most(&EndOfTime, 1, |item| found = Some(item));
-        } else {
-            queue.reclaim_at_most(passed, 1, |item| found = Some(item));
+    /// Gives out what need not wait any more. Nobody who puts something in waits meanwhile.
+    pub(super) fn release(&self, passed: &Passed, device_lost: bool, each: impl FnMut(T)) {
+        if self.bin.is_empty() {
+            return;
         }
-        found
+        let mut found = self.passed.lock();
+        if device_lost {
+            self.bin.collect_all(&mut found);
+        } else {
+            self.bin.collect(passed, usize::MAX, &mut found);
+        }
+        found.drain(..).for_each(each);
     }
 
     /// Everything, whether it has waited or not.
     pub(super) fn drain(&self) -> Vec<T> {
         let mut all = Vec::new();
-        self.0.lock().release_all(|item| all.push(item));
+        self.bin.collect_all(&mut all);
         all
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.bin.len()
     }
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
-        self.0.lock().validate()
-    }
-}
-
-/// When every timeline has passed everything.
-struct EndOfTime;
-
-impl Progress for EndOfTime {
-    fn completed(&self, _: TimelineId) -> u64 {
-        u64::MAX
+        self.bin.validate()
     }
 }

@@ -363,9 +363,7 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
         let closed = self.closed.load(Ordering::Acquire);
         self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));
         let mut held: SmallVec<[Retired<D>; 2]> = SmallVec::new();
-        while let Some(retired) = self.core.waiting.next(passed, device_lost) {
-            held.extend(self.release(device, retired));
-        }
+        self.core.waiting.release(passed, device_lost, |retired| held.extend(self.release(device, retired)));
         held.into_iter().for_each(|retired| self.core.waiting.until(&SyncSet::new(), retired));
         if !closed || self.core.waiting.len() > 0 || !self.ring.lock().is_empty() {
             return true;

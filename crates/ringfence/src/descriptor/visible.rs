@@ -181,17 +181,25 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     }
 
     /// Room for the tables of a frame, for one thread that records.
-    #[must_use]
-    pub fn lease<'f>(&self, frame: &'f Frame) -> FrameLease<'f, D, A> {
+    ///
+    /// # Errors
+    /// [`DescriptorError::Foreign`] if the frame is another allocator's.
+    pub fn lease<'f>(&self, frame: &'f Frame) -> Result<FrameLease<'f, D, A>, DescriptorError> {
+        self.check_frame(frame)?;
         let epoch = Arc::clone(self.keeper.state.core.epochs.read().of(frame.point()));
-        FrameLease::new(Arc::clone(&self.keeper), epoch, frame.point())
+        Ok(FrameLease::new(Arc::clone(&self.keeper), epoch, frame.point()))
+    }
+
+    fn check_frame(&self, frame: &Frame) -> Result<(), DescriptorError> {
+        if self.keeper.shared.lifetimes.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
     }
 
     /// What a command list of this frame binds, at its begin.
     ///
     /// # Errors
-    /// The driver has no memory for it.
+    /// The frame is another allocator's, or the driver has no memory for it.
     pub fn bind(&self, frame: &Frame) -> Result<Binding<D>, DescriptorError> {
+        self.check_frame(frame)?;
         Binding::new(frame).and(self)
     }
 

@@ -41,6 +41,7 @@ mod layout;
 mod order;
 mod profile;
 mod queue;
+mod record;
 mod rng;
 mod state;
 mod store;

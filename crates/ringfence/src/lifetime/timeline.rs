@@ -27,6 +27,7 @@ use parking_lot::{Mutex, RwLock};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
+use super::RetireBin;
 use crate::device::{Device, DeviceError};
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
@@ -36,6 +37,8 @@ use crate::device::{Device, DeviceError};
 pub struct Frame {
     clock: Arc<Clock>,
     value: u64,
+    /// What the frame's work may use is not torn down while the frame is open.
+    _allocator: Arc<dyn Send + Sync>,
 }
 
 impl Frame {
@@ -61,6 +64,40 @@ impl fmt::Debug for Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         self.clock.close(self.value);
+    }
+}
+
+/// Asks whether a frame is still open, as often as somebody writes for it.
+///
+/// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
+pub(crate) struct OpenFrame {
+    clock: Arc<Clock>,
+    value: u64,
+    /// What [`Clock::closes`] said when the frame was last seen to be open.
+    closes: u64,
+}
+
+impl OpenFrame {
+    pub(crate) fn of(frame: &Frame) -> Self {
+        let clock = Arc::clone(&frame.clock);
+        let closes = clock.closes.load(Ordering::Acquire);
+        Self { clock, value: frame.value, closes }
+    }
+
+    pub(crate) fn point(&self) -> SyncPoint {
+        SyncPoint::new(self.clock.id, self.value)
+    }
+
+    pub(crate) fn is_open(&mut self) -> bool {
+        let closes = self.clock.closes.load(Ordering::Acquire);
+        if closes == self.closes {
+            return true;
+        }
+        let open = self.clock.state.lock().open.contains(&self.value);
+        if open {
+            self.closes = closes;
+        }
+        open
     }
 }
 
@@ -90,7 +127,6 @@ pub enum FrameError {
 ///
 /// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
 /// clone is the same timeline.
-#[derive(Clone)]
 pub struct Timeline<D: Device> {
     shared: Arc<crate::memory::Shared<D>>,
     clock: Arc<Clock>,
@@ -113,7 +149,12 @@ impl<D: Device> Timeline<D> {
     pub fn begin(&self) -> Frame {
         let value = self.clock.open();
         self.shared.lifetimes.turn();
-        Frame { clock: Arc::clone(&self.clock), value }
+        self.shared.trace.frame_begun(self.clock.id.index(), value);
+        Frame {
+            clock: Arc::clone(&self.clock),
+            value,
+            _allocator: Arc::<crate::memory::Shared<D>>::clone(&self.shared),
+        }
     }
 
     /// Says that the work of `frame` is submitted and will signal [`Frame::value`].
@@ -126,6 +167,7 @@ impl<D: Device> Timeline<D> {
             return Err(FrameError::WrongTimeline { frame: point, timeline: self.clock.id });
         }
         self.clock.submit(point.value).map_err(|submitted| FrameError::OutOfOrder { frame: point, submitted })?;
+        self.shared.trace.submitted(self.clock.id.index(), point.value);
         Ok(point)
     }
 
@@ -152,6 +194,13 @@ impl<D: Device> Timeline<D> {
     }
 }
 
+// By hand, since a derived one would ask that devices can be cloned.
+impl<D: Device> Clone for Timeline<D> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
+    }
+}
+
 impl<D: Device> fmt::Debug for Timeline<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Timeline({})", self.clock.id)
@@ -165,6 +214,8 @@ struct Clock {
     begun: AtomicU64,
     /// The value that the GPU was last seen to have reached.
     seen: AtomicU64,
+    /// Counts the frames that were submitted or dropped.
+    closes: AtomicU64,
     state: Mutex<ClockState>,
 }
 
@@ -196,6 +247,7 @@ impl Clock {
         state.submitted = value;
         state.open.retain(|open| *open != value);
         self.begun.store(state.begun(), Ordering::SeqCst);
+        self.closes.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -204,6 +256,7 @@ impl Clock {
         let mut state = self.state.lock();
         state.open.retain(|open| *open != value);
         self.begun.store(state.begun(), Ordering::SeqCst);
+        self.closes.fetch_add(1, Ordering::Release);
     }
 
     /// The value up to which everything is over, given what the GPU has reached: if it has reached all that was
@@ -252,6 +305,7 @@ impl<D: Device> Lifetimes<D> {
             id: TimelineId::new(entries.len() as u32),
             begun: AtomicU64::new(completed),
             seen: AtomicU64::new(completed),
+            closes: AtomicU64::new(0),
             state: Mutex::new(ClockState { submitted: completed, issued: completed, open: SmallVec::new() }),
         });
         entries.push((Arc::clone(&clock), fence));
@@ -263,11 +317,6 @@ impl<D: Device> Lifetimes<D> {
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A number that changes whenever a frame begins.
-    pub(crate) fn current_turn(&self) -> u64 {
-        self.turn.load(Ordering::SeqCst)
-    }
-
     /// What something let go of now has to wait for: the latest begun on every timeline that is behind.
     pub(crate) fn begun(&self, set: &mut SyncSet) {
         set.clear();
@@ -277,6 +326,18 @@ impl<D: Device> Lifetimes<D> {
                 set.insert(SyncPoint::new(clock.id, begun));
             }
         }
+    }
+
+    /// Whether the frame is of a timeline of these.
+    pub(crate) fn knows(&self, frame: &Frame) -> bool {
+        let entries = self.entries.read();
+        entries.get(frame.clock.id.index()).is_some_and(|(clock, _)| Arc::ptr_eq(clock, &frame.clock))
+    }
+
+    /// Puts an item down that waits for all that has begun.
+    #[inline]
+    pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+        bin.retire_tagged(self.turn.load(Ordering::SeqCst), |set| self.begun(set), item);
     }
 
     /// The latest open frame of every timeline that has one: who may use what is written now.
@@ -347,6 +408,19 @@ impl<D: Device> Lifetimes<D> {
         SyncPoint::new(point.timeline, point.value.min(submitted))
     }
 
+    /// Whether the frame is one of these timelines'. A frame of another allocator has the same numbers.
+    pub(crate) fn owns(&self, frame: &Frame) -> bool {
+        self.entries.read().get(frame.clock.id.index()).is_some_and(|(clock, _)| Arc::ptr_eq(clock, &frame.clock))
+    }
+
+    /// Whether the point has passed. One driver call.
+    pub(crate) fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
+        let (clock, fence) = self.entries.read()[point.timeline.index()].clone();
+        // SAFETY: as in `read`.
+        let completed = unsafe { device.completed(&fence) }?;
+        Ok(point.value <= clock.passed(completed))
+    }
+
     /// Everything that was submitted.
     pub(crate) fn submitted(&self) -> SyncSet {
         let entries = self.entries.read();
@@ -357,6 +431,13 @@ impl<D: Device> Lifetimes<D> {
 /// How far each timeline has come, by [`TimelineId::index`].
 #[derive(Default, Debug)]
 pub(crate) struct Passed(SmallVec<[u64; 8]>);
+
+impl Passed {
+    /// By timeline.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+}
 
 impl Progress for Passed {
     /// A timeline that was registered after the reading has passed nothing.

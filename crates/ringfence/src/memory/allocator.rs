@@ -10,9 +10,13 @@ use super::shared::Shared;
 use super::{Snapshot, Statistics};
 use crate::device::{BufferInfo, Create, Device, DeviceError, TextureInfo};
 use crate::error::Error;
-use crate::lifetime::Timeline;
+use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
-use crate::upload::{UploadDesc, UploadRing};
+use crate::trace::{StartTraceError, TraceSummary};
+use crate::upload::{
+    ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc, ReadbackRing,
+    UploadDesc, UploadRing,
+};
 
 /// How an allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +57,8 @@ pub struct Reclaimed {
     pub objects: usize,
     /// Blocks that were given back to the driver.
     pub blocks: usize,
+    /// Resources that still wait for the device (or for a later call, if this one was bounded).
+    pub waiting: usize,
     /// Whether the device is lost. Everything that was waiting for it has been destroyed then.
     pub device_lost: bool,
 }
@@ -62,8 +68,13 @@ pub struct Reclaimed {
 #[non_exhaustive]
 pub enum ShutdownError {
     /// The GPU did not finish what was submitted in time.
-    #[error("the device did not finish its work in time")]
-    Timeout,
+    #[error("the device did not finish its work within {waited_ns} ns: {waiting} objects still wait for it")]
+    Timeout {
+        /// How long was waited.
+        waited_ns: u64,
+        /// Resources that wait for the device.
+        waiting: usize,
+    },
     /// The driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -120,7 +131,8 @@ impl<D: Device> Allocator<D> {
     {
         let ((placed, place), requirements) = self.shared.create::<K>(info, desc)?;
         let portable = Create::<K>::portable(&self.shared.device, info);
-        Ok(Resource::new(Arc::clone(&self.shared), placed, place, (requirements.size, portable), desc.location))
+        let made = Resource::new(Arc::clone(&self.shared), placed, place, requirements.size, desc.location);
+        Ok(made.described(portable))
     }
 
     /// Makes a ring for data on its way to the GPU.
@@ -131,25 +143,101 @@ impl<D: Device> Allocator<D> {
         UploadRing::new(self, desc)
     }
 
+    /// Makes a ring for results on their way from the GPU.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`].
+    pub fn readback_ring(&self, desc: ReadbackDesc<'_>) -> Result<ReadbackRing<D>, Error> {
+        ReadbackRing::new(self, desc)
+    }
+
+    /// Constant buffers, static and dynamic: see [`ConstantBuffers`]. `views` makes the views of their pools; it may be
+    /// [`NoViews`](crate::upload::NoViews).
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`], and those of `views`.
+    pub fn constant_buffers<V: ConstantViews<D>>(
+        &self,
+        desc: ConstantsDesc<'_>,
+        views: V,
+    ) -> Result<ConstantBuffers<D, V>, Error> {
+        ConstantBuffers::new(self, desc, views)
+    }
+
+    /// Pages for constants that live for one frame: see [`FastConstants`]. Nothing is made before the first write.
+    #[must_use]
+    pub fn fast_constants(&self, desc: FastConstantsDesc<'_>) -> FastConstants<D> {
+        FastConstants::new(self, desc)
+    }
+
     /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a
     /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
     ///
     /// If another thread is at it already, there is nothing to do and nothing is done.
     pub fn reclaim(&self) -> Reclaimed {
-        self.shared.reclaim()
+        self.shared.reclaim(usize::MAX)
+    }
+
+    /// As [`Allocator::reclaim`], but destroys `objects_max` resources at the most, so that a frame in which very much
+    /// is let go of does not pay for all of it. The rest is left for the next call, nobody's turn being passed over.
+    /// After a device loss everything goes, as nothing is left to be smooth for.
+    pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
+        self.shared.reclaim(objects_max)
+    }
+
+    /// Puts an object of the program's own into `bin`, to come out once every submission that has begun is complete,
+    /// as if it were a resource of this allocator that is dropped. O(1).
+    pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+        self.shared.lifetimes.retire_into(bin, item);
+    }
+
+    /// Moves what has passed out of `bin`, `items_max` items at the most, and says how many those were. One driver call
+    /// a timeline. Points on timelines of another allocator never pass here.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`]: [`RetireBin::collect_all`] gives everything then. Or a driver's failure; nothing has
+    /// changed.
+    pub fn collect_from<T>(
+        &self,
+        bin: &RetireBin<T>,
+        items_max: usize,
+        into: &mut Vec<T>,
+    ) -> Result<usize, DeviceError> {
+        let mut passed = Passed::default();
+        self.shared.lifetimes.read(&self.shared.device, &mut passed)?;
+        Ok(bin.collect(&passed, items_max, into))
     }
 
     /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it.
     ///
-    /// Frames that are open are not waited for, and what they hold stays. After a device loss nothing is waited for.
+    /// Frames that are open are not waited for, and what they hold stays: [`Reclaimed::waiting`] says how much. With a
+    /// timeout of zero it is a question, with [`Duration::MAX`] it waits for however long it takes. After a device loss
+    /// nothing is waited for, and everything is destroyed at once.
     ///
     /// # Errors
-    /// The time is over, or the driver failed for another reason than device loss.
+    /// The time is over, or the driver failed for another reason than device loss. What was waiting still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
-        self.shared.wait_submitted(timeout)?;
-        let mut reclaimed = self.reclaim();
-        reclaimed.blocks += self.trim();
-        Ok(reclaimed)
+        self.shared.shutdown(timeout)
+    }
+
+    /// Records everything that happens to memory from now on into `to`, until [`Allocator::stop_trace`] or until the
+    /// allocator is gone: see [`crate::trace`]. Writes come in pieces of 64 KiB or of a quarter of a second, from
+    /// [`Allocator::reclaim`], so that a file needs no buffer of its own.
+    ///
+    /// A write that fails ends the recording and nothing else; `stop_trace` says why.
+    ///
+    /// # Errors
+    /// A recording is under way, something was made already, or the beginning cannot be written.
+    pub fn start_trace(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
+        self.shared.start_trace(Box::new(to))
+    }
+
+    /// Ends the recording and says how large it is; `None` if nothing was being recorded.
+    ///
+    /// # Errors
+    /// Some of it could not be written: what was written before that can be read.
+    pub fn stop_trace(&self) -> std::io::Result<Option<TraceSummary>> {
+        self.shared.trace.stop().transpose()
     }
 
     /// Gives every empty block back to the driver, and says how many there were.

@@ -30,6 +30,8 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) object: D::Memory,
     pub(crate) memory_type: u32,
     pub(crate) size: u64,
+    /// Its number in a trace.
+    pub(crate) block: u64,
 }
 
 /// A block: memory that ranges share, and the names of those that have one.
@@ -57,6 +59,8 @@ pub(crate) struct InBlock<D: Device> {
 pub(crate) struct Arena<D: Device> {
     pub(crate) memory_type: u32,
     pub(crate) class: ResourceClass,
+    /// With which blocks are made, in bytes: enough for whatever may be placed in them.
+    memory_alignment: u64,
     sizes: BlockSizes,
     state: Mutex<State<D>>,
     growth: Mutex<()>,
@@ -99,14 +103,20 @@ impl BlockSizes {
 }
 
 impl<D: Device> Arena<D> {
-    pub(crate) fn new(memory_type: u32, class: ResourceClass, sizes: BlockSizes, desc: BlocksDesc) -> Self {
+    pub(crate) fn new(
+        memory_type: u32,
+        class: ResourceClass,
+        memory_alignment: u64,
+        sizes: BlockSizes,
+        desc: BlocksDesc,
+    ) -> Self {
         let state = State {
             blocks: Blocks::new(desc),
             dedicated: HashMap::new(),
             dedicated_made: 0,
             counts: TypeStatistics::default(),
         };
-        Self { memory_type, class, sizes, state: Mutex::new(state), growth: Mutex::new(()) }
+        Self { memory_type, class, memory_alignment, sizes, state: Mutex::new(state), growth: Mutex::new(()) }
     }
 
     /// Whether a request is small enough to share a block with others.
@@ -124,6 +134,7 @@ impl<D: Device> Arena<D> {
             return Ok(found);
         }
         let memory = self.make_block(shared, request)?;
+        shared.trace_block(&memory, self.class, false);
         Ok(self.state.lock().insert_and_allocate(memory, request))
     }
 
@@ -135,7 +146,7 @@ impl<D: Device> Arena<D> {
             result = shared.allocate_memory(&MemoryDesc {
                 memory_type: self.memory_type,
                 size,
-                alignment: request.alignment,
+                alignment: request.alignment.max(self.memory_alignment),
                 class: self.class,
                 name: "",
             });

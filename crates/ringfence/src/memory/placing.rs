@@ -15,7 +15,7 @@ use crate::resource::{AllocationDesc, Dedicated, ResourceKind};
 pub(crate) type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
 impl<D: Device> Shared<D> {
-    pub(super) fn create<K>(
+    pub(crate) fn create<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
@@ -24,11 +24,24 @@ impl<D: Device> Shared<D> {
         K: ResourceKind,
         D: Create<K>,
     {
+        self.create_with::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
+    }
+
+    /// As [`Shared::create`], with `place` deciding where.
+    pub(crate) fn create_with<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
+    ) -> Result<(Made<D, K>, Requirements), Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
         self.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         let (unplaced, requirements) = unsafe { Create::<K>::prepare(&self.device, info) }?;
-        let needs = self.padded(requirements, desc.location);
-        match self.place::<K>(&unplaced, needs, desc) {
+        match place(&unplaced, requirements) {
             Ok((placed, place)) => {
                 count(&self.calls.create_object);
                 if !desc.name.is_empty() {
@@ -45,7 +58,22 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.
+    /// What a resource would need, no memory taken.
+    pub(crate) fn measure<K>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        // SAFETY: as in `create_with`; what was prepared is discarded, being neither placed nor dedicated.
+        unsafe {
+            let (unplaced, needs) = Create::<K>::prepare(&self.device, info)?;
+            Create::<K>::discard(&self.device, unplaced);
+            Ok(needs)
+        }
+    }
+
+    /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources of a block may share one.
+    /// (Memory of a resource's own is exactly as large as the driver asks: Vulkan insists, and a flush may end with it.)
     fn padded(&self, mut needs: Requirements, location: Location) -> Requirements {
         let atom = self.device.capabilities().non_coherent_atom_bytes;
         if location != Location::Device && atom > 1 {
@@ -56,7 +84,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Tries every memory type that will do: see the order in [`crate::memory`].
-    fn place<K>(
+    pub(crate) fn place<K>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
         needs: Requirements,
@@ -146,12 +174,31 @@ impl<D: Device> Shared<D> {
         K: ResourceKind,
         D: Create<K>,
     {
+        let needs = self.padded(needs, desc.location);
         let request = Request { size: needs.size, alignment: needs.alignment, name: desc.name };
         let found = self.arenas[arena as usize].allocate(self, request)?;
         let offset = found.allocation.range().offset();
+        self.trace.allocated(found.memory.block, offset, found.allocation.size(), needs.alignment, desc.name);
         let place = Place { memory: found.memory, offset, arena, hold: Hold::Range(found.allocation) };
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        match unsafe { Create::<K>::place(&self.device, unplaced, &place.memory.object, offset) } {
+        unsafe { self.place_at::<K>(unplaced, place) }
+    }
+
+    /// Makes the resource where it was given room, or gives the room back.
+    ///
+    /// # Safety
+    /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.
+    pub(crate) unsafe fn place_at<K>(
+        &self,
+        unplaced: &<D as Create<K>>::Unplaced,
+        place: Place<D>,
+    ) -> Result<Made<D, K>, DeviceError>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        // SAFETY: the caller promises what `Create::place` asks.
+        match unsafe { Create::<K>::place(&self.device, unplaced, &place.memory.object, place.offset) } {
             Ok(placed) => {
                 count(&self.calls.placed);
                 Ok((placed, place))
@@ -181,7 +228,9 @@ impl<D: Device> Shared<D> {
             unsafe { Create::<K>::dedicate(&self.device, unplaced, &memory) }
         })?;
         let number = self.arenas[arena as usize].add_dedicated(needs.size, desc.name);
-        let memory = Arc::new(Memory { object, memory_type, size: needs.size });
+        let memory = Arc::new(Memory { object, memory_type, size: needs.size, block: self.trace.block_number() });
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, needs.size, needs.alignment, desc.name);
         Ok((placed, Place { memory, offset: 0, arena, hold: Hold::Dedicated(number) }))
     }
 
@@ -189,7 +238,8 @@ impl<D: Device> Shared<D> {
     pub(crate) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         // SAFETY: the arenas are made from the device's own list of types.
         let object = self.counted_memory(|| unsafe { self.device.allocate_memory(desc) })?;
-        Ok(Memory { object, memory_type: desc.memory_type, size: desc.size })
+        let block = self.trace.block_number();
+        Ok(Memory { object, memory_type: desc.memory_type, size: desc.size, block })
     }
 
     /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one.
@@ -208,7 +258,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// The arena of a memory type and the group that a class falls in.
-    fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
+    pub(crate) fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
         memory_type * CLASSES.len() as u32 + u32::from(group)
     }

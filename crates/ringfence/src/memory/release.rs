@@ -1,7 +1,7 @@
 //! How resources are let go of.
 //!
 //! ```text
-//!   drop(resource) ──▶ retired: RetireQueue, tagged with the latest begun of every timeline
+//!   drop(resource) ──▶ retired: RetireBin, tagged with the latest begun of every timeline
 //!                          │ reclaim: one reading of each timeline
 //!                          ▼
 //!                      destroy object ──▶ range back to its arena ──▶ empty for long? block back to the driver
@@ -11,38 +11,59 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1), one short lock |
-//! | reclaim | a driver call a timeline, and one for each object that goes |
+//! | retire | O(1), no lock that is waited for |
+//! | reclaim | a driver call a timeline, and one for each object that goes, of which there are as many as the caller allows |
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
-use ringfence_core::retire::RetireQueue;
-use ringfence_core::sync::{Progress, SyncSet};
+use ringfence_core::sync::SyncSet;
+use smallvec::SmallVec;
 
-use super::arena::Memory;
+use super::arena::{Arena, Memory};
 use super::shared::{Hold, Place, Shared};
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
-use crate::device::{Device, DeviceError};
-use crate::lifetime::{Passed, WaitError};
+use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
+use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
+use crate::upload::{Recycle, Told};
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
-    object: RawObject<D>,
+    /// The driver's object, unless others share it.
+    object: Option<RawObject<D>>,
     place: Place<D>,
 }
 
-/// What was let go of and may still be in use.
-struct RetiredQueue<D: Device> {
-    queue: RetireQueue<Retired<D>>,
-    /// What is retired during `turn` waits for this.
-    waits: SyncSet,
-    turn: Option<u64>,
+/// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
+pub(crate) trait RangeOwner<D: Device>: Send + Sync {
+    /// Takes a range back. Nobody but the block holds its memory through the range any more.
+    fn give_back(&self, allocation: &BlockAllocation);
+
+    /// A block that is empty, however short it has been so, taken out to be destroyed.
+    fn take_empty(&self) -> Option<Backing<D>>;
+
+    /// Whether nobody will ask it for ranges again.
+    fn is_closed(&self) -> bool;
+
+    /// Whether it is closed and has no block left.
+    fn is_gone(&self) -> bool;
+
+    /// Checks every rule of the structure.
+    fn validate(&self) -> Result<(), Invalid>;
+}
+
+/// What lies under a block of a [`RangeOwner`].
+pub(crate) enum Backing<D: Device> {
+    /// A memory object, which the arena counts under this number.
+    Heap { memory: Arc<Memory<D>>, arena: u32, number: u64 },
+    /// A buffer that the ranges share.
+    Buffer { object: RawBuffer<D>, place: Place<D> },
 }
 
 /// What `reclaim` works with, kept so that a steady frame makes nothing.
@@ -55,57 +76,63 @@ struct Scratch<D: Device> {
 
 /// What an allocator keeps of releases.
 pub(super) struct Releases<D: Device> {
-    retired: Mutex<RetiredQueue<D>>,
+    retired: RetireBin<Retired<D>>,
     scratch: Mutex<Scratch<D>>,
 }
 
 impl<D: Device> Releases<D> {
     pub(super) fn new() -> Self {
-        Self {
-            retired: Mutex::new(RetiredQueue { queue: RetireQueue::new(), waits: SyncSet::new(), turn: None }),
-            scratch: Mutex::new(Scratch { passed: Passed::default(), released: Vec::new(), tick: 0 }),
-        }
+        let scratch = Scratch { passed: Passed::default(), released: Vec::new(), tick: 0 };
+        Self { retired: RetireBin::new(), scratch: Mutex::new(scratch) }
     }
 
     pub(super) fn retired_count(&self) -> u64 {
-        self.retired.lock().queue.len() as u64
+        self.retired.len() as u64
     }
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
-        self.retired.lock().queue.validate()
+        self.retired.validate()
     }
 }
 
 impl<D: Device> Shared<D> {
-    /// Lets go of a resource: it is destroyed once every submission that has begun is complete.
-    pub(crate) fn retire(&self, object: RawObject<D>, place: Place<D>) {
-        let mut retired = self.releases.retired.lock();
-        let RetiredQueue { queue, waits, turn } = &mut *retired;
-        let now = self.lifetimes.current_turn();
-        if *turn != Some(now) {
-            self.lifetimes.begun(waits);
-            *turn = Some(now);
-        }
-        queue.retire(waits, Retired { object, place });
+    /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
+    pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
+        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
-    pub(crate) fn retire_after(&self, points: &SyncSet, object: RawObject<D>, place: Place<D>) {
-        self.releases.retired.lock().queue.retire(points, Retired { object, place });
+    pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
+        self.releases.retired.retire(points, Retired { object, place });
     }
 
-    pub(crate) fn reclaim(&self) -> Reclaimed {
-        let Some(mut scratch) = self.releases.scratch.try_lock() else { return Reclaimed::default() };
-        let Scratch { passed, released, tick } = &mut *scratch;
+    /// Nothing to do if another thread is at it.
+    pub(crate) fn reclaim(&self, objects_max: usize) -> Reclaimed {
+        match self.releases.scratch.try_lock() {
+            Some(mut scratch) => self.reclaim_with(&mut scratch, objects_max),
+            None => Reclaimed { waiting: self.releases.retired.len(), ..Default::default() },
+        }
+    }
+
+    /// As [`Shared::reclaim`], after whoever is at it. For the end of life.
+    fn reclaim_last(&self) -> Reclaimed {
+        self.reclaim_with(&mut self.releases.scratch.lock(), usize::MAX)
+    }
+
+    fn reclaim_with(&self, scratch: &mut Scratch<D>, objects_max: usize) -> Reclaimed {
+        let Scratch { passed, released, tick } = scratch;
         *tick += 1;
-        if self.lifetimes.read(&self.device, passed).is_err() {
+        // A timeline that cannot be read for another reason counts as not having moved.
+        if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         if device_lost {
-            self.releases.retired.lock().queue.release_all(|item| released.push(item));
+            self.releases.retired.collect_all(released);
         } else {
-            self.releases.retired.lock().queue.reclaim(passed, |item| released.push(item));
+            self.releases.retired.collect(passed, objects_max, released);
         }
         self.reclaim_rings(passed, device_lost);
         self.rooms.reclaim(&self.device, passed, device_lost);
@@ -113,36 +140,67 @@ impl<D: Device> Shared<D> {
         for item in released.drain(..) {
             self.destroy(item);
         }
-        let blocks = self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum();
-        Reclaimed { objects, blocks, device_lost }
+        let mut blocks = self.free_pools(|pool| pool.is_closed());
+        blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
+        let budgets = || self.device.budgets().unwrap_or_default();
+        self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
+        Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
-    /// Rings free what has passed now, so that few writes have to poll.
+    /// Rings free what has passed now, so that few writes have to poll. Those that ask for it are looked after once the
+    /// lock is free: that may take driver calls.
     fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
+        let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
+        let told = Told { passed, device_lost };
         for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            ring.release(|users| device_lost || passed.passed_all(users));
+            if ring.release(&told) {
+                asking.push(ring);
+            }
+        }
+        asking.iter().for_each(|ring| ring.upkeep());
+    }
+
+    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
+    fn trace_retired(&self, place: &Place<D>) {
+        if matches!(place.hold, Hold::Range(_) | Hold::Dedicated(_)) {
+            self.trace.retired(place.memory.block, place.offset);
         }
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
-        self.device.note_retired(&place.memory.object, place.offset, place.memory.size);
-        // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
-        // the queue gives each item out once.
-        unsafe { object.destroy(&self.device) };
-        count(&self.calls.destroy_object);
+        self.device.note_retired(&place.memory.object, place.offset, place.size());
+        if let Some(object) = object {
+            // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
+            // the bin gives each item out once.
+            unsafe { object.destroy(&self.device) };
+            count(&self.calls.destroy_object);
+        }
         self.give_back(place);
     }
 
     /// Gives a resource's bytes back, its object being gone.
-    pub(super) fn give_back(&self, Place { memory, arena, hold, .. }: Place<D>) {
+    pub(crate) fn give_back(&self, Place { memory, offset, arena, hold }: Place<D>) {
         let arena = &self.arenas[arena as usize];
         match hold {
+            Hold::Pooled(pool, allocation) => {
+                // First, as below.
+                drop(memory);
+                pool.give_back(&allocation);
+            }
+            Hold::Aliased(whole) => {
+                drop(memory);
+                if let Some(whole) = Arc::into_inner(whole) {
+                    self.give_back(whole);
+                }
+            }
             Hold::Range(allocation) => {
+                self.trace.freed(memory.block, offset);
                 // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
                 arena.free(allocation);
             }
             Hold::Dedicated(number) => {
+                self.trace.freed(memory.block, offset);
                 arena.remove_dedicated(number);
                 let memory = Arc::into_inner(memory).expect("dedicated memory has one owner");
                 self.free_memory(memory);
@@ -151,7 +209,52 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn trim(&self) -> usize {
-        self.arenas.iter().map(|arena| self.free_all(|| arena.take_empty())).sum()
+        let mut blocks = self.free_pools(|_| true);
+        blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_empty())).sum::<usize>();
+        blocks
+    }
+
+    /// Has an owner of ranges looked after as long as it has blocks.
+    pub(crate) fn add_pool(&self, pool: Arc<dyn RangeOwner<D>>) {
+        let mut pools = self.pools.lock();
+        pools.retain(|held| !held.is_gone());
+        pools.push(pool);
+    }
+
+    /// Destroys the empty blocks of those pools that are `due`; how many those were.
+    pub(crate) fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool) -> usize {
+        let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty());
+        std::iter::from_fn(next).map(|backing| self.free_backing(backing)).count()
+    }
+
+    /// Destroys what lay under a block that is empty.
+    pub(crate) fn free_backing(&self, backing: Backing<D>) {
+        match backing {
+            Backing::Heap { memory, arena, number } => {
+                self.trace.freed(memory.block, 0);
+                self.arenas[arena as usize].remove_dedicated(number);
+                self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
+            }
+            Backing::Buffer { object, place } => {
+                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place })
+            }
+        }
+    }
+
+    /// A heap for a pool: counted like memory of a resource's own, since no arena has it.
+    pub(crate) fn make_heap(
+        &self,
+        arena: u32,
+        size: u64,
+        alignment: u64,
+        name: &str,
+    ) -> Result<Backing<D>, DeviceError> {
+        let Arena { memory_type, class, .. } = self.arenas[arena as usize];
+        let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, size, alignment, name);
+        let number = self.arenas[arena as usize].add_dedicated(size, name);
+        Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
     }
 
     fn free_all(&self, mut next: impl FnMut() -> Option<Memory<D>>) -> usize {
@@ -159,18 +262,31 @@ impl<D: Device> Shared<D> {
     }
 
     fn free_memory(&self, memory: Memory<D>) {
+        self.trace.block_freed(memory.block);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(memory.object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
         count(&self.calls.free_memory);
     }
 
-    pub(super) fn wait_submitted(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        let deadline = Instant::now().checked_add(timeout);
+    /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
+    pub(super) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
+        self.wait_submitted(timeout)?;
+        let mut reclaimed = self.reclaim_last();
+        reclaimed.blocks += self.trim();
+        Ok(reclaimed)
+    }
+
+    fn wait_submitted(&self, timeout: Duration) -> Result<(), ShutdownError> {
+        let started = Instant::now();
+        let deadline = started.checked_add(timeout);
         match self.wait(&self.lifetimes.submitted(), deadline) {
             Ok(()) | Err(WaitError::Device(DeviceError::Lost)) => Ok(()),
             Err(WaitError::Device(error)) => Err(error.into()),
-            Err(WaitError::Timeout | WaitError::NotSubmitted(_)) => Err(ShutdownError::Timeout),
+            Err(WaitError::Timeout | WaitError::NotSubmitted(_)) => {
+                let waited_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                Err(ShutdownError::Timeout { waited_ns, waiting: self.releases.retired.len() })
+            }
         }
     }
 
@@ -185,10 +301,10 @@ impl<D: Device> Drop for Shared<D> {
     /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`] there
     /// is nothing left to wait for.
     fn drop(&mut self) {
-        let unused = self.releases.retired.lock().queue.is_empty() && self.rooms.is_empty();
+        let unused = self.releases.retired.is_empty() && self.rooms.is_empty();
         let idle = unused || self.wait_submitted(Duration::MAX).is_ok();
         let mut left = Vec::new();
-        self.releases.retired.lock().queue.release_all(|item| left.push(item));
+        self.releases.retired.collect_all(&mut left);
         if !idle {
             // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
             self.rooms.leak();

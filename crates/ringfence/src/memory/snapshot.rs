@@ -112,6 +112,10 @@ pub struct RingSnapshot {
     pub wait_ns: u64,
     /// Bytes written in all.
     pub written_bytes: u64,
+    /// How often it was given a larger buffer.
+    pub grow_count: u64,
+    /// How often it was given a smaller one, having been mostly empty for long.
+    pub shrink_count: u64,
 }
 
 impl<D: Device> Shared<D> {
@@ -144,7 +148,7 @@ impl<D: Device> Shared<D> {
             heaps: heaps.collect(),
             types: types.collect(),
             blocks,
-            rings: self.rings.lock().iter().filter_map(Weak::upgrade).map(|ring| ring.snapshot()).collect(),
+            rings: self.rings.lock().iter().filter_map(Weak::upgrade).filter_map(|ring| ring.snapshot()).collect(),
             retired_count: statistics.retired_count,
             calls: statistics.calls,
         }
@@ -152,7 +156,7 @@ impl<D: Device> Shared<D> {
 }
 
 /// What lies in the blocks of a class, where some classes share them.
-fn class_name(groups: [u8; 3], class: ResourceClass) -> &'static str {
+pub(super) fn class_name(groups: [u8; 3], class: ResourceClass) -> &'static str {
     let [buffer, texture, target] = groups;
     match class {
         ResourceClass::Buffer if buffer == texture && texture == target => "all",

@@ -93,6 +93,7 @@ fn assemble(
         memory_heaps: memory.memory_heaps_as_slice().iter().map(heap).collect(),
         memory_types: memory.memory_types_as_slice().iter().map(memory_type).collect(),
         class_groups: if granularity == 1 { [0, 0, 0] } else { [0, 1, 1] },
+        target_memory_alignment: 1,
         class_granularity_bytes: granularity,
         non_coherent_atom_bytes: limits.non_coherent_atom_size.max(1),
         notice_host_writes: false,

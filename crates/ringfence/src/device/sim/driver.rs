@@ -9,7 +9,7 @@ use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
 use super::state::Shape;
 use crate::device::{
-    BufferDesc, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudget, Mapped, MemoryDesc, Placed,
+    BufferDesc, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudget, Kind, Mapped, MemoryDesc, Placed,
     Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
@@ -96,7 +96,7 @@ unsafe impl Create<Buffers> for Device {
     type Object = Buffer;
 
     fn describe(&self, desc: &BufferDesc) -> Result<BufferDesc, DeviceError> {
-        Ok(*desc)
+        Buffers::check(desc).map(|()| *desc)
     }
 
     fn portable(&self, info: &BufferDesc) -> Option<BufferDesc> {
@@ -152,7 +152,7 @@ unsafe impl Create<Textures> for Device {
     type Object = Texture;
 
     fn describe(&self, desc: &TextureDesc) -> Result<TextureDesc, DeviceError> {
-        Ok(*desc)
+        Textures::check(desc).map(|()| *desc)
     }
 
     fn portable(&self, info: &TextureDesc) -> Option<TextureDesc> {

@@ -122,6 +122,7 @@ impl Profile {
                 memory_heaps: heaps(&[(8 * GIB, true), (16 * GIB, false)]),
                 memory_types: types(&[(0, DEVICE), (1, COHERENT), (1, COHERENT.union(CACHED))]),
                 class_groups: [0, 1, 2],
+                target_memory_alignment: 4 * MIB,
                 class_granularity_bytes: 1,
                 non_coherent_atom_bytes: 1,
                 memory_object_bytes_max: 4 * GIB,
@@ -139,6 +140,33 @@ impl Profile {
             small_texture_alignment: 4 * KIB,
             multisampled_alignment: 4 * MIB,
             ..Self::plain()
+        }
+    }
+
+    /// A Direct3D 12 card of resource heap tier 2 with what recent drivers add: one heap for all classes, GPU-upload
+    /// heaps, and tight alignment, so that small buffers take 256 bytes instead of 64 KiB.
+    #[must_use]
+    pub fn d3d12_modern() -> Self {
+        let tier1 = Self::d3d12_tier1();
+        Self {
+            name: "d3d12-modern",
+            capabilities: Capabilities {
+                name: "simulated Direct3D 12 card with GPU-upload heaps and tight alignment".into(),
+                memory_types: types(&[
+                    (0, DEVICE),
+                    (1, COHERENT),
+                    (1, COHERENT.union(CACHED)),
+                    (0, DEVICE.union(COHERENT)),
+                ]),
+                class_groups: [0, 0, 0],
+                ..tier1.capabilities
+            },
+            buffer_types: 0b1111,
+            buffer_alignment: 256,
+            texture_alignment: 4 * KIB,
+            small_texture_alignment: 256,
+            multisampled_alignment: 64 * KIB,
+            ..tier1
         }
     }
 
@@ -180,8 +208,8 @@ impl Profile {
 
     /// Every built-in profile.
     #[must_use]
-    pub fn all() -> [Self; 4] {
-        [Self::h200(), Self::lavapipe(), Self::d3d12_tier1(), Self::non_coherent()]
+    pub fn all() -> [Self; 5] {
+        [Self::h200(), Self::lavapipe(), Self::d3d12_tier1(), Self::d3d12_modern(), Self::non_coherent()]
     }
 
     /// The built-in profile of this [`Profile::name`].
@@ -218,6 +246,7 @@ fn vulkan_like() -> Capabilities {
         memory_heaps: Vec::new(),
         memory_types: Vec::new(),
         class_groups: [0, 1, 1],
+        target_memory_alignment: 1,
         class_granularity_bytes: 1,
         non_coherent_atom_bytes: 64,
         notice_host_writes: true,

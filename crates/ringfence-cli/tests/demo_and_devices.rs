@@ -156,7 +156,7 @@ fn devices_lists_every_profile() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let names: Vec<_> = json.as_array().expect("a list").iter().filter_map(|held| held["device"].as_str()).collect();
-    for profile in ["sim:h200", "sim:lavapipe", "sim:d3d12-tier1", "sim:non-coherent"] {
+    for profile in ["sim:h200", "sim:lavapipe", "sim:d3d12-tier1", "sim:d3d12-modern", "sim:non-coherent"] {
         assert!(names.contains(&profile), "{names:?}");
     }
     assert!(text(&ringfence(&["devices"]).stdout).contains("host_visible"));

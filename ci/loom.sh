@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# The lock-free parts under loom, which tries every order of their memory accesses.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --release --test loom --target-dir target-loom

@@ -1,0 +1,233 @@
+//! Traces as they come in: which kind it is, and each line checked.
+//!
+//! | begins with | is |
+//! |---|---|
+//! | `op,id,size,alignment` in any order, or an operation at once | the CSV of the command line |
+//! | `Vulkan Memory Allocator,Calls recording` | a recording by VMA |
+//! | the magic number of [`ringfence::trace`] | a trace of the library's own |
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+use indicatif::ProgressBar;
+
+use super::lines::{Line, Lines};
+use super::spool::{LIVE_BYTES_MAX, Misuse, Spool, Writer};
+use super::{own, vma};
+use crate::Failure;
+
+/// How often progress is shown, in operations.
+const PROGRESS_EVERY: u64 = 1 << 16;
+
+/// Columns beyond these are not looked at.
+const FIELD_COUNT_MAX: usize = 16;
+
+/// What is wrong with a trace: where, and what was expected there. One line.
+#[derive(Debug)]
+pub struct BadLine {
+    pub line: u64,
+    pub expected: String,
+}
+
+impl BadLine {
+    pub fn new(line: u64, expected: impl Into<String>) -> Self {
+        Self { line, expected: expected.into() }
+    }
+}
+
+/// Why a trace could not be read.
+#[derive(Debug)]
+pub enum ReadError {
+    Bad(BadLine),
+    Io(io::Error),
+}
+
+impl From<BadLine> for ReadError {
+    fn from(bad: BadLine) -> Self {
+        Self::Bad(bad)
+    }
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// A [`ReadError`] with the file's name.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    error: ReadError,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.error {
+            ReadError::Bad(BadLine { line: 0, expected }) => write!(f, "{name}: {expected}"),
+            ReadError::Bad(BadLine { line, expected }) => write!(f, "{name}:{line}: {expected}"),
+            ReadError::Io(error) => write!(f, "cannot read {name}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Named {}
+
+/// Reads a whole trace; `-` is standard input. The notes say what had to be assumed.
+pub fn read(path: &Path, progress: &ProgressBar) -> Result<Input, Failure> {
+    let is_input = path.as_os_str() == "-";
+    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let named = |error| Failure::from(Named { name: name.clone(), error });
+    let file: Box<dyn Read> = if is_input {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(File::open(path).map_err(|error| named(error.into()))?)
+    };
+    let mut reading = Reading { writer: Writer::default(), progress, notes: Vec::new(), damage: None };
+    sniff(file, &mut reading).map_err(named)?;
+    if reading.writer.operation_count() == 0 {
+        let why = reading.damage.unwrap_or_else(|| "expected at least one operation".to_owned());
+        return Err(named(BadLine::new(0, why).into()));
+    }
+    let spool = reading.writer.finish().map_err(|error| named(error.into()))?;
+    Ok(Input { spool, notes: reading.notes, damage: reading.damage.map(|damage| format!("{name}: {damage}")) })
+}
+
+/// What was read.
+pub struct Input {
+    pub spool: Spool,
+    pub notes: Vec<String>,
+    /// Why only a part could be read.
+    pub damage: Option<String>,
+}
+
+/// A trace that is being read.
+pub struct Reading<'a> {
+    pub writer: Writer,
+    pub progress: &'a ProgressBar,
+    pub notes: Vec<String>,
+    /// Why what was read is not all.
+    pub damage: Option<String>,
+}
+
+impl Reading<'_> {
+    pub fn allocate(&mut self, line: u64, id: u128, size: u64, alignment: u64) -> Result<(), ReadError> {
+        self.tick();
+        match self.writer.allocate(id, size, alignment)? {
+            Ok(()) => Ok(()),
+            Err(Misuse::Alive) => Err(BadLine::new(line, format!("expected a new id, {id} is alive already")).into()),
+            Err(_) => Err(BadLine::new(line, format!("expected at most {LIVE_BYTES_MAX} live bytes")).into()),
+        }
+    }
+
+    pub fn free(&mut self, line: u64, id: u128) -> Result<(), ReadError> {
+        self.tick();
+        let freed = self.writer.free(id)?;
+        freed.map_err(|_| BadLine::new(line, format!("expected the id of a live allocation, {id} is none")).into())
+    }
+
+    fn tick(&self) {
+        let count = self.writer.operation_count();
+        if count.is_multiple_of(PROGRESS_EVERY) {
+            self.progress.set_message(format!("{count} operations read"));
+            self.progress.tick();
+        }
+    }
+}
+
+/// Looks at the first bytes to see what it is.
+fn sniff(mut file: Box<dyn Read>, reading: &mut Reading<'_>) -> Result<(), ReadError> {
+    let mut head = Vec::new();
+    file.by_ref().take(vma::FIRST_LINE.len() as u64).read_to_end(&mut head)?;
+    let is_vma = head == vma::FIRST_LINE;
+    let is_trace = head.starts_with(&ringfence::trace::MAGIC);
+    let whole = BufReader::with_capacity(1 << 16, Cursor::new(head).chain(file));
+    if is_trace {
+        return own::read(whole, reading);
+    }
+    let mut lines = Lines::new(whole);
+    if is_vma { vma::read(&mut lines, reading) } else { read_csv(&mut lines, reading) }
+}
+
+/// Where each column stands.
+struct Columns {
+    op: usize,
+    id: usize,
+    size: usize,
+    alignment: usize,
+}
+
+impl Columns {
+    const NAMES: &str = "the columns op,id,size,alignment";
+
+    /// From a heading, if it is one.
+    fn of(line: &Line<'_>) -> Result<Option<Self>, BadLine> {
+        let names: Vec<&[u8]> = line.fields().collect();
+        if !names.contains(&b"op".as_slice()) {
+            return Ok(None);
+        }
+        let column = |name: &str| names.iter().position(|held| *held == name.as_bytes());
+        let needed = |name| column(name).ok_or_else(|| BadLine::new(line.number, format!("expected {}", Self::NAMES)));
+        // A trace without alignments has them all 1; a column that is not there is empty on every line.
+        let alignment = column("alignment").unwrap_or(usize::MAX);
+        Ok(Some(Self { op: needed("op")?, id: needed("id")?, size: needed("size")?, alignment }))
+    }
+}
+
+fn read_csv<R: BufRead>(lines: &mut Lines<R>, reading: &mut Reading<'_>) -> Result<(), ReadError> {
+    let mut columns = Columns { op: 0, id: 1, size: 2, alignment: 3 };
+    let mut is_first = true;
+    while let Some(line) = lines.next()? {
+        if line.is_blank() || line.bytes.starts_with(b"#") {
+            continue;
+        }
+        if std::mem::take(&mut is_first)
+            && let Some(named) = Columns::of(&line)?
+        {
+            columns = named;
+            continue;
+        }
+        read_line(&line, &columns, reading)?;
+    }
+    Ok(())
+}
+
+fn read_line(line: &Line<'_>, columns: &Columns, reading: &mut Reading<'_>) -> Result<(), ReadError> {
+    let mut fields = [b"".as_slice(); FIELD_COUNT_MAX];
+    fields.iter_mut().zip(line.fields()).for_each(|(into, field)| *into = field);
+    let field = |at: usize| fields.get(at).copied().unwrap_or_default();
+    let bad = |what: &str, at: usize| {
+        let found = String::from_utf8_lossy(&field(at)[..field(at).len().min(40)]).into_owned();
+        let found = if found.is_empty() { "nothing".to_owned() } else { format!("{found:?}") };
+        ReadError::from(BadLine::new(line.number, format!("expected {what}, found {found}")))
+    };
+    let id = number(field(columns.id)).ok_or_else(|| bad("an id from 0 to 2^64-1", columns.id));
+    match field(columns.op) {
+        b"a" => {
+            let id = id?;
+            let size = number(field(columns.size)).filter(|size| *size > 0);
+            let size = size.ok_or_else(|| bad("a size in bytes above 0", columns.size))?;
+            let given = field(columns.alignment);
+            let alignment = if given.is_empty() { Some(1) } else { number(given) };
+            let alignment = alignment.filter(|alignment| alignment.is_power_of_two());
+            let alignment = alignment.ok_or_else(|| bad("an alignment that is a power of two", columns.alignment))?;
+            reading.allocate(line.number, u128::from(id), size, alignment)
+        }
+        b"f" => reading.free(line.number, u128::from(id?)),
+        _ => Err(bad("the operation a or f", columns.op)),
+    }
+}
+
+/// Decimal digits alone.
+pub fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |sum, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}

@@ -1,0 +1,284 @@
+//! What one strategy makes of a trace: time, room, refusals.
+//!
+//! Time is measured in stretches of 1,024 operations, in turn: one stretch as a whole, for the mean, and one operation
+//! by operation, for the 99.9th percentile (less the median cost of reading the clock). A short trace is run again on
+//! fresh heaps until there is enough to measure. What is timed includes finding the operation's slot, a few nanoseconds.
+//!
+//! The smallest capacity is found by bisection between the peak of live bytes and a capacity that is known to do, down
+//! to a thousandth of the peak. A smaller one may hold a trace that a larger one does not (placement depends on both),
+//! so the figure is a capacity that does, beside one a thousandth smaller that does not.
+
+use std::io;
+use std::time::Instant;
+
+use super::spool::{Operation, Spool};
+use super::strategy::{Kind, Pass, Strategy};
+
+const STRETCH: usize = 1024;
+/// Enough for a 99.9th percentile of half of them.
+const TIMED_OPERATIONS: u64 = 400_000;
+const RUNS_MAX: u64 = 400;
+/// The bisection ends when it is as close as this part of the peak.
+const PRECISION: u64 = 1000;
+
+/// What one strategy came to.
+pub struct Outcome {
+    pub kind: Kind,
+    pub about: String,
+    pub ns_per_operation: f64,
+    pub ns_999: u64,
+    pub high_water_bytes: u64,
+    /// `None` if even sixteen times the peak does not hold the trace.
+    pub smallest_capacity_bytes: Option<u64>,
+    pub failure_count: u64,
+}
+
+/// Times the trace in a heap of `capacity` bytes, and looks for the smallest one.
+pub fn measure(spool: &Spool, kind: Kind, capacity: u64) -> io::Result<Outcome> {
+    let mut clock = Clock::new();
+    let mut first = None;
+    let runs = TIMED_OPERATIONS.div_ceil(spool.operation_count()).clamp(1, RUNS_MAX);
+    for run in 0..runs {
+        let told = kind.run(capacity, spool, Timed { spool, clock: &mut clock, first: run })?;
+        first.get_or_insert(told);
+    }
+    let (high_water_bytes, failure_count) = first.expect("there is at least one run");
+    Ok(Outcome {
+        kind,
+        about: kind.about(capacity, spool),
+        ns_per_operation: clock.mean_ns(),
+        ns_999: clock.each.quantile(0.999),
+        high_water_bytes,
+        smallest_capacity_bytes: smallest(spool, kind, high_water_bytes.max(1), failure_count == 0)?,
+        failure_count,
+    })
+}
+
+/// The bisection. `known` is where the ample heap's high-water mark was, if it served everything.
+fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool) -> io::Result<Option<u64>> {
+    let holds = |capacity: u64| kind.run(capacity, spool, Fits { spool });
+    let peak = spool.peak_live_bytes();
+    if holds(peak)? {
+        return Ok(Some(peak));
+    }
+    let mut low = peak;
+    let mut high = if served { known.max(peak + 1) } else { peak.saturating_mul(2) };
+    while !holds(high)? {
+        if high >= peak.saturating_mul(16) {
+            return Ok(None);
+        }
+        low = high;
+        high = high.saturating_mul(2).min(peak.saturating_mul(16));
+    }
+    while high - low > (peak / PRECISION).max(1) {
+        let middle = low + (high - low) / 2;
+        if holds(middle)? {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok(Some(high))
+}
+
+/// Whether every allocation is granted; ends at the first refusal.
+struct Fits<'a> {
+    spool: &'a Spool,
+}
+
+impl Pass for Fits<'_> {
+    type Output = io::Result<bool>;
+
+    fn run<S: Strategy>(self, mut strategy: S) -> io::Result<bool> {
+        let mut fits = true;
+        self.spool.for_each_batch(STRETCH, |batch| {
+            fits = batch.iter().all(|operation| apply(&mut strategy, operation));
+            fits
+        })?;
+        Ok(fits)
+    }
+}
+
+/// One run against the clock. Its result: the high-water mark and the refusals.
+struct Timed<'a> {
+    spool: &'a Spool,
+    clock: &'a mut Clock,
+    /// Whether the first stretch is timed as a whole or one by one: in turn from run to run.
+    first: u64,
+}
+
+impl Pass for Timed<'_> {
+    type Output = io::Result<(u64, u64)>;
+
+    fn run<S: Strategy>(self, mut strategy: S) -> io::Result<(u64, u64)> {
+        let (mut stretch, mut failures) = (self.first, 0);
+        self.spool.for_each_batch(STRETCH, |batch| {
+            if stretch.is_multiple_of(2) {
+                failures += self.clock.whole(&mut strategy, batch);
+            } else {
+                failures += self.clock.one_by_one(&mut strategy, batch);
+            }
+            stretch += 1;
+            true
+        })?;
+        Ok((strategy.high_water(), failures))
+    }
+}
+
+/// Whether it was granted. A free always is.
+#[inline]
+fn apply<S: Strategy>(strategy: &mut S, operation: &Operation) -> bool {
+    match *operation {
+        Operation::Allocate { slot, size, alignment } => strategy.allocate(slot, size, alignment),
+        Operation::Free { slot } => {
+            strategy.free(slot);
+            true
+        }
+    }
+}
+
+struct Clock {
+    /// The median cost of reading the time, in nanoseconds.
+    own_ns: u64,
+    total_ns: u64,
+    total_count: u64,
+    each: Histogram,
+}
+
+impl Clock {
+    fn new() -> Self {
+        let mut own: Vec<u64> =
+            (0..1001).map(|_| Instant::now()).map(|then| then.elapsed().as_nanos() as u64).collect();
+        own.sort_unstable();
+        Self { own_ns: own[own.len() / 2], total_ns: 0, total_count: 0, each: Histogram::new() }
+    }
+
+    fn whole<S: Strategy>(&mut self, strategy: &mut S, batch: &[Operation]) -> u64 {
+        let start = Instant::now();
+        let refused = batch.iter().filter(|operation| !apply(strategy, operation)).count();
+        self.total_ns += (start.elapsed().as_nanos() as u64).saturating_sub(self.own_ns);
+        self.total_count += batch.len() as u64;
+        refused as u64
+    }
+
+    fn one_by_one<S: Strategy>(&mut self, strategy: &mut S, batch: &[Operation]) -> u64 {
+        let mut refused = 0;
+        for operation in batch {
+            let start = Instant::now();
+            refused += u64::from(!apply(strategy, operation));
+            self.each.add((start.elapsed().as_nanos() as u64).saturating_sub(self.own_ns));
+        }
+        refused
+    }
+
+    /// Of the stretches that were timed as a whole; of a trace with a single stretch run once, of those timed one by one.
+    fn mean_ns(&self) -> f64 {
+        if self.total_count == 0 { self.each.mean() } else { self.total_ns as f64 / self.total_count as f64 }
+    }
+}
+
+/// Counts by size class: exact below 64, then 32 classes to each doubling, so within 3 %.
+struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    sum: u64,
+}
+
+impl Histogram {
+    fn new() -> Self {
+        Self { counts: vec![0; 64 + 58 * 32], count: 0, sum: 0 }
+    }
+
+    fn class(value: u64) -> usize {
+        if value < 64 {
+            return value as usize;
+        }
+        let power = value.ilog2();
+        64 + (power as usize - 6) * 32 + ((value >> (power - 5)) & 31) as usize
+    }
+
+    /// The largest value of a class.
+    fn end(class: usize) -> u64 {
+        if class < 64 {
+            return class as u64;
+        }
+        let (power, part) = ((class - 64) / 32 + 6, (class - 64) % 32);
+        (1_u64 << power) + ((part as u64 + 1) << (power - 5)) - 1
+    }
+
+    fn add(&mut self, value: u64) {
+        self.counts[Self::class(value)] += 1;
+        self.count += 1;
+        self.sum += value;
+    }
+
+    fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// The least value that at least this share of all is not above. 0 of nothing.
+    fn quantile(&self, share: f64) -> u64 {
+        let rank = (self.count as f64 * share).ceil() as u64;
+        let mut below = 0;
+        let class = self.counts.iter().position(|count| {
+            below += count;
+            below >= rank.max(1)
+        });
+        class.map_or(0, Self::end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_is_within_three_hundredths() {
+        let mut values: Vec<u64> =
+            (0..60).flat_map(|power| [1_u64 << power, (1 << power) + (1 << power) / 3]).collect();
+        values.sort_unstable();
+        for value in &values {
+            let end = Histogram::end(Histogram::class(*value));
+            assert!(end >= *value && end as f64 <= *value as f64 * 1.0313, "{value} is told as {end}");
+        }
+        let mut histogram = Histogram::new();
+        (1..=1000).for_each(|value| histogram.add(value));
+        let told = histogram.quantile(0.999);
+        assert!((999..=1030).contains(&told), "{told}");
+        assert_eq!(Histogram::new().quantile(0.999), 0);
+    }
+
+    #[test]
+    fn the_smallest_capacity_is_the_peak_where_nothing_moves() {
+        let mut writer = super::super::spool::Writer::default();
+        for id in 0..64 {
+            writer.allocate(id, 4096, 4096).expect("no file").expect("no misuse");
+        }
+        let spool = writer.finish().expect("no file");
+        for kind in [Kind::Tlsf, Kind::Buddy, Kind::FreeList, Kind::FirstFit] {
+            let outcome = measure(&spool, kind, 1 << 20).expect("no file");
+            assert_eq!(outcome.smallest_capacity_bytes, Some(64 * 4096), "{}", kind.name());
+            assert_eq!((outcome.high_water_bytes, outcome.failure_count), (64 * 4096, 0));
+        }
+        assert_eq!(measure(&spool, Kind::Tlsf, 4096 * 60).expect("no file").failure_count, 4);
+    }
+
+    #[test]
+    fn fragmentation_shows_in_the_smallest_capacity() {
+        let mut writer = super::super::spool::Writer::default();
+        let mut step = |id: u128, size: Option<u64>| match size {
+            Some(size) => writer.allocate(id, size, 1).expect("no file").expect("no misuse"),
+            None => writer.free(id).expect("no file").expect("no misuse"),
+        };
+        // Ten small ones, every other is freed, then one that fits into no hole.
+        (0..10).for_each(|id| step(id, Some(100)));
+        (0..10).step_by(2).for_each(|id| step(id, None));
+        step(10, Some(500));
+        let spool = writer.finish().expect("no file");
+        assert_eq!(spool.peak_live_bytes(), 1000);
+        for kind in [Kind::Tlsf, Kind::FreeList, Kind::FirstFit] {
+            let smallest = measure(&spool, kind, 4096).expect("no file").smallest_capacity_bytes.expect("it fits");
+            assert!((1500..=1501).contains(&smallest), "{}: {smallest}", kind.name());
+        }
+    }
+}

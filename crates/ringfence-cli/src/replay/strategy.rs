@@ -1,0 +1,127 @@
+//! The strategies that a trace can be replayed with: the library's range allocators, and two naive ones to compare.
+
+use ringfence::core::buddy::Buddy;
+use ringfence::core::free_list::FreeList;
+use ringfence::core::range::{Range, RangeAllocator};
+use ringfence::core::tlsf::Tlsf;
+
+use super::naive::{FirstFit, Pools};
+use super::spool::Spool;
+
+/// A buddy with more granules than this takes more host memory than its figures are worth.
+const GRANULE_COUNT_MAX: u64 = 1 << 21;
+
+/// A way to place allocations in one heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Tlsf,
+    Buddy,
+    FreeList,
+    FirstFit,
+    Pools,
+}
+
+impl Kind {
+    pub const ALL: [Self; 5] = [Self::Tlsf, Self::Buddy, Self::FreeList, Self::FirstFit, Self::Pools];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tlsf => "tlsf",
+            Self::Buddy => "buddy",
+            Self::FreeList => "free-list",
+            Self::FirstFit => "first-fit",
+            Self::Pools => "pools",
+        }
+    }
+
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether an operation's time grows with the number of holes.
+    pub fn is_slow(self) -> bool {
+        self == Self::FirstFit
+    }
+
+    /// What the strategy is, in a line.
+    pub fn about(self, capacity: u64, spool: &Spool) -> String {
+        match self {
+            Self::Tlsf => "two-level bitmaps, good fit".into(),
+            Self::Buddy => format!("powers of two, granule of {} bytes", granule(capacity, spool)),
+            Self::FreeList => "exact best fit, in address order".into(),
+            Self::FirstFit => "naive: the lowest hole that fits, found by walking".into(),
+            Self::Pools => "naive: pools of equal blocks by size in steps of 64 KiB, never given back".into(),
+        }
+    }
+
+    /// Runs `pass` over an empty heap of this strategy.
+    pub fn run<P: Pass>(self, capacity: u64, spool: &Spool, pass: P) -> P::Output {
+        let slots = spool.slot_count();
+        match self {
+            Self::Tlsf => pass.run(Ranges::new(Tlsf::new(capacity), slots)),
+            Self::Buddy => pass.run(Ranges::new(Buddy::new(capacity, granule(capacity, spool)), slots)),
+            Self::FreeList => pass.run(Ranges::new(FreeList::new(capacity), slots)),
+            Self::FirstFit => pass.run(FirstFit::new(capacity, slots)),
+            Self::Pools => pass.run(Pools::new(capacity, slots)),
+        }
+    }
+}
+
+/// The largest power of two that wastes nothing on the smallest size, or a larger one where there would be too many.
+fn granule(capacity: u64, spool: &Spool) -> u64 {
+    let by_size = 1 << spool.size_min().max(1).ilog2();
+    let by_count = capacity.div_ceil(GRANULE_COUNT_MAX).next_power_of_two();
+    by_count.max(by_size.min(1 << 16))
+}
+
+/// Something that is done with a strategy.
+pub trait Pass {
+    type Output;
+    fn run<S: Strategy>(self, strategy: S) -> Self::Output;
+}
+
+/// A heap that places allocations. A slot is alive iff its allocation was granted and not freed since.
+pub trait Strategy {
+    /// Whether there was room.
+    fn allocate(&mut self, slot: u32, size: u64, alignment: u64) -> bool;
+
+    /// Nothing happens if the slot's allocation was refused.
+    fn free(&mut self, slot: u32);
+
+    /// The highest byte that was ever handed out, plus one.
+    fn high_water(&self) -> u64;
+}
+
+/// Any of the library's allocators.
+struct Ranges<A> {
+    allocator: A,
+    live: Vec<Option<Range>>,
+    high_water: u64,
+}
+
+impl<A: RangeAllocator> Ranges<A> {
+    fn new(allocator: A, slots: usize) -> Self {
+        Self { allocator, live: vec![None; slots], high_water: 0 }
+    }
+}
+
+impl<A: RangeAllocator> Strategy for Ranges<A> {
+    #[inline]
+    fn allocate(&mut self, slot: u32, size: u64, alignment: u64) -> bool {
+        let Ok(range) = self.allocator.allocate(size, alignment) else { return false };
+        self.high_water = self.high_water.max(range.end());
+        self.live[slot as usize] = Some(range);
+        true
+    }
+
+    #[inline]
+    fn free(&mut self, slot: u32) {
+        if let Some(range) = self.live[slot as usize].take() {
+            self.allocator.free(range).expect("a live range is taken back");
+        }
+    }
+
+    fn high_water(&self) -> u64 {
+        self.high_water
+    }
+}

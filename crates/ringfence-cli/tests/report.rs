@@ -1,0 +1,100 @@
+//! `ringfence report`, `completions`, `man` and the habits of the whole command, as its users call it.
+
+mod command;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use command::{Answer, cases, command, folder, ringfence, ringfence_with_input};
+
+fn text(path: &std::path::Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+#[test]
+fn a_demo_writes_a_snapshot_and_the_report_of_it_says_its_figures() {
+    let folder = folder("report-of-demo");
+    let (snapshot, page) = (folder.join("demo.json"), folder.join("page.html"));
+    let answer = ringfence(&["demo", "--device", "sim", "--frames", "20", "--snapshot", text(&snapshot)]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let answer = ringfence(&["report", text(&snapshot), "--output", text(&page), "--json"]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let figures: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    let html = std::fs::read_to_string(&page).expect("the page is there");
+    for name in ["reserved_bytes", "used_bytes", "block_count", "allocation_count"] {
+        let value = &figures[name];
+        assert!(html.contains(&format!("data-figure=\"{name}\" data-value=\"{value}\"")), "{name} is {value}");
+    }
+    assert!(html.contains("<title>demo</title>"));
+    // The same through pipes.
+    let json = std::fs::read(&snapshot).expect("it is there");
+    let piped = ringfence_with_input(&["report", "-", "--output", "-", "--title", "demo"], &json);
+    assert!(piped.is_success() && piped.out == html, "{}", piped.err);
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused_in_one_line_and_nothing_is_written() {
+    let page = folder("report-refused").join("page.html");
+    let refused = |input: &str| -> Answer {
+        let answer = ringfence_with_input(&["report", "-", "--output", text(&page)], input.as_bytes());
+        assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
+        assert!(!page.exists());
+        answer
+    };
+    assert!(refused("").err.contains("standard input:1: expected a snapshot"));
+    assert!(refused("{\n\"blocks\":\n}").err.contains("standard input:3: expected a snapshot"));
+    assert!(refused("{}").err.contains("expected a snapshot"));
+    assert!(refused("[1]").err.contains("expected a snapshot"));
+    assert!(refused("{\n\"version\": 1,\n\"blocks\": 7\n}").err.contains("standard input:3: "));
+    assert!(refused("{\"MemoryInfo\": {\"Heap 0\": {}}}").err.contains("at MemoryInfo / Heap 0: expected a number"));
+    assert!(ringfence(&["report", "-"]).err.contains("required"), "without an answer to give");
+}
+
+#[test]
+fn a_dump_of_vma_becomes_a_page() {
+    let Some(cases) = cases() else { return };
+    let page = folder("report-of-vma").join("page.html");
+    let dump = cases.join("traces/vma_Sample.json");
+    let answer = ringfence(&["report", text(&dump), "--output", text(&page)]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let html = std::fs::read_to_string(&page).expect("the page is there");
+    assert!(html.contains("data-figure=\"allocation_count\" data-value=\"132\""));
+}
+
+#[test]
+fn whoever_stops_reading_ends_the_command_without_a_word() {
+    for arguments in [vec!["man"], vec!["completions", "bash"], vec!["demo", "--device", "sim", "--frames", "3"]] {
+        let mut child = command().args(&arguments).stdout(Stdio::piped()).spawn().expect("the command starts");
+        drop(child.stdout.take());
+        let mut err = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+        let status = child.wait().expect("it ends");
+        assert!(!err.contains("panicked") && !err.contains("Broken pipe"), "{arguments:?}: {err}");
+        assert_eq!(status.code(), Some(0), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn completions_and_the_manual_know_every_command() {
+    let names = ["demo", "devices", "replay", "report", "completions", "man"];
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let answer = ringfence(&["completions", shell]);
+        assert!(answer.is_success() && names.iter().all(|name| answer.out.contains(name)), "{shell}: {}", answer.err);
+    }
+    let manual = ringfence(&["man"]);
+    assert!(manual.out.starts_with(".ie") || manual.out.contains(".TH"), "{}", manual.out);
+    assert!(names.iter().all(|name| manual.out.contains(&format!(".SH \"{}\"", name.to_uppercase()))));
+}
+
+#[test]
+fn help_has_examples_and_exit_codes_and_no_colours() {
+    let help = ringfence(&["--help"]);
+    assert!(help.is_success() && help.out.contains("Exit codes:"));
+    for name in ["demo", "replay", "report", "completions"] {
+        let help = ringfence(&[name, "--help"]);
+        assert!(help.is_success() && help.out.contains("Example"), "{name}: {}", help.out);
+        assert!(!help.out.contains('\u{1b}'), "{name}");
+    }
+    let wrong = ringfence(&["reprot"]);
+    assert_eq!((wrong.code, wrong.err.lines().count()), (Some(1), 1), "{}", wrong.err);
+}

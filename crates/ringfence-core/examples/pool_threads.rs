@@ -1,0 +1,205 @@
+//! How many pairs of allocate and free a second threads get from the lock-free pool, beside allocators behind a lock.
+//!
+//! `cargo run -p ringfence-core --release --example pool_threads [-- SECONDS_PER_FIGURE [THREADS …]]`
+//!
+//! Each thread holds 500 blocks of 64 KiB and, again and again, frees one of them at random and allocates another.
+//! The contestants take turns within each round, so that a busy machine is slow for all of them; the best of twenty
+//! rounds counts, and the worst is shown. On a machine with fewer idle cores than threads the figures say nothing of
+//! contention: threads that take turns on one core never meet, which flatters whatever has one lock or one head.
+//! The last two contestants check no misuse; the others refuse what is freed twice.
+
+use ringfence_core::fixed_pool::FixedPool;
+use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
+use ringfence_core::range::{Allocate, Range};
+use ringfence_core::tlsf::Tlsf;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LIVE: usize = 500;
+const BLOCK: u64 = 64 << 10;
+const ROUNDS: usize = 20;
+
+/// What a thread asks of a contestant.
+trait Contestant: Sync {
+    type Block: Send;
+    fn take(&self) -> Self::Block;
+    fn give(&self, block: Self::Block);
+}
+
+impl Contestant for FixedPool {
+    type Block = Range;
+
+    fn take(&self) -> Range {
+        self.allocate().expect("there are more blocks than are held")
+    }
+
+    fn give(&self, block: Range) {
+        self.free(block).expect("it is live");
+    }
+}
+
+impl Contestant for PoolChain<()> {
+    type Block = PoolAllocation;
+
+    fn take(&self) -> PoolAllocation {
+        self.allocate().expect("there are more blocks than are held")
+    }
+
+    fn give(&self, block: PoolAllocation) {
+        self.free(block).expect("it is live");
+    }
+}
+
+impl Contestant for Mutex<Tlsf> {
+    type Block = Range;
+
+    fn take(&self) -> Range {
+        self.lock().unwrap().allocate(BLOCK, 1).expect("there are more blocks than are held")
+    }
+
+    fn give(&self, block: Range) {
+        self.lock().unwrap().free(block).expect("it is live");
+    }
+}
+
+/// The least that a pool behind a lock can do: a list of free offsets, no check of misuse.
+struct FreeOffsets(Mutex<Vec<u64>>);
+
+impl Contestant for FreeOffsets {
+    type Block = u64;
+
+    fn take(&self) -> u64 {
+        self.0.lock().unwrap().pop().expect("there are more blocks than are held")
+    }
+
+    fn give(&self, block: u64) {
+        self.0.lock().unwrap().push(block);
+    }
+}
+
+/// The document's: a lock-free stack of free blocks with one head, tagged against ABA, no check of misuse.
+struct Stack {
+    /// The upper half counts changes; the lower one is the first free block, plus 1.
+    head: AtomicU64,
+    next: Vec<AtomicU32>,
+}
+
+impl Stack {
+    fn new(count: u32) -> Self {
+        let next = (0..=count).map(|block| AtomicU32::new(block.saturating_sub(1))).collect();
+        Self { head: AtomicU64::new(u64::from(count)), next }
+    }
+
+    fn exchange(&self, new: impl Fn(u32) -> u32) -> u32 {
+        use std::sync::atomic::Ordering::{AcqRel, Acquire};
+        let mut head = self.head.load(Acquire);
+        loop {
+            let changed = ((head >> 32).wrapping_add(1) << 32) | u64::from(new(head as u32));
+            match self.head.compare_exchange_weak(head, changed, AcqRel, Acquire) {
+                Ok(_) => return head as u32,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+}
+
+impl Contestant for Stack {
+    type Block = u32;
+
+    fn take(&self) -> u32 {
+        let block = self.exchange(|head| self.next[head as usize].load(Relaxed));
+        assert_ne!(block, 0, "there are more blocks than are held");
+        block
+    }
+
+    fn give(&self, block: u32) {
+        self.exchange(|head| {
+            self.next[block as usize].store(head, Relaxed);
+            block
+        });
+    }
+}
+
+/// Millions of pairs a second of all threads together.
+fn measure<C: Contestant>(contestant: &C, threads: usize, time: Duration) -> f64 {
+    let (barrier, stop, pairs) = (Barrier::new(threads + 1), AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for number in 0..threads {
+            let (barrier, stop, pairs) = (&barrier, &stop, &pairs);
+            scope.spawn(move || {
+                let mut held: Vec<C::Block> = (0..LIVE).map(|_| contestant.take()).collect();
+                barrier.wait();
+                pairs.fetch_add(churn(contestant, &mut held, stop, number as u64 + 1), Relaxed);
+                held.into_iter().for_each(|block| contestant.give(block));
+            });
+        }
+        barrier.wait();
+        let start = Instant::now();
+        thread::sleep(time);
+        stop.store(true, Relaxed);
+        start
+    })
+    .elapsed()
+    .as_secs_f64()
+    .recip()
+        * pairs.into_inner() as f64
+        / 1e6
+}
+
+fn churn<C: Contestant>(contestant: &C, held: &mut Vec<C::Block>, stop: &AtomicBool, mut random: u64) -> u64 {
+    let mut pairs = 0;
+    while !stop.load(Relaxed) {
+        for _ in 0..64 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let at = (random >> 20) as usize % LIVE;
+            contestant.give(held.swap_remove(at));
+            held.push(black_box(contestant.take()));
+        }
+        pairs += 64;
+    }
+    pairs
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().map_or(0.04, |text| text.parse().expect("seconds"));
+    let mut counts: Vec<usize> = arguments.map(|text| text.parse().expect("a number of threads")).collect();
+    if counts.is_empty() {
+        counts = vec![1, 2, 4];
+    }
+    let time = Duration::from_secs_f64(seconds);
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    println!("millions of pairs a second, best (worst) of {ROUNDS} rounds, {LIVE} live a thread, {cores} cores\n");
+    println!("| threads | FixedPool | PoolChain | Mutex<Tlsf> | Mutex<Vec<offset>> | tagged stack |");
+    println!("|---|---|---|---|---|---|");
+    for threads in counts {
+        let mut best = [(0_f64, f64::MAX); 5];
+        for _ in 0..ROUNDS {
+            let figures = round(threads, time);
+            best.iter_mut().zip(figures).for_each(|(held, now)| *held = (held.0.max(now), held.1.min(now)));
+        }
+        let cells: String = best.iter().map(|(best, worst)| format!(" {best:.1} ({worst:.1}) |")).collect();
+        println!("| {threads} |{cells}");
+    }
+}
+
+fn round(threads: usize, time: Duration) -> [f64; 5] {
+    let count = (threads * LIVE * 2).next_power_of_two() as u32;
+    let chain = PoolChain::new(BLOCK, 64);
+    for _ in 0..count.div_ceil(1024) {
+        let first = chain.reserve(count.min(1024)).expect("there is a place").open(());
+        chain.give(first);
+    }
+    [
+        measure(&FixedPool::new(BLOCK, count), threads, time),
+        measure(&chain, threads, time),
+        measure(&Mutex::new(Tlsf::new(BLOCK * u64::from(count))), threads, time),
+        measure(&FreeOffsets(Mutex::new((0..count).map(|block| u64::from(block) * BLOCK).collect())), threads, time),
+        measure(&Stack::new(count), threads, time),
+    ]
+}

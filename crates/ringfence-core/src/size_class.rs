@@ -1,0 +1,192 @@
+//! Which block a request gets, and the key under which its chain of pools is found (rows 003-3, 003-4, fault 11).
+//!
+//! ```text
+//!   256  384  512  768  1 Ki  1.5 Ki  …  32 Ki  48 Ki │ 64 Ki   128 Ki   192 Ki   256 Ki  …
+//!   ├────────────── powers of two and 1.5 of them ──────────┤├──── multiples of `step` ───────
+//!   least                                                step
+//! ```
+//!
+//! A class is a *size*, not a logarithm of one: 128 KiB and 192 KiB are two classes, where the document's `log2` makes
+//! them one and lets blocks of 192 KiB overlap. And a class is a multiple of the alignment, so that every block of a
+//! pool is aligned if its heap is: the document rounds max(size, alignment) to 64 KiB, by which the second block of
+//! 192 KiB would lie at no multiple of an alignment of 128 KiB. Up to an alignment of 64 KiB the two are the same.
+//!
+//! Rounding wastes less than a third of a block below `step` with small alignments, and less than `step` above it.
+//! Both functions are O(1).
+
+use crate::range::{AllocError, align_up};
+
+/// The sizes that blocks of pools come in.
+///
+/// ```
+/// # use ringfence_core::size_class::SizeClasses;
+/// assert_eq!(SizeClasses::COARSE.class(1, 1), Ok(64 << 10));
+/// assert_eq!(SizeClasses::FINE.class(1000, 16), Ok(1024));
+/// assert_eq!(SizeClasses::FINE.class(1100, 16), Ok(1536));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SizeClasses {
+    /// A power of two, no more than `step`.
+    least: u64,
+    /// A power of two.
+    step: u64,
+}
+
+impl SizeClasses {
+    /// Multiples of 64 KiB, as in the document: few pools.
+    pub const COARSE: Self = Self::new(64 << 10, 64 << 10);
+    /// Powers of two and 1.5 of them from 256 on, then multiples of 64 KiB.
+    pub const FINE: Self = Self::new(256, 64 << 10);
+
+    /// Classes from `least` on, as powers of two and 1.5 of them up to `step`, as multiples of `step` from there.
+    /// With `least == step` there are the multiples alone.
+    ///
+    /// # Panics
+    /// If one of the two is not a power of two, or `least` is more than `step`.
+    #[must_use]
+    pub const fn new(least: u64, step: u64) -> Self {
+        assert!(least.is_power_of_two() && step.is_power_of_two(), "a class size is not a power of two");
+        assert!(least <= step, "the least class is above the step");
+        Self { least, step }
+    }
+
+    /// The least block that holds `size` units and is a multiple of `alignment`.
+    ///
+    /// # Errors
+    /// A size of 0, an alignment that is not a power of two, or no class that fits 64 bits.
+    pub const fn class(self, size: u64, alignment: u64) -> Result<u64, AllocError> {
+        if size == 0 {
+            return Err(AllocError::ZeroSize);
+        }
+        if !alignment.is_power_of_two() {
+            return Err(AllocError::BadAlignment { alignment });
+        }
+        let need = if size > alignment { size } else { alignment };
+        if need <= self.step / 4 * 3 {
+            return Ok(self.fine_class(need, alignment));
+        }
+        let step = if alignment > self.step { alignment } else { self.step };
+        match align_up(need, step) {
+            Some(class) => Ok(class),
+            None => Err(AllocError::TooLarge { size, capacity: u64::MAX }),
+        }
+    }
+
+    /// The class of `need`, at least the alignment and at most 3/4 of `step`.
+    const fn fine_class(self, need: u64, alignment: u64) -> u64 {
+        let power = need.next_power_of_two();
+        if power <= self.least {
+            return self.least;
+        }
+        let between = power / 4 * 3;
+        let fits = need <= between && between.is_multiple_of(alignment) && power / 2 >= self.least;
+        if fits { between } else { power }
+    }
+}
+
+/// The block that a request gets in pools as the document has them: max(`size`, `alignment`) rounded up to a multiple
+/// of 64 KiB, and to one of `alignment` (row 003-3).
+///
+/// # Errors
+/// As [`SizeClasses::class`].
+pub const fn size_class(size: u64, alignment: u64) -> Result<u64, AllocError> {
+    SizeClasses::COARSE.class(size, alignment)
+}
+
+/// Under what a chain of pools is found: exact, field by field.
+///
+/// The document packs the fields into 64 bits where they overlap, so that device-local blocks of 64 KiB and 128 KiB
+/// share a pool. These are compared one by one, whatever their hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PoolKey {
+    /// The memory type's index.
+    pub memory_type: u32,
+    /// Which resources may share a heap: those of one group.
+    pub class_group: u32,
+    /// Units of a block, as [`SizeClasses::class`] gives them.
+    pub block_size: u64,
+    /// The properties that were required, as flags.
+    pub required_properties: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+
+    #[test]
+    fn seed_003_03_blocks_are_rounded_to_64_kib() {
+        for (size, alignment, class) in [
+            (1, 1, 64),
+            (64 * KIB, 1, 64),
+            (64 * KIB + 1, 1, 128),
+            (1, 64 * KIB, 64),
+            (1, 128 * KIB, 128),
+            (129 * KIB, 256, 192),
+            (1 << 30, 4, 1 << 20),
+        ] {
+            assert_eq!(size_class(size, alignment), Ok(class * KIB), "{size} aligned to {alignment}");
+        }
+    }
+
+    #[test]
+    fn fault_11_192_kib_and_128_kib_are_two_classes() {
+        let (smaller, larger) = (size_class(128 * KIB, 256).unwrap(), size_class(192 * KIB, 256).unwrap());
+        assert_eq!(smaller.ilog2(), larger.ilog2(), "the document's key takes them for one");
+        assert_eq!((smaller, larger), (128 * KIB, 192 * KIB));
+    }
+
+    #[test]
+    fn fault_11_every_block_of_a_pool_is_aligned() {
+        assert_eq!(size_class(192 * KIB, 128 * KIB), Ok(256 * KIB), "not 192: its second block would not be aligned");
+        assert_eq!(SizeClasses::FINE.class(300, 256), Ok(512), "not 384");
+        assert_eq!(SizeClasses::FINE.class(300, 128), Ok(384));
+    }
+
+    #[test]
+    fn fault_11_device_local_64_kib_and_128_kib_have_two_keys() {
+        // As printed, with VK_MAX_MEMORY_TYPES = 32: the class lands on the properties.
+        let printed = |block: u64, properties: u64| (u64::from(block.ilog2()) << 32) | (properties << 32);
+        assert_eq!(printed(64 * KIB, 1), printed(128 * KIB, 1), "16 and 17 differ in the bit that device-local has");
+        let key = |block_size| PoolKey { memory_type: 0, class_group: 0, block_size, required_properties: 1 };
+        assert_ne!(key(64 * KIB), key(128 * KIB));
+    }
+
+    #[test]
+    fn seed_003_04_the_key_tells_every_field() {
+        let key = PoolKey { memory_type: 1, class_group: 0, block_size: 64 * KIB, required_properties: 2 };
+        assert_ne!(key, PoolKey { memory_type: 2, required_properties: 1, ..key });
+        assert_ne!(key, PoolKey { class_group: 1, ..key });
+        assert_ne!(key, PoolKey { block_size: 128 * KIB, ..key });
+        assert_ne!(key, PoolKey { required_properties: 3, ..key });
+    }
+
+    /// The classes, one after the other.
+    fn all(classes: SizeClasses) -> impl Iterator<Item = u64> {
+        let powers = (0..64).map(|log2| 1 << log2).filter(move |power| (classes.least..classes.step).contains(power));
+        let fine = powers.flat_map(|power: u64| [power, power / 2 * 3]);
+        fine.chain((1..).map(move |times| times * classes.step))
+    }
+
+    #[test]
+    fn a_class_is_the_least_that_holds_and_aligns() {
+        for classes in [SizeClasses::FINE, SizeClasses::COARSE, SizeClasses::new(16, 64), SizeClasses::new(2, 2)] {
+            for size in (1..3000).chain((3..400).map(|part| part * 997)) {
+                for alignment in [1, 2, 16, 128, 256, 1024, 64 * KIB, 256 * KIB] {
+                    let naive = all(classes).find(|class| *class >= size && class % alignment == 0);
+                    assert_eq!(classes.class(size, alignment).ok(), naive, "{size}, {alignment}, {classes:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bad_requests_are_named() {
+        assert_eq!(size_class(0, 1), Err(AllocError::ZeroSize));
+        assert_eq!(size_class(1, 3), Err(AllocError::BadAlignment { alignment: 3 }));
+        assert_eq!(size_class(1, 0), Err(AllocError::BadAlignment { alignment: 0 }));
+        assert_eq!(size_class(u64::MAX, 1), Err(AllocError::TooLarge { size: u64::MAX, capacity: u64::MAX }));
+        assert_eq!(size_class(1, 1 << 63), Ok(1 << 63));
+    }
+}

@@ -1,0 +1,551 @@
+//! Document 004: what request goes where, and how it is let go of.
+
+use ringfence::device::{
+    BufferUsage, Device, DeviceError, Driver, Format, MemoryProperties, TextureDesc, TextureUsage,
+};
+use ringfence::lifetime::{BufferCopy, ReplaceError};
+use ringfence::placement::{
+    BufferLocation, BufferRequest, Dynamism, LocationKind, Placement, PlacementDesc, Route, Strategy, TextureKind,
+};
+use ringfence::{Error, SyncSet};
+use ringfence_harness::{Command, Gpu};
+
+use crate::rig::{PATIENCE, Rig, pattern};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
+
+fn policy<G: Gpu>(rig: &Rig<G>, desc: PlacementDesc) -> Placement<G::Device> {
+    Placement::new(&rig.memory, desc).expect("a sound description")
+}
+
+fn dynamic(size: u64) -> BufferRequest<'static> {
+    BufferRequest { size, usage: BufferUsage::COPY_SRC, dynamism: Dynamism::Dynamic, ..Default::default() }
+}
+
+fn of_usage(size: u64, usage: BufferUsage) -> BufferRequest<'static> {
+    BufferRequest { size, usage, ..Default::default() }
+}
+
+fn make<D: Device>(placement: &Placement<D>, request: BufferRequest<'_>) -> BufferLocation<D> {
+    placement.create_buffer(&request).expect("there is room")
+}
+
+fn texture_of(usage: TextureUsage, side: u32) -> TextureDesc {
+    TextureDesc { width: side, height: side, usage: usage | TextureUsage::COPY_SRC, ..Default::default() }
+}
+
+fn copy<D: Device>(from: &BufferLocation<D>, to: &BufferLocation<D>, size: u64) -> Command<D> {
+    let (src, dst) = (from.object().clone(), to.object().clone());
+    Command::CopyBuffer { src, src_offset: from.offset(), dst, dst_offset: to.offset(), size }
+}
+
+pub fn seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let bytes = pattern(1, 1000);
+    let mut from = make(&placement, dynamic(1000));
+    let to = make(&placement, of_usage(1000, COPIED));
+    let types = rig.memory.device().capabilities().memory_types.clone();
+    let properties = |buffer: &BufferLocation<G::Device>| types[buffer.memory_type() as usize].properties;
+    assert!(properties(&from).contains(MemoryProperties::HOST_VISIBLE) && from.is_mapped());
+    assert!(properties(&to).contains(MemoryProperties::DEVICE_LOCAL));
+    from.write(0, &bytes).expect("an upload is mapped");
+    let back = placement
+        .create_readback_texture(&TextureDesc { width: 250, ..Default::default() }, "back")
+        .expect("there is room");
+    rig.run(&[copy(&from, &to, 1000), copy(&to, &back.buffer, 1000)]);
+    let mut read = vec![0; 1000];
+    back.buffer.read(0, &mut read).expect("readback memory is mapped");
+    assert_eq!(read, bytes);
+}
+
+/// The table: each threshold from both sides, with the document's numbers and with others.
+pub fn seed_004_09_10_each_threshold_from_both_sides<G: Gpu>(rig: &mut Rig<G>) {
+    let defaults = PlacementDesc::default();
+    assert_eq!((defaults.small_upload_bytes_max, defaults.big_upload_bytes_max), (65_536, 64 * MIB));
+    assert_eq!(defaults.fast_page_bytes, 64 * KIB);
+    let set = PlacementDesc { small_upload_bytes_max: 1000, big_upload_bytes_max: 5000, ..defaults };
+    let default = |strategy| move |route| matches!(route, Route::DefaultBuffers { strategy: s, .. } if s == strategy);
+    let table = [
+        (defaults, dynamic(1), Route::UploadSmall),
+        (defaults, dynamic(65_535), Route::UploadSmall),
+        (defaults, dynamic(65_536), Route::UploadSmall),
+        (defaults, dynamic(65_537), Route::UploadBig),
+        (defaults, dynamic(64 * MIB), Route::UploadBig),
+        (defaults, dynamic(64 * MIB + 1), Route::StandAlone),
+        (set, dynamic(1000), Route::UploadSmall),
+        (set, dynamic(1001), Route::UploadBig),
+        (set, dynamic(5000), Route::UploadBig),
+        (set, dynamic(5001), Route::StandAlone),
+    ];
+    for (desc, request, route) in table {
+        let buffer = make(&policy(rig, desc), request);
+        assert_eq!(buffer.route(), route, "{} bytes", request.size);
+        assert_eq!(desc.upload_route(request.size, 256), route);
+        let alone = if route == Route::StandAlone { LocationKind::StandAlone } else { LocationKind::Suballocated };
+        assert_eq!((buffer.kind(), buffer.size()), (alone, request.size));
+        drop(buffer);
+        rig.memory.reclaim();
+    }
+    let placement = policy(rig, PlacementDesc { default_buffer_bytes_max: MIB, ..defaults });
+    let vertex = BufferUsage::VERTEX;
+    assert!(default(Strategy::Suballocated)(make(&placement, of_usage(MIB, vertex)).route()));
+    assert_eq!(make(&placement, of_usage(MIB + 1, vertex)).route(), Route::StandAlone);
+    assert!(default(Strategy::Placed)(make(&placement, of_usage(MIB, BufferUsage::STORAGE)).route()));
+    assert_eq!(make(&placement, of_usage(MIB + 1, BufferUsage::STORAGE)).route(), Route::StandAlone);
+    // What the shared upload buffers are not made for is unfit for the pool.
+    let unfit = BufferRequest { usage: BufferUsage::STORAGE, ..dynamic(100) };
+    let refused_or_alone = placement.create_buffer(&unfit).map(|buffer| buffer.route());
+    assert!(matches!(refused_or_alone, Ok(Route::StandAlone) | Err(Error::Device(_))), "{refused_or_alone:?}");
+}
+
+pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let pool = |usage, strategy| {
+        let request = BufferRequest { strategy: Some(strategy), ..of_usage(256, usage) };
+        match make(&placement, request).route() {
+            Route::DefaultBuffers { pool, strategy: held } => {
+                assert_eq!(held, strategy);
+                pool
+            }
+            route => panic!("a small default buffer went to {route:?}"),
+        }
+    };
+    use Strategy::{Placed, Suballocated};
+    let mesh = BufferUsage::VERTEX | BufferUsage::INDEX;
+    assert_eq!(pool(mesh, Suballocated), 0, "no pool supports it: a new one");
+    assert_eq!(pool(BufferUsage::VERTEX, Suballocated), 0, "supported");
+    assert_eq!(pool(BufferUsage::INDEX | COPIED, Suballocated), 0, "copies always are");
+    assert_eq!(pool(BufferUsage::INDIRECT, Suballocated), 1, "another new one");
+    assert_eq!(pool(BufferUsage::VERTEX, Placed), 2, "the strategy counts");
+    assert_eq!(pool(BufferUsage::INDIRECT, Suballocated), 1);
+    assert_eq!(placement.figures().default_buffers.len(), 3);
+}
+
+pub fn seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let before = rig.memory.snapshot();
+    for (usage, wants) in
+        [(TextureUsage::SAMPLED, false), (TextureUsage::STORAGE, false), (TextureUsage::RENDER_TARGET, true)]
+    {
+        let plan = placement.plan_texture(&texture_of(usage, 256)).expect("a plain texture");
+        assert_eq!(plan.wants_clear_value, wants, "{usage:?}");
+        assert!(plan.bytes >= 256 * 256 * 4 && plan.alignment.is_power_of_two());
+    }
+    let after = rig.memory.snapshot();
+    assert_eq!((before.blocks, before.calls.allocate_memory), (after.blocks, after.calls.allocate_memory));
+    assert_eq!(placement.figures(), Default::default());
+    let desc = texture_of(TextureUsage::SAMPLED, 256);
+    let (plan, made) =
+        (placement.plan_texture(&desc), placement.create_texture(&desc, "planned").expect("there is room"));
+    assert_eq!(plan.map(|plan| plan.route), Ok(made.route()), "it comes as planned");
+}
+
+pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let texture = placement.create_texture(&texture_of(TextureUsage::COPY_DST, 64), "t").expect("there is room");
+    assert!(matches!(texture.route(), Route::Textures(_)));
+    let desc = TextureDesc { mips: 3, layers: 2, ..texture_of(TextureUsage::COPY_DST, 64) };
+    let back = placement.create_readback_texture(&desc, "back").expect("there is room");
+    assert_eq!((back.buffer.route(), back.buffer.kind()), (Route::StandAlone, LocationKind::StandAlone));
+    assert_eq!(back.footprints.len(), 6);
+    let capabilities = rig.memory.device().capabilities();
+    for (is, next) in back.footprints.iter().zip(&back.footprints[1..]) {
+        assert!(is.offset + is.row_bytes * u64::from(is.height) <= next.offset, "no overlap");
+        assert_eq!(next.offset % capabilities.texture_copy_offset_alignment, 0);
+        assert_eq!(next.row_bytes % capabilities.texture_copy_row_alignment, 0);
+    }
+    // Texels come back through it.
+    let region = rig.region(64, 64, 0);
+    let texels = pattern(4, (region.row_bytes * 64) as usize);
+    let mut upload = make(&placement, dynamic(texels.len() as u64 + 512));
+    upload.write(0, &texels).expect("an upload is mapped");
+    let aligned = BufferRequest { alignment: 512, ..dynamic(texels.len() as u64) };
+    let mut upload = {
+        drop(upload);
+        make(&placement, aligned)
+    };
+    upload.write(0, &texels).expect("an upload is mapped");
+    let object = texture.texture().object().clone();
+    let (src, dst) = (upload.object().clone(), object.clone());
+    let from = ringfence_harness::TextureRegion { buffer_offset: upload.offset(), ..region };
+    rig.run(&[
+        Command::CopyBufferToTexture { src, dst, region: from, discard: true },
+        Command::CopyTextureToBuffer { src: object, dst: back.buffer.object().clone(), region },
+    ]);
+    let mut read = vec![0; texels.len()];
+    back.buffer.read(0, &mut read).expect("readback memory is mapped");
+    let rows = |bytes: &[u8]| -> Vec<Vec<u8>> {
+        bytes.chunks(region.row_bytes as usize).map(|row| row[..256].to_vec()).collect()
+    };
+    assert_eq!(rows(&read), rows(&texels));
+    for bad in [TextureDesc { width: 0, ..desc }, TextureDesc { mips: 9, ..desc }, TextureDesc { samples: 4, ..desc }] {
+        let refused = placement.create_readback_texture(&bad, "");
+        assert!(matches!(refused, Err(Error::Device(DeviceError::InvalidInfo(_)))), "{refused:?}");
+    }
+    let absurd = TextureDesc { width: u32::MAX, height: u32::MAX, layers: 1, mips: 1, ..desc };
+    assert!(matches!(placement.create_readback_texture(&absurd, ""), Err(Error::TooLarge { .. })));
+}
+
+pub fn seed_004_06_textures_have_four_pools_by_kind<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { texture_bytes_max: 4 * MIB, ..Default::default() });
+    assert_eq!(placement.figures().textures.len(), 4, "made up front");
+    let depth = TextureDesc { format: Format::D32Float, ..texture_of(TextureUsage::DEPTH_STENCIL, 256) };
+    let table = [
+        (texture_of(TextureUsage::SAMPLED, 16), TextureKind::SmallSampled),
+        (texture_of(TextureUsage::SAMPLED, 256), TextureKind::Sampled),
+        (texture_of(TextureUsage::RENDER_TARGET, 256), TextureKind::RenderTarget),
+        (texture_of(TextureUsage::RENDER_TARGET | TextureUsage::STORAGE, 256), TextureKind::RenderTarget),
+        (depth, TextureKind::RenderTarget),
+        (texture_of(TextureUsage::STORAGE | TextureUsage::SAMPLED, 256), TextureKind::Storage),
+    ];
+    let made = table.map(|(desc, kind)| {
+        let texture = placement.create_texture(&desc, "one of its kind").expect("there is room");
+        assert_eq!(texture.texture_kind(), kind);
+        let plan = placement.plan_texture(&desc).expect("a plain texture");
+        assert!([Route::Textures(kind), Route::StandAlone].contains(&texture.route()), "{texture:?}");
+        assert_eq!(plan.route, texture.route());
+        texture
+    });
+    let pooled = made.iter().filter(|texture| texture.kind() == LocationKind::Suballocated).count();
+    let counted = placement.figures().textures.map(|pool| pool.range_count);
+    assert_eq!(counted.iter().sum::<usize>(), pooled);
+    assert!(pooled >= 3 && counted[TextureKind::SmallSampled as usize] == 1, "{counted:?}");
+    // Both sides of the largest that a pool takes.
+    let large = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 1100), "large").expect("there is room");
+    assert_eq!((large.route(), large.kind()), (Route::StandAlone, LocationKind::StandAlone));
+    let fits = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 900), "fits").expect("there is room");
+    assert_eq!(fits.route(), Route::Textures(TextureKind::Sampled));
+}
+
+pub fn seed_004_07_constants_of_several_frames_are_uploads_and_others_fast<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let several = BufferRequest { usage: BufferUsage::CONSTANT, ..dynamic(200) };
+    let several = make(&placement, several);
+    assert_eq!(several.route(), Route::UploadSmall);
+    assert_eq!(several.offset() % rig.memory.device().capabilities().constant_alignment, 0);
+    let mut fast = placement.fast_constants();
+    assert_eq!(fast.push(&[1; 200]).expect("there is room").kind(), LocationKind::Fast);
+}
+
+pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let counts = || {
+        let figures = placement.figures();
+        [figures.upload_small, figures.upload_big, figures.fast_pages].map(|figures| figures.range_count)
+    };
+    let small = make(&placement, dynamic(100));
+    assert_eq!(counts(), [1, 0, 0]);
+    let big = make(&placement, dynamic(MIB));
+    assert_eq!(counts(), [1, 1, 0]);
+    let page = placement.fast_page().expect("there is room");
+    assert_eq!(counts(), [1, 1, 1]);
+    assert_eq!(page.capacity(), 64 * KIB);
+    let objects = [small.object().clone(), big.object().clone()].map(|object| format!("{object:?}"));
+    assert_ne!(objects[0], objects[1], "each has buffers of its own");
+}
+
+pub fn seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one<G: Gpu>(rig: &mut Rig<G>) {
+    let desc = PlacementDesc { small_block_bytes: 256 * KIB, ..Default::default() };
+    let placement = policy(rig, desc);
+    let mut held: Vec<_> = (0..4).map(|_| make(&placement, dynamic(64 * KIB))).collect();
+    assert_eq!(placement.figures().upload_small.block_count, 1, "four fill a buddy");
+    held.extend((0..4).map(|_| make(&placement, dynamic(64 * KIB))));
+    assert_eq!(placement.figures().upload_small.block_count, 2);
+    let first = format!("{:?}", held[0].object());
+    held.remove(1);
+    rig.memory.reclaim();
+    let again = make(&placement, dynamic(64 * KIB));
+    assert_eq!(format!("{:?}", again.object()), first, "there is room in the first");
+    assert_eq!(placement.figures().upload_small.block_count, 2);
+    held.push(make(&placement, dynamic(1)));
+    assert_eq!(placement.figures().upload_small.block_count, 3);
+}
+
+pub fn seed_004_12_placed_and_suballocated<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let pair = |strategy| {
+        let request = BufferRequest { strategy: Some(strategy), ..of_usage(4 * KIB, COPIED) };
+        [make(&placement, request), make(&placement, request)]
+    };
+    let name = |buffer: &BufferLocation<G::Device>| format!("{:?}", buffer.object());
+    let shared = pair(Strategy::Suballocated);
+    assert_eq!(name(&shared[0]), name(&shared[1]), "ranges of one buffer");
+    assert_ne!(shared[0].offset(), shared[1].offset());
+    let created = rig.memory.statistics().calls.create_object;
+    let placed = pair(Strategy::Placed);
+    assert_ne!(name(&placed[0]), name(&placed[1]), "a resource each");
+    assert_eq!((placed[0].offset(), placed[1].offset()), (0, 0));
+    assert_eq!(rig.memory.statistics().calls.create_object, created + 2);
+    // Bytes of one are not those of another.
+    let [mut one, mut two] = [1_u8, 2].map(|_| make(&placement, dynamic(4 * KIB)));
+    one.write(0, &pattern(1, 4096)).expect("mapped");
+    two.write(0, &pattern(2, 4096)).expect("mapped");
+    let commands = [
+        copy(&one, &shared[0], 4096),
+        copy(&two, &shared[1], 4096),
+        copy(&shared[0], &placed[1], 4096),
+        copy(&shared[1], &placed[0], 4096),
+    ];
+    let backs = [0; 2].map(|_| {
+        let desc = TextureDesc { width: 1024, ..Default::default() };
+        placement.create_readback_texture(&desc, "back").expect("there is room").buffer
+    });
+    let reads = [copy(&placed[0], &backs[0], 4096), copy(&placed[1], &backs[1], 4096)];
+    rig.run(&commands);
+    rig.run(&reads);
+    for (back, seed) in backs.iter().zip([2, 1]) {
+        let mut bytes = vec![0; 4096];
+        back.read(0, &mut bytes).expect("mapped");
+        assert_eq!(bytes, pattern(seed, 4096));
+    }
+    let end = one.size();
+    assert!(one.write(end - 1, &[0; 2]).is_err(), "a range ends where it ends, whatever lies behind it");
+}
+
+pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let other = policy(rig, PlacementDesc::default());
+    let (here, there) = (make(&placement, dynamic(100)), make(&other, dynamic(100)));
+    drop(here);
+    rig.memory.reclaim();
+    assert_eq!(placement.figures().upload_small.range_count, 0);
+    assert_eq!(other.figures().upload_small.range_count, 1, "the other's");
+    let dedicated = rig.memory.statistics().total().dedicated_count;
+    let alone = make(&placement, dynamic(64 * MIB + 1));
+    assert_eq!(rig.memory.statistics().total().dedicated_count, dedicated + 1, "memory of its own");
+    drop((there, alone));
+}
+
+pub fn seed_004_14_18_fast_constants_are_let_go_of_by_the_page<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { fast_page_bytes: 4 * KIB, ..Default::default() });
+    let target = make(&placement, of_usage(64 * KIB, COPIED));
+    let mut fast = placement.fast_constants();
+    let frame = rig.timeline().begin();
+    let (mut commands, mut expected, mut last) = (vec![], vec![], None);
+    for number in 0..12 {
+        let bytes = pattern(number, 1024);
+        let pushed = fast.push(&bytes).expect("there is room");
+        let (src, dst) = (pushed.object.clone(), target.object().clone());
+        let dst_offset = target.offset() + expected.len() as u64;
+        commands.push(Command::CopyBuffer { src, src_offset: pushed.offset, dst, dst_offset, size: 1024 });
+        expected.extend(bytes);
+        last = Some(pushed);
+    }
+    assert_eq!(placement.figures().fast_pages.range_count, 3, "four in a page; full ones wait for the frame");
+    drop(last);
+    assert_eq!(rig.memory.reclaim().objects, 0, "letting go of a fast location does nothing");
+    assert_eq!(placement.figures().fast_pages.range_count, 3);
+    let value = rig.submit(frame, &commands);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    rig.memory.reclaim();
+    assert_eq!(placement.figures().fast_pages.range_count, 1, "the page that is not full");
+    let back = placement.create_readback_texture(&TextureDesc { width: 3072, ..Default::default() }, "back");
+    let back = back.expect("there is room").buffer;
+    rig.run(&[copy(&target, &back, 12 * KIB)]);
+    let mut read = vec![0; 12 * KIB as usize];
+    back.read(0, &mut read).expect("mapped");
+    assert_eq!(read, expected);
+    assert!(matches!(fast.push(&vec![0; 4097]), Err(Error::TooLarge { size: 4097, max: 4096 })));
+    assert!(fast.push(&[]).is_err());
+    fast.end_page();
+    rig.memory.reclaim();
+    assert_eq!(placement.figures().fast_pages.range_count, 0);
+}
+
+/// Rows 15 to 17 and 19: each kind, dropped while a frame is open on one queue that does not even use it.
+pub fn seed_004_15_16_17_19_each_kind_is_let_go_of_after_all_queues<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let usage = TextureUsage::COPY_DST | TextureUsage::RENDER_TARGET;
+    let heap = placement.aliased_heap(&texture_of(usage, 64), 8 * MIB, "shared in turns").expect("there is room");
+    let aliased = heap.create_texture(&texture_of(usage, 64), 0, "first turn").expect("it fits");
+    assert_eq!(aliased.kind(), LocationKind::HeapAliased);
+    let alone = make(&placement, dynamic(64 * MIB + 1));
+    let buddy = make(&placement, dynamic(100));
+    let pooled = make(&placement, dynamic(MIB));
+    let placed = make(&placement, of_usage(256, BufferUsage::STORAGE));
+    assert_eq!(
+        [alone.kind(), buddy.kind(), pooled.kind(), placed.kind()],
+        [LocationKind::StandAlone, LocationKind::Suballocated, LocationKind::Suballocated, LocationKind::Suballocated]
+    );
+    let ranges = || {
+        let figures = placement.figures();
+        let placed = figures.default_buffers.iter().map(|pool| pool.range_count).sum();
+        [figures.upload_small.range_count, figures.upload_big.range_count, placed]
+    };
+    let before = rig.memory.statistics();
+    // Every queue has a frame that began before; the last one's is complete long after the others'.
+    let frames: Vec<_> = rig.timelines.iter().map(ringfence::Timeline::begin).collect();
+    drop((aliased, alone, buddy, pooled, placed));
+    assert_eq!(rig.memory.statistics().retired_count, 5);
+    let values: Vec<_> = frames.iter().map(ringfence::Frame::value).collect();
+    let last = frames.len() - 1;
+    for (queue, frame) in frames.into_iter().enumerate() {
+        let gate = (rig.gpu.gate(), 1);
+        let waits = if queue == last { std::slice::from_ref(&gate) } else { &[] };
+        rig.gpu.submit(queue, waits, &[], frame.value()).expect("the device is not lost");
+        rig.timelines[queue].submitted(frame).expect("in order");
+    }
+    for (timeline, value) in rig.timelines.iter().zip(&values).take(last) {
+        assert!(timeline.wait(*value, PATIENCE).expect("the device is not lost"));
+    }
+    assert_eq!(placement.end_frame().objects, 0, "the last queue may still use them");
+    assert_eq!(ranges(), [1, 1, 1], "never at once");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    assert!(rig.timelines[last].wait(values[last], PATIENCE).expect("the device is not lost"));
+    assert_eq!(placement.end_frame().objects, 5);
+    assert_eq!(ranges(), [0, 0, 0]);
+    let after = rig.memory.statistics();
+    assert_eq!(
+        after.calls.destroy_object - before.calls.destroy_object,
+        3,
+        "stand-alone, aliased, placed; no shared one"
+    );
+    // The aliased memory stays for its other users, and goes with the last of them.
+    let second = heap.create_texture(&texture_of(usage, 64), 0, "second turn").expect("it fits");
+    drop(heap);
+    let held = rig.memory.statistics().total().dedicated_count;
+    rig.memory.reclaim();
+    assert_eq!(rig.memory.statistics().total().dedicated_count, held);
+    drop(second);
+    rig.memory.reclaim();
+    assert_eq!(rig.memory.statistics().total().dedicated_count, held - 1);
+}
+
+pub fn seed_004_20_23_the_end_of_a_frame_cleans_up_and_empty_blocks_go_after_a_lag<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { idle_frames: 3, ..Default::default() });
+    let fill = |placement: &Placement<G::Device>| {
+        let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 256), "").expect("there is room");
+        let buffers = [
+            make(placement, dynamic(100)),
+            make(placement, dynamic(MIB)),
+            make(placement, of_usage(256, BufferUsage::VERTEX)),
+            make(placement, of_usage(256, BufferUsage::STORAGE)),
+        ];
+        (texture, buffers, placement.fast_page().expect("there is room"))
+    };
+    let blocks = || {
+        let figures = placement.figures();
+        let pools = figures.default_buffers.iter().chain(&figures.textures);
+        let pools = pools.chain([&figures.upload_small, &figures.upload_big, &figures.fast_pages]);
+        pools.map(|pool| pool.block_count).sum::<usize>()
+    };
+    drop(fill(&placement));
+    let held = blocks();
+    assert!(held >= 5, "each allocator has a block");
+    // Used in every frame: nothing goes, however long it lasts.
+    for _ in 0..10 {
+        drop(fill(&placement));
+        let cleaned = placement.end_frame();
+        assert!(cleaned.objects > 0, "the end of a frame cleans up");
+        assert_eq!((blocks(), cleaned.blocks), (held, 0));
+    }
+    // The last use was in the frame that ended just now: from here on they are idle, and go in the third frame.
+    let went: Vec<_> = (0..5).map(|_| placement.end_frame().blocks).collect();
+    assert_eq!(went, [0, 0, held, 0, 0]);
+    assert_eq!(blocks(), 0);
+    drop(fill(&placement));
+}
+
+pub fn seed_004_21_22_what_is_freed_after_its_fence_and_what_stays_with_its_allocator<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let request = |strategy| BufferRequest { strategy: Some(strategy), ..of_usage(4 * KIB, COPIED) };
+    let target = make(&placement, request(Strategy::Suballocated));
+    let placed = make(&placement, request(Strategy::Placed));
+    let ranged = make(&placement, request(Strategy::Suballocated));
+    let frame = rig.timeline().begin();
+    let (point, value) = (frame.point(), frame.value());
+    let commands = [copy(&placed, &target, 1024), copy(&ranged, &target, 1024)];
+    let gate = rig.gpu.gate();
+    rig.gpu.submit(0, &[(gate, 1)], &commands, value).expect("the device is not lost");
+    rig.timeline().submitted(frame).expect("in order");
+    let later = rig.timeline().begin();
+    let destroyed = rig.memory.statistics().calls.destroy_object;
+    // SAFETY: only that frame uses them.
+    unsafe {
+        placed.retire_after(&SyncSet::from(point));
+        ranged.retire_after(&SyncSet::from(point));
+    }
+    assert_eq!(placement.end_frame().objects, 0, "its fence is not there yet");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    assert_eq!(placement.end_frame().objects, 2, "the later frame holds nothing");
+    assert_eq!(rig.memory.statistics().calls.destroy_object, destroyed + 1, "the placed one; the shared buffer stays");
+    drop(later);
+    drop(target);
+}
+
+pub fn a_placement_that_is_dropped_first_leaves_its_locations_alone<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let (mut from, to) = (make(&placement, dynamic(256)), make(&placement, of_usage(256, COPIED)));
+    let unused = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 16), "").expect("there is room");
+    drop((placement, unused));
+    from.write(0, &pattern(8, 256)).expect("mapped");
+    rig.run(&[copy(&from, &to, 256)]);
+    drop((from, to));
+    let before = rig.memory.statistics().total();
+    assert!(rig.memory.reclaim().blocks >= 2, "nobody will ask for ranges again: blocks go at once");
+    let after = rig.memory.statistics().total();
+    assert!(after.range_count + after.dedicated_count < before.range_count + before.dedicated_count);
+}
+
+pub fn bad_placement_requests_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let invalid = |result: Result<BufferLocation<G::Device>, Error>| {
+        assert!(matches!(result, Err(Error::Device(DeviceError::InvalidInfo(_)))), "{result:?}");
+    };
+    invalid(placement.create_buffer(&dynamic(0)));
+    invalid(placement.create_buffer(&BufferRequest { alignment: 3, ..dynamic(100) }));
+    let absurd = placement.create_buffer(&dynamic(u64::MAX));
+    assert!(absurd.is_err(), "{absurd:?}");
+    let usage = TextureUsage::COPY_DST;
+    let heap = placement.aliased_heap(&texture_of(usage, 64), MIB, "").expect("there is room");
+    assert!(heap.create_texture(&texture_of(usage, 64), 1, "").is_err(), "not aligned");
+    assert!(matches!(heap.create_texture(&texture_of(usage, 64), MIB, ""), Err(Error::TooLarge { .. })));
+    assert!(placement.aliased_heap(&texture_of(usage, 64), 0, "").is_err());
+    let broken = [
+        PlacementDesc { fast_page_bytes: 1000, ..Default::default() },
+        PlacementDesc { small_upload_bytes_max: 8 * MIB, ..Default::default() },
+        PlacementDesc { big_block_bytes: 0, ..Default::default() },
+        PlacementDesc { small_granule_bytes: 0, ..Default::default() },
+    ];
+    for desc in broken {
+        let refused = Placement::new(&rig.memory, desc);
+        assert!(matches!(refused, Err(Error::Device(DeviceError::InvalidInfo(_)))), "{refused:?}");
+    }
+    assert_eq!(placement.figures(), Default::default());
+    rig.memory.validate().expect("the allocator is sound");
+}
+
+/// A range of a shared buffer grows out of its pool, its bytes kept, while the device still reads the old one.
+pub fn a_buffer_is_resized_across_routes_with_its_bytes<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { default_buffer_bytes_max: 64 * KIB, ..Default::default() });
+    let bytes = pattern(6, 4096);
+    let mut upload = make(&placement, dynamic(4096));
+    upload.write(0, &bytes).expect("an upload is mapped");
+    let mut held = make(&placement, of_usage(4096, COPIED));
+    rig.run(&[copy(&upload, &held, 4096)]);
+    for (size, alone) in [(16 * KIB, false), (128 * KIB, true), (4096, false)] {
+        let frame = rig.timeline().begin();
+        let moved = placement.resize_buffer(&mut held, &frame, &of_usage(size, COPIED), 4096).expect("there is room");
+        let BufferCopy { src, src_offset, dst, dst_offset, size } = moved.expect("there are bytes to keep");
+        rig.submit(frame, &[Command::CopyBuffer { src, src_offset, dst, dst_offset, size }]);
+        assert_eq!(held.route() == Route::StandAlone, alone);
+        placement.end_frame();
+    }
+    let back = placement.create_readback_texture(&TextureDesc { width: 1024, ..Default::default() }, "back");
+    let back = back.expect("there is room").buffer;
+    rig.run(&[copy(&held, &back, 4096)]);
+    let mut read = vec![0; 4096];
+    back.read(0, &mut read).expect("mapped");
+    assert_eq!(read, bytes);
+    let (_, theirs) = rig.allocator(ringfence::AllocatorDesc::default());
+    let foreign = theirs[0].begin();
+    let refused = placement.resize_buffer(&mut held, &foreign, &of_usage(8192, COPIED), 0);
+    assert!(matches!(refused, Err(ReplaceError::ForeignFrame)));
+    let frame = rig.timeline().begin();
+    let refused = placement.resize_buffer(&mut held, &frame, &of_usage(8192, COPIED), 8192).map(drop);
+    let numbers = ReplaceError::TooMuchToKeep { keep_bytes: 8192, old_bytes: 4096, new_bytes: 8192 };
+    assert_eq!(refused, Err(numbers));
+}

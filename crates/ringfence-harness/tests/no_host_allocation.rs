@@ -1,0 +1,82 @@
+//! A steady frame allocates nothing on the host on a real Vulkan device either. What the driver allocates for its own
+//! objects goes past Rust's allocator and is not counted.
+#![cfg(feature = "vulkan")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, Textures};
+use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
+use ringfence_harness::vulkan::VulkanGpu;
+use ringfence_harness::{Gpu, OpenError, Options};
+
+/// The system's allocator, counting this thread's allocations.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: forwards to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
+    let mut gpu = match VulkanGpu::open(&Options::default()) {
+        Ok(gpu) => gpu,
+        Err(OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none() => {
+            return eprintln!("skipped: {what}");
+        }
+        Err(error) => panic!("no Vulkan device: {error}"),
+    };
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    // SAFETY: all that is made goes before the device, and every frame is signalled.
+    let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
+    let placement = Placement::new(&memory, PlacementDesc::default()).expect("a sound description");
+    let buffer = BufferDesc { size: 4096, usage: BufferUsage::COPY_DST };
+    let buffer = Create::<Buffers>::describe(memory.device(), &buffer).expect("a plain buffer");
+    let texture = Create::<Textures>::describe(memory.device(), &TextureDesc::default()).expect("a plain texture");
+    let upload =
+        BufferRequest { size: 1000, usage: BufferUsage::CONSTANT, dynamism: Dynamism::Dynamic, ..Default::default() };
+    let mut steady = 0;
+    for number in 0..200_u64 {
+        let before = COUNT.get();
+        let frame = timeline.begin();
+        for location in [Location::Device, Location::Upload] {
+            let desc = AllocationDesc { location, ..Default::default() };
+            (0..10).for_each(|_| drop(memory.create_buffer(&buffer, desc).expect("there is room")));
+        }
+        drop(memory.create_texture(&texture, AllocationDesc::default()).expect("there is room"));
+        (0..10).for_each(|_| drop(placement.create_buffer(&upload).expect("there is room")));
+        let count = COUNT.get() - before;
+        gpu.submit(0, &[], &[], frame.value()).expect("the device is not lost");
+        let before = COUNT.get();
+        let point = timeline.submitted(frame).expect("in order");
+        timeline.wait(point.value.saturating_sub(2), Duration::from_secs(10)).expect("the device is not lost");
+        placement.end_frame();
+        if number >= 100 {
+            steady += count + COUNT.get() - before;
+        }
+    }
+    assert!(COUNT.get() > 0, "the count counts");
+    assert_eq!(steady, 0);
+    gpu.wait_idle().expect("the device is not lost");
+    drop((placement, timeline, memory));
+    assert_eq!(gpu.close(), Vec::<String>::new());
+}

@@ -1,0 +1,74 @@
+//! What it costs to let go of an object and to get it back, the driver's part left out: nanoseconds an object.
+//!
+//! `cargo run --release -p ringfence --example retire_cost`
+
+use std::time::Instant;
+
+use ringfence::device::sim;
+use ringfence::lifetime::RetireBin;
+use ringfence::{Allocator, AllocatorDesc, SyncPoint, SyncSet, Timeline};
+
+/// As large as what the allocator keeps of a resource.
+type Object = [u64; 14];
+
+const IN_FLIGHT: u64 = 3;
+
+fn main() {
+    println!(
+        "{:>9} {:>8} {:>10} {:>12} {:>12} {:>12}",
+        "set", "threads", "objects", "retire ns", "collect ns", "sum ns"
+    );
+    for (precise, threads, objects) in
+        [(false, 1, 10), (false, 1, 100), (false, 1, 1_000), (false, 1, 10_000), (false, 2, 10_000), (true, 1, 1_000)]
+    {
+        let runs = (0..5).map(|_| run(precise, threads, objects));
+        let (retire, collect) = runs.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1))).expect("five runs");
+        let set = if precise { "its own" } else { "all begun" };
+        println!("{set:>9} {threads:>8} {objects:>10} {retire:>12.1} {collect:>12.1} {:>12.1}", retire + collect);
+    }
+}
+
+/// Frames in which each thread lets go of so many objects, on three timelines with three frames in flight. Nanoseconds
+/// an object, of a thread: for letting go, for getting back.
+fn run(precise: bool, threads: u64, objects: u64) -> (f64, f64) {
+    let memory =
+        Allocator::over(sim::Device::new(sim::Profile::h200(), sim::SimOptions::default()), AllocatorDesc::default());
+    // SAFETY: nothing is ever submitted.
+    let timeline = || unsafe { memory.timeline(memory.device().create_fence(0)) }.expect("the device is not lost");
+    let timelines: Vec<Timeline<sim::Device>> = (0..3).map(|_| timeline()).collect();
+    let bin = RetireBin::<Object>::new();
+    let frames = 2_000.min(5_000_000 / objects);
+    let (mut retire_ns, mut collect_ns, mut count) = (0, 0, 0);
+    let mut passed = Vec::with_capacity((objects * threads) as usize);
+    for number in 1..=frames {
+        let begun: Vec<_> = timelines.iter().map(Timeline::begin).collect();
+        let set: SyncSet = begun.iter().map(ringfence::Frame::point).collect::<Vec<SyncPoint>>().into_iter().collect();
+        let work = || {
+            let started = Instant::now();
+            for index in 0..objects {
+                let object = std::hint::black_box([index; 14]);
+                if precise { bin.retire(&set, object) } else { memory.retire_into(&bin, object) }
+            }
+            started.elapsed().as_nanos()
+        };
+        retire_ns += if threads == 1 {
+            work()
+        } else {
+            std::thread::scope(|scope| {
+                let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+                running.into_iter().map(|thread| thread.join().expect("no panic")).sum::<u128>() / u128::from(threads)
+            })
+        };
+        for (timeline, frame) in timelines.iter().zip(begun) {
+            timeline.submitted(frame).expect("in order");
+        }
+        let started = Instant::now();
+        bin.collect([number.saturating_sub(IN_FLIGHT); 3].as_slice(), usize::MAX, &mut passed);
+        count += passed.len();
+        std::hint::black_box(&passed);
+        passed.clear();
+        collect_ns += started.elapsed().as_nanos();
+    }
+    let each = |ns: u128, objects: u64| ns as f64 / objects as f64;
+    (each(retire_ns, objects * frames), each(collect_ns, count as u64))
+}

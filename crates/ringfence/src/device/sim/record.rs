@@ -1,0 +1,30 @@
+//! A list of commands as the place where copies are recorded. Commands of a queue run one after the other, so that no
+//! barrier is needed.
+
+use super::Device;
+use super::command::{BufferLayout, Command, TextureRegion};
+use super::ids::{Buffer, Texture};
+use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+
+impl Record<Device> for Vec<Command> {
+    unsafe fn begin_copies(&mut self, _buffers: &[Buffer], _textures: &[TextureTarget<Texture>]) {}
+
+    unsafe fn copy_buffer(&mut self, src: &Buffer, dst: &Buffer, regions: &[CopyRegion]) {
+        self.extend(regions.iter().map(|&CopyRegion { src_offset, dst_offset, size }| Command::CopyBuffer {
+            src: *src,
+            src_offset,
+            dst: *dst,
+            dst_offset,
+            size,
+        }));
+    }
+
+    unsafe fn copy_buffer_to_texture(&mut self, src: &Buffer, dst: &Texture, region: &TexelRegion) {
+        let TexelRegion { buffer_offset, row_bytes, mip, layer, x, y, width, height, .. } = *region;
+        let layout = BufferLayout { offset: buffer_offset, row_bytes };
+        let region = TextureRegion { mip, layer, x, y, width, height };
+        self.push(Command::CopyBufferToTexture { src: *src, layout, dst: *dst, region });
+    }
+
+    unsafe fn end_copies(&mut self, _buffers: &[Buffer], _textures: &[TextureTarget<Texture>]) {}
+}

@@ -1,0 +1,154 @@
+//! The bin against a naive twin, bounded, and under threads.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use ringfence_core::sync::SyncPoint;
+
+use super::*;
+
+/// SplitMix64.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+fn set(points: [u64; 3]) -> SyncSet {
+    let points = (0..3).zip(points).filter(|&(_, value)| value > 0);
+    points.map(|(timeline, value)| SyncPoint::new(TimelineId::new(timeline), value)).collect()
+}
+
+/// Generated programs over three timelines that are out of step: what comes out is what a list of everything says.
+#[test]
+fn gives_out_what_a_list_of_everything_would() {
+    for seed in 0..64 {
+        let mut dice = Dice(seed);
+        let bin = RetireBin::with_shards(1 + dice.below(3) as usize);
+        let mut twin: Vec<(SyncSet, u64)> = Vec::new();
+        let (mut begun, mut reached, mut turn) = ([1_u64; 3], [0_u64; 3], 0);
+        for number in 0..600 {
+            match dice.below(8) {
+                0 => (begun[dice.below(3) as usize], turn) = (number + 1, turn + 1),
+                1 => {
+                    let timeline = dice.below(3) as usize;
+                    reached[timeline] += dice.below(begun[timeline] + 1 - reached[timeline]);
+                }
+                2 | 3 => {
+                    let own = set([dice.below(begun[0] + 1), 0, dice.below(begun[2] + 1)]);
+                    twin.push((own.clone(), number));
+                    bin.retire(&own, number);
+                }
+                4 => {
+                    let max = if dice.below(2) == 0 { usize::MAX } else { dice.below(5) as usize };
+                    let passed = |set: &SyncSet| reached.as_slice().passed_all(set);
+                    let may_go = twin.iter().filter(|(set, _)| passed(set)).count();
+                    let mut out = Vec::new();
+                    assert_eq!(bin.collect(reached.as_slice(), max, &mut out), may_go.min(max), "seed {seed}");
+                    for item in out {
+                        let at = twin.iter().position(|&(_, held)| held == item).expect("given out once");
+                        assert!(passed(&twin.swap_remove(at).0), "seed {seed}: {item} is too early");
+                    }
+                }
+                _ => {
+                    let all = set(begun);
+                    twin.push((all.clone(), number));
+                    bin.retire_tagged(turn, |tag| *tag = all, number);
+                }
+            }
+            bin.validate().unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+            assert_eq!(bin.len(), twin.len(), "seed {seed}");
+        }
+        let mut rest = Vec::new();
+        bin.collect_all(&mut rest);
+        assert_eq!(rest.iter().collect::<HashSet<_>>(), twin.iter().map(|(_, item)| item).collect(), "seed {seed}");
+        assert!(bin.is_empty());
+    }
+}
+
+#[test]
+fn items_of_a_thread_and_a_frame_keep_their_order_however_few_go_at_a_time() {
+    let bin = RetireBin::with_shards(4);
+    for item in 0..10 {
+        bin.retire_tagged(0, |tag| *tag = set([1, 0, 0]), item);
+    }
+    let mut out = Vec::new();
+    while bin.collect([1].as_slice(), 3, &mut out) > 0 {}
+    assert_eq!(out, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_bounded_collection_starves_no_shard() {
+    let bin = RetireBin::with_shards(8);
+    for index in 0..8 {
+        // With all others taken, there is one shard to go to, whichever is this thread's own.
+        let others = bin.shards.iter().enumerate().filter(|(at, _)| *at != index);
+        let taken: Vec<_> = others.map(|(_, shard)| shard.queue.take()).collect();
+        (0..10).for_each(|_| bin.retire(&SyncSet::new(), index));
+        drop(taken);
+    }
+    let mut out = Vec::new();
+    (0..8).for_each(|_| assert_eq!(bin.collect([0].as_slice(), 1, &mut out), 1));
+    assert_eq!(out.iter().collect::<HashSet<_>>().len(), 8, "one of each shard: {out:?}");
+}
+
+/// Threads let go of items while frames begin and end and another thread collects: each item comes out once, and only
+/// after every frame that had begun when it was let go of.
+#[test]
+fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
+    const THREADS: u64 = 4;
+    const ITEMS: u64 = 20_000;
+    let bin = RetireBin::<(u64, u64)>::with_shards(2);
+    let [begun, turn, returned, reached] = [1, 0, 1, 0].map(AtomicU64::new);
+    let seen = Mutex::new(HashSet::new());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (bin, begun, turn, returned) = (&bin, &begun, &turn, &returned);
+                scope.spawn(move || {
+                    for number in 0..ITEMS {
+                        // Every frame whose beginning is over: work of theirs may use the item.
+                        let least = returned.load(Ordering::SeqCst);
+                        let now = turn.load(Ordering::SeqCst);
+                        let tag = |set: &mut SyncSet| {
+                            *set = SyncPoint::new(TimelineId::new(0), begun.load(Ordering::SeqCst)).into();
+                        };
+                        bin.retire_tagged(now, tag, (thread * ITEMS + number, least));
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let mut out = Vec::new();
+            while !done.load(Ordering::SeqCst) {
+                let value = begun.fetch_add(1, Ordering::SeqCst) + 1;
+                turn.fetch_add(1, Ordering::SeqCst);
+                returned.store(value, Ordering::SeqCst);
+                reached.store(begun.load(Ordering::SeqCst) - 1, Ordering::SeqCst);
+                let reached = reached.load(Ordering::SeqCst);
+                bin.collect([reached].as_slice(), 1000, &mut out);
+                let mut seen = seen.lock().expect("no panic");
+                for (item, least) in out.drain(..) {
+                    assert!(least <= reached, "item {item} waits for {least}, {reached} is reached");
+                    assert!(seen.insert(item), "item {item} came out twice");
+                }
+            }
+        });
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        done.store(true, Ordering::SeqCst);
+    });
+    bin.validate().expect("the bin is sound");
+    let mut out = Vec::new();
+    bin.collect_all(&mut out);
+    let mut seen = seen.into_inner().expect("no panic");
+    assert!(out.into_iter().all(|(item, _)| seen.insert(item)), "nothing came out twice");
+    assert_eq!(seen.len() as u64, THREADS * ITEMS);
+}

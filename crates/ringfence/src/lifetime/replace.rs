@@ -1,0 +1,243 @@
+//! Make before break: a resource that the GPU may be using gives way to another one, without a wait.
+//!
+//! ```text
+//!   frame n    reads old ───────────────────────┐
+//!   frame n+1  swap: new is made, copies old ─▶ new are given to record, old is retired
+//!              reads new                        │      │
+//!                                  old goes after both ┘
+//! ```
+//!
+//! The new resource is made first: if that fails, everything is as it was. For a moment both are in memory. What has to
+//! be copied is given as data, to be recorded in an open frame *before* anything that reads the new resource; the old
+//! one lives at least until that frame is complete.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | replace, resize, swap of mips | that of making the new resource; O(mips) |
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Frame;
+use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, Requirements, TextureDesc, Textures};
+use crate::error::Error;
+use crate::memory::{Made, Shared};
+use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
+
+/// Why nothing was replaced. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplaceError {
+    /// The frame is of another allocator: it would not keep the old resource alive.
+    #[error("the frame is not of the resource's allocator")]
+    ForeignFrame,
+    /// More bytes are to be kept than one of the two buffers has.
+    #[error("{keep_bytes} bytes are to be kept of a buffer of {old_bytes} bytes in one of {new_bytes} bytes")]
+    TooMuchToKeep {
+        /// What was to be kept.
+        keep_bytes: u64,
+        /// What the old buffer has.
+        old_bytes: u64,
+        /// What the new one would have.
+        new_bytes: u64,
+    },
+    /// The two descriptions are not of one picture in two resolutions.
+    #[error("{}x{} with {} mips and {}x{} with {} mips are not parts of one chain of mips, or differ in format, layers or samples",
+        present.0, present.1, present.2, wanted.0, wanted.1, wanted.2)]
+    NotOneChain {
+        /// Width, height and mips of the present texture.
+        present: (u32, u32, u32),
+        /// Width, height and mips of the wanted one.
+        wanted: (u32, u32, u32),
+    },
+    /// The new resource could not be made.
+    #[error(transparent)]
+    Make(#[from] Error),
+}
+
+/// Bytes to be copied on the device, by whoever records the frame.
+pub struct BufferCopy<D: Device> {
+    /// Copied from: the old buffer, alive until the frame is complete.
+    pub src: RawBuffer<D>,
+    /// First byte there.
+    pub src_offset: u64,
+    /// Copied to.
+    pub dst: RawBuffer<D>,
+    /// First byte there.
+    pub dst_offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A mip of every layer to be copied on the device.
+pub struct MipCopy<D: Device> {
+    /// Copied from: the old texture, alive until the frame is complete.
+    pub src: RawTexture<D>,
+    /// Mip level there.
+    pub src_mip: u32,
+    /// Copied to.
+    pub dst: RawTexture<D>,
+    /// Mip level there.
+    pub dst_mip: u32,
+    /// Texels across.
+    pub width: u32,
+    /// Texels down.
+    pub height: u32,
+    /// Array layers, from the first on.
+    pub layers: u32,
+}
+
+/// What a swap of mips leaves to do.
+pub struct MipSwap<D: Device> {
+    /// What both textures have.
+    pub copies: Vec<MipCopy<D>>,
+    /// Mips of the new texture that the old one has not got, ascending: to be filled by the program.
+    pub to_fill: Vec<u32>,
+}
+
+impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
+    /// Puts a new resource in the place of this one, which is retired: work under way goes on with the old one. What the
+    /// new one holds is of no meaning.
+    ///
+    /// # Errors
+    /// The new one could not be made; nothing has changed then.
+    pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
+        let new = made(self.shared(), self.shared().create::<K>(info, desc)?, desc);
+        // The assignment drops the old one, which retires it.
+        *self = new;
+        Ok(())
+    }
+}
+
+impl<D: Device> Buffer<D> {
+    /// Puts a buffer of another size in the place of this one, and says what to copy so that its first `keep_bytes` are
+    /// kept: to be recorded in `frame`, before what reads the new buffer. `None` if that is nothing.
+    ///
+    /// `frame` may be of any queue; what other queues write to the old buffer meanwhile is for the program to order.
+    /// Both need the usage of copies. If the frame is dropped, the bytes are lost.
+    ///
+    /// # Errors
+    /// The frame is of another allocator, more is to be kept than there is, or the new buffer could not be made.
+    /// Nothing has changed then.
+    pub fn resize(
+        &mut self,
+        frame: &Frame,
+        info: &BufferInfo<'_, D>,
+        keep_bytes: u64,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
+        let shared = self.shared();
+        if !shared.lifetimes.knows(frame) {
+            return Err(ReplaceError::ForeignFrame);
+        }
+        let old_bytes = self.size();
+        let too_much = |new_bytes| ReplaceError::TooMuchToKeep { keep_bytes, old_bytes, new_bytes };
+        if keep_bytes > old_bytes {
+            return Err(too_much(shared.measure::<Buffers>(info).map_err(Error::from)?.size));
+        }
+        let new: Self = made(shared, shared.create::<Buffers>(info, desc)?, desc);
+        if keep_bytes > new.size() {
+            return Err(too_much(new.size()));
+        }
+        let (src, dst) = (self.object().clone(), new.object().clone());
+        *self = new;
+        Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
+    }
+}
+
+impl<D: Device> Texture<D> {
+    /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `present` is what
+    /// this one was made with, `wanted` begins with a mip of it, or has one that it begins with. Says which mips to copy
+    /// in `frame`, and which are new.
+    ///
+    /// # Errors
+    /// The frame is of another allocator, the two are not one chain of mips, or the new texture could not be made.
+    /// Nothing has changed then.
+    pub fn swap_mips(
+        &mut self,
+        frame: &Frame,
+        present: &TextureDesc,
+        wanted: &TextureDesc,
+        desc: AllocationDesc<'_>,
+    ) -> Result<MipSwap<D>, ReplaceError> {
+        let shared = self.shared();
+        if !shared.lifetimes.knows(frame) {
+            return Err(ReplaceError::ForeignFrame);
+        }
+        let (src_first, dst_first) = overlap(present, wanted)?;
+        let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
+        let new: Self = made(shared, shared.create::<Textures>(&info, desc)?, desc);
+        let count = (present.mips - src_first).min(wanted.mips - dst_first);
+        let copies = (0..count).map(|step| MipCopy {
+            src: self.object().clone(),
+            src_mip: src_first + step,
+            dst: new.object().clone(),
+            dst_mip: dst_first + step,
+            width: (present.width >> (src_first + step)).max(1),
+            height: (present.height >> (src_first + step)).max(1),
+            layers: present.layers,
+        });
+        let copies = copies.collect();
+        *self = new;
+        // Large mips are new, and small ones that the old chain did not reach down to.
+        let to_fill = (0..dst_first).chain(dst_first + count..wanted.mips).collect();
+        Ok(MipSwap { copies, to_fill })
+    }
+}
+
+/// The first mip that both have: its level here and there.
+fn overlap(present: &TextureDesc, wanted: &TextureDesc) -> Result<(u32, u32), ReplaceError> {
+    let shape = |desc: &TextureDesc| (desc.width, desc.height, desc.mips);
+    let refused = ReplaceError::NotOneChain { present: shape(present), wanted: shape(wanted) };
+    let is_chain = |desc: &TextureDesc| {
+        let side = desc.width.max(desc.height);
+        side > 0 && (1..=side.ilog2() + 1).contains(&desc.mips)
+    };
+    let alike = is_chain(present)
+        && is_chain(wanted)
+        && (present.format, present.layers, present.samples) == (wanted.format, wanted.layers, wanted.samples);
+    let level_of = |large: &TextureDesc, small: &TextureDesc| {
+        let size = |level: u32| ((large.width >> level).max(1), (large.height >> level).max(1));
+        (0..large.mips).find(|&level| size(level) == (small.width, small.height))
+    };
+    if !alike {
+        return Err(refused);
+    }
+    match (level_of(present, wanted), level_of(wanted, present)) {
+        (Some(level), _) => Ok((level, 0)),
+        (None, Some(level)) => Ok((0, level)),
+        (None, None) => Err(refused),
+    }
+}
+
+fn made<D, K>(
+    shared: &Arc<Shared<D>>,
+    ((placed, place), needs): (Made<D, K>, Requirements),
+    desc: AllocationDesc<'_>,
+) -> Resource<D, K>
+where
+    D: Create<K> + Device,
+    K: ResourceKind,
+{
+    Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location)
+}
+
+impl<D: Device> fmt::Debug for BufferCopy<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { src, src_offset, dst, dst_offset, size } = self;
+        write!(f, "BufferCopy({size} bytes, {src:?} from {src_offset} to {dst:?} from {dst_offset})")
+    }
+}
+
+impl<D: Device> fmt::Debug for MipCopy<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { src, src_mip, dst, dst_mip, width, height, layers } = self;
+        write!(f, "MipCopy({width}x{height}x{layers}, mip {src_mip} of {src:?} to mip {dst_mip} of {dst:?})")
+    }
+}
+
+impl<D: Device> fmt::Debug for MipSwap<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MipSwap").field("copies", &self.copies).field("to_fill", &self.to_fill).finish()
+    }
+}

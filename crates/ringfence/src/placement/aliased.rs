@@ -1,0 +1,113 @@
+//! Memory that textures share in turns: the fourth kind of location (rows 004-15, 004-16).
+//!
+//! ```text
+//!   heap   │────────── gbuffer ──────────│── depth ──│
+//!          │── blur ──│── bloom ──│                       the same bytes, in another pass
+//! ```
+//!
+//! Where each texture lies is the caller's plan; that their uses do not overlap in time, and a barrier between them, is
+//! what the caller answers for: else their texels are not what was drawn. The host never sees these bytes, so nothing
+//! worse can come of it. A texture's object is let go of like any other, and the heap once the last one is gone.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::desc::{Route, TextureKind};
+use super::location::TextureLocation;
+use crate::device::{Create, Device, DeviceError, Requirements, TextureDesc, Textures};
+use crate::error::Error;
+use crate::memory::{Backing, Location, Place, Shared};
+use crate::resource::{AllocationDesc, Resource};
+
+/// What every aliased heap is aligned to: enough for multisampled targets on Direct3D 12.
+const ALIGNMENT: u64 = 4 << 20;
+
+/// Memory that textures share in turns. That their uses do not overlap in time, with a barrier between them, is what the
+/// caller answers for: else their texels are not what was drawn.
+pub struct AliasedHeap<D: Device> {
+    shared: Arc<Shared<D>>,
+    whole: Arc<Place<D>>,
+    arena: u32,
+    bytes: u64,
+}
+
+impl<D: Device> AliasedHeap<D> {
+    pub(super) fn new(shared: &Arc<Shared<D>>, like: &TextureDesc, bytes: u64, name: &str) -> Result<Self, Error> {
+        shared.check_lost()?;
+        let info = Create::<Textures>::describe(&shared.device, like)?;
+        let needs = shared.measure::<Textures>(&info)?;
+        let max = shared.device.capabilities().memory_object_bytes_max;
+        if bytes == 0 {
+            return Err(DeviceError::InvalidInfo("a heap has at least one byte").into());
+        }
+        if bytes > max {
+            return Err(Error::TooLarge { size: bytes, max });
+        }
+        let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: needs.memory_type_bits };
+        let memory_type = shared.order.candidates(Location::Device, needs.memory_type_bits).next().ok_or(none)?;
+        let arena = shared.arena_index(memory_type, needs.class);
+        let backing = shared.make_heap(arena, bytes, ALIGNMENT.max(needs.alignment), name)?;
+        let Backing::Heap { memory, number, .. } = backing else { unreachable!("a heap was asked for") };
+        shared.device.note_aliasing(&memory.object, 0, bytes, true);
+        let whole = Arc::new(Place::heap(memory, arena, number));
+        Ok(Self { shared: Arc::clone(shared), whole, arena, bytes })
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Makes a texture at `offset`, whatever else lies there. What it holds at first is of no meaning.
+    ///
+    /// # Errors
+    /// The texture does not fit there (size, alignment, memory type or class), or the driver refuses it. Nothing has
+    /// changed then.
+    pub fn create_texture(&self, desc: &TextureDesc, offset: u64, name: &str) -> Result<TextureLocation<D>, Error> {
+        let shared = &self.shared;
+        shared.check_lost()?;
+        let info = Create::<Textures>::describe(&shared.device, desc)?;
+        let allocation = AllocationDesc { name, location: Location::Device, ..Default::default() };
+        let ((placed, place), needs) = shared.create_with::<Textures>(&info, allocation, |unplaced, needs| {
+            self.check(needs, offset)?;
+            // SAFETY: the type and class are those of the heap, and the range lies inside, aligned.
+            Ok(unsafe { shared.place_at::<Textures>(unplaced, Place::aliased(&self.whole, offset)) }?)
+        })?;
+        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
+            .described(Some(*desc));
+        Ok(TextureLocation { texture, texture_kind: TextureKind::of(desc), route: Route::Aliased })
+    }
+
+    fn check(&self, needs: Requirements, offset: u64) -> Result<(), Error> {
+        let memory_type = self.whole.memory.memory_type;
+        if needs.memory_type_bits & (1 << memory_type) == 0
+            || self.shared.arena_index(memory_type, needs.class) != self.arena
+        {
+            return Err(DeviceError::InvalidInfo("the heap is not of a kind that the texture may lie in").into());
+        }
+        if needs.requires_dedicated {
+            return Err(DeviceError::InvalidInfo("the texture insists on memory of its own").into());
+        }
+        if !offset.is_multiple_of(needs.alignment) {
+            return Err(DeviceError::InvalidInfo("the offset is not aligned as the texture needs").into());
+        }
+        match offset.checked_add(needs.size) {
+            Some(end) if end <= self.bytes => Ok(()),
+            end => Err(Error::TooLarge { size: end.unwrap_or(u64::MAX), max: self.bytes }),
+        }
+    }
+}
+
+impl<D: Device> Drop for AliasedHeap<D> {
+    /// The heap is let go of like a texture in it: whoever is last gives the memory back.
+    fn drop(&mut self) {
+        self.shared.retire(None, Place::aliased(&self.whole, 0));
+    }
+}
+
+impl<D: Device> fmt::Debug for AliasedHeap<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AliasedHeap({} bytes)", self.bytes)
+    }
+}

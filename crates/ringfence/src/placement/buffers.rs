@@ -1,0 +1,286 @@
+//! Buffers of the policy: uploads, default buffers, pages.
+
+use std::sync::Arc;
+
+use ringfence_core::tlsf::Tlsf;
+
+use super::desc::{BufferRequest, Dynamism, PlacementDesc, Route, Strategy};
+use super::fast::{FastConstants, FastPage};
+use super::heap_pools::HeapPools;
+use super::location::BufferLocation;
+use super::policy::{Placement, is_out_of_memory};
+use super::range_pool::{Block, InPool, PoolFigures, RangePool};
+use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Placed};
+use crate::error::Error;
+use crate::lifetime::{BufferCopy, Frame, ReplaceError};
+use crate::memory::{Backing, Location, Shared};
+use crate::resource::{AllocationDesc, Dedicated, Resource};
+
+/// What uploads may be used for.
+const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC
+    .union(BufferUsage::VERTEX)
+    .union(BufferUsage::INDEX)
+    .union(BufferUsage::CONSTANT)
+    .union(BufferUsage::INDIRECT);
+
+/// A pool of default buffers and what it supports.
+pub(super) struct DefaultPool<D: Device> {
+    usage: BufferUsage,
+    strategy: Strategy,
+    ranges: DefaultRanges<D>,
+}
+
+enum DefaultRanges<D: Device> {
+    Placed(HeapPools<D>),
+    Suballocated(Arc<RangePool<D, Tlsf>>),
+}
+
+impl<D: Device> Placement<D> {
+    /// Makes a buffer: a dynamic one in upload memory, any other in device memory (row 004-1). O(1) with room in a pool.
+    ///
+    /// # Errors
+    /// A size of 0, an alignment that is not a power of two, no memory, or the driver's. Nothing has changed then.
+    pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
+        self.shared().check_lost()?;
+        if request.size == 0 {
+            return Err(DeviceError::InvalidInfo("a buffer has at least one byte").into());
+        }
+        if request.alignment != 0 && !request.alignment.is_power_of_two() {
+            return Err(DeviceError::InvalidInfo("an alignment is a power of two").into());
+        }
+        match request.dynamism {
+            Dynamism::Dynamic => self.create_upload(request),
+            Dynamism::Static => self.create_default(request),
+        }
+    }
+
+    /// Puts a buffer that `request` describes in the place of `held`, wherever that goes, and says what to copy so that
+    /// the first `keep_bytes` are kept: to be recorded in `frame`, before what reads the new one. `None` if that is
+    /// nothing. Make before break, as [`Buffer::resize`](crate::Buffer::resize) says.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resize_buffer(
+        &self,
+        held: &mut BufferLocation<D>,
+        frame: &Frame,
+        request: &BufferRequest<'_>,
+        keep_bytes: u64,
+    ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
+        if !self.shared().lifetimes.knows(frame) || !held.is_of(self.shared()) {
+            return Err(ReplaceError::ForeignFrame);
+        }
+        if keep_bytes > held.size().min(request.size) {
+            let (old_bytes, new_bytes) = (held.size(), request.size);
+            return Err(ReplaceError::TooMuchToKeep { keep_bytes, old_bytes, new_bytes });
+        }
+        let new = self.create_buffer(request)?;
+        let copy = BufferCopy {
+            src: held.object().clone(),
+            src_offset: held.offset(),
+            dst: new.object().clone(),
+            dst_offset: new.offset(),
+            size: keep_bytes,
+        };
+        // The assignment drops the old one, which retires it.
+        *held = new;
+        Ok((keep_bytes > 0).then_some(copy))
+    }
+
+    /// The upload side: small from the buddies, big from the pool, else stand-alone (rows 004-8 to 004-10).
+    fn create_upload(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
+        let alignment = self.alignment(request);
+        let route = self.inner.desc.upload_route(request.size, alignment);
+        // What the shared buffers are not made for gets one of its own.
+        let route = if UPLOAD_USAGE.contains(request.usage) { route } else { Route::StandAlone };
+        let make = |bytes| self.make_shared_buffer(bytes, UPLOAD_USAGE, Location::Upload, "uploads");
+        let found = match route {
+            Route::UploadSmall => self.inner.upload_small.allocate(self.padded(request.size), alignment, make),
+            Route::UploadBig => self.inner.upload_big.allocate(self.padded(request.size), alignment, make),
+            _ => return self.create_stand_alone(request, Location::Upload),
+        };
+        match found {
+            Ok(found) => Ok(self.range(found, request.size, Location::Upload, route)),
+            Err(error) if is_out_of_memory(&error) => self.create_stand_alone(request, Location::Upload),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Default buffers: the first pool that supports the kind, or a new one (row 004-3).
+    fn create_default(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
+        if request.size > self.inner.desc.default_buffer_bytes_max {
+            return self.create_stand_alone(request, Location::Device);
+        }
+        let strategy = request.strategy.unwrap_or_else(|| self.inner.desc.strategy_for(request.usage));
+        let (index, pool) = self.default_pool(request.usage, strategy);
+        let route = Route::DefaultBuffers { strategy, pool: index };
+        let made = match &pool.ranges {
+            DefaultRanges::Placed(heaps) => self.create_placed_buffer(heaps, request, route),
+            DefaultRanges::Suballocated(ranges) => {
+                let make = |bytes| self.make_shared_buffer(bytes, pool.usage, Location::Device, "default buffers");
+                let found = ranges.allocate(self.padded(request.size), self.alignment(request), make);
+                found.map(|found| self.range(found, request.size, Location::Device, route))
+            }
+        };
+        match made {
+            Err(error) if is_out_of_memory(&error) => self.create_stand_alone(request, Location::Device),
+            made => made,
+        }
+    }
+
+    fn default_pool(&self, usage: BufferUsage, strategy: Strategy) -> (usize, Arc<DefaultPool<D>>) {
+        let find = |pools: &[Arc<DefaultPool<D>>]| {
+            let supports = |pool: &Arc<DefaultPool<D>>| pool.strategy == strategy && pool.usage.contains(usage);
+            pools.iter().position(supports).map(|index| (index, Arc::clone(&pools[index])))
+        };
+        if let Some(found) = find(&self.inner.default_buffers.read()) {
+            return found;
+        }
+        let mut pools = self.inner.default_buffers.write();
+        find(&pools).unwrap_or_else(|| {
+            pools.push(Arc::new(self.new_default_pool(usage, strategy)));
+            (pools.len() - 1, Arc::clone(&pools[pools.len() - 1]))
+        })
+    }
+
+    fn new_default_pool(&self, usage: BufferUsage, strategy: Strategy) -> DefaultPool<D> {
+        let PlacementDesc { default_block_bytes, idle_frames, .. } = self.inner.desc;
+        // Whoever asks for less of the same finds it here, and copies are for everybody.
+        let usage = usage | BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+        let ranges = match strategy {
+            Strategy::Placed => DefaultRanges::Placed(HeapPools::new(
+                self.shared(),
+                "default buffers",
+                default_block_bytes,
+                idle_frames,
+            )),
+            Strategy::Suballocated => {
+                DefaultRanges::Suballocated(tlsf_pool(self.shared(), default_block_bytes, idle_frames))
+            }
+        };
+        DefaultPool { usage, strategy, ranges }
+    }
+
+    fn create_placed_buffer(
+        &self,
+        heaps: &HeapPools<D>,
+        request: &BufferRequest<'_>,
+        route: Route,
+    ) -> Result<BufferLocation<D>, Error> {
+        let (shared, mut route) = (self.shared(), route);
+        let info = Create::<Buffers>::describe(&shared.device, &request.desc())?;
+        let desc = AllocationDesc { name: request.name, location: Location::Device, ..Default::default() };
+        let ((placed, place), needs) = shared.create_with::<Buffers>(&info, desc, |unplaced, needs| {
+            if needs.requires_dedicated {
+                route = Route::StandAlone;
+                return shared.place::<Buffers>(
+                    unplaced,
+                    needs,
+                    AllocationDesc { dedicated: Dedicated::Always, ..desc },
+                );
+            }
+            heaps.place::<Buffers>(shared, unplaced, needs, Location::Device)
+        })?;
+        let buffer = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
+            .described(Some(request.desc()));
+        Ok(BufferLocation::own(buffer, request.size, route))
+    }
+
+    pub(super) fn create_stand_alone(
+        &self,
+        request: &BufferRequest<'_>,
+        location: Location,
+    ) -> Result<BufferLocation<D>, Error> {
+        let info = Create::<Buffers>::describe(self.memory().device(), &request.desc())?;
+        let desc = AllocationDesc { name: request.name, location, dedicated: Dedicated::Always };
+        let buffer = self.memory().create_buffer(&info, desc)?;
+        Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
+    }
+
+    /// A range of a shared buffer as a location.
+    fn range(&self, found: InPool<D>, size: u64, location: Location, route: Route) -> BufferLocation<D> {
+        let object = found.shared_buffer.expect("a pool of ranges shares buffers");
+        let placed = Placed { object, mapped: found.mapped };
+        let bytes = Resource::new(Arc::clone(self.shared()), placed, found.place, size, location);
+        BufferLocation::range(bytes, found.offset, size, route)
+    }
+
+    /// A driver buffer for ranges to share.
+    fn make_shared_buffer(
+        &self,
+        bytes: u64,
+        usage: BufferUsage,
+        location: Location,
+        name: &str,
+    ) -> Result<Block<D>, Error> {
+        let shared = self.shared();
+        let info = Create::<Buffers>::describe(&shared.device, &BufferDesc { size: bytes, usage })?;
+        let desc = AllocationDesc { name, location, ..Default::default() };
+        let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
+        let (memory, base) = (Arc::clone(&place.memory), place.offset);
+        let backing = Backing::Buffer { object: placed.object, place };
+        Ok(Block { backing, memory, base, mapped: placed.mapped })
+    }
+
+    /// What the usage asks for, at least what the request does.
+    fn alignment(&self, request: &BufferRequest<'_>) -> u64 {
+        let capabilities = self.memory().device().capabilities();
+        let by_usage = [
+            (BufferUsage::CONSTANT, capabilities.constant_alignment),
+            (BufferUsage::STORAGE, 256),
+            (BufferUsage::COPY_SRC, 16),
+            (BufferUsage::COPY_DST, 16),
+            (BufferUsage::empty(), 16),
+        ];
+        let asked = by_usage.into_iter().filter(|(usage, _)| request.usage.contains(*usage));
+        asked
+            .map(|(_, alignment)| alignment)
+            .fold(request.alignment.max(capabilities.non_coherent_atom_bytes), u64::max)
+    }
+
+    /// No two ranges share an atom of flushes.
+    fn padded(&self, size: u64) -> u64 {
+        let atom = self.memory().device().capabilities().non_coherent_atom_bytes.max(1);
+        size.checked_next_multiple_of(atom).unwrap_or(size)
+    }
+
+    /// A page for fast constants, from its buddies (row 004-14).
+    ///
+    /// # Errors
+    /// No memory, or the driver's.
+    pub fn fast_page(&self) -> Result<FastPage<D>, Error> {
+        self.shared().check_lost()?;
+        let size = self.inner.desc.fast_page_bytes;
+        let make = |bytes| self.make_shared_buffer(bytes, UPLOAD_USAGE, Location::Upload, "fast constants");
+        let found = self.inner.fast_pages.allocate(size, size, make)?;
+        let atom = self.memory().device().capabilities().non_coherent_atom_bytes.max(1);
+        Ok(FastPage::new(self.range(found, size, Location::Upload, Route::FastPage), atom))
+    }
+
+    /// Fast constants for one thread.
+    #[must_use]
+    pub fn fast_constants(&self) -> FastConstants<D> {
+        FastConstants::new(self.clone())
+    }
+}
+
+impl<D: Device> DefaultPool<D> {
+    pub(super) fn each_part(&self, visit: &mut dyn FnMut(&RangePool<D, Tlsf>)) {
+        match &self.ranges {
+            DefaultRanges::Placed(heaps) => heaps.each_part().for_each(|part| visit(part)),
+            DefaultRanges::Suballocated(ranges) => visit(ranges),
+        }
+    }
+
+    pub(super) fn figures(&self) -> PoolFigures {
+        let mut sum = PoolFigures::default();
+        self.each_part(&mut |part| sum.add(part.figures()));
+        sum
+    }
+}
+
+pub(super) fn tlsf_pool<D: Device>(shared: &Shared<D>, block_bytes: u64, idle_frames: u64) -> Arc<RangePool<D, Tlsf>> {
+    let pool = Arc::new(RangePool::new(block_bytes, idle_frames, |size, _| Tlsf::new(size), 1));
+    shared.add_pool(Arc::<RangePool<D, Tlsf>>::clone(&pool));
+    pool
+}

@@ -1,0 +1,258 @@
+//! What goes where: the thresholds, and the routes that follow from them. Numbers only, no memory.
+
+use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
+
+/// How a [`Placement`](super::Placement) is set up. The thresholds' defaults are document 004's; block sizes are those
+/// that engines use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlacementDesc {
+    /// Uploads of so many bytes at most come from the buddies (row 004-9).
+    pub small_upload_bytes_max: u64,
+    /// Uploads of so many bytes at most come from the pool; larger ones get a driver buffer of their own (row 004-10).
+    pub big_upload_bytes_max: u64,
+    /// Default buffers of so many bytes at most come from a pool.
+    pub default_buffer_bytes_max: u64,
+    /// Textures of so many bytes at most come from a pool.
+    pub texture_bytes_max: u64,
+    /// Sampled textures of so many bytes at most share a pool of their own: they need little alignment.
+    pub small_texture_bytes_max: u64,
+    /// Bytes of a page of fast constants (row 004-14), a power of two.
+    pub fast_page_bytes: u64,
+    /// Bytes of a buddy for small uploads, a power of two, at least [`PlacementDesc::small_upload_bytes_max`].
+    pub small_block_bytes: u64,
+    /// The smallest piece of such a buddy in bytes, a power of two.
+    pub small_granule_bytes: u64,
+    /// Bytes of a block for big uploads. A larger request gets a block of its size.
+    pub big_block_bytes: u64,
+    /// Bytes of a buddy for fast pages, a power of two, at least [`PlacementDesc::fast_page_bytes`].
+    pub fast_block_bytes: u64,
+    /// Bytes of a block of default buffers.
+    pub default_block_bytes: u64,
+    /// Bytes of a block of textures.
+    pub texture_block_bytes: u64,
+    /// For how many frames a block has to be empty before it goes (row 004-23).
+    pub idle_frames: u64,
+    /// How many resources the end of a frame destroys at the most.
+    pub reclaim_objects_max: usize,
+    /// How default buffers are placed that shaders write: such have a state of their own on Direct3D 12.
+    pub storage_strategy: Strategy,
+    /// How all other default buffers are placed.
+    pub plain_strategy: Strategy,
+}
+
+impl Default for PlacementDesc {
+    fn default() -> Self {
+        Self {
+            small_upload_bytes_max: 65_536,
+            big_upload_bytes_max: 64 << 20,
+            default_buffer_bytes_max: 64 << 20,
+            texture_bytes_max: 64 << 20,
+            small_texture_bytes_max: 64 << 10,
+            fast_page_bytes: 64 << 10,
+            small_block_bytes: 4 << 20,
+            small_granule_bytes: 256,
+            big_block_bytes: 8 << 20,
+            fast_block_bytes: 1 << 20,
+            default_block_bytes: 32 << 20,
+            texture_block_bytes: 64 << 20,
+            idle_frames: 20,
+            reclaim_objects_max: usize::MAX,
+            storage_strategy: Strategy::Placed,
+            plain_strategy: Strategy::Suballocated,
+        }
+    }
+}
+
+/// How a pool gives memory (row 004-12).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Strategy {
+    /// A resource of the driver for each request, placed in a heap of the pool.
+    Placed,
+    /// A range of one driver buffer that the pool's requests share.
+    Suballocated,
+}
+
+/// Whether the host rewrites a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Dynamism {
+    /// Written by the device, by copies as a rule: default heap.
+    #[default]
+    Static,
+    /// Written by the host again and again: upload heap.
+    Dynamic,
+}
+
+/// A buffer that is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferRequest<'a> {
+    /// Bytes.
+    pub size: u64,
+    /// What it is for.
+    pub usage: BufferUsage,
+    /// Whether the host rewrites it.
+    pub dynamism: Dynamism,
+    /// Alignment of its first byte in the driver's buffer, a power of two; 0 for what the usage asks for.
+    pub alignment: u64,
+    /// How a static one is placed; `None` for what [`PlacementDesc`] says of its usage.
+    pub strategy: Option<Strategy>,
+    /// A name for reports and, where it has a driver object of its own, for that.
+    pub name: &'a str,
+}
+
+impl Default for BufferRequest<'_> {
+    fn default() -> Self {
+        Self {
+            size: 0,
+            usage: BufferUsage::empty(),
+            dynamism: Dynamism::Static,
+            alignment: 0,
+            strategy: None,
+            name: "",
+        }
+    }
+}
+
+impl BufferRequest<'_> {
+    pub(super) fn desc(&self) -> BufferDesc {
+        BufferDesc { size: self.size, usage: self.usage }
+    }
+}
+
+/// The kinds of textures that have pools of their own (row 004-6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TextureKind {
+    /// Sampled only, and small.
+    SmallSampled,
+    /// Sampled only.
+    Sampled,
+    /// Drawn to, depth and stencil too.
+    RenderTarget,
+    /// Written by shaders.
+    Storage,
+}
+
+impl TextureKind {
+    /// Every kind, in the order of the pools.
+    pub const ALL: [Self; 4] = [Self::SmallSampled, Self::Sampled, Self::RenderTarget, Self::Storage];
+
+    /// The kind by use, size left aside: small textures are told apart once the driver has measured them.
+    #[must_use]
+    pub fn of(desc: &TextureDesc) -> Self {
+        if desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL) {
+            Self::RenderTarget
+        } else if desc.usage.intersects(TextureUsage::STORAGE) {
+            Self::Storage
+        } else {
+            Self::Sampled
+        }
+    }
+
+    /// The kind of a texture that needs so many bytes.
+    #[must_use]
+    pub(super) fn measured(self, size: u64, desc: &PlacementDesc) -> Self {
+        match self {
+            Self::Sampled | Self::SmallSampled if size <= desc.small_texture_bytes_max => Self::SmallSampled,
+            Self::SmallSampled => Self::Sampled,
+            kind => kind,
+        }
+    }
+
+    /// Whether making it with a clear value makes clearing fast (row 004-4).
+    #[must_use]
+    pub const fn wants_clear_value(self) -> bool {
+        matches!(self, Self::RenderTarget)
+    }
+}
+
+/// Which allocator serves a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Route {
+    /// The buddies of small uploads.
+    UploadSmall,
+    /// The pool of big uploads.
+    UploadBig,
+    /// The buddies of fast pages.
+    FastPage,
+    /// A pool of default buffers: how it places, and which it is, in the order of their making.
+    DefaultBuffers {
+        /// How it places.
+        strategy: Strategy,
+        /// Which pool.
+        pool: usize,
+    },
+    /// The pool of this kind of textures.
+    Textures(TextureKind),
+    /// A driver object with memory of its own.
+    StandAlone,
+    /// Memory that textures share in turns.
+    Aliased,
+}
+
+/// The four kinds of locations (row 004-15): how something is let go of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LocationKind {
+    /// Memory of its own: the driver's object goes to the to-delete list, and its memory with it.
+    StandAlone,
+    /// In a pool or a buddy: its range goes back to it, deferred.
+    Suballocated,
+    /// In a page: nothing is done, the page is let go of as a whole.
+    Fast,
+    /// In memory that is shared in turns: the driver's object goes to the to-delete list, the memory stays.
+    HeapAliased,
+}
+
+impl Route {
+    /// How what goes this way is let go of.
+    #[must_use]
+    pub const fn kind(self) -> LocationKind {
+        match self {
+            Self::StandAlone => LocationKind::StandAlone,
+            Self::UploadSmall | Self::UploadBig | Self::DefaultBuffers { .. } | Self::Textures(_) => {
+                LocationKind::Suballocated
+            }
+            Self::FastPage => LocationKind::Fast,
+            Self::Aliased => LocationKind::HeapAliased,
+        }
+    }
+}
+
+impl PlacementDesc {
+    /// The upload side's allocator for a request: its size is what counts, and whether a buddy could hold it at its
+    /// alignment. O(1).
+    #[must_use]
+    pub fn upload_route(&self, size: u64, alignment: u64) -> Route {
+        if size <= self.small_upload_bytes_max && alignment <= self.small_block_bytes {
+            Route::UploadSmall
+        } else if size <= self.big_upload_bytes_max {
+            Route::UploadBig
+        } else {
+            Route::StandAlone
+        }
+    }
+
+    /// How a static buffer is placed that does not say. O(1).
+    #[must_use]
+    pub fn strategy_for(&self, usage: BufferUsage) -> Strategy {
+        if usage.intersects(BufferUsage::STORAGE) { self.storage_strategy } else { self.plain_strategy }
+    }
+
+    /// The first rule of the description that does not hold.
+    pub(super) fn broken_rule(&self) -> Option<&'static str> {
+        let rules = [
+            (self.fast_page_bytes.is_power_of_two(), "fast_page_bytes is a power of two"),
+            (self.fast_block_bytes.is_power_of_two(), "fast_block_bytes is a power of two"),
+            (self.small_block_bytes.is_power_of_two(), "small_block_bytes is a power of two"),
+            (self.small_granule_bytes.is_power_of_two(), "small_granule_bytes is a power of two"),
+            (self.small_granule_bytes <= self.small_block_bytes, "small_granule_bytes is at most small_block_bytes"),
+            (self.small_block_bytes / self.small_granule_bytes.max(1) <= 1 << 24, "a buddy has at most 2^24 granules"),
+            (self.small_upload_bytes_max <= self.small_block_bytes, "a small upload fits in a buddy"),
+            (self.fast_page_bytes <= self.fast_block_bytes, "a fast page fits in its buddy"),
+            (self.fast_block_bytes / self.fast_page_bytes.max(1) <= 1 << 24, "a buddy has at most 2^24 fast pages"),
+            (self.big_block_bytes > 0, "big_block_bytes is not 0"),
+            (self.default_block_bytes > 0, "default_block_bytes is not 0"),
+            (self.texture_block_bytes > 0, "texture_block_bytes is not 0"),
+        ];
+        rules.into_iter().find(|(holds, _)| !holds).map(|(_, rule)| rule)
+    }
+}

@@ -1,0 +1,114 @@
+//! Pools in which each request has a driver object of its own, placed in a heap of the pool.
+//!
+//! Which memory type and class an object may lie in is known only once the driver has measured it, so a pool has a part
+//! for each: on most devices one is ever used. Objects that need more than [`COMMON_ALIGNMENT`] have parts of their own
+//! (on Direct3D 12 the heap itself has to be aligned for multisampled ones).
+
+use std::sync::{Arc, OnceLock};
+
+use ringfence_core::tlsf::Tlsf;
+
+use super::range_pool::{Block, PoolFigures, RangePool};
+use crate::device::{Create, Device, DeviceError, Requirements};
+use crate::error::Error;
+use crate::memory::{Backing, Location, Made, Shared};
+use crate::resource::ResourceKind;
+
+/// What every heap is aligned to at least.
+const COMMON_ALIGNMENT: u64 = 64 << 10;
+
+/// The heaps of one memory type and class.
+type Part<D> = Arc<RangePool<D, Tlsf>>;
+
+/// See the [module](self).
+pub(super) struct HeapPools<D: Device> {
+    name: &'static str,
+    block_bytes: u64,
+    idle_frames: u64,
+    /// Two for each arena: see [`HeapPools::part`].
+    parts: Box<[OnceLock<Part<D>>]>,
+}
+
+impl<D: Device> HeapPools<D> {
+    /// No heap yet.
+    pub(super) fn new(shared: &Shared<D>, name: &'static str, block_bytes: u64, idle_frames: u64) -> Self {
+        let types = shared.device.capabilities().memory_types.len();
+        let parts = (0..types * 3 * 2).map(|_| OnceLock::new()).collect();
+        Self { name, block_bytes, idle_frames, parts }
+    }
+
+    /// The part for an arena's memory type and class.
+    fn part(&self, shared: &Shared<D>, arena: u32, alignment: u64) -> &Part<D> {
+        let index = arena as usize * 2 + usize::from(alignment > COMMON_ALIGNMENT);
+        self.parts[index].get_or_init(|| {
+            let pool = Arc::new(RangePool::new(self.block_bytes, self.idle_frames, |size, _| Tlsf::new(size), 1));
+            shared.add_pool(Part::<D>::clone(&pool));
+            pool
+        })
+    }
+
+    /// Places a measured object in a heap of the pool: in the best memory type that has room.
+    pub(super) fn place<K>(
+        &self,
+        shared: &Shared<D>,
+        unplaced: &<D as Create<K>>::Unplaced,
+        needs: Requirements,
+        location: Location,
+    ) -> Result<Made<D, K>, Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let none = Error::NoMemoryType { location, memory_type_bits: needs.memory_type_bits };
+        let mut result = Err(none);
+        for memory_type in shared.order.candidates(location, needs.memory_type_bits) {
+            result = self.place_in_type::<K>(shared, unplaced, needs, memory_type).map_err(Error::from);
+            match &result {
+                Err(Error::Device(error)) if error.is_out_of_memory() => {}
+                _ => break,
+            }
+        }
+        result
+    }
+
+    fn place_in_type<K>(
+        &self,
+        shared: &Shared<D>,
+        unplaced: &<D as Create<K>>::Unplaced,
+        needs: Requirements,
+        memory_type: u32,
+    ) -> Result<Made<D, K>, DeviceError>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let arena = shared.arena_index(memory_type, needs.class);
+        let part = self.part(shared, arena, needs.alignment);
+        let make = |bytes| self.make_heap(shared, arena, bytes, needs);
+        let found = part.allocate(needs.size, needs.alignment, make).map_err(|error| match error {
+            Error::Device(error) => error,
+            _ => DeviceError::OutOfDeviceMemory,
+        })?;
+        // SAFETY: the part's heaps are of this memory type and class, and the range is aligned.
+        unsafe { shared.place_at::<K>(unplaced, found.place) }
+    }
+
+    /// Asks the driver for a heap.
+    fn make_heap(&self, shared: &Shared<D>, arena: u32, bytes: u64, needs: Requirements) -> Result<Block<D>, Error> {
+        let alignment = needs.alignment.max(COMMON_ALIGNMENT);
+        let backing = shared.make_heap(arena, bytes, alignment, self.name)?;
+        let Backing::Heap { memory, .. } = &backing else { unreachable!("a heap was asked for") };
+        let memory = Arc::clone(memory);
+        Ok(Block { backing, memory, base: 0, mapped: None })
+    }
+
+    pub(super) fn each_part(&self) -> impl Iterator<Item = &Part<D>> {
+        self.parts.iter().filter_map(OnceLock::get)
+    }
+
+    pub(super) fn figures(&self) -> PoolFigures {
+        let mut sum = PoolFigures::default();
+        self.each_part().for_each(|part| sum.add(part.figures()));
+        sum
+    }
+}

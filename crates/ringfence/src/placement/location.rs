@@ -1,0 +1,227 @@
+//! What a request comes to: a driver object and the bytes in it, with one owner, let go of as its kind asks.
+//!
+//! | kind | on drop | once the device is done with it |
+//! |---|---|---|
+//! | stand-alone | object and memory on the to-delete list | both are destroyed |
+//! | sub-allocated, placed | object and range deferred | the object is destroyed, its range goes back to the pool |
+//! | sub-allocated, of a shared buffer | range deferred | the range goes back; the buffer lives as long as its block |
+//! | fast | nothing | nothing: the page goes as a whole |
+//! | heap-aliased | object on the to-delete list | it is destroyed; the memory stays with its other users |
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use ringfence_core::sync::SyncSet;
+
+use super::desc::{LocationKind, Route, TextureKind};
+use crate::device::{Device, RawBuffer};
+use crate::error::AccessError;
+use crate::memory::Shared;
+use crate::resource::{Buffer, Texture};
+
+/// A buffer that the placement policy gave: a driver buffer of its own, or a range of one that others share.
+///
+/// Dropping it lets go of it, deferred until every submission that had begun by then is complete.
+pub struct BufferLocation<D: Device> {
+    /// Its object is shared with other locations iff `is_range`.
+    buffer: ManuallyDrop<Buffer<D>>,
+    is_range: bool,
+    /// The first byte in the driver's buffer.
+    offset: u64,
+    size: u64,
+    route: Route,
+}
+
+impl<D: Device> BufferLocation<D> {
+    /// A driver buffer of its own.
+    pub(super) fn own(buffer: Buffer<D>, size: u64, route: Route) -> Self {
+        Self { buffer: ManuallyDrop::new(buffer), is_range: false, offset: 0, size, route }
+    }
+
+    /// `size` bytes from `offset` on of a driver buffer that others share; `buffer` is those bytes.
+    pub(super) fn range(buffer: Buffer<D>, offset: u64, size: u64, route: Route) -> Self {
+        Self { buffer: ManuallyDrop::new(buffer), is_range: true, offset, size, route }
+    }
+
+    /// The driver's buffer. Bytes outside of [`BufferLocation::offset`]` ..+ `[`BufferLocation::size`] are not this
+    /// owner's.
+    #[must_use]
+    pub fn object(&self) -> &RawBuffer<D> {
+        self.buffer.object()
+    }
+
+    /// The first byte in the driver's buffer.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// As many bytes as were asked for.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Which allocator gave it.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        self.route
+    }
+
+    /// How it is let go of.
+    #[must_use]
+    pub fn kind(&self) -> LocationKind {
+        self.route.kind()
+    }
+
+    /// The memory type that it lies in.
+    #[must_use]
+    pub fn memory_type(&self) -> u32 {
+        self.buffer.memory_type()
+    }
+
+    /// Whether the host can reach its bytes.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.buffer.is_mapped()
+    }
+
+    /// As [`Buffer::write`], `offset` being counted from the location's first byte.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        self.check(offset, bytes.len())?;
+        self.buffer.write(offset, bytes)
+    }
+
+    /// As [`Buffer::read`], `offset` being counted from the location's first byte.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        self.check(offset, into.len())?;
+        self.buffer.read(offset, into)
+    }
+
+    /// Whether it is of this allocator.
+    pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
+        Arc::ptr_eq(self.buffer.shared(), shared)
+    }
+
+    /// What the driver rounded up is nobody's.
+    fn check(&self, offset: u64, len: usize) -> Result<(), AccessError> {
+        let size = len as u64;
+        match offset.checked_add(size) {
+            Some(end) if end <= self.size => Ok(()),
+            _ => Err(AccessError::OutOfRange { offset, size, resource_size: self.size }),
+        }
+    }
+
+    /// Lets go of it for once `points` have passed, whatever other submissions are under way.
+    ///
+    /// # Safety
+    /// Only submissions that complete with these points use it.
+    pub unsafe fn retire_after(self, points: &SyncSet) {
+        let mut held = ManuallyDrop::new(self);
+        // SAFETY: `held` is neither dropped nor used again.
+        let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
+        let (shared, object, place) = buffer.into_parts();
+        shared.retire_after(points, (!held.is_range).then_some(object), place);
+    }
+}
+
+impl<D: Device> Drop for BufferLocation<D> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards.
+        let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
+        if self.is_range {
+            let (shared, _, place) = buffer.into_parts();
+            shared.retire(None, place);
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for BufferLocation<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, size, route, .. } = self;
+        write!(f, "BufferLocation({size} bytes at {offset} of {:?}, {route:?})", self.object())
+    }
+}
+
+/// A texture that the placement policy gave.
+pub struct TextureLocation<D: Device> {
+    pub(super) texture: Texture<D>,
+    pub(super) texture_kind: TextureKind,
+    pub(super) route: Route,
+}
+
+impl<D: Device> TextureLocation<D> {
+    /// The texture.
+    #[must_use]
+    pub fn texture(&self) -> &Texture<D> {
+        &self.texture
+    }
+
+    /// The texture, without the policy's word on it; let go of in the same way.
+    #[must_use]
+    pub fn into_texture(self) -> Texture<D> {
+        self.texture
+    }
+
+    /// Which kind it was measured to be.
+    #[must_use]
+    pub fn texture_kind(&self) -> TextureKind {
+        self.texture_kind
+    }
+
+    /// Which allocator gave it.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        self.route
+    }
+
+    /// How it is let go of.
+    #[must_use]
+    pub fn kind(&self) -> LocationKind {
+        self.route.kind()
+    }
+}
+
+/// Where the texels of a texture that is read back lie in its buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Footprint {
+    /// Mip level.
+    pub mip: u32,
+    /// Array layer.
+    pub layer: u32,
+    /// First byte in the buffer.
+    pub offset: u64,
+    /// Bytes from one row to the next.
+    pub row_bytes: u64,
+    /// Texels across.
+    pub width: u32,
+    /// Texels down: as many rows.
+    pub height: u32,
+}
+
+/// A texture that is read back: a buffer in readback memory with room for every texel (row 004-5).
+pub struct ReadbackTexture<D: Device> {
+    /// The buffer: stand-alone.
+    pub buffer: BufferLocation<D>,
+    /// Where each mip of each layer lies.
+    pub footprints: Vec<Footprint>,
+}
+
+impl<D: Device> fmt::Debug for TextureLocation<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TextureLocation({:?}, {:?})", self.texture, self.route)
+    }
+}
+
+impl<D: Device> fmt::Debug for ReadbackTexture<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadbackTexture({:?}, {} footprints)", self.buffer, self.footprints.len())
+    }
+}

@@ -1,0 +1,179 @@
+//! Blocks of one use, growing as needed: a heap or a driver buffer each, cut by one of the core's range allocators.
+//!
+//! ```text
+//!   Buddy  in each block: the multi-buddy of document 004      each buddy is tried, else one is added
+//!   Tlsf   in each block: its pool                             the same over blocks of any size
+//!
+//!   backing of a block:   heap ── the driver places resources in it          (placed)
+//!                         buffer ── requests share it, each with its range   (sub-allocated)
+//! ```
+//!
+//! The pool knows nothing of the GPU: ranges come back when the allocator's release says that they may. Blocks that were
+//! empty for long enough are taken out by whoever ends a frame, and destroyed outside of every lock.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | allocate in a block at hand | that of the range allocator, one short lock, no driver call |
+//! | allocate that needs a block | driver calls, under the lock of those who also found no room, and no other |
+//! | give back | that of the range allocator, one short lock, no driver call |
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
+use ringfence_core::range::{Invalid, RangeAllocator};
+
+use crate::device::{Device, Mapped, RawBuffer};
+use crate::error::Error;
+use crate::memory::{Backing, Memory, Place, RangeOwner};
+
+/// A block: what lies under its ranges.
+pub(super) struct Block<D: Device> {
+    pub(super) backing: Backing<D>,
+    /// The memory, shared with every range.
+    pub(super) memory: Arc<Memory<D>>,
+    /// Where the block's first byte lies in the memory.
+    pub(super) base: u64,
+    pub(super) mapped: Option<Mapped>,
+}
+
+/// A range in a block.
+pub(super) struct InPool<D: Device> {
+    pub(super) place: Place<D>,
+    /// The first byte, counted from the block's.
+    pub(super) offset: u64,
+    /// The buffer that the block shares, if it does.
+    pub(super) shared_buffer: Option<RawBuffer<D>>,
+    /// Where the host sees the first byte.
+    pub(super) mapped: Option<Mapped>,
+}
+
+/// See the [module](self).
+pub(super) struct RangePool<D: Device, A> {
+    block_bytes: u64,
+    /// Makes the range allocator of a block of so many bytes.
+    ranges: fn(u64, u64) -> A,
+    granule: u64,
+    state: Mutex<Blocks<A, Block<D>>>,
+    growth: Mutex<()>,
+    /// Nobody allocates any more: what is empty goes at once.
+    closed: AtomicBool,
+}
+
+impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
+    pub(super) fn new(block_bytes: u64, idle_frames: u64, ranges: fn(u64, u64) -> A, granule: u64) -> Self {
+        let desc = BlocksDesc { basic_size: block_bytes, destroy_threshold: 0, grace_ticks: idle_frames };
+        let state = Mutex::new(Blocks::new(desc));
+        Self { block_bytes, ranges, granule, state, growth: Mutex::new(()), closed: AtomicBool::new(false) }
+    }
+
+    /// A range in a block at hand, or in one that `make` gives: asked for so many bytes, while no lock is held that
+    /// somebody needs who finds room.
+    pub(super) fn allocate(
+        self: &Arc<Self>,
+        size: u64,
+        alignment: u64,
+        make: impl FnOnce(u64) -> Result<Block<D>, Error>,
+    ) -> Result<InPool<D>, Error> {
+        if let Some(found) = self.try_allocate(size, alignment) {
+            return Ok(found);
+        }
+        let _growing = self.growth.lock();
+        if let Some(found) = self.try_allocate(size, alignment) {
+            return Ok(found);
+        }
+        let bytes = self.block_bytes.max(size);
+        let block = make(bytes)?;
+        let mut state = self.state.lock();
+        let id = state.insert(block, (self.ranges)(bytes, self.granule));
+        let allocation = state.allocate_in(id, size, alignment).expect("a new block holds what it was made for");
+        Ok(self.found(&state, allocation))
+    }
+
+    fn try_allocate(self: &Arc<Self>, size: u64, alignment: u64) -> Option<InPool<D>> {
+        let mut state = self.state.lock();
+        let allocation = state.try_allocate(size, alignment).ok()?;
+        Some(self.found(&state, allocation))
+    }
+
+    fn found(self: &Arc<Self>, state: &Blocks<A, Block<D>>, allocation: BlockAllocation) -> InPool<D> {
+        let (block, _) = state.get(allocation.block()).expect("an allocation's block is held");
+        let offset = allocation.offset();
+        InPool {
+            place: Place::in_pool(Arc::clone(&block.memory), block.base + offset, Arc::<Self>::clone(self), allocation),
+            offset,
+            shared_buffer: match &block.backing {
+                Backing::Buffer { object, .. } => Some(object.clone()),
+                Backing::Heap { .. } => None,
+            },
+            // SAFETY: the range lies inside the block, all of which is mapped if its first byte is.
+            mapped: block.mapped.map(|first| unsafe { first.add(offset) }),
+        }
+    }
+
+    /// A block that has been empty for long enough at the end of this frame.
+    pub(super) fn take_idle(&self, frame: u64) -> Option<Backing<D>> {
+        self.state.lock().take_surplus(frame).map(|(_, block)| block.backing)
+    }
+
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn figures(&self) -> PoolFigures {
+        let sums = self.state.lock().statistics();
+        PoolFigures {
+            block_count: sums.block_count,
+            block_bytes: sums.capacity,
+            range_count: sums.live_count,
+            free_bytes: sums.free_size,
+        }
+    }
+}
+
+/// Use of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PoolFigures {
+    /// Blocks (of a multi-buddy: buddies).
+    pub block_count: usize,
+    /// Their bytes.
+    pub block_bytes: u64,
+    /// Ranges in use, those included that wait for the device.
+    pub range_count: usize,
+    /// Bytes in no range.
+    pub free_bytes: u64,
+}
+
+impl PoolFigures {
+    pub(super) fn add(&mut self, other: Self) {
+        self.block_count += other.block_count;
+        self.block_bytes += other.block_bytes;
+        self.range_count += other.range_count;
+        self.free_bytes += other.free_bytes;
+    }
+}
+
+impl<D: Device, A: RangeAllocator + Send + 'static> RangeOwner<D> for RangePool<D, A> {
+    fn give_back(&self, allocation: &BlockAllocation) {
+        // Whoever holds a range is its only owner, so that it is live: a refusal is a defect of this library.
+        self.state.lock().free(allocation).expect("a pooled range is live until it is given back");
+    }
+
+    fn take_empty(&self) -> Option<Backing<D>> {
+        self.state.lock().take_empty().map(|(_, block)| block.backing)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_closed() && self.state.lock().block_count() == 0
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        self.state.lock().validate()
+    }
+}

@@ -1,0 +1,128 @@
+//! Textures of the policy: planned, pooled by kind, read back.
+
+use std::sync::Arc;
+
+use super::desc::{BufferRequest, Route, TextureKind};
+use super::location::{Footprint, ReadbackTexture, TextureLocation};
+use super::policy::{Placement, is_out_of_memory};
+use crate::device::{BufferUsage, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
+use crate::error::Error;
+use crate::memory::Location;
+use crate::resource::{AllocationDesc, Dedicated, Resource};
+
+/// Subresources of a texture that is read back, at the most: 2,048 layers of 16 mips.
+const FOOTPRINTS_MAX: u64 = 1 << 15;
+
+/// What a texture will come to, before it takes any memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TexturePlan {
+    /// Which kind it is.
+    pub kind: TextureKind,
+    /// Where it would go.
+    pub route: Route,
+    /// Bytes that it needs.
+    pub bytes: u64,
+    /// Alignment in bytes that it needs.
+    pub alignment: u64,
+    /// Whether it should be described with a clear value, where the API knows one.
+    pub wants_clear_value: bool,
+}
+
+impl<D: Device> Placement<D> {
+    /// What a texture would come to: measured by the driver, no memory taken (row 004-4).
+    ///
+    /// # Errors
+    /// The driver refuses the description.
+    pub fn plan_texture(&self, desc: &TextureDesc) -> Result<TexturePlan, Error> {
+        let device = self.memory().device();
+        self.shared().check_lost()?;
+        let info = Create::<Textures>::describe(device, desc)?;
+        let needs = self.shared().measure::<Textures>(&info)?;
+        let kind = TextureKind::of(desc).measured(needs.size, &self.inner.desc);
+        let alone = needs.requires_dedicated || needs.size > self.inner.desc.texture_bytes_max;
+        let route = if alone { Route::StandAlone } else { Route::Textures(kind) };
+        let (bytes, alignment, wants_clear_value) = (needs.size, needs.alignment, kind.wants_clear_value());
+        Ok(TexturePlan { kind, route, bytes, alignment, wants_clear_value })
+    }
+
+    /// Makes a texture in the pool of its kind (rows 004-5, 004-6).
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    pub fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
+        let info = Create::<Textures>::describe(self.memory().device(), desc)?;
+        self.create_texture_as(TextureKind::of(desc), &info, name)
+    }
+
+    /// As [`Placement::create_texture`], from the device's own description (which may have a clear value).
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    pub fn create_texture_as(
+        &self,
+        kind: TextureKind,
+        info: &TextureInfo<'_, D>,
+        name: &str,
+    ) -> Result<TextureLocation<D>, Error> {
+        let (shared, policy) = (self.shared(), &self.inner.desc);
+        let (mut texture_kind, mut route) = (kind, Route::StandAlone);
+        let desc = AllocationDesc { name, location: Location::Device, dedicated: Dedicated::Always };
+        let ((placed, place), needs) = shared.create_with::<Textures>(info, desc, |unplaced, needs| {
+            texture_kind = kind.measured(needs.size, policy);
+            let alone = needs.requires_dedicated || needs.size > policy.texture_bytes_max;
+            if !alone {
+                route = Route::Textures(texture_kind);
+                let pools = &self.inner.textures[texture_kind as usize];
+                match pools.place::<Textures>(shared, unplaced, needs, Location::Device) {
+                    Err(error) if is_out_of_memory(&error) => route = Route::StandAlone,
+                    made => return made,
+                }
+            }
+            shared.place::<Textures>(unplaced, needs, desc)
+        })?;
+        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
+            .described(Create::<Textures>::portable(&shared.device, info));
+        Ok(TextureLocation { texture, texture_kind, route })
+    }
+
+    /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory, with the
+    /// rows as the device copies them (row 004-5).
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    pub fn create_readback_texture(&self, desc: &TextureDesc, name: &str) -> Result<ReadbackTexture<D>, Error> {
+        if desc.samples != 1 {
+            return Err(DeviceError::InvalidInfo("a multisampled texture cannot be read back").into());
+        }
+        let (footprints, size) = self.footprints(desc)?;
+        let request = BufferRequest { size, usage: BufferUsage::COPY_DST, name, ..Default::default() };
+        let buffer = self.create_stand_alone(&request, Location::Readback)?;
+        Ok(ReadbackTexture { buffer, footprints })
+    }
+
+    /// Where each mip of each layer lies, and how many bytes that makes.
+    fn footprints(&self, desc: &TextureDesc) -> Result<(Vec<Footprint>, u64), Error> {
+        let TextureDesc { width, height, layers, mips, format, .. } = *desc;
+        let sizes = [width, height, layers, mips];
+        let count = u64::from(layers) * u64::from(mips);
+        if sizes.contains(&0) || count > FOOTPRINTS_MAX || mips > width.max(height).ilog2() + 1 {
+            return Err(DeviceError::InvalidInfo("a texture has texels, and mips down to one texel at the most").into());
+        }
+        let capabilities = self.memory().device().capabilities();
+        let max = capabilities.memory_object_bytes_max;
+        let (mut footprints, mut end) = (Vec::with_capacity(count as usize), 0_u64);
+        for (layer, mip) in (0..layers).flat_map(|layer| (0..mips).map(move |mip| (layer, mip))) {
+            let (width, height) = ((width >> mip).max(1), (height >> mip).max(1));
+            let row = u64::from(width) * format.texel_bytes();
+            let row_bytes = row.next_multiple_of(capabilities.texture_copy_row_alignment.max(1));
+            let offset = end.next_multiple_of(capabilities.texture_copy_offset_alignment.max(1));
+            footprints.push(Footprint { mip, layer, offset, row_bytes, width, height });
+            // No sum overflows: each is compared with the largest memory object before the next.
+            end = offset.saturating_add(row_bytes.saturating_mul(u64::from(height)));
+            if end > max {
+                return Err(Error::TooLarge { size: end, max });
+            }
+        }
+        Ok((footprints, end))
+    }
+}

@@ -1,0 +1,435 @@
+//! The copies of a frame, gathered and merged, to be recorded in one go.
+//!
+//! ```text
+//!   copy(a → B at 0)       sorted, merged                     play
+//!   copy(c → D at 64)      B: ring 0..96 → 0..96              begin_copies [B, D]       1 call, 1 barrier a destination
+//!   copy(b → B at 32)  ──▶ D: ring 512..576 → 64..128    ──▶  copy_buffer ring → B      1 call, 1 region
+//!                                                             copy_buffer ring → D
+//!                                                             end_copies [B, D]         1 call, 1 barrier a destination
+//! ```
+//!
+//! Copies whose sources and destinations both lie next to each other become one. Where copies of a batch overlap, the
+//! later one wins, as if they had been made one after the other: what it hides of the earlier is not copied at all.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | add a copy | O(1) expected |
+//! | [`UploadBatch::play`] | O(copies · log copies) once after the last copy was added; then O(regions) |
+//! | … where copies to one destination overlap | O(copies²) for that destination |
+//! | [`UploadBatch::clear`] | O(copies); its memory is kept: a steady frame makes nothing |
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::{Staged, StagedTexels};
+use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use crate::device::{Device, RawBuffer, RawTexture};
+use crate::resource::{Buffer, Texture};
+
+/// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
+/// copies overlap the later one wins.
+///
+/// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
+/// destination that is dropped meanwhile lives until the frame is complete.
+pub struct UploadBatch<D: Device> {
+    sources: Vec<RawBuffer<D>>,
+    targets: Vec<RawBuffer<D>>,
+    /// Where a target stands in `targets`, by memory object and offset.
+    known: HashMap<(usize, u64), u32>,
+    copies: Vec<Copy>,
+    texels: Vec<TexelCopy<RawTexture<D>>>,
+    textures: Vec<TextureTarget<RawTexture<D>>>,
+    /// What is recorded, once it is `merged`.
+    regions: Vec<CopyRegion>,
+    groups: Vec<Group>,
+    merged: bool,
+    figures: BatchFigures,
+}
+
+/// What a batch does, and what it spared.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BatchFigures {
+    /// Copies that were asked for, texels included.
+    pub copy_count: u64,
+    /// Bytes that they have, those of textures as they lie in the ring.
+    pub copy_bytes: u64,
+    /// Regions that are copied, texels included; at most `copy_count` unless some overlap.
+    pub region_count: u64,
+    /// Calls that copy.
+    pub call_count: u64,
+    /// Resources that are taken to being copied to, and back: each has two barriers, all in two calls.
+    pub target_count: u64,
+    /// Bytes that were not copied, as a later copy of the batch goes there.
+    pub hidden_bytes: u64,
+}
+
+impl BatchFigures {
+    /// Barriers that are recorded: two for each resource (row 002-11).
+    #[must_use]
+    pub const fn barrier_count(&self) -> u64 {
+        2 * self.target_count
+    }
+
+    /// Barriers that a program without batches records more: two around each copy.
+    #[must_use]
+    pub const fn barriers_spared(&self) -> u64 {
+        (2 * self.copy_count).saturating_sub(self.barrier_count())
+    }
+}
+
+/// Why a copy was not added. The batch is as before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// The bytes lie outside the destination.
+    #[error("bytes {offset}..{offset}+{size} lie outside the destination of {target_size} bytes")]
+    OutOfRange {
+        /// First byte that was asked for.
+        offset: u64,
+        /// How many.
+        size: u64,
+        /// Bytes of the destination.
+        target_size: u64,
+    },
+}
+
+/// Where texels go in a texture.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TexelTarget {
+    /// The mip level.
+    pub mip: u32,
+    /// The array layer.
+    pub layer: u32,
+    /// First texel across.
+    pub x: u32,
+    /// First texel down.
+    pub y: u32,
+    /// Whether what the mip of the layer held before is of no use (as on its first use ever).
+    pub discard: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Copy {
+    target: u32,
+    source: u32,
+    region: CopyRegion,
+}
+
+impl Copy {
+    fn end(&self) -> u64 {
+        self.region.dst_offset + self.region.size
+    }
+
+    /// The part that writes `from..to` of the destination; `None` if that is none of it.
+    fn part(&self, from: u64, to: u64) -> Option<Self> {
+        let CopyRegion { src_offset, dst_offset, .. } = self.region;
+        let (from, to) = (from.max(dst_offset), to.min(self.end()));
+        let region = CopyRegion {
+            src_offset: src_offset + from.checked_sub(dst_offset)?,
+            dst_offset: from,
+            size: to.checked_sub(from).filter(|size| *size > 0)?,
+        };
+        Some(Self { region, ..*self })
+    }
+}
+
+#[derive(Clone)]
+struct TexelCopy<T> {
+    source: u32,
+    texture: T,
+    region: TexelRegion,
+}
+
+/// Regions of one source and destination.
+#[derive(Clone, Copy)]
+struct Group {
+    target: u32,
+    source: u32,
+    first: usize,
+    count: usize,
+}
+
+impl<D: Device> UploadBatch<D> {
+    /// A batch without copies.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            sources: Vec::new(),
+            targets: Vec::new(),
+            known: HashMap::new(),
+            copies: Vec::new(),
+            texels: Vec::new(),
+            textures: Vec::new(),
+            regions: Vec::new(),
+            groups: Vec::new(),
+            merged: true,
+            figures: BatchFigures::default(),
+        }
+    }
+
+    /// Adds a copy of all that is staged to `offset` of a buffer, which was made to be copied to. O(1) expected.
+    ///
+    /// # Errors
+    /// The bytes lie outside the destination.
+    pub fn copy(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), BatchError> {
+        let (size, target_size) = (from.size, to.size());
+        if offset.checked_add(size).is_none_or(|end| end > target_size) {
+            return Err(BatchError::OutOfRange { offset, size, target_size });
+        }
+        let target = self.target(to);
+        let source = self.source(&from.buffer);
+        let region = CopyRegion { src_offset: from.offset, dst_offset: offset, size };
+        self.copies.push(Copy { target, source, region });
+        self.added(size);
+        Ok(())
+    }
+
+    /// Adds a copy of texels to a texture, which was made to be copied to. O(1) expected.
+    ///
+    /// Texels of one batch that go to one mip of one layer must not overlap, and all of them discard or none does.
+    pub fn copy_texels(&mut self, from: &StagedTexels<D>, to: &Texture<D>, at: TexelTarget) {
+        let region = TexelRegion {
+            buffer_offset: from.staged.offset,
+            row_bytes: from.row_bytes,
+            texel_bytes: from.texel_bytes,
+            mip: at.mip,
+            layer: at.layer,
+            x: at.x,
+            y: at.y,
+            width: from.width,
+            height: from.height,
+        };
+        let texture = to.object().clone();
+        let is_here = |held: &TextureTarget<_>| held.texture == texture && (held.mip, held.layer) == (at.mip, at.layer);
+        // From the back, since the parts of a texture come one after another.
+        if !self.textures.iter().rev().any(is_here) {
+            let TexelTarget { mip, layer, discard, .. } = at;
+            self.textures.push(TextureTarget { texture: texture.clone(), mip, layer, discard });
+        }
+        let source = self.source(&from.staged.buffer);
+        self.texels.push(TexelCopy { source, texture, region });
+        self.added(from.staged.size);
+    }
+
+    fn added(&mut self, bytes: u64) {
+        self.figures.copy_count += 1;
+        self.figures.copy_bytes += bytes;
+        self.merged = false;
+    }
+
+    fn source(&mut self, buffer: &RawBuffer<D>) -> u32 {
+        // A frame has few: a ring's buffers.
+        let found = self.sources.iter().rposition(|held| held == buffer);
+        found.unwrap_or_else(|| {
+            self.sources.push(buffer.clone());
+            self.sources.len() - 1
+        }) as u32
+    }
+
+    fn target(&mut self, buffer: &Buffer<D>) -> u32 {
+        let key = (std::ptr::from_ref(buffer.memory()) as usize, buffer.offset());
+        let object = buffer.object();
+        match self.known.get(&key) {
+            Some(&target) if self.targets[target as usize] == *object => return target,
+            // Another buffer over the same bytes: rare enough to look through all.
+            Some(_) => {
+                if let Some(target) = self.targets.iter().position(|held| held == object) {
+                    return target as u32;
+                }
+            }
+            None => {}
+        }
+        let target = self.targets.len() as u32;
+        self.targets.push(object.clone());
+        self.known.insert(key, target);
+        target
+    }
+
+    /// Whether there is nothing to copy.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.copies.is_empty() && self.texels.is_empty()
+    }
+
+    /// What the batch does, merged.
+    pub fn figures(&mut self) -> BatchFigures {
+        self.merge();
+        self.figures
+    }
+
+    /// The merged copies between buffers: from where, to where, which regions. O(copies · log copies) the first time.
+    pub fn merged(&mut self) -> impl Iterator<Item = (&RawBuffer<D>, &RawBuffer<D>, &[CopyRegion])> {
+        self.merge();
+        let this = &*self;
+        this.groups.iter().map(|group| this.group(group))
+    }
+
+    fn group(&self, group: &Group) -> (&RawBuffer<D>, &RawBuffer<D>, &[CopyRegion]) {
+        let regions = &self.regions[group.first..group.first + group.count];
+        (&self.sources[group.source as usize], &self.targets[group.target as usize], regions)
+    }
+
+    /// Records the copies, with barriers before and after them: two calls for all, whatever there are. Nothing is
+    /// recorded if there is nothing to copy. The batch stays as it is; [`UploadBatch::clear`] it for the next frame.
+    ///
+    /// # Safety
+    /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that frame.
+    /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
+    ///   size that it was described with (they were checked against that of its memory, which may be a little more).
+    /// - Texels lie inside their textures and do not overlap.
+    pub unsafe fn play(&mut self, into: &mut impl Record<D>) {
+        if self.is_empty() {
+            return;
+        }
+        self.merge();
+        // SAFETY: the caller promises that the resources are alive; buffers' ranges were checked when they were added,
+        // and merged regions of a destination do not overlap.
+        unsafe {
+            into.begin_copies(&self.targets, &self.textures);
+            for group in &self.groups {
+                let (src, dst, regions) = self.group(group);
+                into.copy_buffer(src, dst, regions);
+            }
+            for TexelCopy { source, texture, region } in &self.texels {
+                into.copy_buffer_to_texture(&self.sources[*source as usize], texture, region);
+            }
+            into.end_copies(&self.targets, &self.textures);
+        }
+    }
+
+    /// The destinations: for a consumer on another queue that has to acquire them.
+    #[must_use]
+    pub fn targets(&self) -> (&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]) {
+        (&self.targets, &self.textures)
+    }
+
+    /// Forgets all copies and keeps the memory for the next.
+    pub fn clear(&mut self) {
+        self.sources.clear();
+        self.targets.clear();
+        self.known.clear();
+        self.copies.clear();
+        self.texels.clear();
+        self.textures.clear();
+        self.regions.clear();
+        self.groups.clear();
+        self.merged = true;
+        self.figures = BatchFigures::default();
+    }
+
+    /// Sorts, lets later copies hide earlier ones, joins neighbours.
+    fn merge(&mut self) {
+        if std::mem::replace(&mut self.merged, true) {
+            return;
+        }
+        if self.overlaps() {
+            self.hide();
+        }
+        let order = |copy: &Copy| (copy.target, copy.source, copy.region.dst_offset);
+        self.copies.sort_unstable_by_key(order);
+        self.regions.clear();
+        self.groups.clear();
+        for copy in &self.copies {
+            append(&mut self.groups, &mut self.regions, copy);
+        }
+        self.figures.region_count = (self.regions.len() + self.texels.len()) as u64;
+        self.figures.call_count = (self.groups.len() + self.texels.len()) as u64;
+        self.figures.target_count = (self.targets.len() + self.textures.len()) as u64;
+    }
+
+    /// Whether some bytes are copied to twice. Leaves the copies in the order in which they were added, unless not.
+    fn overlaps(&mut self) -> bool {
+        let key = |copy: &Copy| (copy.target, copy.region.dst_offset);
+        if !self.copies.is_sorted_by_key(key) {
+            return self.overlaps_unsorted();
+        }
+        self.copies.windows(2).any(|pair| pair[0].target == pair[1].target && pair[0].end() > pair[1].region.dst_offset)
+    }
+
+    /// The same, by way of a sorted list of where copies go; the regions serve as its memory.
+    fn overlaps_unsorted(&mut self) -> bool {
+        self.regions.clear();
+        self.regions
+            .extend(self.copies.iter().map(|copy| CopyRegion { src_offset: u64::from(copy.target), ..copy.region }));
+        self.regions.sort_unstable_by_key(|region| (region.src_offset, region.dst_offset));
+        let follows = |pair: &[CopyRegion]| pair[0].dst_offset + pair[0].size <= pair[1].dst_offset;
+        !self.regions.windows(2).all(|pair| pair[0].src_offset != pair[1].src_offset || follows(pair))
+    }
+
+    /// Cuts out of each copy what a later one goes over. Rare, so that it may take its time and memory.
+    fn hide(&mut self) {
+        let mut kept: Vec<Copy> = Vec::with_capacity(self.copies.len());
+        for later in &self.copies {
+            let (from, to) = (later.region.dst_offset, later.end());
+            let touched = |held: &Copy| held.target == later.target && held.region.dst_offset < to && from < held.end();
+            let mut index = 0;
+            while index < kept.len() {
+                if !touched(&kept[index]) {
+                    index += 1;
+                    continue;
+                }
+                let earlier = kept.swap_remove(index);
+                let parts = [earlier.part(0, from), earlier.part(to, u64::MAX)];
+                let left: u64 = parts.iter().flatten().map(|part| part.region.size).sum();
+                self.figures.hidden_bytes += earlier.region.size - left;
+                kept.extend(parts.into_iter().flatten());
+            }
+            kept.push(*later);
+        }
+        self.copies = kept;
+    }
+}
+
+/// Adds a copy to the regions, joined with the last one if it goes on from there in both buffers.
+fn append(groups: &mut Vec<Group>, regions: &mut Vec<CopyRegion>, copy: &Copy) {
+    let Copy { target, source, region } = *copy;
+    if let Some(group) = groups.last_mut()
+        && (group.target, group.source) == (target, source)
+        && let Some(last) = regions.last_mut()
+    {
+        let goes_on =
+            last.src_offset + last.size == region.src_offset && last.dst_offset + last.size == region.dst_offset;
+        if goes_on {
+            last.size += region.size;
+        } else {
+            regions.push(region);
+            group.count += 1;
+        }
+        return;
+    }
+    groups.push(Group { target, source, first: regions.len(), count: 1 });
+    regions.push(region);
+}
+
+// By hand, since a derived one would ask that devices can be cloned.
+impl<D: Device> Clone for UploadBatch<D> {
+    fn clone(&self) -> Self {
+        Self {
+            sources: self.sources.clone(),
+            targets: self.targets.clone(),
+            known: self.known.clone(),
+            copies: self.copies.clone(),
+            texels: self.texels.clone(),
+            textures: self.textures.clone(),
+            regions: self.regions.clone(),
+            groups: self.groups.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<D: Device> Default for UploadBatch<D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<D: Device> fmt::Debug for UploadBatch<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UploadBatch")
+            .field("copies", &self.copies.len())
+            .field("texels", &self.texels.len())
+            .field("targets", &(self.targets.len() + self.textures.len()))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,100 @@
+//! Why nothing was staged, with the numbers that one needs to see why.
+
+use ringfence_core::sync::SyncPoint;
+
+use crate::device::DeviceError;
+use crate::error::Error;
+
+/// Why nothing was written. The ring is as it was, but that what was complete has been freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UploadError {
+    /// No bytes were given.
+    #[error("a write of 0 bytes")]
+    ZeroSize,
+    /// The alignment is 0 or not a power of two.
+    #[error("the alignment {alignment} is not a power of two")]
+    BadAlignment {
+        /// What was asked for, in bytes.
+        alignment: u64,
+    },
+    /// The ring could never hold this, however long one waited: make a larger one.
+    #[error("{size} bytes never fit in a ring of {capacity} bytes")]
+    TooLarge {
+        /// What was asked for, in bytes.
+        size: u64,
+        /// The ring's capacity in bytes, or its cap if it grows.
+        capacity: u64,
+    },
+    /// There is no room, and waiting is of no use or not wanted.
+    #[error("{size} bytes do not fit: {free} of {capacity} bytes are free ({})", unsubmitted(.waits_for))]
+    Full {
+        /// What was asked for, in bytes.
+        size: u64,
+        /// Bytes that are free, maybe in two parts.
+        free: u64,
+        /// The ring's capacity in bytes.
+        capacity: u64,
+        /// What holds the oldest bytes, if it is not submitted yet.
+        waits_for: Option<SyncPoint>,
+    },
+    /// There is no room, since results that arrived long ago were neither read nor dropped.
+    #[error("{size} bytes do not fit: the oldest of {capacity} bytes have arrived, and wait to be read or dropped")]
+    Unread {
+        /// What was asked for, in bytes.
+        size: u64,
+        /// The ring's capacity in bytes.
+        capacity: u64,
+    },
+    /// No frame is open that could use the bytes: begin one first.
+    #[error("no frame is open: a write belongs to the submission that is being recorded")]
+    NoFrame,
+    /// The frame that the writer writes for was submitted or dropped: nothing can use these bytes any more.
+    #[error("the frame with {frame} is over: it was submitted or dropped")]
+    FrameOver {
+        /// What the frame signals.
+        frame: SyncPoint,
+    },
+    /// The frame belongs to a timeline of another allocator.
+    #[error("the frame with {frame} belongs to another allocator's timeline")]
+    ForeignFrame {
+        /// What the frame signals.
+        frame: SyncPoint,
+    },
+    /// The constants were made by other `ConstantBuffers` than the writer's.
+    #[error("the constants and the writer belong to different constant buffers")]
+    ForeignConstants,
+    /// The texels that were given are not what their size says.
+    #[error("{given} bytes were given for {width} × {height} texels of {texel_bytes} bytes, which need {needed}")]
+    TexelSize {
+        /// Texels across.
+        width: u32,
+        /// Texels down.
+        height: u32,
+        /// Bytes a texel.
+        texel_bytes: u32,
+        /// Bytes that were given.
+        given: u64,
+        /// Bytes that they need.
+        needed: u64,
+    },
+    /// The oldest submission did not complete in time.
+    #[error("no room after waiting for {waited_ns} ns")]
+    Timeout {
+        /// How long was waited.
+        waited_ns: u64,
+    },
+    /// The ring is full, waiting is of no use, and there was no memory for a larger one.
+    #[error("the ring could not grow: {0}")]
+    Growth(#[from] Error),
+    /// The driver failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+fn unsubmitted(point: &Option<SyncPoint>) -> String {
+    match point {
+        Some(point) => format!("the oldest wait for {point}, which is not submitted"),
+        None => "waiting is not wanted".to_owned(),
+    }
+}

@@ -1,0 +1,175 @@
+//! The ring as its users hold it.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use ringfence_core::range::Invalid;
+use ringfence_core::sync::SyncSet;
+
+use super::segment::Segment;
+use super::state::{Lease, Request, RingState};
+use super::{Recycle, Staged, UploadDesc, UploadError, UploadWriter};
+use crate::device::{Capabilities, Device, DeviceError};
+use crate::error::{AccessError, Error};
+use crate::lifetime::Frame;
+use crate::memory::{Allocator, RingSnapshot};
+
+/// A ring of mapped memory that every thread may write to. See the [module](crate::upload).
+///
+/// For many small writes of one thread there is [`UploadRing::writer`]. Dropping the ring lets go of its buffer, which
+/// lives until the submissions that use it are complete.
+pub struct UploadRing<D: Device> {
+    state: Arc<RingState<D>>,
+}
+
+impl<D: Device> UploadRing<D> {
+    pub(crate) fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
+        Ok(Self { state: RingState::new(memory, desc, true, None)? })
+    }
+
+    /// Copies bytes into the ring, at a multiple of `alignment` (4 for vertices, 256 for constants, 512 for texels;
+    /// see [`Capabilities`](crate::device::Capabilities)). They may be used by the submissions that are being recorded
+    /// now, and only by them.
+    ///
+    /// # Errors
+    /// No frame is open; the bytes never fit; there is no room and waiting is of no use, not wanted or too long; the
+    /// device is lost. Nothing is written then.
+    pub fn write(&self, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
+        let mut users = SyncSet::new();
+        self.state.shared().lifetimes.open(&mut users);
+        self.write_for_users(&users, bytes, alignment)
+    }
+
+    /// As [`UploadRing::write`], for the submission of `frame` alone: other open frames do not hold the bytes.
+    ///
+    /// # Errors
+    /// As [`UploadRing::write`]; and the frame is of another allocator.
+    pub fn write_for(&self, frame: &Frame, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
+        self.write_for_users(&self.state.users_of(frame)?, bytes, alignment)
+    }
+
+    fn write_for_users(&self, users: &SyncSet, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
+        self.write_for_users_at(users, bytes.len() as u64, alignment, |_, to| copy(bytes, to))
+    }
+
+    /// Tells `filling` the offset in the buffer.
+    pub(super) fn write_at(
+        &self,
+        frame: &Frame,
+        size: u64,
+        alignment: u64,
+        filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
+    ) -> Result<Staged<D>, UploadError> {
+        self.write_for_users_at(&self.state.users_of(frame)?, size, alignment, filling)
+    }
+
+    fn write_for_users_at(
+        &self,
+        users: &SyncSet,
+        size: u64,
+        alignment: u64,
+        filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
+    ) -> Result<Staged<D>, UploadError> {
+        let lease = self.state.reserve(users, Request::exactly(size, alignment), None)?;
+        let Lease { segment, range, .. } = &lease;
+        let offset = range.offset();
+        // SAFETY: the ring gives these bytes to nobody else as long as the pin stands.
+        unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
+        self.state.count_written(1, size);
+        Ok(staged(segment, offset, size))
+    }
+
+    pub(super) fn capabilities(&self) -> &Capabilities {
+        self.state.memory.device().capabilities()
+    }
+
+    /// A writer for one thread, for the submission of `frame`: it takes a page of the ring at a time, and within its
+    /// page neither locks nor shares memory that other threads write. Keep it, and give it each frame in turn
+    /// ([`UploadWriter::begin`]). One short lock.
+    ///
+    /// # Errors
+    /// The frame is of another allocator.
+    pub fn writer(&self, frame: &Frame) -> Result<UploadWriter<D>, UploadError> {
+        UploadWriter::new(&self.state, frame)
+    }
+
+    /// Bytes that it holds at most, now.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.state.capacity()
+    }
+
+    /// The most bytes that were ever in use, padding included: what the capacity has to be (row 001-11).
+    #[must_use]
+    pub fn high_water(&self) -> u64 {
+        self.state.high_water()
+    }
+
+    /// Its figures: occupancy, high-water mark, waits and their time.
+    #[must_use]
+    pub fn snapshot(&self) -> RingSnapshot {
+        self.state.snapshot().expect("a ring is shown as one")
+    }
+
+    /// Checks every rule of the ring. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.state.validate()
+    }
+}
+
+impl<D: Device> RingState<D> {
+    /// The submission of a frame, as the only user of what is written.
+    pub(super) fn users_of(&self, frame: &Frame) -> Result<SyncSet, UploadError> {
+        if !self.shared().lifetimes.owns(frame) {
+            return Err(UploadError::ForeignFrame { frame: frame.point() });
+        }
+        Ok(frame.point().into())
+    }
+}
+
+/// Fills bytes of a ring's buffer and makes them visible to the device.
+///
+/// # Safety
+/// No other host access to these bytes happens at the same time.
+pub(super) unsafe fn fill<D: Device>(
+    segment: &Segment<D>,
+    offset: u64,
+    size: u64,
+    fill: impl FnOnce(&mut [MaybeUninit<u8>]),
+) -> Result<(), DeviceError> {
+    let fill = |to: *mut u8| {
+        // SAFETY: `write_shared` gives a pointer to `size` mapped bytes, which the caller keeps others from.
+        fill(unsafe { std::slice::from_raw_parts_mut(to.cast(), size as usize) });
+    };
+    // SAFETY: the caller promises the same.
+    match unsafe { segment.buffer.write_shared(offset, size, fill) } {
+        Ok(()) => Ok(()),
+        Err(AccessError::Device(error)) => Err(error),
+        Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a ring is mapped as a whole"),
+    }
+}
+
+/// Copies bytes; both are of one length.
+pub(super) fn copy(bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
+    debug_assert_eq!(bytes.len(), to.len());
+    // SAFETY: both are slices of at least so many bytes, and `to` is exclusive, so that they lie apart.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_mut_ptr().cast(), bytes.len().min(to.len())) }
+}
+
+pub(super) fn staged<D: Device>(segment: &Segment<D>, offset: u64, size: u64) -> Staged<D> {
+    let address = segment.address.map(|base| base + offset);
+    Staged { buffer: segment.buffer.object().clone(), offset, size, address }
+}
+
+impl<D: Device> fmt::Debug for UploadRing<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UploadRing")
+            .field("name", &self.state.config.name)
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,206 @@
+//! Copies into a Vulkan command buffer.
+//!
+//! ```text
+//!   vkCmdPipelineBarrier   one memory barrier for all buffers, one image barrier a subresource
+//!   vkCmdCopyBuffer …      one call for each pair of source and destination
+//!   vkCmdPipelineBarrier   the same, the other way round
+//! ```
+//!
+//! One memory barrier for all buffers, since drivers treat those of single buffers no finer (and the call is made once,
+//! however many buffers there are).
+
+use ash::vk;
+use smallvec::SmallVec;
+
+use super::Device;
+use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+
+/// Between which queue families the buffers go with the copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Handover {
+    from: u32,
+    to: u32,
+}
+
+/// Records copies into a command buffer.
+pub struct CopyRecorder<'a> {
+    device: &'a ash::Device,
+    commands: vk::CommandBuffer,
+    /// The layout that textures are in before and after.
+    layout: vk::ImageLayout,
+    handover: Option<Handover>,
+}
+
+impl<'a> CopyRecorder<'a> {
+    /// A recorder over a command buffer. Textures are taken to be in the layout `GENERAL`, before and after.
+    ///
+    /// # Safety
+    /// The command buffer is the device's, and is being recorded, outside of a render pass, by this thread, as long as
+    /// this value lives.
+    #[must_use]
+    pub const unsafe fn new(device: &'a ash::Device, commands: vk::CommandBuffer) -> Self {
+        Self { device, commands, layout: vk::ImageLayout::GENERAL, handover: None }
+    }
+
+    /// Textures are in this layout before the copies (unless what they hold is of no use) and after them.
+    #[must_use]
+    pub const fn texture_layout(mut self, layout: vk::ImageLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Releases what was copied to from the queue family `from`, which this command buffer is submitted to, to the
+    /// family `to`. The consumer records the same batch with [`CopyRecorder::acquire`] before it uses the resources.
+    /// For resources that are not shared between families, and of which `from` is the first user or which were released
+    /// to it.
+    #[must_use]
+    pub const fn release_to(mut self, from: u32, to: u32) -> Self {
+        self.handover = Some(Handover { from, to });
+        self
+    }
+
+    /// Records what the consumer's queue family `to` has to record to get what family `from` released to it.
+    ///
+    /// # Safety
+    /// As for [`Record::end_copies`].
+    pub unsafe fn acquire(
+        &mut self,
+        from: u32,
+        to: u32,
+        buffers: &[vk::Buffer],
+        textures: &[TextureTarget<vk::Image>],
+    ) {
+        let (before, after) = (vk::AccessFlags::empty(), EVERYTHING);
+        let kept = self.handover.replace(Handover { from, to });
+        self.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout));
+        self.handover = kept;
+    }
+
+    /// The layout of textures while they are copied to.
+    fn copy_layout(&self) -> vk::ImageLayout {
+        match self.layout {
+            vk::ImageLayout::GENERAL => vk::ImageLayout::GENERAL,
+            _ => vk::ImageLayout::TRANSFER_DST_OPTIMAL,
+        }
+    }
+
+    fn barriers(
+        &self,
+        Scope { before, after }: Scope,
+        buffers: &[vk::Buffer],
+        textures: &[TextureTarget<vk::Image>],
+        layouts: impl Fn(&TextureTarget<vk::Image>) -> (vk::ImageLayout, vk::ImageLayout),
+    ) {
+        let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
+        let ignored = Handover { from: vk::QUEUE_FAMILY_IGNORED, to: vk::QUEUE_FAMILY_IGNORED };
+        let Handover { from, to } = self.handover.unwrap_or(ignored);
+        let images: SmallVec<[_; 32]> = textures
+            .iter()
+            .map(|target| {
+                let (old, new) = layouts(target);
+                vk::ImageMemoryBarrier::default()
+                    .src_access_mask(before)
+                    .dst_access_mask(after)
+                    .old_layout(old)
+                    .new_layout(new)
+                    .src_queue_family_index(from)
+                    .dst_queue_family_index(to)
+                    .image(target.texture)
+                    .subresource_range(subresource(target))
+            })
+            .collect();
+        let handed_over = if self.handover.is_some() { buffers } else { &[] };
+        let owned: SmallVec<[_; 32]> = handed_over
+            .iter()
+            .map(|&buffer| {
+                vk::BufferMemoryBarrier::default()
+                    .src_access_mask(before)
+                    .dst_access_mask(after)
+                    .src_queue_family_index(from)
+                    .dst_queue_family_index(to)
+                    .buffer(buffer)
+                    .size(vk::WHOLE_SIZE)
+            })
+            .collect();
+        let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        // SAFETY: the command buffer is being recorded; whoever made the lists promised that the resources are alive.
+        unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &memory, &owned, &images) };
+    }
+}
+
+/// What is made available, and to what it is made visible.
+#[derive(Clone, Copy)]
+struct Scope {
+    before: vk::AccessFlags,
+    after: vk::AccessFlags,
+}
+
+const EVERYTHING: vk::AccessFlags =
+    vk::AccessFlags::from_raw(vk::AccessFlags::MEMORY_READ.as_raw() | vk::AccessFlags::MEMORY_WRITE.as_raw());
+
+fn subresource(target: &TextureTarget<vk::Image>) -> vk::ImageSubresourceRange {
+    vk::ImageSubresourceRange {
+        aspect_mask: vk::ImageAspectFlags::COLOR,
+        base_mip_level: target.mip,
+        level_count: 1,
+        base_array_layer: target.layer,
+        layer_count: 1,
+    }
+}
+
+/// The regions in Vulkan's type, which is laid out the same.
+fn buffer_copies(regions: &[CopyRegion]) -> &[vk::BufferCopy] {
+    use std::mem::{align_of, offset_of, size_of};
+    const {
+        assert!(size_of::<CopyRegion>() == size_of::<vk::BufferCopy>());
+        assert!(align_of::<CopyRegion>() == align_of::<vk::BufferCopy>());
+        assert!(offset_of!(CopyRegion, src_offset) == offset_of!(vk::BufferCopy, src_offset));
+        assert!(offset_of!(CopyRegion, dst_offset) == offset_of!(vk::BufferCopy, dst_offset));
+        assert!(offset_of!(CopyRegion, size) == offset_of!(vk::BufferCopy, size));
+    }
+    // SAFETY: both are three numbers of 64 bits in the same places, as is checked above, and any bits are a number.
+    unsafe { std::slice::from_raw_parts(regions.as_ptr().cast(), regions.len()) }
+}
+
+impl Record<Device> for CopyRecorder<'_> {
+    unsafe fn begin_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
+        let (before, after) = (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::TRANSFER_WRITE);
+        let to = self.copy_layout();
+        let from = |target: &TextureTarget<_>| if target.discard { vk::ImageLayout::UNDEFINED } else { self.layout };
+        let recorder = Self { handover: None, ..*self };
+        recorder.barriers(Scope { before, after }, buffers, textures, |target| (from(target), to));
+    }
+
+    unsafe fn copy_buffer(&mut self, src: &vk::Buffer, dst: &vk::Buffer, regions: &[CopyRegion]) {
+        // SAFETY: the caller promises that the regions lie inside the buffers, which are alive.
+        unsafe { self.device.cmd_copy_buffer(self.commands, *src, *dst, buffer_copies(regions)) };
+    }
+
+    unsafe fn copy_buffer_to_texture(&mut self, src: &vk::Buffer, dst: &vk::Image, region: &TexelRegion) {
+        let row_texels = region.row_bytes / u64::from(region.texel_bytes.max(1));
+        let copy = vk::BufferImageCopy {
+            buffer_offset: region.buffer_offset,
+            buffer_row_length: u32::try_from(row_texels).unwrap_or(u32::MAX),
+            buffer_image_height: 0,
+            image_subresource: vk::ImageSubresourceLayers {
+                aspect_mask: vk::ImageAspectFlags::COLOR,
+                mip_level: region.mip,
+                base_array_layer: region.layer,
+                layer_count: 1,
+            },
+            image_offset: vk::Offset3D { x: region.x as i32, y: region.y as i32, z: 0 },
+            image_extent: vk::Extent3D { width: region.width, height: region.height, depth: 1 },
+        };
+        let layout = self.copy_layout();
+        // SAFETY: the caller promises that the region lies inside both, which are alive; `begin_copies` has brought the
+        // texture into this layout.
+        unsafe { self.device.cmd_copy_buffer_to_image(self.commands, *src, *dst, layout, &[copy]) };
+    }
+
+    unsafe fn end_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
+        // A release makes available; the consumer's acquire makes visible.
+        let after = if self.handover.is_some() { vk::AccessFlags::empty() } else { EVERYTHING };
+        let scope = Scope { before: vk::AccessFlags::TRANSFER_WRITE, after };
+        self.barriers(scope, buffers, textures, |_| (self.copy_layout(), self.layout));
+    }
+}

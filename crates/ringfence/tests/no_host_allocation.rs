@@ -1,0 +1,219 @@
+//! A steady frame allocates nothing on the host: counted with a device of the test's own that allocates nothing itself.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudget, Kind, Mapped, MemoryDesc,
+    Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures, sim,
+};
+use ringfence::lifetime::RetireBin;
+use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
+
+/// The system's allocator, counting this thread's allocations.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: forwards to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Objects are numbers, fences are counters, and memory is one piece that nobody writes to.
+struct Bare {
+    capabilities: Capabilities,
+    next: AtomicU64,
+}
+
+// SAFETY: nothing is mapped.
+unsafe impl Driver for Bare {
+    type Memory = u64;
+    type Fence = Arc<AtomicU64>;
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    unsafe fn allocate_memory(&self, _: &MemoryDesc<'_>) -> Result<u64, DeviceError> {
+        Ok(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    unsafe fn free_memory(&self, _: u64) {}
+
+    unsafe fn flush(&self, _: &u64, _: u64, _: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn read_back(&self, _: &u64, _: u64, _: Mapped, _: &mut [u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn completed(&self, fence: &Self::Fence) -> Result<u64, DeviceError> {
+        Ok(fence.load(Ordering::Relaxed))
+    }
+
+    unsafe fn wait(&self, fence: &Self::Fence, value: u64, _: Duration) -> Result<bool, DeviceError> {
+        Ok(fence.load(Ordering::Relaxed) >= value)
+    }
+
+    fn budgets(&self) -> Option<Vec<HeapBudget>> {
+        None
+    }
+}
+
+macro_rules! creates {
+    ($kind:ty, $class:ident) => {
+        // SAFETY: as for `Driver`.
+        unsafe impl Create<$kind> for Bare {
+            type Info<'a> = <$kind as Kind>::Desc;
+            type Unplaced = u64;
+            type Object = u64;
+
+            fn describe(&self, desc: &<$kind as Kind>::Desc) -> Result<<$kind as Kind>::Desc, DeviceError> {
+                Ok(*desc)
+            }
+
+            unsafe fn prepare(&self, _: &<$kind as Kind>::Desc) -> Result<(u64, Requirements), DeviceError> {
+                let needs = Requirements {
+                    size: 4096,
+                    alignment: 256,
+                    memory_type_bits: !0,
+                    class: ResourceClass::$class,
+                    prefers_dedicated: false,
+                    requires_dedicated: false,
+                };
+                Ok((self.next.fetch_add(1, Ordering::Relaxed), needs))
+            }
+
+            unsafe fn discard(&self, _: u64) {}
+
+            unsafe fn place(&self, unplaced: &u64, _: &u64, _: u64) -> Result<Placed<u64>, DeviceError> {
+                Ok(Placed { object: *unplaced, mapped: None })
+            }
+
+            unsafe fn dedicate(&self, unplaced: &u64, _: &MemoryDesc<'_>) -> Result<(Placed<u64>, u64), DeviceError> {
+                Ok((Placed { object: *unplaced, mapped: None }, *unplaced))
+            }
+
+            unsafe fn destroy(&self, _: u64) {}
+
+            unsafe fn set_name(&self, _: &u64, _: &str) {}
+        }
+    };
+}
+
+creates!(Buffers, Buffer);
+creates!(Textures, Texture);
+
+struct World {
+    memory: Allocator<Bare>,
+    timelines: Vec<Timeline<Bare>>,
+    fences: Vec<Arc<AtomicU64>>,
+}
+
+impl World {
+    /// A device with six queues: more than a set of points holds inline.
+    fn new() -> Self {
+        let capabilities = sim::Profile::h200().capabilities;
+        let memory = Allocator::over(Bare { capabilities, next: AtomicU64::new(1) }, AllocatorDesc::default());
+        let fences: Vec<_> = (0..6).map(|_| Arc::new(AtomicU64::new(0))).collect();
+        // SAFETY: the fences live as long as their clones.
+        let timeline = |fence: &Arc<AtomicU64>| unsafe { memory.timeline(Arc::clone(fence)) }.expect("never lost");
+        let timelines = fences.iter().map(timeline).collect();
+        Self { memory, timelines, fences }
+    }
+
+    /// Does `work` in a frame of each queue; queue `n` is `n` frames late. The allocations of the whole frame.
+    fn frame(&self, work: impl FnOnce(&Allocator<Bare>)) -> u64 {
+        let before = COUNT.get();
+        let frames: smallvec::SmallVec<[_; 8]> = self.timelines.iter().map(Timeline::begin).collect();
+        work(&self.memory);
+        for (late, ((timeline, fence), frame)) in self.timelines.iter().zip(&self.fences).zip(frames).enumerate() {
+            fence.store(frame.value().saturating_sub(late as u64), Ordering::Relaxed);
+            timeline.submitted(frame).expect("in order");
+        }
+        self.memory.reclaim();
+        COUNT.get() - before
+    }
+}
+
+#[test]
+fn a_steady_frame_that_makes_and_drops_resources_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let buffer = BufferDesc { size: 4096, usage: BufferUsage::COPY_DST };
+    let mut counts = (0..300).map(|_| {
+        world.frame(|memory| {
+            for location in [Location::Device, Location::Upload] {
+                let desc = AllocationDesc { location, ..Default::default() };
+                (0..20).for_each(|_| drop(memory.create_buffer(&buffer, desc).expect("there is room")));
+            }
+            drop(memory.create_texture(&TextureDesc::default(), AllocationDesc::default()).expect("there is room"));
+        })
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    assert!(world.memory.statistics().calls.destroy_object > 290 * 41);
+}
+
+#[test]
+fn a_steady_frame_that_retires_objects_of_the_programs_own_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let bin = RetireBin::new();
+    let mut passed = Vec::with_capacity(1000);
+    let mut counts = (0..300).map(|_| {
+        world.frame(|memory| {
+            (0..100).for_each(|object| memory.retire_into(&bin, object));
+            memory.collect_from(&bin, 120, &mut passed).expect("never lost");
+            passed.clear();
+        })
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    assert!(bin.len() < 1000);
+}
+
+#[test]
+fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("a sound description");
+    let target = TextureDesc { usage: TextureUsage::RENDER_TARGET, ..TextureDesc::default() };
+    let requests = [
+        BufferRequest { size: 1000, dynamism: Dynamism::Dynamic, ..Default::default() },
+        BufferRequest { size: 100_000, dynamism: Dynamism::Dynamic, ..Default::default() },
+        BufferRequest { size: 4096, usage: BufferUsage::VERTEX, ..Default::default() },
+        BufferRequest { size: 4096, usage: BufferUsage::STORAGE, ..Default::default() },
+    ];
+    let mut counts = (0..300).map(|_| {
+        let count = world.frame(|_| {
+            for request in requests.iter().cycle().take(20) {
+                drop(placement.create_buffer(request).expect("there is room"));
+            }
+            drop(placement.create_texture(&target, "").expect("there is room"));
+            drop(placement.fast_page().expect("there is room"));
+        });
+        let before = COUNT.get();
+        placement.end_frame();
+        count + COUNT.get() - before
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+}
