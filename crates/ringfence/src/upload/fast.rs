@@ -348,7 +348,7 @@ impl<D: Device> FastWriter<D> {
         }
         if self.written_count > 0 {
             self.state.written_bytes.fetch_add(self.written_bytes, Ordering::Relaxed);
-            self.state.memory.shared().count_staged(self.written_count);
+            self.state.memory.shared().count_staged(self.written_count, self.written_bytes);
             (self.written_count, self.written_bytes) = (0, 0);
         }
     }
