@@ -196,13 +196,14 @@ pub fn seed_000_21_the_algorithm_inside_can_be_swapped<G: Gpu>(rig: &mut Rig<G>)
         one.free(second).expect("its own");
     }
     fn with<G: Gpu, A: SlotAllocator>(rig: &mut Rig<G>) {
-        let make = |rig: &Rig<G>| CpuDescriptorHeap::<G::Device, A>::new(&rig.memory, CpuHeapDesc::default());
+        let make =
+            |rig: &Rig<G>| CpuDescriptorHeap::<G::Device, A>::with_algorithm(&rig.memory, CpuHeapDesc::default());
         let (mut one, mut other) = (make(rig).expect("small"), make(rig).expect("small"));
         contract(&mut one, &mut other);
         one.validate().expect("sound");
-        let of_buffers = ShaderVisibleHeap::<G::Device, A>::new(&rig.memory, desc());
+        let of_buffers = ShaderVisibleHeap::<G::Device, A>::with_algorithm(&rig.memory, desc());
         let of_samplers = ShaderVisibleDesc { kind: HeapKind::Samplers, ..desc() };
-        let of_samplers = ShaderVisibleHeap::<G::Device, A>::new(&rig.memory, of_samplers);
+        let of_samplers = ShaderVisibleHeap::<G::Device, A>::with_algorithm(&rig.memory, of_samplers);
         let (mut one, mut other) = (of_buffers.expect("the only one"), of_samplers.expect("the only one"));
         contract(&mut one, &mut other);
         one.validate().expect("sound");

@@ -96,12 +96,22 @@ struct State<D: Descriptors, A: SlotAllocator> {
     closed: AtomicBool,
 }
 
-impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
-    /// An allocator of descriptors. Makes no heap yet.
+impl<D: Descriptors> CpuDescriptorHeap<D> {
+    /// An allocator of descriptors, with buddy inside. Makes no heap yet.
     ///
     /// # Errors
     /// A block of no slots, or of more than 2²⁰.
     pub fn new(memory: &Allocator<D>, desc: CpuHeapDesc<'_>) -> Result<Self, DescriptorError> {
+        Self::with_algorithm(memory, desc)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
+    /// As [`CpuDescriptorHeap::new`], with another algorithm inside (row 000-21).
+    ///
+    /// # Errors
+    /// As [`CpuDescriptorHeap::new`].
+    pub fn with_algorithm(memory: &Allocator<D>, desc: CpuHeapDesc<'_>) -> Result<Self, DescriptorError> {
         if desc.block_slots == 0 {
             return Err(DescriptorError::ZeroCount);
         }

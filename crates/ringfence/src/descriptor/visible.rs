@@ -110,13 +110,23 @@ pub struct VisibleStatistics {
     pub heap_count: u64,
 }
 
-impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
-    /// Makes the heap of its kind.
+impl<D: Descriptors> ShaderVisibleHeap<D> {
+    /// Makes the heap of its kind, with the free list inside.
     ///
     /// # Errors
     /// There is one already; the kind is not one that shaders see; no slots, no chunks, more slots than the device takes;
     /// the driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
+        Self::with_algorithm(memory, desc)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
+    /// As [`ShaderVisibleHeap::new`], with another algorithm inside (row 000-21).
+    ///
+    /// # Errors
+    /// As [`ShaderVisibleHeap::new`].
+    pub fn with_algorithm(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         let shared = Arc::clone(memory.shared());
         let slots = check_desc(&shared.device, &desc)?;
         let only = shared.rooms.claim(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
