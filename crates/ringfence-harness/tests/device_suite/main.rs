@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A device that is not here skips its tests, saying so, unless `RINGFENCE_REQUIRE_VULKAN` or `RINGFENCE_REQUIRE_D3D12`
-//! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard
-//! finder nor the validation layers have said anything.
+//! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard finder
+//! nor the validation layers have said anything. `RINGFENCE_DESCRIPTORS` picks how Vulkan keeps descriptors, of what the
+//! device has; `RINGFENCE_NO_VALIDATION` does without the layers.
 
 mod constants;
 mod descriptor;

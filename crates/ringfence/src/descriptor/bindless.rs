@@ -248,7 +248,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         for &slot in &entries.free {
             let at = slot as usize;
             Invalid::unless(!free[at], "a slot is free once", slot.into())?;
-            Invalid::unless(entries.generations[at] % 2 == 0, "a free slot has no live entry", slot.into())?;
+            Invalid::unless(entries.generations[at].is_multiple_of(2), "a free slot has no live entry", slot.into())?;
             free[at] = true;
         }
         Ok(())

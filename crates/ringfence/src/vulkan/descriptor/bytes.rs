@@ -305,8 +305,8 @@ unsafe fn encode<'a>(
     let (mut address, mut image) = (none, vk::DescriptorImageInfo::default());
     match shown {
         None => {}
-        // SAFETY: as the caller promises.
         Some(Shown::Buffer { buffer, offset, range }) => {
+            // SAFETY: as the caller promises.
             address = unsafe { address_info(device, buffer, offset, range) }?;
         }
         Some(Shown::Texels { buffer, format, offset, range, .. }) => {
