@@ -115,7 +115,14 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
             return Err(At::lacks(&block.place, &expected));
         }
         let class = classes.name().to_owned();
-        snapshot.blocks.push(BlockSnapshot { memory_type: kind as u32, class, dedicated: false, bytes, ranges });
+        snapshot.blocks.push(BlockSnapshot {
+            memory_type: kind as u32,
+            class,
+            pool: String::new(),
+            dedicated: false,
+            bytes,
+            ranges,
+        });
     }
     for alone in pool.list("DedicatedAllocations")? {
         let mut classes = Classes::default();
@@ -125,6 +132,7 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
         snapshot.blocks.push(BlockSnapshot {
             memory_type: kind as u32,
             class,
+            pool: String::new(),
             dedicated: true,
             bytes,
             ranges: vec![range],
@@ -136,7 +144,7 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
 fn range(of: &At<'_>, offset: u64, prefix: &str) -> Result<RangeSnapshot, ImportError> {
     let name = of.text("Name").or_else(|| of.text("CustomData")).unwrap_or_default();
     let name = if name.is_empty() { String::new() } else { format!("{prefix}{name}") };
-    Ok(RangeSnapshot { offset, bytes: of.number("Size")?, name })
+    Ok(RangeSnapshot { offset, bytes: of.number("Size")?, name, user_data: 0 })
 }
 
 /// What lies in a block.

@@ -77,18 +77,18 @@ fn shared_block(numbers: &mut Numbers, index: u64, range_count: u64) -> BlockSna
             offset = bytes;
         }
         let size = size.min(bytes - offset);
-        ranges.push(RangeSnapshot { offset, bytes: size, name: name(numbers, place as u64) });
+        ranges.push(RangeSnapshot { offset, bytes: size, name: name(numbers, place as u64), user_data: 0 });
         offset += size;
     }
     let class = CLASSES[(index % 4) as usize].into();
-    BlockSnapshot { memory_type: (index % 3) as u32, class, dedicated: false, bytes, ranges }
+    BlockSnapshot { memory_type: (index % 3) as u32, class, pool: String::new(), dedicated: false, bytes, ranges }
 }
 
 fn dedicated_block(numbers: &mut Numbers, index: u64) -> BlockSnapshot {
     let bytes = (8 + numbers.next(90)) * MIB;
     let used = bytes - numbers.next(64 << 10) / 256 * 256;
-    let ranges = vec![RangeSnapshot { offset: 0, bytes: used, name: format!("g-buffer/target {index}") }];
-    BlockSnapshot { memory_type: 0, class: CLASSES[2].into(), dedicated: true, bytes, ranges }
+    let ranges = vec![RangeSnapshot { offset: 0, bytes: used, name: format!("g-buffer/target {index}"), user_data: 0 }];
+    BlockSnapshot { memory_type: 0, class: CLASSES[2].into(), pool: String::new(), dedicated: true, bytes, ranges }
 }
 
 fn name(numbers: &mut Numbers, place: u64) -> String {

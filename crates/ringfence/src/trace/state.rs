@@ -292,6 +292,7 @@ impl State {
             }
         }
         let blocks = self.blocks.values().map(|block| BlockSnapshot {
+            pool: String::new(),
             memory_type: block.memory_type,
             class: block.class.clone(),
             dedicated: block.dedicated,
@@ -299,7 +300,12 @@ impl State {
             ranges: block
                 .ranges
                 .iter()
-                .map(|(offset, live)| RangeSnapshot { offset: *offset, bytes: live.bytes, name: live.name.clone() })
+                .map(|(offset, live)| RangeSnapshot {
+                    offset: *offset,
+                    bytes: live.bytes,
+                    name: live.name.clone(),
+                    user_data: 0,
+                })
                 .collect(),
         });
         Snapshot {
