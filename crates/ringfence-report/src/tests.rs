@@ -8,7 +8,7 @@ use crate::{BlockFigures, Figures, FrameSample, Report, SCRIPTS, html, units};
 const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" '";
 
 fn range(offset: u64, bytes: u64, name: &str) -> RangeSnapshot {
-    RangeSnapshot { offset, bytes, name: name.into() }
+    RangeSnapshot { offset, bytes, name: name.into(), ..Default::default() }
 }
 
 fn report() -> Report {

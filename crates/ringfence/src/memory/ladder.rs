@@ -29,7 +29,7 @@ use super::types::Location;
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Dedicated};
-use crate::telling::tell;
+use crate::telling::{slow, tell};
 
 flags! {
     /// Rungs of the ladder that were tried.
@@ -68,7 +68,7 @@ pub struct Pressure {
 }
 
 /// The callback that lets go of memory when there is no other way.
-pub(super) type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;
+pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;
 
 /// What a request allows.
 #[derive(Clone, Copy, Debug)]
@@ -268,6 +268,7 @@ impl<D: Device> Shared<D> {
         let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
+                slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
                 // SAFETY: the type is one that the requirements allow; nothing has used the subject up.
                 self.counted_memory(heap, size, || unsafe { subject.dedicate(&self.device, &desc) })
             })
@@ -383,9 +384,9 @@ impl<D: Device> Shared<D> {
         let heap = self.heap_of(best);
         let budget = self.budgets.heap(heap);
         let (tried, tried_type_bits) = (attempt.tried, attempt.types);
-        tell!(warn, "out of memory", bytes = size, location = ?location, tried_type_bits = tried_type_bits, heap = heap);
         match refusal {
             Refusal::Driver(cause) => {
+                tell!(warn, "out of memory", bytes = size, location = ?location, tried_type_bits, cause = %cause);
                 Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
             }
             Refusal::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },

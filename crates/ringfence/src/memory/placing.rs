@@ -205,6 +205,7 @@ impl<D: Device> Shared<D> {
     /// A memory object from the driver. No lock may be held that an allocation needs.
     pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         let heap = self.heap_of(desc.memory_type);
+        slow!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
         // SAFETY: the arenas are made from the device's own list of types.
         let object = self.counted_memory(heap, desc.size, || {
             // SAFETY: as above.
@@ -226,7 +227,6 @@ impl<D: Device> Shared<D> {
         bytes: u64,
         make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
     ) -> Result<(R, D::Memory), DeviceError> {
-        slow!("allocate_memory", bytes = bytes, heap = heap);
         let limit = self.device.capabilities().memory_objects_max;
         if self.memory_objects.fetch_add(1, Ordering::Relaxed) >= limit {
             self.memory_objects.fetch_sub(1, Ordering::Relaxed);
