@@ -60,7 +60,7 @@ pub use allocation::Allocation;
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};
 pub use budget::Budget;
 pub use growth::Maintenance;
-pub use ladder::{Pressure, Tried};
+pub use ladder::{Evict, Pressure, Tried};
 pub(crate) use place::{Memory, Place};
 pub(crate) use placing::Made;
 pub use plan::{Plan, PlannedWay};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringfence_core::range::Invalid;
 
 use super::shared::Shared;
-use super::{Budget, Maintenance, Plan, Pool, PoolDesc, Pressure, Snapshot, Statistics};
+use super::{Budget, Evict, Maintenance, Plan, Pool, PoolDesc, Snapshot, Statistics};
 use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
@@ -183,7 +183,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it asks
     /// for itself does not call it again.
-    pub fn set_eviction(&self, evict: Option<Box<dyn Fn(&Pressure) -> bool + Send + Sync>>) {
+    pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
         *self.shared.evict.write() = evict.map(Arc::from);
     }
 

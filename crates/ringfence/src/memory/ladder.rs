@@ -66,8 +66,8 @@ pub struct Pressure {
     pub round: u32,
 }
 
-/// The callback that lets go of memory when there is no other way.
-pub(super) type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;
+/// The callback that lets go of memory when there is no other way, and says whether it did.
+pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;
 
 /// What a request allows.
 #[derive(Clone, Copy, Debug)]
