@@ -110,6 +110,10 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
             let expected = format!("an end of at most {bytes} for the sub-allocation at offset {}", outside.offset);
             return Err(At::lacks(&block.place, &expected));
         }
+        if let Some(pair) = ranges.windows(2).find(|pair| pair[0].offset + pair[0].bytes > pair[1].offset) {
+            let expected = format!("no sub-allocation in the one at offset {}", pair[0].offset);
+            return Err(At::lacks(&block.place, &expected));
+        }
         let class = classes.name().to_owned();
         snapshot.blocks.push(BlockSnapshot {
             memory_type: kind as u32,
@@ -176,17 +180,17 @@ fn sum_up(snapshot: &mut Snapshot) {
         let figures = &mut kind.statistics;
         if block.dedicated {
             figures.dedicated_count += 1;
-            figures.dedicated_bytes += block.bytes;
+            figures.dedicated_bytes = figures.dedicated_bytes.saturating_add(block.bytes);
         } else {
             figures.block_count += 1;
-            figures.block_bytes += block.bytes;
+            figures.block_bytes = figures.block_bytes.saturating_add(block.bytes);
             figures.range_count += block.ranges.len() as u64;
-            figures.range_bytes += block.bytes - block.free_bytes();
+            figures.range_bytes = figures.range_bytes.saturating_add(block.bytes - block.free_bytes());
         }
         figures.block_bytes_high_water = figures.block_bytes;
         figures.range_bytes_high_water = figures.range_bytes;
         if let Some(heap) = snapshot.heaps.get_mut(kind.heap as usize) {
-            heap.reserved_bytes += block.bytes;
+            heap.reserved_bytes = heap.reserved_bytes.saturating_add(block.bytes);
         }
     }
 }

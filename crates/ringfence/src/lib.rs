@@ -68,12 +68,14 @@ struct Readme;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod descriptor;
 pub mod device;
 mod error;
 pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod resource;
+mod telling;
 pub mod trace;
 pub mod upload;
 #[cfg(feature = "vulkan")]

@@ -29,6 +29,7 @@ use super::types::Location;
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Dedicated};
+use crate::telling::{slow, tell};
 
 flags! {
     /// Rungs of the ladder that were tried.
@@ -267,6 +268,7 @@ impl<D: Device> Shared<D> {
         let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
+                slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
                 // SAFETY: the type is one that the requirements allow; nothing has used the subject up.
                 self.counted_memory(heap, size, || unsafe { subject.dedicate(&self.device, &desc) })
             })
@@ -384,6 +386,7 @@ impl<D: Device> Shared<D> {
         let (tried, tried_type_bits) = (attempt.tried, attempt.types);
         match refusal {
             Refusal::Driver(cause) => {
+                tell!(warn, "out of memory", bytes = size, location = ?location, tried_type_bits, cause = %cause);
                 Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
             }
             Refusal::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },

@@ -15,6 +15,7 @@ use super::subject::Unplaced;
 use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Resource, ResourceKind};
+use crate::telling::slow;
 
 /// A resource that was made, and where.
 pub(crate) type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
@@ -52,7 +53,8 @@ impl<D: Device> Allocator<D> {
         })?;
         let has_address = Create::<K>::has_address(&shared.device, info);
         let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
-        Ok(resource.with_address(has_address).with_user_data(desc.user_data))
+        let portable = Create::<K>::portable(&shared.device, info);
+        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable))
     }
 
     /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
@@ -204,6 +206,7 @@ impl<D: Device> Shared<D> {
     /// A memory object from the driver. No lock may be held that an allocation needs.
     pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         let heap = self.heap_of(desc.memory_type);
+        slow!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
         // SAFETY: the arenas are made from the device's own list of types.
         let object = self.counted_memory(heap, desc.size, || {
             // SAFETY: as above.

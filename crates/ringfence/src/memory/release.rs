@@ -33,6 +33,7 @@ use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
+use crate::telling::{slow, tell};
 use crate::upload::{Recycle, Told};
 
 /// What waits for the GPU.
@@ -130,6 +131,7 @@ impl<D: Device> Shared<D> {
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
+            tell!(error, "device lost");
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         if device_lost {
@@ -138,6 +140,7 @@ impl<D: Device> Shared<D> {
             self.releases.retired.collect(passed, objects_max, released);
         }
         self.reclaim_rings(passed, device_lost);
+        self.rooms.reclaim(&self.device, passed, device_lost);
         let objects = released.len();
         for item in released.drain(..) {
             self.destroy(item);
@@ -311,6 +314,7 @@ impl<D: Device> Shared<D> {
     pub(super) fn free_memory(&self, memory: Memory<D>) {
         let Memory { object, memory_type, size, block, .. } = memory;
         self.trace.block_freed(block);
+        slow!("free_memory", bytes = size, memory_type = memory_type);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
@@ -342,6 +346,7 @@ impl<D: Device> Shared<D> {
     /// Waits for points, counted.
     pub(crate) fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         count(&self.calls.wait);
+        slow!("wait");
         self.lifetimes.wait(&self.device, points, deadline)
     }
 }
@@ -350,13 +355,17 @@ impl<D: Device> Drop for Shared<D> {
     /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`] there
     /// is nothing left to wait for.
     fn drop(&mut self) {
-        let idle = self.releases.retired.is_empty() || self.wait_submitted(Duration::MAX).is_ok();
+        let unused = self.releases.retired.is_empty() && self.rooms.is_empty();
+        let idle = unused || self.wait_submitted(Duration::MAX).is_ok();
         let mut left = Vec::new();
         self.releases.retired.collect_all(&mut left);
         if !idle {
             // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
+            self.rooms.leak();
             return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
+        // SAFETY: the device is idle, and whoever has a heap has this allocator too.
+        unsafe { self.rooms.destroy(&self.device) };
         left.into_iter().for_each(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();
