@@ -48,7 +48,8 @@ fn main() {
                     "round {round}: raw {raw_rate:.2} GiB/s, ring {ring_rate:.2} GiB/s, {:.3}",
                     ring_rate / raw_rate
                 );
-                (ours.push(ring_rate), theirs.push(raw_rate));
+                ours.push(ring_rate);
+                theirs.push(raw_rate);
             }
         }
         let waits = ring.snapshot();
