@@ -328,12 +328,6 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// Whether the frame is of a timeline of these.
-    pub(crate) fn knows(&self, frame: &Frame) -> bool {
-        let entries = self.entries.read();
-        entries.get(frame.clock.id.index()).is_some_and(|(clock, _)| Arc::ptr_eq(clock, &frame.clock))
-    }
-
     /// Puts an item down that waits for all that has begun.
     #[inline]
     pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {

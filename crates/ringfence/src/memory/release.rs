@@ -305,7 +305,7 @@ impl<D: Device> Drop for Shared<D> {
         self.releases.retired.collect_all(&mut left);
         if !idle {
             // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
-            return std::mem::forget(left);
+            return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
         left.into_iter().for_each(|item| self.destroy(item));
         self.trim();

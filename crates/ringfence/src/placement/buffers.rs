@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ringfence_core::tlsf::Tlsf;
 
 use super::desc::{BufferRequest, Dynamism, PlacementDesc, Route, Strategy};
-use super::fast::{FastConstants, FastPage};
+use super::fast::FastPage;
 use super::heap_pools::HeapPools;
 use super::location::BufferLocation;
 use super::policy::{Placement, is_out_of_memory};
@@ -67,7 +67,7 @@ impl<D: Device> Placement<D> {
         request: &BufferRequest<'_>,
         keep_bytes: u64,
     ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
-        if !self.shared().lifetimes.knows(frame) || !held.is_of(self.shared()) {
+        if !self.shared().lifetimes.owns(frame) || !held.is_of(self.shared()) {
             return Err(ReplaceError::ForeignFrame);
         }
         if keep_bytes > held.size().min(request.size) {
@@ -254,12 +254,6 @@ impl<D: Device> Placement<D> {
         let found = self.inner.fast_pages.allocate(size, size, make)?;
         let atom = self.memory().device().capabilities().non_coherent_atom_bytes.max(1);
         Ok(FastPage::new(self.range(found, size, Location::Upload, Route::FastPage), atom))
-    }
-
-    /// Fast constants for one thread.
-    #[must_use]
-    pub fn fast_constants(&self) -> FastConstants<D> {
-        FastConstants::new(self.clone())
     }
 }
 
