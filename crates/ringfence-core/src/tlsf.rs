@@ -43,7 +43,7 @@
 //!   is one memory access less.
 
 use crate::range::{
-    AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serial, Serials, Span, check_request,
+    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, check_request,
 };
 use alloc::vec::Vec;
 use core::fmt;
@@ -502,6 +502,14 @@ impl RangeAllocator for Tlsf {
         }
         Invalid::unless(listed == spans.free_count, "every free span stands in a list", listed as u64)?;
         Invalid::unless(spans.count + recycled + 1 == self.nodes.len(), "no slot is lost", recycled as u64)
+    }
+}
+
+impl Peek for Tlsf {
+    fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
+        check_request(size, alignment, self.capacity).ok()?;
+        let place = self.find(size, alignment)?;
+        Some(self.node(place.slot).offset + place.padding)
     }
 }
 

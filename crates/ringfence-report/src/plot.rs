@@ -50,7 +50,7 @@ impl Drawing {
 const STYLE: &str = "<style>text{font:12px sans-serif;fill:#222}.title{font-weight:bold;font-size:14px}\
     .quiet{fill:#555}.end{text-anchor:end}.grid{stroke:#ddd}.fill{fill:#0072b2;opacity:.25}\
     .area,.line,.dashes{fill:none;stroke-width:1.5;stroke:#0072b2}.line{stroke:#d55e00}\
-    .dashes{stroke:#222;stroke-dasharray:5 4}.bar{fill:#0072b2}.tail{fill:#e69f00}\
+    .dashes{stroke:#222;stroke-dasharray:5 4}.life{fill:#0072b2}.tail{fill:#e69f00}\
     .buffers{fill:#0072b2}.textures{fill:#e69f00}.targets{fill:#009e73}.all{fill:#cc79a7}.block{fill:none;stroke:#888}\
     </style>";
 
@@ -192,7 +192,7 @@ pub(crate) fn gantt(id: &str, title: &str, last: u64, bars: &[Bar]) -> Drawing {
         NAMES + (WIDTH - NAMES - RIGHT) * share.min(1.0)
     };
     let mut elements = format!(
-        "<rect class=\"bar\" x=\"{NAMES}\" y=\"26\" width=\"22\" height=\"10\"/><text x=\"{}\" y=\"36\">in use</text>\
+        "<rect class=\"life\" x=\"{NAMES}\" y=\"26\" width=\"22\" height=\"10\"/><text x=\"{}\" y=\"36\">in use</text>\
          <rect class=\"tail\" x=\"{}\" y=\"28\" width=\"22\" height=\"6\"/>\
          <text x=\"{}\" y=\"36\">let go of, waiting for the device</text>",
         NAMES + 28.0,
@@ -205,7 +205,7 @@ pub(crate) fn gantt(id: &str, title: &str, last: u64, bars: &[Bar]) -> Drawing {
         let _ = write!(
             elements,
             "<g><title>{}</title><text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
-             <rect class=\"bar\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"10\"/>\
+             <rect class=\"life\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"10\"/>\
              <rect class=\"tail\" x=\"{let_go:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"6\"/></g>",
             text(&format!("{}: {}", bar.name, bar.note)),
             NAMES - 6.0,
@@ -247,7 +247,7 @@ pub(crate) fn memory_map(snapshot: &ringfence::memory::Snapshot) -> Drawing {
     let mut elements = String::new();
     let width = WIDTH - LEFT - SIZES;
     for (row, (index, block)) in blocks.iter().enumerate() {
-        let y = TOP - 20.0 + ROW * row as f64;
+        let y = TOP + ROW * row as f64;
         let _ = write!(
             elements,
             "<text class=\"quiet end\" x=\"{:.1}\" y=\"{:.1}\">#{index}</text>\
@@ -279,12 +279,28 @@ pub(crate) fn memory_map(snapshot: &ringfence::memory::Snapshot) -> Drawing {
         let _ =
             write!(elements, "\"/><rect class=\"block\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{width}\" height=\"14\"/>");
     }
+    key_of_classes(&mut elements, &blocks);
     let left_out = snapshot.blocks.len() - blocks.len();
     let title = match left_out {
         0 => "Memory map".to_owned(),
         _ => format!("Memory map: the largest {} of {} blocks", blocks.len(), snapshot.blocks.len()),
     };
     Drawing { id: "memory-map".to_owned(), title, height: TOP + ROW * blocks.len() as f64, elements }
+}
+
+fn key_of_classes(elements: &mut String, blocks: &[(usize, &ringfence::memory::BlockSnapshot)]) {
+    let names: std::collections::BTreeSet<&str> = blocks.iter().map(|(_, block)| block.class.as_str()).collect();
+    let mut x = LEFT;
+    for name in names {
+        let _ = write!(
+            elements,
+            "<rect class=\"{}\" x=\"{x:.0}\" y=\"26\" width=\"12\" height=\"12\"/><text x=\"{:.0}\" y=\"36\">{}</text>",
+            class(name),
+            x + 18.0,
+            text(name)
+        );
+        x += 40.0 + 7.0 * name.chars().count() as f64;
+    }
 }
 
 fn class(name: &str) -> &'static str {

@@ -74,6 +74,7 @@ pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod resource;
+mod telling;
 pub mod trace;
 pub mod upload;
 #[cfg(feature = "vulkan")]
@@ -82,7 +83,10 @@ pub mod vulkan;
 pub use device::sim;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, Timeline};
-pub use memory::{Allocator, AllocatorDesc, Location, Reclaimed};
+pub use memory::{
+    Allocation, Allocator, AllocatorDesc, Budget, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure,
+    Reclaimed, SmallBuffer, Tried,
+};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};

@@ -15,6 +15,7 @@
 mod constants;
 mod fast_constants;
 mod lifetime;
+mod manager;
 mod memory;
 mod placement;
 mod rig;
@@ -35,6 +36,20 @@ macro_rules! suite {
             host_access_is_bounded,
             names_show_in_the_snapshot,
             statistics_snapshot_and_blocks_agree,
+        );
+        suite!(@ $open, manager:
+            seed_003_01_a_pool_is_one_memory_object_of_equal_blocks,
+            seed_003_02_threads_allocate_and_free_at_once,
+            seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart,
+            seed_003_05_a_full_pool_leads_to_the_next_one,
+            seed_003_06_limits_and_budgets_are_obeyed,
+            seed_003_07_memory_and_offset_or_a_typed_failure,
+            aliasing_resources_share_bytes_until_the_last_is_gone,
+            a_plan_says_what_the_call_does,
+            small_buffers_share_and_hold_their_bytes,
+            custom_pools_hold_resources_and_go_with_them,
+            blocks_made_ahead_serve_what_comes,
+            threads_make_and_drop_buffers_while_frames_end,
         );
         suite!(@ $open, lifetime:
             a_dropped_buffer_lives_until_its_frame_is_complete,

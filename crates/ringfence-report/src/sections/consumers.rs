@@ -3,7 +3,7 @@
 use ringfence::memory::Snapshot;
 
 use super::nothing;
-use crate::consumers::consumers;
+use crate::consumers::{Consumer, consumers};
 use crate::figures::percent;
 use crate::table::Table;
 use crate::units;
@@ -17,7 +17,8 @@ pub(super) fn html(snapshot: &Snapshot) -> String {
     if all.is_empty() {
         return nothing("Nothing is in use.");
     }
-    let whole: u64 = all.iter().map(|one| one.bytes).sum();
+    let sum_of = |some: &[Consumer]| some.iter().fold(0, |sum: u64, one| sum.saturating_add(one.bytes));
+    let whole = sum_of(&all);
     let share = |bytes: u64| units::percent(percent(bytes, whole));
     let mut rows: Vec<Vec<String>> = all
         .iter()
@@ -29,7 +30,7 @@ pub(super) fn html(snapshot: &Snapshot) -> String {
         .collect();
     let rest = &all[all.len().min(ROW_COUNT_MAX)..];
     if !rest.is_empty() {
-        let sum: u64 = rest.iter().map(|one| one.bytes).sum();
+        let sum = sum_of(rest);
         let ranges = rest.iter().map(|one| one.count).sum();
         let largest = rest.iter().map(|one| one.largest_bytes).max().unwrap_or(0);
         let name = format!("{} others", count(rest.len() as u64));

@@ -191,7 +191,7 @@ impl<D: Device> Placement<D> {
         location: Location,
     ) -> Result<BufferLocation<D>, Error> {
         let info = Create::<Buffers>::describe(self.memory().device(), &request.desc())?;
-        let desc = AllocationDesc { name: request.name, location, dedicated: Dedicated::Always };
+        let desc = AllocationDesc { name: request.name, location, dedicated: Dedicated::Always, ..Default::default() };
         let buffer = self.memory().create_buffer(&info, desc)?;
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
@@ -216,7 +216,7 @@ impl<D: Device> Placement<D> {
         let info = Create::<Buffers>::describe(&shared.device, &BufferDesc { size: bytes, usage })?;
         let desc = AllocationDesc { name, location, ..Default::default() };
         let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
-        let (memory, base) = (Arc::clone(&place.memory), place.offset);
+        let (memory, base) = (place.shared_memory(shared), place.offset);
         let backing = Backing::Buffer { object: placed.object, place };
         Ok(Block { backing, memory, base, mapped: placed.mapped })
     }

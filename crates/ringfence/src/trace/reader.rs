@@ -182,3 +182,69 @@ fn read_up_to(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     }
     Ok(length)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::State;
+
+    /// A trace of one chunk whose checksum fits, whatever is in it.
+    fn trace(count: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        let mut head = Vec::from((payload.len() as u32).to_le_bytes());
+        head.extend(count.to_le_bytes());
+        let sum = checksum(checksum(0, &head), payload);
+        bytes.extend(head);
+        bytes.extend(sum.to_le_bytes());
+        bytes.extend(payload);
+        bytes
+    }
+
+    #[test]
+    fn made_up_events_under_a_true_checksum_give_errors_and_odd_counts_and_never_a_panic() {
+        let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut roll = move |end: u64| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            dice % end
+        };
+        let codes = [1, 2, 3, 0x10, 0x14, 0x15, 0x20, 0x20, 0x21, 0x22, 0x22, 0x23, 0x24, 0x26, 0x30];
+        for _ in 0..3_000 {
+            let mut payload = Vec::new();
+            for _ in 0..roll(60) {
+                payload.push(codes[roll(codes.len() as u64) as usize]);
+                // Small numbers, so that blocks and ranges meet, and now and then a huge one.
+                for _ in 0..roll(6) {
+                    if roll(8) == 0 {
+                        payload.extend([0xff; 9]);
+                        payload.push(1);
+                    } else {
+                        payload.push(roll(6) as u8);
+                    }
+                }
+            }
+            let mut state = State::new();
+            let bytes = trace(roll(70) as u32, &payload);
+            for event in Reader::new(&bytes[..]).expect("the head is whole").flatten() {
+                state.apply(&event);
+            }
+            let snapshot = state.snapshot();
+            let _ = (state.free_bytes(), state.live_count());
+            assert!(snapshot.blocks.iter().all(|block| block.free_bytes() <= block.bytes));
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_is_longer_than_its_events_is_damaged_where_it_begins() {
+        let bytes = trace(1, &[0x21, 7, 0x21, 8]);
+        let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
+        let error = reader.next().expect("an answer").expect_err("a byte is left over");
+        assert!(matches!(error, TraceError::Corrupted { at_byte: 12, event_count: 0, .. }), "{error}");
+        assert!(reader.next().is_none());
+        let bytes = trace(1 << 31, &[]);
+        let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
+        assert!(matches!(reader.next(), Some(Err(TraceError::Corrupted { at_byte: 12, .. }))));
+    }
+}

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::event::Event;
 use super::format::{MAGIC, VERSION, checksum, code, push_number, push_text};
-use crate::device::{Capabilities, HeapBudget};
+use crate::device::{Capabilities, HeapBudget, HeapBudgets};
 
 /// A chunk is written when so much has gathered,
 const CHUNK_BYTES: usize = 64 << 10;
@@ -220,7 +220,7 @@ impl Trace {
         &self,
         completed: impl Iterator<Item = u64>,
         (objects, blocks): (usize, usize),
-        budgets: impl FnOnce() -> Vec<HeapBudget>,
+        budgets: impl FnOnce() -> HeapBudgets,
     ) {
         if !self.is_on.load(Ordering::Relaxed) {
             return;

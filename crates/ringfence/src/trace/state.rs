@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::event::Event;
 use crate::memory::{BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, Snapshot, TypeSnapshot, TypeStatistics};
 
+/// More bytes than this no device has: what would bring them there cannot be, and sums could overflow.
+const HELD_BYTES_MAX: u64 = 1 << 60;
+
 /// A range that is in use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Live {
@@ -29,6 +32,8 @@ pub struct State {
     retired_count: u64,
     elapsed_ns: u64,
     frame_count: u64,
+    /// Bytes of all blocks.
+    held_bytes: u64,
     odd_count: u64,
 }
 
@@ -88,7 +93,7 @@ impl State {
                 None => false,
             },
             Event::Staged { writes, .. } => {
-                self.calls.staged += writes;
+                self.calls.staged = self.calls.staged.saturating_add(*writes);
                 true
             }
             _ => true,
@@ -103,9 +108,11 @@ impl State {
     }
 
     fn block_made(&mut self, block: u64, memory_type: u32, dedicated: bool, bytes: u64, class: &str) -> bool {
-        if self.blocks.contains_key(&block) {
+        let held_bytes = self.held_bytes.saturating_add(bytes);
+        if self.blocks.contains_key(&block) || held_bytes > HELD_BYTES_MAX {
             return false;
         }
+        self.held_bytes = held_bytes;
         let counts = self.counts.entry((memory_type, class.to_owned())).or_default();
         if dedicated {
             counts.dedicated_count += 1;
@@ -123,6 +130,7 @@ impl State {
 
     fn block_freed(&mut self, block: u64) -> bool {
         let Some(gone) = self.blocks.remove(&block) else { return false };
+        self.held_bytes -= gone.bytes;
         let counts = self.counts.entry((gone.memory_type, gone.class)).or_default();
         if gone.dedicated {
             counts.dedicated_count -= 1;
@@ -284,6 +292,7 @@ impl State {
             }
         }
         let blocks = self.blocks.values().map(|block| BlockSnapshot {
+            pool: String::new(),
             memory_type: block.memory_type,
             class: block.class.clone(),
             dedicated: block.dedicated,
@@ -291,7 +300,12 @@ impl State {
             ranges: block
                 .ranges
                 .iter()
-                .map(|(offset, live)| RangeSnapshot { offset: *offset, bytes: live.bytes, name: live.name.clone() })
+                .map(|(offset, live)| RangeSnapshot {
+                    offset: *offset,
+                    bytes: live.bytes,
+                    name: live.name.clone(),
+                    user_data: 0,
+                })
                 .collect(),
         });
         Snapshot {
