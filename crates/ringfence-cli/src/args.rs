@@ -67,6 +67,9 @@ pub struct DemoOptions {
     /// Write the memory as it was in the last frame, for `ringfence report`
     #[arg(long, value_name = "FILE.json")]
     pub snapshot: Option<PathBuf>,
+    /// Record everything that happens to memory, for `ringfence replay` and `ringfence report`
+    #[arg(long, value_name = "FILE.rft")]
+    pub trace: Option<PathBuf>,
     /// Print the tables as JSON
     #[arg(long)]
     pub json: bool,
@@ -110,9 +113,10 @@ pub struct ReplayOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     group = clap::ArgGroup::new("answer").required(true).multiple(true),
-    after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), or a JSON dump of the Vulkan \
-    Memory Allocator.\n\nExamples:\n  ringfence report snapshot.json --output page.html\n  ringfence report vma.json \
-    --output - > page.html\n  ringfence report snapshot.json --json"
+    after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), a trace (`ringfence demo \
+    --trace`),\nwhich adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a trace that is cut off \
+    or damaged, what\ncould be read is shown, and the exit code is 1.\n\nExamples:\n  ringfence report snapshot.json --output page.html\n  ringfence report vma.json \
+    --output - > page.html\n  ringfence report snapshot.json --json\n  ringfence report before.json --compare after.json -o page.html\n  ringfence report run.rft --svg figures/"
 )]
 pub struct ReportOptions {
     /// The snapshot; - is standard input
@@ -121,6 +125,12 @@ pub struct ReportOptions {
     /// Write the page; - is standard output
     #[arg(long, short, value_name = "FILE.html", group = "answer")]
     pub output: Option<PathBuf>,
+    /// A later snapshot or trace to compare with
+    #[arg(long, value_name = "OTHER.json")]
+    pub compare: Option<PathBuf>,
+    /// Write each chart as an SVG file into a folder, for papers and slides
+    #[arg(long, value_name = "DIR", group = "answer")]
+    pub svg: Option<PathBuf>,
     /// The page's heading; without it, the name of the file
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,

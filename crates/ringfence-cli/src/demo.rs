@@ -12,6 +12,8 @@ mod stream;
 mod summary;
 mod world;
 
+use std::fs::File;
+use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,7 +34,7 @@ const QUEUES: usize = 2;
 
 /// Runs the demo. Exit code 1 if one byte was wrong, or a hazard or a validation message was seen.
 pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
-    for path in [&options.report, &options.image, &options.snapshot].into_iter().flatten() {
+    for path in [&options.report, &options.image, &options.snapshot, &options.trace].into_iter().flatten() {
         output::check(path)?;
     }
     match &options.device {
@@ -79,7 +81,10 @@ fn open<G: Gpu>(options: &DemoOptions, name: Option<String>) -> Result<G, OpenEr
 }
 
 fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Failure> {
-    let mut stream = Stream::new(gpu, options.seed)?;
+    // Written while the demo runs, so that a run that ends badly leaves the trace of it.
+    let create = |path| File::create(path).map_err(|error| format!("cannot write {}: {error}", Path::display(path)));
+    let trace = options.trace.as_deref().map(create).transpose()?;
+    let mut stream = Stream::new(gpu, options.seed, trace)?;
     eprintln!("{} device: {} ({why})", G::NAME, stream.device_name());
     let progress = ProgressBar::new(options.frames).with_style(style());
     for _ in 0..options.frames {
@@ -115,5 +120,6 @@ fn page(outcome: &Outcome, options: &DemoOptions) -> Report {
         snapshot: outcome.snapshot.clone(),
         frames: outcome.samples.clone(),
         facts: summary::facts(outcome).into_iter().map(|(label, value)| (label.to_owned(), value)).collect(),
+        ..Report::default()
     }
 }

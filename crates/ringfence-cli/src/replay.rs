@@ -16,6 +16,7 @@ mod input;
 mod lines;
 mod measure;
 mod naive;
+mod own;
 mod spool;
 mod strategy;
 mod table;
@@ -27,6 +28,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Failure;
 use crate::args::{ReplayOptions, StrategyChoice};
+use input::Input;
 use measure::Outcome;
 use spool::Spool;
 use strategy::Kind;
@@ -50,7 +52,7 @@ struct Replay {
 /// Runs the command.
 pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
     let progress = ProgressBar::new_spinner();
-    let (spool, mut notes) = input::read(&options.trace, &progress)?;
+    let Input { spool, mut notes, damage } = input::read(&options.trace, &progress)?;
     progress.finish_and_clear();
     let kinds = kinds(options.allocator, &spool, &mut notes);
     let capacity = options.capacity.unwrap_or_else(|| ample(&spool));
@@ -64,7 +66,11 @@ pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
     progress.finish_and_clear();
     let trace = options.trace.display().to_string();
     table::print(&Replay { trace, notes, spool, capacity, outcomes }, options.json)?;
-    Ok(ExitCode::SUCCESS)
+    match damage {
+        // What could be read is answered for, but the input is bad.
+        Some(damage) => Err(damage.into()),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn kinds(choice: StrategyChoice, spool: &Spool, notes: &mut Vec<String>) -> Vec<Kind> {

@@ -30,7 +30,9 @@
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
-use crate::range::{AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serial, Serials, check_request};
+use crate::range::{
+    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, check_request,
+};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -312,6 +314,24 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             }
         }
         Err(self.out_of_space(size, alignment))
+    }
+
+    /// As [`Blocks::try_allocate`], with another call of the allocator: `ask` is asked for `size` units of each block
+    /// that has the space. `None` if all refuse; nothing has changed then.
+    pub fn try_allocate_by(
+        &mut self,
+        size: u64,
+        mut ask: impl FnMut(&mut A) -> Option<Range>,
+    ) -> Option<BlockAllocation> {
+        let first = self.index.partition_point(|entry| entry.free_size < size.max(1));
+        for at in first..self.index.len() {
+            let Entry { slot, serial, .. } = self.index[at];
+            if let Some(range) = ask(&mut self.slots[slot as usize].as_mut()?.allocator) {
+                self.note_allocation(slot);
+                return Some(BlockAllocation::new(BlockId { serial, slot }, range));
+            }
+        }
+        None
     }
 
     /// Asks the block at `at` of the index, unless its free spans are known to be too short.
@@ -670,6 +690,31 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
 
     fn entry_is_true(&self, entry: &Entry, block: &Block<A, H>) -> bool {
         entry.key() == (block.free_size, block.serial) && entry.granted_max >= block.allocator.largest_free()
+    }
+}
+
+impl<A: Peek, H> Blocks<A, H> {
+    /// The block and the offset that [`Blocks::try_allocate`] would give now; `None` if it would refuse.
+    #[must_use]
+    pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
+        self.peek_in(size, alignment, |_| true)
+    }
+
+    /// As [`Blocks::peek`], if every block were taken out in which nothing lives.
+    #[must_use]
+    pub fn peek_beside_live(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
+        self.peek_in(size, alignment, |ranges| !ranges.is_empty())
+    }
+
+    fn peek_in(&self, size: u64, alignment: u64, may_ask: impl Fn(&A) -> bool) -> Option<(BlockId, u64)> {
+        check_request(size, alignment, u64::MAX).ok()?;
+        let first = self.index.partition_point(|entry| entry.free_size < size);
+        self.index[first..].iter().filter(|entry| entry.granted_max >= size).find_map(|entry| {
+            let block = self.slots[entry.slot as usize].as_ref()?;
+            let has_space = may_ask(&block.allocator) && block.allocator.may_hold(size);
+            let offset = if has_space { block.allocator.peek(size, alignment) } else { None };
+            offset.map(|offset| (block.id(entry.slot as usize), offset))
+        })
     }
 }
 

@@ -40,7 +40,9 @@
 //! Memory: 16 to 20 bytes a granule. What a size above the granule wastes is less than the size itself, and at an
 //! alignment above the size less than the alignment.
 
-use crate::range::{AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serials, Span, check_request};
+use crate::range::{
+    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
+};
 use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
@@ -376,6 +378,14 @@ impl RangeAllocator for Buddy {
 }
 
 /// The sizes and counts only: the tree is shown by [`RangeAllocator::for_each_span`].
+impl Peek for Buddy {
+    fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
+        check_request(size, alignment, self.capacity).ok()?;
+        let order = self.order_for(size, alignment);
+        self.find(order, size).map(|node| self.offset_of(node, order))
+    }
+}
+
 impl fmt::Debug for Buddy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Buddy")

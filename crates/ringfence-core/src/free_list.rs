@@ -45,7 +45,8 @@ mod by_offset;
 mod by_size;
 
 use crate::range::{
-    AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serial, Serials, Span, align_up, check_request,
+    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, align_up,
+    check_request,
 };
 use alloc::vec::Vec;
 use by_offset::OffsetIndex;
@@ -378,6 +379,14 @@ impl RangeAllocator for FreeList {
 }
 
 /// Every block in address order (row 000-7).
+impl Peek for FreeList {
+    fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
+        check_request(size, alignment, self.capacity()).ok()?;
+        let free = self.slab.best_fit(size, alignment)?;
+        align_up(self.slab.node(free).offset, alignment)
+    }
+}
+
 impl fmt::Debug for FreeList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("FreeList");

@@ -11,6 +11,8 @@
 //! | [`buddy`] | powers of two in a tree inside one array | O(log n), no host allocation |
 //! | [`free_list`] | best fit, every block walkable in address order | O(log n) expected |
 //! | [`tlsf`] | the general-purpose one: two-level bitmaps | O(1) |
+//! | [`linear_ranges`] | stack, double stack and ring of ranges that are freed one by one | O(1) amortised |
+//! | [`algorithm`] | one of these, chosen when the program runs | that of the chosen one |
 //! | [`blocks`] | growable blocks over any of them | that of the inner one |
 //! | [`ring`] | monotonic head and tail | O(1) |
 //! | [`fixed_pool`] | equal blocks for many threads at once, without a lock | O(1) |
@@ -29,11 +31,13 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+pub mod algorithm;
 pub mod blocks;
 pub mod buddy;
 pub mod fixed_pool;
 pub mod free_list;
 pub mod linear;
+pub mod linear_ranges;
 pub mod pool_chain;
 mod primitive;
 pub mod range;

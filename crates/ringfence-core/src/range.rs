@@ -391,6 +391,12 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     fn validate(&self) -> Result<(), Invalid>;
 }
 
+/// A range allocator that tells where it would put a range, without doing so.
+pub trait Peek: RangeAllocator {
+    /// The offset that [`Allocate::allocate`] would give now; `None` if it would refuse. Costs what a call of it costs.
+    fn peek(&self, size: u64, alignment: u64) -> Option<u64>;
+}
+
 /// A stretch of the heap as [`RangeAllocator::for_each_span`] shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {

@@ -41,7 +41,7 @@
 //! - Merging is put off while there is room: see `parked.rs`.
 
 use crate::range::{
-    AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serial, Serials, Span, check_request,
+    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, check_request,
 };
 use alloc::vec::Vec;
 use core::fmt;
@@ -142,6 +142,7 @@ fn fit(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> Option<Place> {
 }
 
 /// The free spans by class.
+#[derive(Clone)]
 struct Lists {
     /// Bit `c % 64` of word `c / 64` is set iff the circle of class `c` holds a span.
     words: [u64; WORDS],
@@ -423,6 +424,18 @@ impl Tlsf {
         Some(Range::new(offset, size, slot, serial))
     }
 
+    /// Whether a request may be served from what is parked.
+    #[inline(always)]
+    const fn is_roomy(&self, size: u64) -> bool {
+        (self.free >= self.roomy_from) & (size < self.parked.size_max())
+    }
+
+    /// The units that a request takes from the free lists.
+    #[inline(always)]
+    const fn span_for(&self, size: u64, is_roomy: bool) -> u64 {
+        if is_roomy & !self.parked.is_empty() { rounded_up(size) } else { size }
+    }
+
     /// Allocates from the free lists. While there is room a span of the size rounded up to its class, so that it fits
     /// every request of the class later.
     #[inline(never)]
@@ -433,7 +446,7 @@ impl Tlsf {
                 self.roomy_from = self.roomy_from();
             }
         }
-        let span = if is_roomy & !self.parked.is_empty() { rounded_up(size) } else { size };
+        let span = self.span_for(size, is_roomy);
         match self.find(span, alignment) {
             Some(place) => Ok(self.take(&place, size, span)),
             None => self.allocate_after_merging(size, alignment, span),
@@ -573,7 +586,7 @@ impl Allocate for Tlsf {
     #[inline]
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
-        let is_roomy = (self.free >= self.roomy_from) & (size < self.parked.size_max());
+        let is_roomy = self.is_roomy(size);
         if is_roomy && let Some(range) = self.take_parked(size, alignment) {
             return Ok(range);
         }
@@ -657,6 +670,36 @@ impl RangeAllocator for Tlsf {
         }
         Invalid::unless(listed == spans.free_count, "every free span stands in a list", listed as u64)?;
         Invalid::unless(spans.count + recycled + 1 == self.nodes.len(), "no slot is lost", recycled as u64)
+    }
+}
+
+impl Peek for Tlsf {
+    /// O(1); O(spans), with host memory, where an allocation would have to merge what is parked.
+    fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
+        check_request(size, alignment, self.capacity).ok()?;
+        let is_roomy = self.is_roomy(size);
+        if is_roomy && let Some(slot) = self.parked.peek(fitting_class_of(size)) {
+            let offset = self.node(slot).offset;
+            if offset & (alignment - 1) == 0 {
+                return Some(offset);
+            }
+        }
+        let offset = |tlsf: &Self, place: Place| tlsf.node(place.slot).offset + place.padding;
+        if let Some(place) = self.find(self.span_for(size, is_roomy), alignment) {
+            return Some(offset(self, place));
+        }
+        let merged = self.with_parked_merged();
+        merged.find(size, alignment).map(|place| offset(&merged, place))
+    }
+}
+
+impl Tlsf {
+    /// A copy to look at, in which everything parked is merged.
+    fn with_parked_merged(&self) -> Self {
+        let (lists, parked, nodes) = (self.lists.clone(), self.parked.clone(), self.nodes.clone());
+        let mut copy = Self { lists, parked, nodes, serials: Serials::new(), ..*self };
+        copy.merge_parked();
+        copy
     }
 }
 

@@ -36,7 +36,7 @@ impl Unit {
     }
 
     /// The least end of a scale that holds `value` and whose quarters are round numbers.
-    fn scale_end(self, value: u64) -> u64 {
+    pub fn scale_end(self, value: u64) -> u64 {
         let value = value.min(1 << 60);
         let (base, quarters): (u64, &[u64]) = match self {
             Unit::Bytes => (2, &[4, 5, 6, 7]),

@@ -110,8 +110,19 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
             let expected = format!("an end of at most {bytes} for the sub-allocation at offset {}", outside.offset);
             return Err(At::lacks(&block.place, &expected));
         }
+        if let Some(pair) = ranges.windows(2).find(|pair| pair[0].offset + pair[0].bytes > pair[1].offset) {
+            let expected = format!("no sub-allocation in the one at offset {}", pair[0].offset);
+            return Err(At::lacks(&block.place, &expected));
+        }
         let class = classes.name().to_owned();
-        snapshot.blocks.push(BlockSnapshot { memory_type: kind as u32, class, dedicated: false, bytes, ranges });
+        snapshot.blocks.push(BlockSnapshot {
+            memory_type: kind as u32,
+            class,
+            pool: String::new(),
+            dedicated: false,
+            bytes,
+            ranges,
+        });
     }
     for alone in pool.list("DedicatedAllocations")? {
         let mut classes = Classes::default();
@@ -121,6 +132,7 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
         snapshot.blocks.push(BlockSnapshot {
             memory_type: kind as u32,
             class,
+            pool: String::new(),
             dedicated: true,
             bytes,
             ranges: vec![range],
@@ -132,7 +144,7 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
 fn range(of: &At<'_>, offset: u64, prefix: &str) -> Result<RangeSnapshot, ImportError> {
     let name = of.text("Name").or_else(|| of.text("CustomData")).unwrap_or_default();
     let name = if name.is_empty() { String::new() } else { format!("{prefix}{name}") };
-    Ok(RangeSnapshot { offset, bytes: of.number("Size")?, name })
+    Ok(RangeSnapshot { offset, bytes: of.number("Size")?, name, user_data: 0 })
 }
 
 /// What lies in a block.
@@ -168,17 +180,17 @@ fn sum_up(snapshot: &mut Snapshot) {
         let figures = &mut kind.statistics;
         if block.dedicated {
             figures.dedicated_count += 1;
-            figures.dedicated_bytes += block.bytes;
+            figures.dedicated_bytes = figures.dedicated_bytes.saturating_add(block.bytes);
         } else {
             figures.block_count += 1;
-            figures.block_bytes += block.bytes;
+            figures.block_bytes = figures.block_bytes.saturating_add(block.bytes);
             figures.range_count += block.ranges.len() as u64;
-            figures.range_bytes += block.bytes - block.free_bytes();
+            figures.range_bytes = figures.range_bytes.saturating_add(block.bytes - block.free_bytes());
         }
         figures.block_bytes_high_water = figures.block_bytes;
         figures.range_bytes_high_water = figures.range_bytes;
         if let Some(heap) = snapshot.heaps.get_mut(kind.heap as usize) {
-            heap.reserved_bytes += block.bytes;
+            heap.reserved_bytes = heap.reserved_bytes.saturating_add(block.bytes);
         }
     }
 }

@@ -17,18 +17,23 @@
 //! ```
 
 mod chart;
+mod consumers;
 mod figures;
 mod frames;
+mod history;
 mod html;
 pub mod import;
+mod plot;
 mod sections;
 mod table;
 mod units;
 
 use ringfence::memory::Snapshot;
 
+pub use consumers::{Consumer, consumers, prefix};
 pub use figures::{BlockFigures, Figures};
 pub use frames::FrameSample;
+pub use history::{HeapMoment, History, Lifetime, Moment};
 
 /// What a page shows.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -43,6 +48,29 @@ pub struct Report {
     /// The lines of the table that ends a run: label and value.
     #[serde(default)]
     pub facts: Vec<(String, String)>,
+    /// What a trace told over time.
+    #[serde(default)]
+    pub history: Option<History>,
+    /// A later snapshot to compare with.
+    #[serde(default)]
+    pub compared: Option<Compared>,
+}
+
+/// A snapshot that the page's own is compared with.
+#[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Compared {
+    /// What it is called.
+    pub title: String,
+    /// The memory then.
+    pub snapshot: Snapshot,
+}
+
+/// What the page's script is given: the rest stands in the HTML.
+#[derive(serde::Serialize)]
+struct PageData<'a> {
+    title: &'a str,
+    snapshot: &'a Snapshot,
+    frames: &'a [FrameSample],
 }
 
 impl Report {
@@ -55,9 +83,20 @@ impl Report {
             "device" => html::text(self.device()),
             "style" => include_str!("page/page.css").to_owned(),
             "script" => SCRIPTS.concat(),
-            "data" => html::script_json(self),
+            "data" => {
+                html::script_json(&PageData { title: &self.title, snapshot: &self.snapshot, frames: &self.frames })
+            }
             _ => sections::render(slot, self, &figures),
         })
+    }
+
+    /// Every chart as an SVG file of its own, black on white, for papers and slides: name (without an ending) and content.
+    #[must_use]
+    pub fn to_svgs(&self) -> Vec<(String, String)> {
+        let mut drawings = vec![plot::memory_map(&self.snapshot)];
+        drawings.extend(sections::run_drawings(&self.frames));
+        drawings.extend(self.history.iter().flat_map(sections::history::drawings));
+        drawings.into_iter().map(|drawing| (drawing.id.clone(), drawing.file())).collect()
     }
 
     fn device(&self) -> &str {

@@ -1,14 +1,19 @@
 //! The page's sections, one file each. A new one is a file here, a line in `render` and a slot in `page/page.html`.
 
 mod calls;
+mod compare;
+mod consumers;
 mod facts;
 mod headline;
 mod heaps;
+pub(crate) mod history;
 mod map;
 mod rings;
 mod run;
 
 use crate::{Figures, Report};
+
+pub(crate) use run::drawings as run_drawings;
 
 /// The content of the slot of this name.
 pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
@@ -19,6 +24,9 @@ pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
         "rings" => rings::html(&report.snapshot.rings),
         "charts" => run::charts(report),
         "frames" => run::table(&report.frames),
+        "consumers" => consumers::html(&report.snapshot),
+        "history" => history::html(report.history.as_ref()),
+        "compare" => compare::html(&report.snapshot, report.compared.as_ref()),
         "calls" => calls::html(&report.snapshot.calls),
         "facts" => facts::html(&report.facts),
         _ => unreachable!("the page's frame names a slot that nothing fills: {slot}"),

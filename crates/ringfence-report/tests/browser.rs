@@ -78,8 +78,27 @@ fn opens_with_nothing_in_it() {
 }
 
 #[test]
+fn shows_a_trace_over_time_and_another_snapshot() {
+    let mut report = made_up::report(40, 3000, 300);
+    report.history = Some(made_up::history(500, 2000));
+    report.compared = Some(made_up::compared());
+    let Some(page) = open("history", &report, "") else { return };
+    let lifetimes = &report.history.as_ref().expect("it was put there").lifetimes;
+    let left = lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none()).count();
+    assert_eq!(page.value("data-figure=\"left_count\""), left.to_string());
+    assert_eq!(page.dom.matches("<rect class=\"life\"").count(), 41, "forty bars and the key");
+    for drawing in ["heap-0", "fragmentation", "ranges", "lifetimes"] {
+        assert!(page.dom.contains(&format!("id=\"drawing-{drawing}\"")), "{drawing}");
+    }
+    assert!(!page.dom.contains("drawing-heap-1"), "a heap of which nothing is held");
+    assert!(page.dom.contains("Changes by the beginning of the name"));
+    assert!(page.text("class=\"damage\"").starts_with("Only a part of the trace could be read"));
+}
+
+#[test]
 fn opens_a_hundred_thousand_ranges() {
-    let report = made_up::report(400, 100_000, 20_000);
+    let mut report = made_up::report(400, 100_000, 20_000);
+    report.history = Some(made_up::history(20_000, 20_000));
     let start = Instant::now();
     let bytes = report.to_html().len();
     println!("written in {:?}: {bytes} bytes", start.elapsed());

@@ -34,7 +34,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::{IDXGIAdapter, IDXGIAdapter3};
 use windows::core::{HSTRING, Interface};
 
-use crate::device::{Capabilities, DeviceError, Driver, HeapBudget, Mapped, MemoryDesc, ResourceClass};
+use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, ResourceClass};
 
 pub use self::allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use self::capabilities::Features;
@@ -231,7 +231,7 @@ unsafe impl Driver for Device {
         self.0.events.wait(fence, value, timeout)
     }
 
-    fn budgets(&self) -> Option<Vec<HeapBudget>> {
+    fn budgets(&self) -> Option<HeapBudgets> {
         capabilities::budgets(self.adapter()?, self.0.capabilities.memory_heaps.len())
     }
 }

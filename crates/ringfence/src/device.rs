@@ -8,7 +8,7 @@
 //!     │
 //!     ├── vulkan::Device      ash
 //!     ├── sim::Device         a GPU in software that runs late and finds hazards
-//!     └── record::Recorder<D> middleware: counts every call on its way to D
+//!     └── fault::FaultInjector<D>  middleware: fails the calls to D that a test chooses
 //! ```
 //!
 //! # Your own device
@@ -28,12 +28,15 @@
 //! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 asks for sizes in `prepare` and makes the
 //! object in `place`. The policy above sees no difference.
 
+pub mod fault;
 pub mod record;
 pub mod sim;
 
 use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
+
+use smallvec::SmallVec;
 
 /// The memory and the fences of a device. See the [module](self) for how the parts fit.
 ///
@@ -115,8 +118,15 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         let _ = (memory, offset, size, may_overlap);
     }
 
+    /// Where the host sees the memory's first byte, if the API maps memory objects and this one is of a host-visible
+    /// type. Direct3D 12 maps resources, not heaps: `None`, as by default.
+    fn mapped(&self, memory: &Self::Memory) -> Option<Mapped> {
+        let _ = memory;
+        None
+    }
+
     /// Use and budget of each memory heap now, as the driver tells; `None` where it does not tell.
-    fn budgets(&self) -> Option<Vec<HeapBudget>>;
+    fn budgets(&self) -> Option<HeapBudgets>;
 
     /// What is called when a resource's owner has let go of it, before its range may be given to another: the place
     /// for a device that watches lifetimes. Costs nothing by default.
@@ -186,6 +196,40 @@ pub unsafe trait Create<K: Kind>: Driver {
         unplaced: &Self::Unplaced,
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<Self::Object>, Self::Memory), DeviceError>;
+
+    /// Memory that this resource alone will lie in, which its owner will place there himself. Where the API knows of
+    /// no such tie, plain memory, as by default.
+    ///
+    /// # Errors
+    /// As [`Driver::allocate_memory`].
+    ///
+    /// # Safety
+    /// As [`Driver::allocate_memory`]; `unplaced` is this device's and alive, its requirements allow `desc`, and the
+    /// size is the one that they say.
+    unsafe fn allocate_memory_for(
+        &self,
+        unplaced: &Self::Unplaced,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<Self::Memory, DeviceError> {
+        let _ = unplaced;
+        // SAFETY: the caller promises what is asked.
+        unsafe { self.allocate_memory(desc) }
+    }
+
+    /// Whether a resource of this description has an address that shaders reach it by.
+    fn has_address(&self, info: &Self::Info<'_>) -> bool {
+        let _ = info;
+        false
+    }
+
+    /// The address that shaders reach the resource by.
+    ///
+    /// # Safety
+    /// The object is this device's and alive, and [`Create::has_address`] said yes to its description.
+    unsafe fn address(&self, object: &Self::Object) -> u64 {
+        let _ = object;
+        0
+    }
 
     /// Destroys the resource; its memory stays.
     ///
@@ -367,6 +411,24 @@ macro_rules! flags {
                 self.0 & other.0 != 0
             }
 
+            /// The flags that are here and not in `other`.
+            #[must_use]
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+
+            /// How many flags are here.
+            #[must_use]
+            pub const fn count(self) -> u32 {
+                self.0.count_ones()
+            }
+
+            /// Whether no flag is here.
+            #[must_use]
+            pub const fn is_empty(self) -> bool {
+                self.0 == 0
+            }
+
             /// The names of the flags that are here.
             pub fn names(self) -> impl Iterator<Item = &'static str> {
                 Self::NAMES.iter().filter(move |(_, flag)| self.contains(*flag)).map(|(name, _)| *name)
@@ -380,13 +442,15 @@ macro_rules! flags {
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_list().entries(self.names()).finish()
             }
         }
     };
 }
+
+pub(crate) use flags;
 
 flags! {
     /// What a buffer is for.
@@ -405,6 +469,8 @@ flags! {
         STORAGE = 5;
         /// Arguments of indirect draws.
         INDIRECT = 6;
+        /// Reached by its address in shaders: see [`Buffer::device_address`](crate::Buffer::device_address).
+        DEVICE_ADDRESS = 7;
     }
 }
 
@@ -614,6 +680,9 @@ pub struct HeapBudget {
     /// What the process may use before things get slow or fail.
     pub budget_bytes: u64,
 }
+
+/// One for each memory heap: no host memory is taken for up to 16, which is all that Vulkan has.
+pub type HeapBudgets = SmallVec<[HeapBudget; 16]>;
 
 /// What went wrong in the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]

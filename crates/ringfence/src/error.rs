@@ -1,7 +1,7 @@
 //! What can go wrong when something is made, with the numbers that one needs to see why.
 
-use crate::device::DeviceError;
-use crate::memory::Location;
+use crate::device::{DeviceError, ResourceClass};
+use crate::memory::{Budget, Location, Tried};
 
 /// Why nothing was made. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -9,8 +9,9 @@ use crate::memory::Location;
 pub enum Error {
     /// No memory that would do is left; everything that could be tried was tried.
     #[error(
-        "out of memory: {size} bytes for {location:?}, heap {heap} has {reserved_bytes} of {heap_bytes} bytes in use \
-         by this allocator (memory types tried: {tried_type_bits:#b}; the last said: {cause})"
+        "out of memory: {size} bytes for {location:?}; heap {heap} has {} of {} bytes in use, {} by this allocator \
+         (memory types tried: {tried_type_bits:#b}; also tried: {tried:?}; the last said: {cause})",
+        .budget.usage_bytes, .budget.budget_bytes, .budget.reserved_bytes
     )]
     OutOfMemory {
         /// Bytes that were needed.
@@ -21,12 +22,101 @@ pub enum Error {
         tried_type_bits: u32,
         /// The memory heap of the best type.
         heap: u32,
-        /// Bytes that this allocator holds of that heap.
-        reserved_bytes: u64,
-        /// Bytes of that heap.
-        heap_bytes: u64,
+        /// Use and budget of that heap.
+        budget: Budget,
+        /// What was tried beside the first block.
+        tried: Tried,
         /// What the driver said to the last try.
         cause: DeviceError,
+    },
+    /// It would go beyond the budget, which the request forbids, or beyond a limit that the allocator was given.
+    #[error(
+        "{size} bytes for {location:?} are beyond the budget: heap {heap} has {} of {} bytes in use, {} of at most {} \
+         by this allocator (memory types tried: {tried_type_bits:#b}; also tried: {tried:?})",
+        .budget.usage_bytes, .budget.budget_bytes, .budget.reserved_bytes, .budget.limit_bytes
+    )]
+    OverBudget {
+        /// Bytes that were needed.
+        size: u64,
+        /// Where they were wanted.
+        location: Location,
+        /// Memory types that were tried, a bit each.
+        tried_type_bits: u32,
+        /// The memory heap of the best type.
+        heap: u32,
+        /// Use and budget of that heap.
+        budget: Budget,
+        /// What was tried beside the first block.
+        tried: Tried,
+    },
+    /// No block at hand has room, and the request forbids to ask the driver.
+    #[error("{size} bytes for {location:?} are in no block at hand, and the driver was not to be asked")]
+    WouldGrow {
+        /// Bytes that were needed.
+        size: u64,
+        /// Where they were wanted.
+        location: Location,
+    },
+    /// A custom pool has no room and may have no block more, or none so large.
+    #[error("{size} bytes do not fit: the pool has at most {block_count_max} blocks of {block_bytes} bytes")]
+    PoolFull {
+        /// Bytes that were needed.
+        size: u64,
+        /// The pool's largest number of blocks.
+        block_count_max: usize,
+        /// The bytes of its blocks.
+        block_bytes: u64,
+    },
+    /// Memory of 0 bytes.
+    #[error("memory of 0 bytes was asked for")]
+    ZeroSize,
+    /// The alignment is 0 or not a power of two.
+    #[error("the alignment {alignment} is not a power of two")]
+    BadAlignment {
+        /// What was asked for, in bytes.
+        alignment: u64,
+    },
+    /// The device has no such memory type.
+    #[error("there is no memory type {memory_type}: the device has {memory_type_count}")]
+    UnknownMemoryType {
+        /// What was asked for.
+        memory_type: u32,
+        /// How many there are.
+        memory_type_count: u32,
+    },
+    /// The resource cannot lie in this memory type.
+    #[error("memory type {memory_type} is not among those that the resource allows ({memory_type_bits:#b})")]
+    WrongMemoryType {
+        /// That of the pool or the allocation.
+        memory_type: u32,
+        /// What the resource allows, a bit a type.
+        memory_type_bits: u32,
+    },
+    /// The device keeps resources of this class out of memory that was made for another.
+    #[error("the device keeps {class:?} out of memory for {block_class:?}")]
+    WrongClass {
+        /// That of the resource.
+        class: ResourceClass,
+        /// That of the pool or the allocation.
+        block_class: ResourceClass,
+    },
+    /// The device never lets resources of all classes share a memory object.
+    #[error("the device lets no memory hold resources of every class (groups {class_groups:?})")]
+    MixedClasses {
+        /// See [`Capabilities::class_groups`](crate::device::Capabilities::class_groups).
+        class_groups: [u8; 3],
+    },
+    /// An aliasing resource reaches beyond its allocation, or would lie unaligned.
+    #[error("{size} bytes aligned to {alignment} do not fit at {offset} of an allocation of {allocation_size} bytes")]
+    DoesNotFit {
+        /// Where it was to lie in the allocation.
+        offset: u64,
+        /// Bytes that it needs.
+        size: u64,
+        /// The alignment that it needs, in bytes.
+        alignment: u64,
+        /// Bytes of the allocation.
+        allocation_size: u64,
     },
     /// The device has no memory type that suits both the resource and the location.
     #[error("no memory type is fit for {location:?} among those that the resource allows ({memory_type_bits:#b})")]
@@ -36,7 +126,7 @@ pub enum Error {
         /// What the resource allows, a bit a type.
         memory_type_bits: u32,
     },
-    /// The resource is larger than every memory object may be.
+    /// It is larger than every memory object may be, or than every heap that it may lie in.
     #[error("{size} bytes are more than the largest memory object of {max} bytes")]
     TooLarge {
         /// Bytes that were needed.

@@ -74,6 +74,8 @@ pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod resource;
+mod telling;
+pub mod trace;
 pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
@@ -81,11 +83,16 @@ pub mod vulkan;
 pub use device::sim;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, Timeline};
-pub use memory::{Allocator, AllocatorDesc, Location, Reclaimed};
+pub use memory::{
+    Allocation, Allocator, AllocatorDesc, Budget, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure,
+    Reclaimed, SmallBuffer, Tried,
+};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use upload::{
-    BatchError, Staged, StagedTexels, TexelTarget, Texels, UploadBatch, UploadDesc, UploadError, UploadRing,
+    BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
+    FastConstantsDesc, FastWriter, Readback, ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels,
+    StaticConstants, TexelTarget, Texels, TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing,
     UploadWriter, WhenFull,
 };

@@ -41,7 +41,7 @@ mod textures;
 
 pub use aliased::AliasedHeap;
 pub use desc::{BufferRequest, Dynamism, LocationKind, PlacementDesc, Route, Strategy, TextureKind};
-pub use fast::{FastConstants, FastLocation, FastPage};
+pub use fast::{FastLocation, FastPage};
 pub use location::{BufferLocation, Footprint, ReadbackTexture, TextureLocation};
 pub use policy::{Placement, PlacementFigures};
 pub use range_pool::PoolFigures;

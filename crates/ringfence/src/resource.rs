@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
-use crate::device::{Buffers, Create, Device, Kind, Mapped, Placed, RawBuffer, RawTexture, Textures};
+use crate::device::{Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, RawBuffer, RawTexture, Textures};
 use crate::error::AccessError;
 use crate::memory::{Location, Place, Shared};
 
 /// How a resource gets its memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocationDesc<'a> {
     /// Shown in reports and given to the driver's object; empty for none.
     pub name: &'a str,
@@ -19,6 +19,41 @@ pub struct AllocationDesc<'a> {
     pub location: Location,
     /// Whether it gets memory of its own.
     pub dedicated: Dedicated,
+    /// Properties that its memory type has to have, beside those of the location. Lazily allocated, protected and
+    /// special memory is used only if it is named here or in `preferred`.
+    pub required: MemoryProperties,
+    /// Properties by which memory types are tried first: the one that lacks fewest.
+    pub preferred: MemoryProperties,
+    /// Memory types that may be used, a bit each.
+    pub memory_types: u32,
+    /// Fail rather than go beyond the budget.
+    pub within_budget: bool,
+    /// Fail rather than ask the driver for memory: for allocations that may not wait.
+    pub never_grow: bool,
+    /// From the high end of a custom pool's block: the second stack of [`Algorithm::Linear`]. Ignored elsewhere.
+    ///
+    /// [`Algorithm::Linear`]: crate::core::algorithm::Algorithm::Linear
+    pub from_the_end: bool,
+    /// Anything: given back by [`Resource::user_data`] and shown in reports.
+    pub user_data: u64,
+}
+
+impl Default for AllocationDesc<'_> {
+    /// For the device, any memory type, beyond the budget if it must be.
+    fn default() -> Self {
+        Self {
+            name: "",
+            location: Location::Device,
+            dedicated: Dedicated::Auto,
+            required: MemoryProperties::empty(),
+            preferred: MemoryProperties::empty(),
+            memory_types: u32::MAX,
+            within_budget: false,
+            never_grow: false,
+            from_the_end: false,
+            user_data: 0,
+        }
+    }
 }
 
 /// Whether a resource gets a memory object of its own.
@@ -48,6 +83,8 @@ pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     place: ManuallyDrop<Place<D>>,
     size: u64,
     location: Location,
+    has_address: bool,
+    user_data: u64,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
@@ -58,7 +95,21 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         size: u64,
         location: Location,
     ) -> Self {
-        Self { shared, placed: ManuallyDrop::new(placed), place: ManuallyDrop::new(place), size, location }
+        let (placed, place) = (ManuallyDrop::new(placed), ManuallyDrop::new(place));
+        Self { shared, placed, place, size, location, has_address: false, user_data: 0 }
+    }
+
+    pub(crate) fn with_address(self, has_address: bool) -> Self {
+        Self::change(self, |resource| resource.has_address = has_address)
+    }
+
+    pub(crate) fn with_user_data(self, user_data: u64) -> Self {
+        Self::change(self, |resource| resource.user_data = user_data)
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 
     /// The driver's object. Each backend adds a `raw` that gives it as the API has it.
@@ -82,13 +133,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// The memory type that it lies in, an index into [`memory_types`](crate::device::Capabilities::memory_types).
     #[must_use]
     pub fn memory_type(&self) -> u32 {
-        self.place.memory.memory_type
+        self.place.memory(&self.shared).memory_type
     }
 
     /// The driver's memory object that it lies in.
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
-        &self.place.memory.object
+        &self.place.memory(&self.shared).object
     }
 
     /// Its first byte in [`Resource::memory`].
@@ -101,6 +152,28 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.placed.mapped.is_some()
+    }
+
+    /// What the caller gave along.
+    #[must_use]
+    pub fn user_data(&self) -> u64 {
+        self.user_data
+    }
+
+    /// Whether the memory object is its own.
+    #[must_use]
+    pub fn is_dedicated(&self) -> bool {
+        self.place.is_dedicated()
+    }
+
+    /// Destroys it at once and gives its bytes back.
+    ///
+    /// # Safety
+    /// No submission that is under way uses it.
+    pub unsafe fn destroy_now(self) {
+        let (shared, object, place) = self.into_parts();
+        // SAFETY: the caller promises that the device does not use it, and it has one owner.
+        unsafe { shared.destroy_now(object, place) };
     }
 
     /// Lets go of it for once `points` have passed, whatever other submissions are under way.
@@ -134,9 +207,21 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     pub(crate) fn shared(&self) -> &Arc<Shared<D>> {
         &self.shared
     }
+
+    pub(crate) fn mapped_base(&self) -> Option<Mapped> {
+        self.placed.mapped
+    }
 }
 
 impl<D: Device> Buffer<D> {
+    /// The address of its first byte in shaders, if it was made for that (Vulkan: with the usage
+    /// `SHADER_DEVICE_ADDRESS`; Direct3D 12: every buffer). One driver call.
+    #[must_use]
+    pub fn device_address(&self) -> Option<u64> {
+        // SAFETY: the object is alive, and was described as one that has an address.
+        self.has_address.then(|| unsafe { Create::<Buffers>::address(&self.shared.device, &self.placed.object) })
+    }
+
     /// Copies bytes into the buffer and makes them visible to the device. Submissions that are under way must not use
     /// these bytes: that is not checked here, and gives wrong bytes on the device.
     ///
@@ -155,7 +240,7 @@ impl<D: Device> Buffer<D> {
     /// The buffer is not mapped, or the bytes lie outside; or the driver failed.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         let mapped = self.mapped(offset, into.len() as u64)?;
-        let (memory, device) = (&self.place.memory.object, &self.shared.device);
+        let (memory, device) = (self.memory(), &self.shared.device);
         // SAFETY: the range is inside the buffer, and so inside the memory, which is mapped there.
         Ok(unsafe { device.read_back(memory, self.place.offset + offset, mapped, into) }?)
     }

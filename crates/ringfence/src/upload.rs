@@ -24,27 +24,39 @@
 //! | short of space | one driver call a timeline, and a wait for each submission that is waited for |
 
 mod batch;
+mod constants;
 mod error;
+mod fast;
+mod readback;
 mod resize;
 mod ring;
 mod segment;
 mod state;
 mod texels;
+mod transfer;
 mod writer;
 
 use std::fmt;
 use std::time::Duration;
 
-use ringfence_core::sync::SyncSet;
+use ringfence_core::sync::{Progress, SyncSet};
 
 use crate::device::{BufferUsage, Device, RawBuffer};
+use crate::lifetime::Passed;
 use crate::memory::{Location, RingSnapshot};
 use crate::resource::Buffer;
 
 pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
+pub use constants::{
+    BoundConstants, ConstantBuffers, ConstantFigures, ConstantPool, ConstantViews, ConstantWriter, ConstantsDesc,
+    DynamicConstants, NoViews, StaticConstants,
+};
 pub use error::UploadError;
+pub use fast::{FastConstants, FastConstantsDesc, FastWriter};
+pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing, TexelReadback};
 pub use ring::UploadRing;
 pub use texels::{StagedTexels, Texels};
+pub use transfer::{SubmitError, TransferError, TransferQueue};
 pub use writer::UploadWriter;
 
 /// How an upload ring is made.
@@ -136,13 +148,26 @@ impl<D: Device> fmt::Debug for Staged<D> {
 /// What is told of the device's progress once a reclaim, so that few writes have to ask.
 pub(crate) trait Recycle: Send + Sync {
     /// Frees what has passed. Says whether [`Recycle::upkeep`] is wanted.
-    fn release(&self, passed: &mut dyn FnMut(&SyncSet) -> bool) -> bool;
+    fn release(&self, told: &Told<'_>) -> bool;
 
     /// Whatever may need driver calls. Called without a lock.
     fn upkeep(&self) {}
 
     /// Its figures, if it is to be shown as a ring.
     fn snapshot(&self) -> Option<RingSnapshot>;
+}
+
+/// How far the device has come.
+pub(crate) struct Told<'a> {
+    pub(crate) passed: &'a Passed,
+    /// Nothing is in use any more then.
+    pub(crate) device_lost: bool,
+}
+
+impl Told<'_> {
+    fn has_passed(&self, users: &SyncSet) -> bool {
+        self.device_lost || self.passed.passed_all(users)
+    }
 }
 
 /// The address of a buffer's first byte for shaders, if it was made to have one.

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use ash::vk;
 
-use crate::device::{Capabilities, DeviceError, Driver, HeapBudget, Mapped, MemoryDesc};
+use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc};
 
 pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
@@ -199,7 +199,11 @@ unsafe impl Driver for Device {
         }
     }
 
-    fn budgets(&self) -> Option<Vec<HeapBudget>> {
+    fn mapped(&self, memory: &Memory) -> Option<Mapped> {
+        memory.mapped()
+    }
+
+    fn budgets(&self) -> Option<HeapBudgets> {
         // SAFETY: `physical` comes from `instance`, and both are alive as long as this is (see `new`).
         self.0.found.memory_budget.then(|| unsafe { capabilities::read_budgets(&self.0.instance, self.0.physical) })
     }

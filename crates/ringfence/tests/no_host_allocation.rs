@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudget, Kind, Mapped, MemoryDesc,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
     Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures, sim,
 };
 use ringfence::lifetime::RetireBin;
@@ -75,7 +75,7 @@ unsafe impl Driver for Bare {
         Ok(fence.load(Ordering::Relaxed) >= value)
     }
 
-    fn budgets(&self) -> Option<Vec<HeapBudget>> {
+    fn budgets(&self) -> Option<HeapBudgets> {
         None
     }
 }

@@ -8,12 +8,15 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
 use std::time::{Duration, Instant};
 
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, TextureDesc, TextureUsage, Textures,
 };
 use ringfence::memory::{ShutdownError, Snapshot, Statistics};
+use ringfence::trace::StartTraceError;
 use ringfence::{
     AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, FrameError, Location, Staged, Texture,
     Timeline, UploadDesc, UploadError, UploadRing,
@@ -47,6 +50,10 @@ pub enum StreamError {
     Frame(#[from] FrameError),
     #[error(transparent)]
     Shutdown(#[from] ShutdownError),
+    #[error(transparent)]
+    StartTrace(#[from] StartTraceError),
+    #[error("the trace cannot be written: {0}")]
+    Trace(io::Error),
     #[error("frame {0} was not complete after {wait} s", wait = PATIENCE.as_secs())]
     Stuck(u64),
 }
@@ -187,8 +194,12 @@ pub struct Stream<G: Gpu> {
 }
 
 impl<G: Gpu> Stream<G> {
-    pub fn new(gpu: G, seed: u64) -> Result<Self, StreamError> {
+    /// Opens the demo; what happens to memory goes to `trace`.
+    pub fn new(gpu: G, seed: u64, trace: Option<File>) -> Result<Self, StreamError> {
         let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+        if let Some(trace) = trace {
+            memory.start_trace(trace)?;
+        }
         // SAFETY: `Stream` drops the device after everything else, and every submission below signals its frame.
         let main = unsafe { memory.timeline(gpu.fence(0)) }?;
         // SAFETY: as above.
@@ -264,6 +275,7 @@ impl<G: Gpu> Stream<G> {
             self.finish_oldest()?;
         }
         self.outcome.snapshot = self.memory.snapshot();
+        self.memory.stop_trace().map_err(StreamError::Trace)?;
         self.outcome.frames = self.frame;
         let Self { mut gpu, mut outcome, memory, things, target, ring, main, copy, .. } = self;
         drop((things, target, ring));

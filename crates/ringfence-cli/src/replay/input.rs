@@ -15,7 +15,7 @@ use indicatif::ProgressBar;
 
 use super::lines::{Line, Lines};
 use super::spool::{LIVE_BYTES_MAX, Misuse, Spool, Writer};
-use super::vma;
+use super::{own, vma};
 use crate::Failure;
 
 /// How often progress is shown, in operations.
@@ -77,7 +77,7 @@ impl fmt::Display for Named {
 impl std::error::Error for Named {}
 
 /// Reads a whole trace; `-` is standard input. The notes say what had to be assumed.
-pub fn read(path: &Path, progress: &ProgressBar) -> Result<(Spool, Vec<String>), Failure> {
+pub fn read(path: &Path, progress: &ProgressBar) -> Result<Input, Failure> {
     let is_input = path.as_os_str() == "-";
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
     let named = |error| Failure::from(Named { name: name.clone(), error });
@@ -86,13 +86,22 @@ pub fn read(path: &Path, progress: &ProgressBar) -> Result<(Spool, Vec<String>),
     } else {
         Box::new(File::open(path).map_err(|error| named(error.into()))?)
     };
-    let mut reading = Reading { writer: Writer::default(), progress, notes: Vec::new() };
+    let mut reading = Reading { writer: Writer::default(), progress, notes: Vec::new(), damage: None };
     sniff(file, &mut reading).map_err(named)?;
     if reading.writer.operation_count() == 0 {
-        return Err(named(BadLine::new(0, "expected at least one operation").into()));
+        let why = reading.damage.unwrap_or_else(|| "expected at least one operation".to_owned());
+        return Err(named(BadLine::new(0, why).into()));
     }
     let spool = reading.writer.finish().map_err(|error| named(error.into()))?;
-    Ok((spool, reading.notes))
+    Ok(Input { spool, notes: reading.notes, damage: reading.damage.map(|damage| format!("{name}: {damage}")) })
+}
+
+/// What was read.
+pub struct Input {
+    pub spool: Spool,
+    pub notes: Vec<String>,
+    /// Why only a part could be read.
+    pub damage: Option<String>,
 }
 
 /// A trace that is being read.
@@ -100,6 +109,8 @@ pub struct Reading<'a> {
     pub writer: Writer,
     pub progress: &'a ProgressBar,
     pub notes: Vec<String>,
+    /// Why what was read is not all.
+    pub damage: Option<String>,
 }
 
 impl Reading<'_> {
@@ -132,7 +143,12 @@ fn sniff(mut file: Box<dyn Read>, reading: &mut Reading<'_>) -> Result<(), ReadE
     let mut head = Vec::new();
     file.by_ref().take(vma::FIRST_LINE.len() as u64).read_to_end(&mut head)?;
     let is_vma = head == vma::FIRST_LINE;
-    let mut lines = Lines::new(BufReader::with_capacity(1 << 16, Cursor::new(head).chain(file)));
+    let is_trace = head.starts_with(&ringfence::trace::MAGIC);
+    let whole = BufReader::with_capacity(1 << 16, Cursor::new(head).chain(file));
+    if is_trace {
+        return own::read(whole, reading);
+    }
+    let mut lines = Lines::new(whole);
     if is_vma { vma::read(&mut lines, reading) } else { read_csv(&mut lines, reading) }
 }
 

@@ -68,6 +68,7 @@ impl Class {
 }
 
 /// The parked spans by class.
+#[derive(Clone)]
 pub(super) struct Parked {
     /// Of each class up to two above that of the capacity; none until [`SPANS_MIN`] spans were seen.
     classes: Vec<Class>,
@@ -133,6 +134,12 @@ impl Parked {
     pub(super) fn list(&mut self, class: u32) -> Option<&mut Class> {
         let [own, above] = self.classes.get_mut(class as usize..class as usize + 2)? else { return None };
         Some(core::hint::select_unpredictable(own.head != SENTINEL, own, above))
+    }
+
+    /// The slot that a request of `class` is served from.
+    pub(super) fn peek(&self, class: u32) -> Option<u32> {
+        let [own, above] = self.classes.get(class as usize..class as usize + 2)? else { return None };
+        [own.head, above.head].into_iter().find(|&slot| slot != SENTINEL)
     }
 
     /// Counts one span less, which the caller has taken from a list.

@@ -1,7 +1,7 @@
 //! Which Vulkan devices there are, for people and scripts: plain data, no device is opened.
 
 use ash::vk;
-use ringfence::device::{Capabilities, DeviceError, HeapBudget};
+use ringfence::device::{Capabilities, DeviceError};
 use ringfence::vulkan;
 
 use super::instance::Instance;
@@ -21,7 +21,7 @@ pub struct DeviceSummary {
     /// Memory heaps and types, and limits; or why Ringfence cannot use the device.
     pub capabilities: Result<Capabilities, DeviceError>,
     /// Use and budget of each memory heap now; `None` where the driver does not tell.
-    pub budgets: Option<Vec<HeapBudget>>,
+    pub budgets: Option<ringfence::device::HeapBudgets>,
 }
 
 /// Lists the Vulkan devices of this machine, in the loader's order.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
-use ringfence::lifetime::{BufferCopy, ReplaceError};
+use ringfence::lifetime::{BufferCopy, ReplaceError, RetireBin};
 use ringfence::{AllocationDesc, AllocatorDesc, Error, FrameError, Location, SyncSet, Texture};
 use ringfence_harness::{Command, Gpu};
 
@@ -254,4 +254,25 @@ fn read_mip<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32, si
     let mut bytes = vec![0; (region.row_bytes * u64::from(side)) as usize];
     back.read(0, &mut bytes).expect("readback memory is mapped");
     bytes.chunks(region.row_bytes as usize).flat_map(|row| row[..side as usize * 4].to_vec()).collect()
+}
+
+pub fn objects_of_the_programs_own_wait_like_resources<G: Gpu>(rig: &mut Rig<G>) {
+    let bin = RetireBin::new();
+    let first = rig.timeline().begin();
+    let point = first.point();
+    rig.memory.retire_into(&bin, "a view that the first frame uses");
+    let second = rig.timeline().begin();
+    rig.memory.retire_into(&bin, "a view that both use");
+    bin.retire(&SyncSet::from(point), "a sampler of the first frame alone");
+    let mut passed = Vec::new();
+    assert_eq!(rig.memory.collect_from(&bin, usize::MAX, &mut passed), Ok(0));
+    let value = rig.submit(first, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    assert_eq!(rig.memory.collect_from(&bin, usize::MAX, &mut passed), Ok(2));
+    passed.sort_unstable();
+    assert_eq!(passed, ["a sampler of the first frame alone", "a view that the first frame uses"]);
+    let value = rig.submit(second, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    assert_eq!(rig.memory.collect_from(&bin, usize::MAX, &mut passed), Ok(1));
+    assert!(bin.is_empty());
 }

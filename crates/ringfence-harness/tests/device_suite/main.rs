@@ -12,10 +12,13 @@
 //! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard
 //! finder nor the validation layers have said anything.
 
+mod constants;
 mod lifetime;
+mod manager;
 mod memory;
 mod placement;
 mod rig;
+mod trace;
 mod upload;
 
 /// Lists the tests of the suite, for one device.
@@ -32,6 +35,20 @@ macro_rules! suite {
             names_show_in_the_snapshot,
             statistics_snapshot_and_blocks_agree,
         );
+        suite!(@ $open, manager:
+            seed_003_01_a_pool_is_one_memory_object_of_equal_blocks,
+            seed_003_02_threads_allocate_and_free_at_once,
+            seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart,
+            seed_003_05_a_full_pool_leads_to_the_next_one,
+            seed_003_06_limits_and_budgets_are_obeyed,
+            seed_003_07_memory_and_offset_or_a_typed_failure,
+            aliasing_resources_share_bytes_until_the_last_is_gone,
+            a_plan_says_what_the_call_does,
+            small_buffers_share_and_hold_their_bytes,
+            custom_pools_hold_resources_and_go_with_them,
+            blocks_made_ahead_serve_what_comes,
+            threads_make_and_drop_buffers_while_frames_end,
+        );
         suite!(@ $open, lifetime:
             a_dropped_buffer_lives_until_its_frame_is_complete,
             a_frame_that_is_dropped_holds_nothing_for_ever,
@@ -43,10 +60,13 @@ macro_rules! suite {
             a_resource_in_flight_is_replaced_without_a_wait,
             a_buffer_is_resized_with_its_contents,
             a_chain_of_mips_is_swapped_up_and_down,
+            objects_of_the_programs_own_wait_like_resources,
         );
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
-            seed_004_09_10_each_threshold_from_both_sides,
+            seed_004_09_small_uploads_end_at_65_536_bytes_or_where_it_is_set,
+            seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set,
+            default_buffers_end_where_it_is_set_whatever_their_strategy,
             seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them,
             seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets,
             seed_004_05_readback_textures_are_stand_alone_buffers,
@@ -56,13 +76,42 @@ macro_rules! suite {
             seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one,
             seed_004_12_placed_and_suballocated,
             seed_004_13_a_location_remembers_its_allocator,
-            seed_004_14_18_fast_constants_are_let_go_of_by_the_page,
-            seed_004_15_16_17_19_each_kind_is_let_go_of_after_all_queues,
-            seed_004_20_23_the_end_of_a_frame_cleans_up_and_empty_blocks_go_after_a_lag,
-            seed_004_21_22_what_is_freed_after_its_fence_and_what_stays_with_its_allocator,
+            seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes,
+            seed_004_18_letting_go_of_a_fast_location_does_nothing,
+            seed_004_15_four_kinds_of_location_each_let_go_of_in_its_way,
+            seed_004_16_stand_alone_and_aliased_are_deleted_later_and_aliased_memory_with_its_last_user,
+            seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once,
+            seed_004_19_deleted_after_the_submitted_work_of_all_queues,
+            seed_004_20_the_end_of_a_frame_cleans_every_allocator,
+            seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use,
+            seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete,
+            seed_004_22_a_placed_resource_is_released_and_a_shared_one_lives_as_long_as_its_block,
             a_placement_that_is_dropped_first_leaves_its_locations_alone,
             bad_placement_requests_are_typed_errors_and_change_nothing,
             a_buffer_is_resized_across_routes_with_its_bytes,
+        );
+        suite!(@ $open, constants:
+            seed_002_01_slots_of_256_512_and_1024_bytes,
+            seed_002_02_larger_constants_have_a_path_of_their_own,
+            seed_002_03_six_pools,
+            seed_002_04_every_slot_has_a_view,
+            seed_002_05_dynamic_content_is_copied_when_it_is_bound,
+            seed_002_06_a_full_dynamic_pool_gives_way_to_a_larger_one,
+            seed_002_07_unchanged_content_is_copied_once_a_frame,
+            fault_10_an_earlier_copy_counts_only_in_its_frame_and_its_pool,
+            equal_content_of_a_frame_shares_one_copy,
+            seed_002_08_static_constants_stay_where_they_are,
+            seed_002_09_a_full_static_pool_gets_a_companion,
+            seed_002_10_statics_are_staged_through_the_dynamic_pool,
+            seed_002_11_two_barriers_a_pool,
+            a_static_slot_is_not_given_out_before_the_device_is_done,
+            what_could_not_be_staged_is_staged_the_next_time,
+            a_writer_serves_its_own_constants_and_its_own_frame,
+            threads_bind_one_constant_buffer,
+            seed_004_07_and_27_constants_of_one_frame_are_fast_ones,
+            seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes,
+            seed_004_18_pages_go_back_as_a_whole_and_out_of_order,
+            pages_that_are_not_needed_for_long_go,
         );
         suite!(@ $open, upload:
             seed_001_01_one_ring_holds_mixed_data_of_several_frames,
@@ -88,6 +137,18 @@ macro_rules! suite {
             a_later_copy_of_a_batch_hides_an_earlier_one,
             a_batch_refuses_what_does_not_fit,
             texels_lie_as_the_device_wants_them,
+            results_come_back_through_a_ring,
+            results_that_are_not_read_are_named_when_the_ring_is_full,
+            texels_come_back_without_their_padding,
+            uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
+            a_writer_of_a_frame_that_was_overtaken_is_refused,
+        );
+        suite!(@ $open, trace:
+            a_trace_ends_in_the_state_that_the_allocator_is_in,
+            a_trace_that_is_cut_off_is_read_up_to_the_cut,
+            a_damaged_trace_is_read_up_to_the_damage,
+            a_trace_begins_with_an_allocator_that_made_nothing,
+            a_full_disk_ends_the_recording_and_nothing_else,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

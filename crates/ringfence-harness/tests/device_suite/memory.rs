@@ -71,7 +71,7 @@ pub fn many_small_buffers_share_few_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let buffers: Vec<_> = (0..500).map(|_| rig.buffer(1000, Location::Device, "")).collect();
     let total = rig.memory.statistics().total();
     assert_eq!((total.range_count, total.dedicated_count), (500, 0));
-    assert!(total.block_count <= 2, "{total:?}");
+    assert!(total.block_count <= 4, "blocks of 4, 8, 16 and 32 MiB, where a buffer takes 64 KiB: {total:?}");
     let mut places: Vec<_> = buffers.iter().map(|buffer| (buffer.offset(), buffer.size())).collect();
     places.sort_unstable();
     if total.block_count == 1 {

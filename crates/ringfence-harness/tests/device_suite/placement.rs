@@ -5,7 +5,8 @@ use ringfence::device::{
 };
 use ringfence::lifetime::{BufferCopy, ReplaceError};
 use ringfence::placement::{
-    BufferLocation, BufferRequest, Dynamism, LocationKind, Placement, PlacementDesc, Route, Strategy, TextureKind,
+    BufferLocation, BufferRequest, Dynamism, LocationKind, Placement, PlacementDesc, PoolFigures, Route, Strategy,
+    TextureKind,
 };
 use ringfence::{Error, SyncSet};
 use ringfence_harness::{Command, Gpu};
@@ -60,44 +61,50 @@ pub fn seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path<G:
     assert_eq!(read, bytes);
 }
 
-/// The table: each threshold from both sides, with the document's numbers and with others.
-pub fn seed_004_09_10_each_threshold_from_both_sides<G: Gpu>(rig: &mut Rig<G>) {
-    let defaults = PlacementDesc::default();
-    assert_eq!((defaults.small_upload_bytes_max, defaults.big_upload_bytes_max), (65_536, 64 * MIB));
-    assert_eq!(defaults.fast_page_bytes, 64 * KIB);
-    let set = PlacementDesc { small_upload_bytes_max: 1000, big_upload_bytes_max: 5000, ..defaults };
-    let default = |strategy| move |route| matches!(route, Route::DefaultBuffers { strategy: s, .. } if s == strategy);
-    let table = [
-        (defaults, dynamic(1), Route::UploadSmall),
-        (defaults, dynamic(65_535), Route::UploadSmall),
-        (defaults, dynamic(65_536), Route::UploadSmall),
-        (defaults, dynamic(65_537), Route::UploadBig),
-        (defaults, dynamic(64 * MIB), Route::UploadBig),
-        (defaults, dynamic(64 * MIB + 1), Route::StandAlone),
-        (set, dynamic(1000), Route::UploadSmall),
-        (set, dynamic(1001), Route::UploadBig),
-        (set, dynamic(5000), Route::UploadBig),
-        (set, dynamic(5001), Route::StandAlone),
-    ];
-    for (desc, request, route) in table {
-        let buffer = make(&policy(rig, desc), request);
-        assert_eq!(buffer.route(), route, "{} bytes", request.size);
-        assert_eq!(desc.upload_route(request.size, 256), route);
+/// Requests, and where each has to go.
+fn table<G: Gpu>(rig: &mut Rig<G>, desc: PlacementDesc, table: &[(u64, Route)]) {
+    let placement = policy(rig, desc);
+    for &(size, route) in table {
+        let buffer = make(&placement, dynamic(size));
+        assert_eq!(buffer.route(), route, "{size} bytes");
+        assert_eq!(desc.upload_route(size, 256), route);
         let alone = if route == Route::StandAlone { LocationKind::StandAlone } else { LocationKind::Suballocated };
-        assert_eq!((buffer.kind(), buffer.size()), (alone, request.size));
+        assert_eq!((buffer.kind(), buffer.size()), (alone, size));
         drop(buffer);
         rig.memory.reclaim();
     }
-    let placement = policy(rig, PlacementDesc { default_buffer_bytes_max: MIB, ..defaults });
-    let vertex = BufferUsage::VERTEX;
-    assert!(default(Strategy::Suballocated)(make(&placement, of_usage(MIB, vertex)).route()));
-    assert_eq!(make(&placement, of_usage(MIB + 1, vertex)).route(), Route::StandAlone);
-    assert!(default(Strategy::Placed)(make(&placement, of_usage(MIB, BufferUsage::STORAGE)).route()));
-    assert_eq!(make(&placement, of_usage(MIB + 1, BufferUsage::STORAGE)).route(), Route::StandAlone);
-    // What the shared upload buffers are not made for is unfit for the pool.
+}
+
+pub fn seed_004_09_small_uploads_end_at_65_536_bytes_or_where_it_is_set<G: Gpu>(rig: &mut Rig<G>) {
+    use Route::{UploadBig, UploadSmall};
+    let defaults = PlacementDesc::default();
+    assert_eq!(defaults.small_upload_bytes_max, 65_536);
+    let sides = [(1, UploadSmall), (65_535, UploadSmall), (65_536, UploadSmall), (65_537, UploadBig)];
+    table(rig, defaults, &sides);
+    let set = PlacementDesc { small_upload_bytes_max: 1000, ..defaults };
+    table(rig, set, &[(999, UploadSmall), (1000, UploadSmall), (1001, UploadBig)]);
+}
+
+pub fn seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set<G: Gpu>(rig: &mut Rig<G>) {
+    use Route::{StandAlone, UploadBig};
+    let defaults = PlacementDesc::default();
+    assert_eq!(defaults.big_upload_bytes_max, 64 * MIB);
+    table(rig, defaults, &[(64 * MIB - 1, UploadBig), (64 * MIB, UploadBig), (64 * MIB + 1, StandAlone)]);
+    let set = PlacementDesc { small_upload_bytes_max: 1000, big_upload_bytes_max: 5000, ..defaults };
+    table(rig, set, &[(1001, UploadBig), (4999, UploadBig), (5000, UploadBig), (5001, StandAlone)]);
+    // What the shared upload buffers are not made for is unfit for the pool (and for some devices' upload heaps).
     let unfit = BufferRequest { usage: BufferUsage::STORAGE, ..dynamic(100) };
-    let refused_or_alone = placement.create_buffer(&unfit).map(|buffer| buffer.route());
-    assert!(matches!(refused_or_alone, Ok(Route::StandAlone) | Err(Error::Device(_))), "{refused_or_alone:?}");
+    let routed = policy(rig, defaults).create_buffer(&unfit).map(|buffer| buffer.route());
+    assert!(matches!(routed, Ok(StandAlone) | Err(Error::Device(_) | Error::NoMemoryType { .. })), "{routed:?}");
+}
+
+pub fn default_buffers_end_where_it_is_set_whatever_their_strategy<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { default_buffer_bytes_max: MIB, ..Default::default() });
+    for (usage, strategy) in [(BufferUsage::VERTEX, Strategy::Suballocated), (BufferUsage::STORAGE, Strategy::Placed)] {
+        let route = make(&placement, of_usage(MIB, usage)).route();
+        assert!(matches!(route, Route::DefaultBuffers { strategy: held, .. } if held == strategy), "{route:?}");
+        assert_eq!(make(&placement, of_usage(MIB + 1, usage)).route(), Route::StandAlone);
+    }
 }
 
 pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gpu>(rig: &mut Rig<G>) {
@@ -225,8 +232,9 @@ pub fn seed_004_07_constants_of_several_frames_are_uploads_and_others_fast<G: Gp
     let several = make(&placement, several);
     assert_eq!(several.route(), Route::UploadSmall);
     assert_eq!(several.offset() % rig.memory.device().capabilities().constant_alignment, 0);
-    let mut fast = placement.fast_constants();
-    assert_eq!(fast.push(&[1; 200]).expect("there is room").kind(), LocationKind::Fast);
+    let mut page = placement.fast_page().expect("there is room");
+    let fast = page.push(&[1; 200], 256).expect("a page is mapped").expect("it fits");
+    assert_eq!(fast.kind(), LocationKind::Fast);
 }
 
 pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
@@ -318,67 +326,55 @@ pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) 
     drop((there, alone));
 }
 
-pub fn seed_004_14_18_fast_constants_are_let_go_of_by_the_page<G: Gpu>(rig: &mut Rig<G>) {
+pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { fast_page_bytes: 4 * KIB, ..Default::default() });
+    assert_eq!(PlacementDesc::default().fast_page_bytes, 64 * KIB);
     let target = make(&placement, of_usage(64 * KIB, COPIED));
-    let mut fast = placement.fast_constants();
+    let pages = || placement.figures().fast_pages.range_count;
+    let mut page = placement.fast_page().expect("there is room");
     let frame = rig.timeline().begin();
-    let (mut commands, mut expected, mut last) = (vec![], vec![], None);
+    let (mut commands, mut expected) = (vec![], vec![]);
     for number in 0..12 {
         let bytes = pattern(number, 1024);
-        let pushed = fast.push(&bytes).expect("there is room");
-        let (src, dst) = (pushed.object.clone(), target.object().clone());
+        let pushed = page.push(&bytes, 256).expect("a page is mapped").unwrap_or_else(|| {
+            page = placement.fast_page().expect("there is room");
+            page.push(&bytes, 256).expect("a page is mapped").expect("a page holds it")
+        });
         let dst_offset = target.offset() + expected.len() as u64;
-        commands.push(Command::CopyBuffer { src, src_offset: pushed.offset, dst, dst_offset, size: 1024 });
+        let (src, src_offset, dst) = (pushed.object, pushed.offset, target.object().clone());
+        commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 1024 });
         expected.extend(bytes);
-        last = Some(pushed);
     }
-    assert_eq!(placement.figures().fast_pages.range_count, 3, "four in a page; full ones wait for the frame");
-    drop(last);
-    assert_eq!(rig.memory.reclaim().objects, 0, "letting go of a fast location does nothing");
-    assert_eq!(placement.figures().fast_pages.range_count, 3);
+    assert_eq!(pages(), 3, "four in a page; the full ones wait for the frame");
     let value = rig.submit(frame, &commands);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     rig.memory.reclaim();
-    assert_eq!(placement.figures().fast_pages.range_count, 1, "the page that is not full");
+    assert_eq!(pages(), 1, "the last one");
     let back = placement.create_readback_texture(&TextureDesc { width: 3072, ..Default::default() }, "back");
     let back = back.expect("there is room").buffer;
     rig.run(&[copy(&target, &back, 12 * KIB)]);
     let mut read = vec![0; 12 * KIB as usize];
     back.read(0, &mut read).expect("mapped");
     assert_eq!(read, expected);
-    assert!(matches!(fast.push(&vec![0; 4097]), Err(Error::TooLarge { size: 4097, max: 4096 })));
-    assert!(fast.push(&[]).is_err());
-    fast.end_page();
+}
+
+pub fn seed_004_18_letting_go_of_a_fast_location_does_nothing<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let mut page = placement.fast_page().expect("there is room");
+    let fast = page.push(&[1; 100], 256).expect("a page is mapped").expect("it fits");
+    assert_eq!(fast.kind(), LocationKind::Fast);
+    let (left, retired) = (page.remaining(), rig.memory.statistics().retired_count);
+    drop(fast);
+    assert_eq!((page.remaining(), rig.memory.statistics().retired_count), (left, retired));
+    assert_eq!(placement.figures().fast_pages.range_count, 1);
+    drop(page);
+    assert_eq!(rig.memory.statistics().retired_count, retired + 1, "its page does it");
     rig.memory.reclaim();
     assert_eq!(placement.figures().fast_pages.range_count, 0);
 }
 
-/// Rows 15 to 17 and 19: each kind, dropped while a frame is open on one queue that does not even use it.
-pub fn seed_004_15_16_17_19_each_kind_is_let_go_of_after_all_queues<G: Gpu>(rig: &mut Rig<G>) {
-    let placement = policy(rig, PlacementDesc::default());
-    let usage = TextureUsage::COPY_DST | TextureUsage::RENDER_TARGET;
-    let heap = placement.aliased_heap(&texture_of(usage, 64), 8 * MIB, "shared in turns").expect("there is room");
-    let aliased = heap.create_texture(&texture_of(usage, 64), 0, "first turn").expect("it fits");
-    assert_eq!(aliased.kind(), LocationKind::HeapAliased);
-    let alone = make(&placement, dynamic(64 * MIB + 1));
-    let buddy = make(&placement, dynamic(100));
-    let pooled = make(&placement, dynamic(MIB));
-    let placed = make(&placement, of_usage(256, BufferUsage::STORAGE));
-    assert_eq!(
-        [alone.kind(), buddy.kind(), pooled.kind(), placed.kind()],
-        [LocationKind::StandAlone, LocationKind::Suballocated, LocationKind::Suballocated, LocationKind::Suballocated]
-    );
-    let ranges = || {
-        let figures = placement.figures();
-        let placed = figures.default_buffers.iter().map(|pool| pool.range_count).sum();
-        [figures.upload_small.range_count, figures.upload_big.range_count, placed]
-    };
-    let before = rig.memory.statistics();
-    // Every queue has a frame that began before; the last one's is complete long after the others'.
-    let frames: Vec<_> = rig.timelines.iter().map(ringfence::Timeline::begin).collect();
-    drop((aliased, alone, buddy, pooled, placed));
-    assert_eq!(rig.memory.statistics().retired_count, 5);
+/// Submits an empty frame to each queue, the last one's held back by the gate; waits for the others. The last's value.
+fn all_but_the_last<G: Gpu>(rig: &mut Rig<G>, frames: Vec<ringfence::Frame>) -> u64 {
     let values: Vec<_> = frames.iter().map(ringfence::Frame::value).collect();
     let last = frames.len() - 1;
     for (queue, frame) in frames.into_iter().enumerate() {
@@ -390,90 +386,195 @@ pub fn seed_004_15_16_17_19_each_kind_is_let_go_of_after_all_queues<G: Gpu>(rig:
     for (timeline, value) in rig.timelines.iter().zip(&values).take(last) {
         assert!(timeline.wait(*value, PATIENCE).expect("the device is not lost"));
     }
-    assert_eq!(placement.end_frame().objects, 0, "the last queue may still use them");
-    assert_eq!(ranges(), [1, 1, 1], "never at once");
+    values[last]
+}
+
+fn open_the_gate<G: Gpu>(rig: &mut Rig<G>, value: u64) {
     rig.gpu.open_gate(1).expect("the device is not lost");
-    assert!(rig.timelines[last].wait(values[last], PATIENCE).expect("the device is not lost"));
-    assert_eq!(placement.end_frame().objects, 5);
-    assert_eq!(ranges(), [0, 0, 0]);
-    let after = rig.memory.statistics();
-    assert_eq!(
-        after.calls.destroy_object - before.calls.destroy_object,
-        3,
-        "stand-alone, aliased, placed; no shared one"
-    );
-    // The aliased memory stays for its other users, and goes with the last of them.
-    let second = heap.create_texture(&texture_of(usage, 64), 0, "second turn").expect("it fits");
+    let last = rig.timelines.last().expect("there is a queue");
+    assert!(last.wait(value, PATIENCE).expect("the device is not lost"));
+}
+
+pub fn seed_004_15_four_kinds_of_location_each_let_go_of_in_its_way<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let target = texture_of(TextureUsage::COPY_DST | TextureUsage::RENDER_TARGET, 64);
+    let heap = placement.aliased_heap(&target, 8 * MIB, "shared in turns").expect("there is room");
+    let aliased = heap.create_texture(&target, 0, "first turn").expect("it fits");
+    let alone = make(&placement, dynamic(64 * MIB + 1));
+    let ranged = make(&placement, dynamic(100));
+    let mut page = placement.fast_page().expect("there is room");
+    let fast = page.push(&[1; 4], 4).expect("a page is mapped").expect("it fits");
+    let kinds = [alone.kind(), ranged.kind(), fast.kind(), aliased.kind()];
+    let all = [LocationKind::StandAlone, LocationKind::Suballocated, LocationKind::Fast, LocationKind::HeapAliased];
+    assert_eq!(kinds, all);
+    let figures = |rig: &Rig<G>| {
+        let statistics = rig.memory.statistics();
+        [
+            statistics.calls.destroy_object,
+            statistics.calls.free_memory,
+            placement.figures().upload_small.range_count as u64,
+        ]
+    };
+    let step = |rig: &Rig<G>, [objects, memories, ranges]: [u64; 3], what: &str| {
+        let before = figures(rig);
+        rig.memory.reclaim();
+        let after = figures(rig);
+        assert_eq!(
+            [after[0] - before[0], after[1] - before[1], before[2] - after[2]],
+            [objects, memories, ranges],
+            "{what}"
+        );
+    };
+    drop(alone);
+    step(rig, [1, 1, 0], "object and memory");
+    drop(ranged);
+    step(rig, [0, 0, 1], "its range");
+    drop(fast);
+    step(rig, [0, 0, 0], "nothing");
+    drop(aliased);
+    step(rig, [1, 0, 0], "the object; the memory stays");
+}
+
+pub fn seed_004_16_stand_alone_and_aliased_are_deleted_later_and_aliased_memory_with_its_last_user<G: Gpu>(
+    rig: &mut Rig<G>,
+) {
+    let placement = policy(rig, PlacementDesc::default());
+    let target = texture_of(TextureUsage::COPY_DST | TextureUsage::RENDER_TARGET, 64);
+    let heap = placement.aliased_heap(&target, 8 * MIB, "shared in turns").expect("there is room");
+    let first = heap.create_texture(&target, 0, "first turn").expect("it fits");
+    let alone = make(&placement, dynamic(64 * MIB + 1));
+    let frame = rig.timeline().begin();
+    drop((first, alone));
+    assert_eq!(rig.memory.statistics().retired_count, 2, "on the to-delete list");
+    assert_eq!(placement.end_frame().objects, 0, "the frame may use them");
+    let value = rig.submit(frame, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    assert_eq!(placement.end_frame().objects, 2);
+    let second = heap.create_texture(&target, 0, "second turn").expect("it fits");
     drop(heap);
     let held = rig.memory.statistics().total().dedicated_count;
     rig.memory.reclaim();
-    assert_eq!(rig.memory.statistics().total().dedicated_count, held);
+    assert_eq!(rig.memory.statistics().total().dedicated_count, held, "it has a user still");
     drop(second);
     rig.memory.reclaim();
     assert_eq!(rig.memory.statistics().total().dedicated_count, held - 1);
 }
 
-pub fn seed_004_20_23_the_end_of_a_frame_cleans_up_and_empty_blocks_go_after_a_lag<G: Gpu>(rig: &mut Rig<G>) {
-    let placement = policy(rig, PlacementDesc { idle_frames: 3, ..Default::default() });
-    let fill = |placement: &Placement<G::Device>| {
-        let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 256), "").expect("there is room");
-        let buffers = [
-            make(placement, dynamic(100)),
-            make(placement, dynamic(MIB)),
-            make(placement, of_usage(256, BufferUsage::VERTEX)),
-            make(placement, of_usage(256, BufferUsage::STORAGE)),
-        ];
-        (texture, buffers, placement.fast_page().expect("there is room"))
-    };
-    let blocks = || {
+pub fn seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let held =
+        [dynamic(100), dynamic(MIB), of_usage(256, BufferUsage::STORAGE)].map(|request| make(&placement, request));
+    let ranges = || {
         let figures = placement.figures();
-        let pools = figures.default_buffers.iter().chain(&figures.textures);
-        let pools = pools.chain([&figures.upload_small, &figures.upload_big, &figures.fast_pages]);
-        pools.map(|pool| pool.block_count).sum::<usize>()
+        [figures.upload_small, figures.upload_big, figures.default_buffers[0]].map(|pool| pool.range_count)
     };
-    drop(fill(&placement));
-    let held = blocks();
-    assert!(held >= 5, "each allocator has a block");
-    // Used in every frame: nothing goes, however long it lasts.
-    for _ in 0..10 {
-        drop(fill(&placement));
-        let cleaned = placement.end_frame();
-        assert!(cleaned.objects > 0, "the end of a frame cleans up");
-        assert_eq!((blocks(), cleaned.blocks), (held, 0));
-    }
-    // The last use was in the frame that ended just now: from here on they are idle, and go in the third frame.
-    let went: Vec<_> = (0..5).map(|_| placement.end_frame().blocks).collect();
-    assert_eq!(went, [0, 0, held, 0, 0]);
-    assert_eq!(blocks(), 0);
-    drop(fill(&placement));
+    let frame = rig.timeline().begin();
+    drop(held);
+    placement.end_frame();
+    assert_eq!(ranges(), [1, 1, 1], "the frame may use them");
+    let value = rig.submit(frame, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    assert_eq!(ranges(), [1, 1, 1], "nobody has cleaned up");
+    placement.end_frame();
+    assert_eq!(ranges(), [0, 0, 0]);
 }
 
-pub fn seed_004_21_22_what_is_freed_after_its_fence_and_what_stays_with_its_allocator<G: Gpu>(rig: &mut Rig<G>) {
+pub fn seed_004_19_deleted_after_the_submitted_work_of_all_queues<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
-    let request = |strategy| BufferRequest { strategy: Some(strategy), ..of_usage(4 * KIB, COPIED) };
-    let target = make(&placement, request(Strategy::Suballocated));
-    let placed = make(&placement, request(Strategy::Placed));
-    let ranged = make(&placement, request(Strategy::Suballocated));
+    let alone = make(&placement, dynamic(64 * MIB + 1));
+    let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 64), "").expect("there is room");
+    let frames: Vec<_> = rig.timelines.iter().map(ringfence::Timeline::begin).collect();
+    drop((alone, texture));
+    let value = all_but_the_last(rig, frames);
+    assert_eq!(placement.end_frame().objects, 0, "the last queue may still use them");
+    open_the_gate(rig, value);
+    assert_eq!(placement.end_frame().objects, 2);
+}
+
+/// One request to each allocator.
+fn one_of_each<D: Device>(placement: &Placement<D>) -> impl Sized + use<D> {
+    let buffers = [
+        make(placement, dynamic(100)),
+        make(placement, dynamic(MIB)),
+        make(placement, of_usage(256, BufferUsage::VERTEX)),
+        make(placement, of_usage(256, BufferUsage::STORAGE)),
+    ];
+    let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 256), "").expect("there is room");
+    (buffers, texture, placement.fast_page().expect("there is room"))
+}
+
+/// The sum of a figure over all allocators.
+fn sum<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> usize) -> usize {
+    let figures = placement.figures();
+    let pools = figures.default_buffers.iter().chain(&figures.textures);
+    pools.chain([&figures.upload_small, &figures.upload_big, &figures.fast_pages]).map(figure).sum()
+}
+
+pub fn seed_004_20_the_end_of_a_frame_cleans_every_allocator<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let ranges = |placement: &Placement<G::Device>| sum(placement, |pool| pool.range_count);
+    let pooled = one_of_each(&placement);
+    let held = ranges(&placement);
+    assert!(held >= 5, "the texture may stand alone");
+    drop(pooled);
+    assert_eq!(ranges(&placement), held);
+    assert_eq!(placement.end_frame().objects, 6);
+    assert_eq!(ranges(&placement), 0);
+}
+
+pub fn seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { idle_frames: 3, ..Default::default() });
+    let blocks = |placement: &Placement<G::Device>| sum(placement, |pool| pool.block_count);
+    drop(one_of_each(&placement));
+    let held = blocks(&placement);
+    assert!(held >= 5);
+    // Used in every frame: nothing goes, however long it lasts.
+    for _ in 0..10 {
+        drop(one_of_each(&placement));
+        assert_eq!(placement.end_frame().blocks, 0);
+        assert_eq!(blocks(&placement), held);
+    }
+    // The last use was in the frame that ended just now; they go in the third frame after it.
+    let went: Vec<_> = (0..5).map(|_| placement.end_frame().blocks).collect();
+    assert_eq!(went, [0, 0, held, 0, 0]);
+    assert_eq!(blocks(&placement), 0);
+    drop(one_of_each(&placement));
+}
+
+pub fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let [target, held] = [0; 2].map(|_| make(&placement, of_usage(4 * KIB, COPIED)));
     let frame = rig.timeline().begin();
-    let (point, value) = (frame.point(), frame.value());
-    let commands = [copy(&placed, &target, 1024), copy(&ranged, &target, 1024)];
-    let gate = rig.gpu.gate();
-    rig.gpu.submit(0, &[(gate, 1)], &commands, value).expect("the device is not lost");
+    let (point, value, gate) = (frame.point(), frame.value(), rig.gpu.gate());
+    rig.gpu.submit(0, &[(gate, 1)], &[copy(&held, &target, 1024)], value).expect("the device is not lost");
     rig.timeline().submitted(frame).expect("in order");
     let later = rig.timeline().begin();
-    let destroyed = rig.memory.statistics().calls.destroy_object;
-    // SAFETY: only that frame uses them.
-    unsafe {
-        placed.retire_after(&SyncSet::from(point));
-        ranged.retire_after(&SyncSet::from(point));
-    }
+    // SAFETY: only that frame uses it.
+    unsafe { held.retire_after(&SyncSet::from(point)) };
     assert_eq!(placement.end_frame().objects, 0, "its fence is not there yet");
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    assert_eq!(placement.end_frame().objects, 2, "the later frame holds nothing");
-    assert_eq!(rig.memory.statistics().calls.destroy_object, destroyed + 1, "the placed one; the shared buffer stays");
-    drop(later);
-    drop(target);
+    assert_eq!(placement.end_frame().objects, 1, "the later frame does not hold it");
+    drop((later, target));
+}
+
+pub fn seed_004_22_a_placed_resource_is_released_and_a_shared_one_lives_as_long_as_its_block<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { idle_frames: 2, ..Default::default() });
+    let request = |strategy| BufferRequest { strategy: Some(strategy), ..of_usage(4 * KIB, COPIED) };
+    let destroyed = |rig: &Rig<G>| rig.memory.statistics().calls.destroy_object;
+    let before = destroyed(rig);
+    drop(make(&placement, request(Strategy::Placed)));
+    placement.end_frame();
+    assert_eq!(destroyed(rig), before + 1);
+    let [one, two] = [0; 2].map(|_| make(&placement, request(Strategy::Suballocated)));
+    drop(one);
+    (0..5).for_each(|_| _ = placement.end_frame());
+    assert_eq!(destroyed(rig), before + 1, "the other still lives in it");
+    drop(two);
+    placement.end_frame();
+    assert_eq!(destroyed(rig), before + 1, "its block may be used again");
+    (0..5).for_each(|_| _ = placement.end_frame());
+    assert_eq!(destroyed(rig), before + 2);
 }
 
 pub fn a_placement_that_is_dropped_first_leaves_its_locations_alone<G: Gpu>(rig: &mut Rig<G>) {

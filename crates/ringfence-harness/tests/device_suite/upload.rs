@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use ringfence::device::Driver;
-use ringfence::upload::BatchFigures;
+use ringfence::upload::{BatchFigures, SubmitError, TransferError};
 use ringfence::{
-    AllocatorDesc, BatchError, Location, Staged, TexelTarget, Texels, UploadBatch, UploadDesc, UploadError, UploadRing,
-    WhenFull,
+    AllocatorDesc, BatchError, Location, ReadbackDesc, ReadbackError, Staged, TexelTarget, Texels, TransferQueue,
+    UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
 };
 use ringfence_harness::{Command, Gpu};
 
@@ -304,7 +304,7 @@ pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
     let second = writer.write(&[2; 100], 4).expect("there is room");
     assert_eq!((second.offset - first.offset, ring.snapshot().used_bytes), (100, 4 << 10), "in the page");
     let large = writer.write(&[3; 10_000], 256).expect("larger than a page");
-    assert!(large.offset >= 4 << 10 && large.offset % 256 == 0);
+    assert!(large.offset >= 4 << 10 && large.offset.is_multiple_of(256));
     let third = writer.write(&[4; 100], 4).expect("there is room");
     assert_eq!(third.offset - first.offset, 200, "the page goes on");
     for (bytes, alignment, error) in
@@ -515,5 +515,142 @@ pub fn texels_lie_as_the_device_wants_them<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     let refused = ring.write_texels(&frame, &Texels::new(4, 4, 4, &[0; 60])).err();
     assert!(matches!(refused, Some(UploadError::TexelSize { given: 60, needed: 64, .. })), "{refused:?}");
+    rig.submit(frame, &[]);
+}
+
+pub fn results_come_back_through_a_ring<G: Gpu>(rig: &mut Rig<G>) {
+    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 16 << 10, ..Default::default() }).expect("room");
+    let upload = ring(rig, 64 << 10, WAIT);
+    for number in 0..20 {
+        let frame = rig.timeline().begin();
+        let mut work = Vec::new();
+        let (mut commands, point) = (Vec::new(), frame.point());
+        for part in 0..3 {
+            let bytes = pattern(number * 3 + part, 1000 + 300 * part as usize);
+            let staged = upload.write(&bytes, 4).expect("there is room, maybe after a wait");
+            let result = results.reserve(&frame, bytes.len() as u64, 64).expect("there is room, maybe after a wait");
+            assert_eq!((result.offset() % 64, result.point()), (0, point));
+            commands.push(Command::CopyBuffer {
+                src: staged.buffer,
+                src_offset: staged.offset,
+                dst: result.buffer().clone(),
+                dst_offset: result.offset(),
+                size: result.size(),
+            });
+            work.push((result, bytes));
+        }
+        let early = work[0].0.read(&mut vec![0; 1000]);
+        assert_eq!(early, Err(ReadbackError::NotReady { point }));
+        assert_eq!(work[0].0.wait(PATIENCE), Err(ReadbackError::NotReady { point }), "it is not submitted");
+        rig.submit(frame, &commands);
+        for (result, bytes) in &work {
+            result.wait(PATIENCE).expect("the device is not lost");
+            assert!(result.is_ready().expect("the device is not lost"));
+            let mut read = vec![0; bytes.len()];
+            result.read(&mut read).expect("it is there");
+            assert_eq!(read, *bytes);
+            assert!(matches!(result.read(&mut read[1..]), Err(ReadbackError::Size { .. })));
+        }
+        results.validate().expect("the ring is sound");
+    }
+}
+
+pub fn results_that_are_not_read_are_named_when_the_ring_is_full<G: Gpu>(rig: &mut Rig<G>) {
+    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 4 << 10, ..Default::default() }).expect("room");
+    let frame = rig.timeline().begin();
+    let held = results.reserve(&frame, 3000, 4).expect("there is room");
+    rig.submit(
+        frame,
+        &[Command::FillBuffer { dst: held.buffer().clone(), offset: held.offset(), size: 3000, value: 0x0101_0101 }],
+    );
+    let frame = rig.timeline().begin();
+    let refused = results.reserve(&frame, 3000, 4).err();
+    assert!(matches!(refused, Some(UploadError::Unread { capacity: 4096, .. })), "{refused:?}");
+    let mut read = vec![0; 3000];
+    held.read(&mut read).expect("it is there");
+    assert_eq!(read, [1; 3000], "what was not read was not overwritten");
+    drop(held);
+    let next = results.reserve(&frame, 3000, 4).expect("the room is free");
+    drop(next);
+    rig.submit(frame, &[]);
+}
+
+pub fn texels_come_back_without_their_padding<G: Gpu>(rig: &mut Rig<G>) {
+    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let ring = ring(rig, 64 << 10, WAIT);
+    let texture = rig.texture(17, 9, "texture");
+    let bytes = pattern(3, 17 * 9 * 4);
+    let frame = rig.timeline().begin();
+    let staged = ring.write_texels(&frame, &Texels::new(17, 9, 4, &bytes)).expect("there is room");
+    let mut batch = UploadBatch::new();
+    batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() });
+    let result = results.reserve_texels(&frame, 17, 9, 4).expect("there is room");
+    let mut region = rig.region(17, 9, result.readback().offset());
+    region.row_bytes = result.row_bytes();
+    let (src, dst) = (texture.object().clone(), result.readback().buffer().clone());
+    rig.submit(frame, &[Command::Upload(Box::new(batch)), Command::CopyTextureToBuffer { src, dst, region }]);
+    result.readback().wait(PATIENCE).expect("the device is not lost");
+    let mut read = vec![0; bytes.len()];
+    result.read(&mut read).expect("it is there");
+    assert_eq!(read, bytes);
+}
+
+/// Uploads on the second queue where there is one; the first waits for the point and uses them.
+pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mut Rig<G>) {
+    let queue = usize::from(rig.gpu.queue_count() > 1);
+    let mut transfer = TransferQueue::new(rig.timelines[queue].clone(), ring(rig, 256 << 10, WAIT));
+    let nothing = transfer.submit(|_, _| -> Result<(), ()> { unreachable!("nothing was gathered") });
+    assert_eq!(nothing, Ok(None));
+    for number in 0..8 {
+        let target = rig.buffer(8 << 10, Location::Device, "target");
+        let copied = rig.buffer(8 << 10, Location::Readback, "copied");
+        let bytes = pattern(number, 8 << 10);
+        for part in 0..4 {
+            let part = part * 2048..(part + 1) * 2048;
+            transfer.upload(&bytes[part.clone()], &target, part.start as u64).expect("there is room");
+        }
+        let failed = transfer.submit(|_, _| Err("the queue was busy"));
+        assert!(matches!(failed, Err(SubmitError::Submit(_))), "{failed:?}");
+        let point = transfer.submit(|batch, value| {
+            assert_eq!(batch.figures().region_count, 1, "all is still there, and merged");
+            rig.gpu.submit(queue, &[], &[Command::Upload(Box::new(batch.clone()))], value)
+        });
+        let point = point.expect("the device is not lost").expect("something was gathered");
+        assert_eq!(point.timeline, rig.timelines[queue].id());
+        let frame = rig.timeline().begin();
+        let value = frame.value();
+        let commands = [crate::rig::copy(&target, 0, &copied, 0, 8 << 10)];
+        rig.gpu.submit(0, &[(queue, point.value)], &commands, value).expect("the device is not lost");
+        rig.timelines[0].submitted(frame).expect("in order");
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+        let mut read = vec![0; 8 << 10];
+        copied.read(0, &mut read).expect("readback memory is mapped");
+        assert_eq!(read, bytes);
+        drop(target);
+        rig.memory.reclaim();
+    }
+    let target = rig.buffer(64, Location::Device, "target");
+    let outside = transfer.upload(&[1; 4], &target, u64::MAX);
+    assert!(matches!(outside, Err(TransferError::Batch(BatchError::OutOfRange { .. }))), "{outside:?}");
+    transfer.abandon();
+}
+
+/// A later frame of the timeline was submitted first: the earlier one can never be, and its room is handed out again.
+pub fn a_writer_of_a_frame_that_was_overtaken_is_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 16 << 10, WAIT);
+    let overtaken = rig.timeline().begin();
+    let mut writer = ring.writer(&overtaken).expect("the frame is the allocator's own");
+    writer.write(&[1; 64], 4).expect("there is room");
+    let later = rig.timeline().begin();
+    let value = rig.submit(later, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    rig.memory.reclaim();
+    assert_eq!(ring.snapshot().used_bytes, 0, "the timeline is past both");
+    let refused = writer.write(&[1; 64], 4).err();
+    assert_eq!(refused, Some(UploadError::FrameOver { frame: overtaken.point() }), "others may have its page by now");
+    drop(overtaken);
+    let frame = rig.timeline().begin();
+    writer.begin(&frame).expect("the frame is the allocator's own");
+    writer.write(&[1; 64], 4).expect("there is room");
     rig.submit(frame, &[]);
 }

@@ -1,14 +1,17 @@
 //! The run, frame by frame: the rings, the memory, what waits for the device, what is alive.
 
 use super::nothing;
-use crate::chart::{Chart, Level, Line, Look, Unit};
+use crate::chart::{Chart, Level, Line, Look as ChartLook, Unit};
 use crate::frames::buckets;
+use crate::plot::{Drawing, Look, Series, over_frames};
 use crate::table::Table;
 use crate::units::{bytes, count};
 use crate::{FrameSample, Report};
 
 /// A longer table is not read; its rows then stand for several frames each.
 const ROW_COUNT_MAX: usize = 100;
+/// More points are not told apart.
+const POINT_COUNT_MAX: usize = 500;
 
 pub(super) fn charts(report: &Report) -> String {
     if report.frames.is_empty() {
@@ -28,11 +31,16 @@ fn ring(report: &Report) -> Chart {
         title: "Upload ring",
         unit: Unit::Bytes,
         lines: vec![
-            Line { name: "in use", key: "ring_used_bytes", look: Look::Area, value: |frame| frame.ring_used_bytes },
+            Line {
+                name: "in use",
+                key: "ring_used_bytes",
+                look: ChartLook::Area,
+                value: |frame| frame.ring_used_bytes,
+            },
             Line {
                 name: "capacity",
                 key: "ring_capacity_bytes",
-                look: Look::Dashes,
+                look: ChartLook::Dashes,
                 value: |frame| frame.ring_capacity_bytes,
             },
         ],
@@ -46,8 +54,13 @@ fn memory() -> Chart {
         title: "Memory",
         unit: Unit::Bytes,
         lines: vec![
-            Line { name: "used", key: "used_bytes", look: Look::Area, value: |frame| frame.used_bytes },
-            Line { name: "reserved", key: "reserved_bytes", look: Look::Line, value: |frame| frame.reserved_bytes },
+            Line { name: "used", key: "used_bytes", look: ChartLook::Area, value: |frame| frame.used_bytes },
+            Line {
+                name: "reserved",
+                key: "reserved_bytes",
+                look: ChartLook::Line,
+                value: |frame| frame.reserved_bytes,
+            },
         ],
         level: None,
     }
@@ -62,7 +75,7 @@ fn retired(frames: &[FrameSample]) -> Chart {
         lines: vec![Line {
             name: "retired objects",
             key: "retired_count",
-            look: Look::Area,
+            look: ChartLook::Area,
             value: |frame| frame.retired_count,
         }],
         level: Some(Level { name: "most", value: most }),
@@ -77,7 +90,7 @@ fn live() -> Chart {
         lines: vec![Line {
             name: "live objects",
             key: "live_count",
-            look: Look::Area,
+            look: ChartLook::Area,
             value: |frame| frame.live_count,
         }],
         level: None,
@@ -108,5 +121,45 @@ fn row(first: u64, last: u64, most: &FrameSample) -> Vec<String> {
         bytes(most.reserved_bytes),
         count(most.retired_count),
         count(most.live_count),
+    ]
+}
+
+/// The charts with their text, for files of their own.
+pub(crate) fn drawings(frames: &[FrameSample]) -> Vec<Drawing> {
+    if frames.is_empty() {
+        return Vec::new();
+    }
+    let runs = buckets(frames, POINT_COUNT_MAX);
+    let numbers: Vec<u64> = runs.iter().map(|run| run.most.frame).collect();
+    let series = |name: &str, look, value: fn(&FrameSample) -> u64| Series {
+        name: name.into(),
+        look,
+        values: runs.iter().map(|run| Some(value(&run.most))).collect(),
+    };
+    let ring = [
+        series("in use", Look::Area, |frame| frame.ring_used_bytes),
+        series("capacity", Look::Dashes, |frame| frame.ring_capacity_bytes),
+    ];
+    let memory = [
+        series("used", Look::Area, |frame| frame.used_bytes),
+        series("reserved", Look::Line, |frame| frame.reserved_bytes),
+    ];
+    vec![
+        over_frames("upload-ring", "Upload ring", Unit::Bytes, &numbers, &ring),
+        over_frames("memory", "Memory", Unit::Bytes, &numbers, &memory),
+        over_frames(
+            "retired",
+            "Retired, waiting for the device",
+            Unit::Count,
+            &numbers,
+            &[series("retired objects", Look::Area, |frame| frame.retired_count)],
+        ),
+        over_frames(
+            "live",
+            "Live objects",
+            Unit::Count,
+            &numbers,
+            &[series("live objects", Look::Area, |frame| frame.live_count)],
+        ),
     ]
 }

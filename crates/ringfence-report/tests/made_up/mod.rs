@@ -4,7 +4,7 @@
 use ringfence::memory::{
     BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
 };
-use ringfence_report::{FrameSample, Report};
+use ringfence_report::{Compared, FrameSample, HeapMoment, History, Lifetime, Moment, Report};
 
 /// Names that must stay names.
 pub const HOSTILE: [&str; 10] = [
@@ -43,7 +43,7 @@ pub fn report(block_count: u64, range_count: u64, frame_count: u64) -> Report {
     let blocks = blocks(&mut numbers, block_count, range_count);
     let snapshot = snapshot(blocks);
     let frames = frames(&mut numbers, frame_count);
-    Report { title: format!("Harbour <scene> & {}", HOSTILE[0]), snapshot, frames, facts: facts() }
+    Report { title: format!("Harbour <scene> & {}", HOSTILE[0]), snapshot, frames, facts: facts(), ..Report::default() }
 }
 
 fn blocks(numbers: &mut Numbers, block_count: u64, range_count: u64) -> Vec<BlockSnapshot> {
@@ -77,18 +77,18 @@ fn shared_block(numbers: &mut Numbers, index: u64, range_count: u64) -> BlockSna
             offset = bytes;
         }
         let size = size.min(bytes - offset);
-        ranges.push(RangeSnapshot { offset, bytes: size, name: name(numbers, place as u64) });
+        ranges.push(RangeSnapshot { offset, bytes: size, name: name(numbers, place as u64), user_data: 0 });
         offset += size;
     }
     let class = CLASSES[(index % 4) as usize].into();
-    BlockSnapshot { memory_type: (index % 3) as u32, class, dedicated: false, bytes, ranges }
+    BlockSnapshot { memory_type: (index % 3) as u32, class, pool: String::new(), dedicated: false, bytes, ranges }
 }
 
 fn dedicated_block(numbers: &mut Numbers, index: u64) -> BlockSnapshot {
     let bytes = (8 + numbers.next(90)) * MIB;
     let used = bytes - numbers.next(64 << 10) / 256 * 256;
-    let ranges = vec![RangeSnapshot { offset: 0, bytes: used, name: format!("g-buffer/target {index}") }];
-    BlockSnapshot { memory_type: 0, class: CLASSES[2].into(), dedicated: true, bytes, ranges }
+    let ranges = vec![RangeSnapshot { offset: 0, bytes: used, name: format!("g-buffer/target {index}"), user_data: 0 }];
+    BlockSnapshot { memory_type: 0, class: CLASSES[2].into(), pool: String::new(), dedicated: true, bytes, ranges }
 }
 
 fn name(numbers: &mut Numbers, place: u64) -> String {
@@ -209,4 +209,42 @@ fn facts() -> Vec<(String, String)> {
     ]
     .map(|(label, value)| (label.to_owned(), value.to_owned()))
     .into()
+}
+
+/// What a trace could have told: so many frames and lifetimes, names that would like to do harm among them.
+pub fn history(frame_count: u64, lifetime_count: u64) -> History {
+    let mut numbers = Numbers(77);
+    let moment = |frame: u64| Moment {
+        frame,
+        elapsed_ns: frame * 16_000_000,
+        heaps: vec![
+            HeapMoment { used_bytes: frame * MIB, reserved_bytes: (frame + 9) * MIB, budget_bytes: Some(500 * MIB) },
+            HeapMoment::default(),
+        ],
+        fragmentation_percent: (frame % 100) as f64,
+        free_percent: 30.0,
+        live_count: frame * 3,
+        retired_count: frame % 7,
+    };
+    let mut lifetime = |index: u64| {
+        let born = 1 + numbers.next(frame_count);
+        let let_go = (!index.is_multiple_of(10)).then(|| born + numbers.next(frame_count - born + 1));
+        let name = name(&mut numbers, index % 9);
+        let freed = let_go.filter(|_| index % 10 > 1).map(|frame| (frame + 2).min(frame_count));
+        Lifetime { name, memory_type: 0, bytes: 256 << numbers.next(12), born, let_go, freed }
+    };
+    History {
+        moments: (1..=frame_count.min(1000)).map(moment).collect(),
+        lifetimes: (0..lifetime_count).map(&mut lifetime).collect(),
+        left_out_count: 5,
+        elapsed_ns: 4_000_000_000,
+        frame_count,
+        event_count: 12_345,
+        damage: Some(HOSTILE[0].into()),
+    }
+}
+
+/// Another snapshot to compare with.
+pub fn compared() -> Compared {
+    Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot }
 }

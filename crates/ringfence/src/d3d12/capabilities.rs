@@ -17,7 +17,7 @@ use windows::Win32::Graphics::Dxgi::{
 };
 
 use super::error;
-use crate::device::{Capabilities, DeviceError, HeapBudget, MemoryHeap, MemoryProperties, MemoryType};
+use crate::device::{Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryProperties, MemoryType};
 
 /// What a device has of the things that not every device has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,7 +137,7 @@ fn memory_types(features: Features) -> (Vec<D3D12_HEAP_TYPE>, Vec<MemoryType>) {
 }
 
 /// The budgets of the first `heap_count` segment groups, of the first node.
-pub(super) fn budgets(adapter: &IDXGIAdapter3, heap_count: usize) -> Option<Vec<HeapBudget>> {
+pub(super) fn budgets(adapter: &IDXGIAdapter3, heap_count: usize) -> Option<HeapBudgets> {
     let groups = [DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL];
     let budget = |group| {
         let mut info = DXGI_QUERY_VIDEO_MEMORY_INFO::default();

@@ -150,6 +150,15 @@ unsafe impl<K: Shape> Create<K> for Device {
         Ok((self.mapped(object, desc.memory_type)?, memory))
     }
 
+    fn has_address(&self, info: &ResourceInfo) -> bool {
+        Buffers::is_shape_of(&info.desc)
+    }
+
+    unsafe fn address(&self, object: &ID3D12Resource) -> u64 {
+        // SAFETY: a call without arguments on a live object.
+        unsafe { object.GetGPUVirtualAddress() }
+    }
+
     unsafe fn destroy(&self, object: ID3D12Resource) {
         drop(object); // the driver unmaps what is mapped when the last reference goes
     }

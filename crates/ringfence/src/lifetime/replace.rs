@@ -127,7 +127,7 @@ impl<D: Device> Buffer<D> {
         desc: AllocationDesc<'_>,
     ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
         let shared = self.shared();
-        if !shared.lifetimes.knows(frame) {
+        if !shared.lifetimes.owns(frame) {
             return Err(ReplaceError::ForeignFrame);
         }
         let old_bytes = self.size();
@@ -161,7 +161,7 @@ impl<D: Device> Texture<D> {
         desc: AllocationDesc<'_>,
     ) -> Result<MipSwap<D>, ReplaceError> {
         let shared = self.shared();
-        if !shared.lifetimes.knows(frame) {
+        if !shared.lifetimes.owns(frame) {
             return Err(ReplaceError::ForeignFrame);
         }
         let (src_first, dst_first) = overlap(present, wanted)?;

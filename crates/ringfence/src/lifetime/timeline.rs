@@ -127,7 +127,6 @@ pub enum FrameError {
 ///
 /// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
 /// clone is the same timeline.
-#[derive(Clone)]
 pub struct Timeline<D: Device> {
     shared: Arc<crate::memory::Shared<D>>,
     clock: Arc<Clock>,
@@ -150,6 +149,7 @@ impl<D: Device> Timeline<D> {
     pub fn begin(&self) -> Frame {
         let value = self.clock.open();
         self.shared.lifetimes.turn();
+        self.shared.trace.frame_begun(self.clock.id.index(), value);
         Frame {
             clock: Arc::clone(&self.clock),
             value,
@@ -167,6 +167,7 @@ impl<D: Device> Timeline<D> {
             return Err(FrameError::WrongTimeline { frame: point, timeline: self.clock.id });
         }
         self.clock.submit(point.value).map_err(|submitted| FrameError::OutOfOrder { frame: point, submitted })?;
+        self.shared.trace.submitted(self.clock.id.index(), point.value);
         Ok(point)
     }
 
@@ -190,6 +191,13 @@ impl<D: Device> Timeline<D> {
     /// [`DeviceError::Lost`].
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         self.shared.lifetimes.wait_point(&self.shared.device, SyncPoint::new(self.clock.id, value), timeout)
+    }
+}
+
+// By hand, since a derived one would ask that devices can be cloned.
+impl<D: Device> Clone for Timeline<D> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
     }
 }
 
@@ -320,12 +328,6 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// Whether the frame is of a timeline of these.
-    pub(crate) fn knows(&self, frame: &Frame) -> bool {
-        let entries = self.entries.read();
-        entries.get(frame.clock.id.index()).is_some_and(|(clock, _)| Arc::ptr_eq(clock, &frame.clock))
-    }
-
     /// Puts an item down that waits for all that has begun.
     #[inline]
     pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
@@ -423,6 +425,13 @@ impl<D: Device> Lifetimes<D> {
 /// How far each timeline has come, by [`TimelineId::index`].
 #[derive(Default, Debug)]
 pub(crate) struct Passed(SmallVec<[u64; 8]>);
+
+impl Passed {
+    /// By timeline.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+}
 
 impl Progress for Passed {
     /// A timeline that was registered after the reading has passed nothing.

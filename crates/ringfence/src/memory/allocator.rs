@@ -7,12 +7,16 @@ use std::time::Duration;
 use ringfence_core::range::Invalid;
 
 use super::shared::Shared;
-use super::{Snapshot, Statistics};
-use crate::device::{BufferInfo, Create, Device, DeviceError, TextureInfo};
+use super::{Budget, Evict, Maintenance, Plan, Pool, PoolDesc, Snapshot, Statistics};
+use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
-use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
-use crate::upload::{UploadDesc, UploadRing};
+use crate::resource::{AllocationDesc, Buffer, Texture};
+use crate::trace::{StartTraceError, TraceSummary};
+use crate::upload::{
+    ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc, ReadbackRing,
+    UploadDesc, UploadRing,
+};
 
 /// How an allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +29,15 @@ pub struct AllocatorDesc {
     pub empty_blocks_kept: usize,
     /// For how many calls of [`Allocator::reclaim`] an empty block beyond those is kept.
     pub empty_block_grace: u64,
+    /// What is taken of each memory heap at the most, in bytes, by heap index: to share a device, or to try out a
+    /// smaller one.
+    pub heap_bytes_max: [u64; 16],
+    /// What is taken at the most, in bytes, of a *small window*: a heap of up to 256 MiB through which the host reaches
+    /// into a larger device memory. Beyond it, [`Location::DeviceUpload`] falls back to host memory, so that what
+    /// cannot do without the window still finds room there.
+    ///
+    /// [`Location::DeviceUpload`]: super::Location::DeviceUpload
+    pub window_bytes_max: u64,
 }
 
 impl Default for AllocatorDesc {
@@ -34,6 +47,8 @@ impl Default for AllocatorDesc {
             host_block_bytes_max: 64 << 20,
             empty_blocks_kept: 1,
             empty_block_grace: 120,
+            heap_bytes_max: [u64::MAX; 16],
+            window_bytes_max: 128 << 20,
         }
     }
 }
@@ -109,7 +124,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
-        self.create(info, desc)
+        self.create(info, desc, None)
     }
 
     /// Makes a texture.
@@ -117,16 +132,87 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// As [`Allocator::create_buffer`].
     pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
-        self.create(info, desc)
+        self.create(info, desc, None)
     }
 
-    fn create<K>(&self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<Resource<D, K>, Error>
-    where
-        K: ResourceKind,
-        D: Create<K>,
-    {
-        let ((placed, place), requirements) = self.shared.create::<K>(info, desc)?;
-        Ok(Resource::new(Arc::clone(&self.shared), placed, place, requirements.size, desc.location))
+    /// What [`Allocator::allocate`] would do: which memory type, in a block or by itself, what the driver would be asked
+    /// for. Changes nothing. With nobody else taking memory meanwhile, the call does what the plan says, as long as the
+    /// driver grants what its budgets promise.
+    ///
+    /// # Errors
+    /// Those of the call that can be foreseen; [`Error::OverBudget`] where no heap has room.
+    pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
+        self.shared.plan(&self.ask(needs, &desc))
+    }
+
+    /// What [`Allocator::create_buffer`] would do. On Vulkan the driver's object is made, measured and destroyed.
+    ///
+    /// # Errors
+    /// As [`Allocator::plan`], or the driver refuses the description.
+    pub fn plan_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
+        self.plan_resource::<Buffers>(info, desc)
+    }
+
+    /// What [`Allocator::create_texture`] would do.
+    ///
+    /// # Errors
+    /// As [`Allocator::plan_buffer`].
+    pub fn plan_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
+        self.plan_resource::<Textures>(info, desc)
+    }
+
+    /// The memory type that is tried first for such requirements, for [`PoolDesc`]; `None` if there is none.
+    #[must_use]
+    pub fn memory_type_for(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
+        let types = self.shared.order.candidates_for(self.shared.device.capabilities(), &desc, memory_type_bits);
+        types.first().copied()
+    }
+
+    /// Makes a custom pool.
+    ///
+    /// # Errors
+    /// No such memory type, blocks larger than the device allows, an alignment that is not a power of two; or the
+    /// blocks that it is to have from the start could not be made.
+    pub fn create_pool(&self, desc: PoolDesc<'_>) -> Result<Pool<D>, Error> {
+        Pool::new(self, desc)
+    }
+
+    /// Sets what is called when memory runs short and nothing else has helped: see the ladder in
+    /// [`memory`](crate::memory). It lets go of what it can do without and says whether it did; then what the device
+    /// is done with is reclaimed and everything is tried again, a few times at most. `None` takes the callback away.
+    ///
+    /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it asks
+    /// for itself does not call it again.
+    pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
+        *self.shared.evict.write() = evict.map(Arc::from);
+    }
+
+    /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.
+    /// Says how many. For programs that have a thread of their own for it; else there is
+    /// [`Allocator::maintain_in_background`].
+    pub fn maintain(&self) -> usize {
+        self.shared.maintain()
+    }
+
+    /// Starts a thread that makes blocks before they are needed. It sleeps until an arena falls below its low-water
+    /// mark; it ends when the value that this returns is dropped.
+    ///
+    /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
+    /// device is destroyed.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn maintain_in_background(&self) -> std::io::Result<Maintenance> {
+        Maintenance::spawn(&self.shared)
+    }
+
+    /// Use and limits of a memory heap, from what the driver said last and what was taken since. A few loads.
+    ///
+    /// # Panics
+    /// If there is no such heap.
+    #[must_use]
+    pub fn budget(&self, heap: u32) -> Budget {
+        self.shared.budgets.heap(heap)
     }
 
     /// Makes a ring for data on its way to the GPU.
@@ -135,6 +221,33 @@ impl<D: Device> Allocator<D> {
     /// As [`Allocator::create_buffer`].
     pub fn upload_ring(&self, desc: UploadDesc<'_>) -> Result<UploadRing<D>, Error> {
         UploadRing::new(self, desc)
+    }
+
+    /// Makes a ring for results on their way from the GPU.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`].
+    pub fn readback_ring(&self, desc: ReadbackDesc<'_>) -> Result<ReadbackRing<D>, Error> {
+        ReadbackRing::new(self, desc)
+    }
+
+    /// Constant buffers, static and dynamic: see [`ConstantBuffers`]. `views` makes the views of their pools; it may be
+    /// [`NoViews`](crate::upload::NoViews).
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`], and those of `views`.
+    pub fn constant_buffers<V: ConstantViews<D>>(
+        &self,
+        desc: ConstantsDesc<'_>,
+        views: V,
+    ) -> Result<ConstantBuffers<D, V>, Error> {
+        ConstantBuffers::new(self, desc, views)
+    }
+
+    /// Pages for constants that live for one frame: see [`FastConstants`]. Nothing is made before the first write.
+    #[must_use]
+    pub fn fast_constants(&self, desc: FastConstantsDesc<'_>) -> FastConstants<D> {
+        FastConstants::new(self, desc)
     }
 
     /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a
@@ -187,9 +300,36 @@ impl<D: Device> Allocator<D> {
         self.shared.shutdown(timeout)
     }
 
+    /// Records everything that happens to memory from now on into `to`, until [`Allocator::stop_trace`] or until the
+    /// allocator is gone: see [`crate::trace`]. Writes come in pieces of 64 KiB or of a quarter of a second, from
+    /// [`Allocator::reclaim`], so that a file needs no buffer of its own.
+    ///
+    /// A write that fails ends the recording and nothing else; `stop_trace` says why.
+    ///
+    /// # Errors
+    /// A recording is under way, something was made already, or the beginning cannot be written.
+    pub fn start_trace(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
+        self.shared.start_trace(Box::new(to))
+    }
+
+    /// Ends the recording and says how large it is; `None` if nothing was being recorded.
+    ///
+    /// # Errors
+    /// Some of it could not be written: what was written before that can be read.
+    pub fn stop_trace(&self) -> std::io::Result<Option<TraceSummary>> {
+        self.shared.trace.stop().transpose()
+    }
+
     /// Gives every empty block back to the driver, and says how many there were.
     pub fn trim(&self) -> usize {
         self.shared.trim()
+    }
+
+    /// Gives empty blocks back to the driver until this allocator holds no more than `target_bytes` of all heaps, or has
+    /// no empty block left; says how many bytes that were.
+    pub fn trim_to(&self, target_bytes: u64) -> u64 {
+        self.shared.trim_small_buffers();
+        self.shared.free_empty_blocks(|_| true, target_bytes).1
     }
 
     /// Figures that are cheap enough for each frame: O(memory types).

@@ -1,6 +1,9 @@
 //! The blocks of one memory type and one resource class.
 //!
 //! ```text
+//!   cells: pools for common small sizes            no lock
+//!     │ none left: a chunk
+//!     ▼
 //!   state (one short lock)                         growth (held while the driver makes a block)
 //!   ├ blocks: Blocks<Tlsf, Block>                   taken only by who found every block full,
 //!   ├ dedicated: name and size of each              so that whoever fits never waits for the driver
@@ -9,34 +12,52 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate in a block at hand | O(1) + O(blocks) to keep their order, no driver call |
-//! | allocate that needs a block | one driver call, outside the lock of the state |
-//! | free | O(1) + O(blocks), no driver call |
+//! | allocate a cell | O(1), no lock |
+//! | allocate in a block at hand | O(log blocks), one short lock, no driver call |
+//! | allocate that needs a block | driver calls, outside the lock of the state |
+//! | free | as allocate at hand |
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
-use ringfence_core::range::RangeAllocator;
+use ringfence_core::algorithm::{Algorithm, AnyAllocator};
+use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
+use ringfence_core::pool_chain::PoolAllocation;
+use ringfence_core::range::{Allocate, Invalid, Peek, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
+use smallvec::SmallVec;
 
+use super::block_sizes::BlockSizes;
+use super::cells::{Cells, Chunk, Class};
+use super::ladder::{Attempt, Refusal, Terms};
+use super::place::{Hold, Memory};
+use super::plan::Forecast;
 use super::shared::Shared;
 use super::{BlockSnapshot, RangeSnapshot, TypeStatistics};
-use crate::device::{Device, DeviceError, MemoryDesc, ResourceClass};
+use crate::device::{Device, MemoryDesc, ResourceClass};
 
-/// A memory object of the driver and what it was made as.
-pub(crate) struct Memory<D: Device> {
-    pub(crate) object: D::Memory,
-    pub(crate) memory_type: u32,
-    pub(crate) size: u64,
-}
-
-/// A block: memory that ranges share, and the names of those that have one.
+/// A block: memory that ranges share, and what is noted of those that have a name or user data.
 struct Block<D: Device> {
     memory: Arc<Memory<D>>,
     /// By the range's slot.
-    names: HashMap<u32, Box<str>>,
+    notes: HashMap<u32, Note>,
+}
+
+/// What is noted of a range.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Note {
+    pub(crate) name: Box<str>,
+    pub(crate) user_data: u64,
+}
+
+impl Note {
+    /// `None` if there is nothing to note.
+    pub(super) fn of(request: &Request<'_>) -> Option<Self> {
+        let is_noted = !request.name.is_empty() || request.user_data != 0;
+        is_noted.then(|| Self { name: request.name.into(), user_data: request.user_data })
+    }
 }
 
 /// A request as an arena sees it.
@@ -44,131 +65,334 @@ struct Block<D: Device> {
 pub(crate) struct Request<'a> {
     pub(crate) size: u64,
     pub(crate) alignment: u64,
+    /// From the high end, where the algorithm has one.
+    pub(crate) high: bool,
     pub(crate) name: &'a str,
+    pub(crate) user_data: u64,
 }
 
-/// What an allocation in a block came to.
-pub(crate) struct InBlock<D: Device> {
-    pub(crate) memory: Arc<Memory<D>>,
-    pub(crate) allocation: BlockAllocation,
+/// How an arena cuts its blocks.
+pub(crate) trait Cutter: RangeAllocator + Peek {
+    fn cut(algorithm: Algorithm, bytes: u64) -> Self;
+
+    /// From the high end, where there is one.
+    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range>;
+
+    /// Whether an empty block of so many bytes would grant a request.
+    fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool;
+}
+
+impl Cutter for Tlsf {
+    fn cut(_: Algorithm, bytes: u64) -> Self {
+        Self::new(bytes)
+    }
+
+    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        self.allocate(size, alignment).ok()
+    }
+
+    fn would_hold(_: Algorithm, bytes: u64, size: u64, _alignment: u64) -> bool {
+        bytes >= size
+    }
+}
+
+impl Cutter for AnyAllocator {
+    fn cut(algorithm: Algorithm, bytes: u64) -> Self {
+        Self::new(algorithm, bytes)
+    }
+
+    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        AnyAllocator::allocate_high(self, size, alignment).ok()
+    }
+
+    fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool {
+        Self::cut(algorithm, bytes).peek(size, alignment).is_some()
+    }
+}
+
+/// What an arena is made as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArenaDesc {
+    pub(crate) memory_type: u32,
+    pub(crate) heap: u32,
+    /// What its blocks are made for.
+    pub(crate) class: ResourceClass,
+    pub(crate) sizes: BlockSizes,
+    pub(crate) blocks: BlocksDesc,
+    pub(crate) block_count_max: usize,
+    pub(crate) algorithm: Algorithm,
+    /// The least alignment in bytes of its blocks.
+    pub(crate) block_alignment: u64,
+    /// Whether common small sizes get pools.
+    pub(crate) has_cells: bool,
+    /// Whether blocks may be made before they are needed.
+    pub(crate) grows_ahead: bool,
 }
 
 /// Blocks of one memory type and class. See the [module](self).
-pub(crate) struct Arena<D: Device> {
-    pub(crate) memory_type: u32,
-    pub(crate) class: ResourceClass,
-    /// With which blocks are made, in bytes: enough for whatever may be placed in them.
-    memory_alignment: u64,
-    sizes: BlockSizes,
-    state: Mutex<State<D>>,
+pub(crate) struct Arena<D: Device, A = Tlsf> {
+    pub(crate) desc: ArenaDesc,
+    pub(super) cells: Cells<D>,
+    state: Mutex<State<D, A>>,
     growth: Mutex<()>,
+    /// Set when free bytes fall below the low-water mark, until somebody has seen to it.
+    wants_block: AtomicBool,
 }
 
-struct State<D: Device> {
-    blocks: Blocks<Tlsf, Block<D>>,
-    dedicated: HashMap<u64, (u64, Box<str>)>,
+struct State<D: Device, A> {
+    blocks: Blocks<A, Block<D>>,
+    dedicated: HashMap<u64, (u64, Note)>,
     dedicated_made: u64,
     counts: TypeStatistics,
 }
 
-/// How large the blocks of an arena are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockSizes {
-    /// The first block's bytes.
-    pub(crate) first: u64,
-    /// What blocks grow to, doubling.
-    pub(crate) max: u64,
+/// A range in a block.
+struct InBlock<D: Device> {
+    memory: Arc<Memory<D>>,
+    allocation: BlockAllocation,
 }
 
-impl BlockSizes {
-    const FIRST_PER_MAX: u64 = 16;
-    const LEAST: u64 = 64 << 10;
-
-    /// Blocks for a heap of this size: an eighth of it at the most, the first one a sixteenth of the largest.
-    pub(crate) fn for_heap(heap_bytes: u64, object_bytes_max: u64, wanted_max: u64) -> Self {
-        let largest = wanted_max.min(heap_bytes / 8).min(object_bytes_max).max(Self::LEAST);
-        let max = 1 << largest.ilog2();
-        Self { first: (max / Self::FIRST_PER_MAX).max(Self::LEAST), max }
-    }
-
-    /// What to try for a request when `count` blocks are held: the present size, then less, down to what it needs.
-    fn tries(self, count: usize, need: u64) -> impl Iterator<Item = u64> {
-        let present = self.first.checked_shl(count.min(32) as u32).unwrap_or(self.max).min(self.max);
-        let wanted = present.max(need.next_power_of_two().min(self.max)).max(need);
-        let halves = (0..4).map(move |halving| wanted >> halving).filter(move |bytes| *bytes >= need);
-        halves.take(4)
-    }
-}
-
-impl<D: Device> Arena<D> {
-    pub(crate) fn new(
-        memory_type: u32,
-        class: ResourceClass,
-        memory_alignment: u64,
-        sizes: BlockSizes,
-        desc: BlocksDesc,
-    ) -> Self {
+impl<D: Device, A: Cutter> Arena<D, A> {
+    pub(crate) fn new(desc: ArenaDesc) -> Self {
         let state = State {
-            blocks: Blocks::new(desc),
+            blocks: Blocks::new(desc.blocks),
             dedicated: HashMap::new(),
             dedicated_made: 0,
             counts: TypeStatistics::default(),
         };
-        Self { memory_type, class, memory_alignment, sizes, state: Mutex::new(state), growth: Mutex::new(()) }
+        Self {
+            desc,
+            cells: Cells::new(),
+            state: Mutex::new(state),
+            growth: Mutex::new(()),
+            wants_block: AtomicBool::new(false),
+        }
     }
 
     /// Whether a request is small enough to share a block with others.
     pub(crate) fn shares(&self, size: u64) -> bool {
-        size <= self.sizes.max / 2
+        size <= self.desc.sizes.max / 2
     }
 
-    /// A range in a block at hand, or in a new one.
-    pub(crate) fn allocate(&self, shared: &Shared<D>, request: Request<'_>) -> Result<InBlock<D>, DeviceError> {
-        if let Some(found) = self.state.lock().allocate(request) {
+    /// A place in a block at hand, or in a new one; and its offset.
+    pub(super) fn allocate(
+        &self,
+        shared: &Shared<D>,
+        request: Request<'_>,
+        terms: Terms,
+        attempt: &mut Attempt,
+    ) -> Result<(u64, Hold<D>), Refusal> {
+        if let Some(found) = self.allocate_cell(shared, request, terms, attempt) {
+            return Ok(found);
+        }
+        let InBlock { memory, allocation } = self.allocate_range(shared, request, terms, attempt)?;
+        Ok((allocation.offset(), Hold::Range { memory, allocation }))
+    }
+
+    /// A cell, if the request's class has pools; `None` if it has not, or there is no room for another one.
+    fn allocate_cell(
+        &self,
+        shared: &Shared<D>,
+        request: Request<'_>,
+        terms: Terms,
+        attempt: &mut Attempt,
+    ) -> Option<(u64, Hold<D>)> {
+        let class = self.cell_class(&request, true)?;
+        let cell = self.cells.allocate(class).or_else(|| {
+            // Whoever needs a chunk waits for whoever makes one: it will do for both.
+            let _growing = self.growth.lock();
+            let found = self.cells.allocate_thorough(class);
+            found.or_else(|| self.grow_cells(shared, class, terms, attempt))
+        })?;
+        let named = self.cells.note(class.index, &cell, &request);
+        let offset = self.cells.offset(class.index, &cell);
+        Some((offset, Hold::Cell { class: class.index, named, allocation: cell }))
+    }
+
+    fn cell_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
+        if !self.desc.has_cells {
+            return None;
+        }
+        let class = Class::of(request.size, request.alignment)?;
+        self.cells.is_common(class, count).then_some(class)
+    }
+
+    /// Makes a chunk. The growth lock is held.
+    fn grow_cells(
+        &self,
+        shared: &Shared<D>,
+        class: Class,
+        terms: Terms,
+        attempt: &mut Attempt,
+    ) -> Option<PoolAllocation> {
+        let made = self.cells.grow(class, self.cells.next_count(class), |bytes| {
+            let request = chunk_request(class, bytes);
+            let at_hand = self.state.lock().allocate(request);
+            let found = at_hand.map_or_else(|| self.grow(shared, request, terms, attempt), Ok)?;
+            Ok::<_, Refusal>(Chunk { memory: found.memory, allocation: found.allocation })
+        });
+        made?.ok()
+    }
+
+    fn allocate_range(
+        &self,
+        shared: &Shared<D>,
+        request: Request<'_>,
+        terms: Terms,
+        attempt: &mut Attempt,
+    ) -> Result<InBlock<D>, Refusal> {
+        let found = {
+            let mut state = self.state.lock();
+            let found = state.allocate(request);
+            self.note_low_water(shared, &state);
+            found
+        };
+        if let Some(found) = found {
             return Ok(found);
         }
         let _growing = self.growth.lock();
-        if let Some(found) = self.state.lock().allocate(request) {
-            return Ok(found);
-        }
-        let memory = self.make_block(shared, request)?;
-        Ok(self.state.lock().insert_and_allocate(memory, request))
+        let at_hand = self.state.lock().allocate(request);
+        at_hand.map_or_else(|| self.grow(shared, request, terms, attempt), Ok)
     }
 
-    /// Asks the driver for a block that holds the request. Only the growth lock is held.
-    fn make_block(&self, shared: &Shared<D>, request: Request<'_>) -> Result<Memory<D>, DeviceError> {
+    /// Makes a block for a request and allocates there. The growth lock is held.
+    fn grow(
+        &self,
+        shared: &Shared<D>,
+        request: Request<'_>,
+        terms: Terms,
+        attempt: &mut Attempt,
+    ) -> Result<InBlock<D>, Refusal> {
         let count = self.state.lock().blocks.block_count();
-        let mut result = Err(DeviceError::OutOfDeviceMemory);
-        for size in self.sizes.tries(count, request.size) {
-            result = shared.allocate_memory(&MemoryDesc {
-                memory_type: self.memory_type,
-                size,
-                alignment: request.alignment.max(self.memory_alignment),
-                class: self.class,
-                name: "",
-            });
-            match result {
-                Err(error) if error.is_out_of_memory() => {}
-                _ => break,
-            }
+        let sizes = self.next_sizes(count, &request);
+        if sizes.is_empty() {
+            return Err(Refusal::PoolFull);
         }
-        result
+        let memory = shared.make_block(sizes.into_iter(), self.desc.heap, terms, attempt, |size| {
+            self.block_desc(size, request.alignment)
+        })?;
+        let mut state = self.state.lock();
+        let found = state.insert_and_allocate(memory, self.desc.algorithm, request);
+        self.note_low_water(shared, &state);
+        Ok(found)
+    }
+
+    /// What to ask for when `count` blocks are held; nothing if there may be no more, or none that would do.
+    fn next_sizes(&self, count: usize, request: &Request<'_>) -> SmallVec<[u64; 4]> {
+        let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
+        let is_fixed = sizes.halvings == 0;
+        if count >= block_count_max || (is_fixed && request.size > sizes.max) {
+            return SmallVec::new();
+        }
+        let would_hold = |bytes: &u64| A::would_hold(algorithm, *bytes, request.size, request.alignment);
+        sizes.tries(count, request.size).filter(would_hold).collect()
+    }
+
+    fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
+        let ArenaDesc { memory_type, class, block_alignment, .. } = self.desc;
+        MemoryDesc { memory_type, size, alignment: alignment.max(block_alignment), class, name: "" }
+    }
+
+    /// Wakes whoever makes blocks ahead, if little is left.
+    fn note_low_water(&self, shared: &Shared<D>, state: &State<D, A>) {
+        if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
+            shared.growth.wake();
+        }
+    }
+
+    /// The low-water mark: half of what the next block would have. An arena that was never used wants nothing.
+    fn is_low(&self, state: &State<D, A>) -> bool {
+        let count = state.blocks.block_count();
+        let free = state.counts.block_bytes - state.counts.range_bytes;
+        count != 0 && count < self.desc.block_count_max && free < self.desc.sizes.present(count) / 2
+    }
+
+    /// Makes the next block if little is left, within the budget; says whether it did. Nobody waits for it: an
+    /// allocation that finds no room meanwhile waits no longer than if it had to ask itself.
+    pub(super) fn grow_ahead(&self, shared: &Shared<D>) -> bool {
+        if !self.wants_block.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        let _growing = self.growth.lock();
+        let (is_low, count) = {
+            let state = self.state.lock();
+            (self.is_low(&state), state.blocks.block_count())
+        };
+        if !is_low {
+            return false;
+        }
+        let sizes = std::iter::once(self.desc.sizes.present(count));
+        let terms = Terms { within_budget: true, may_grow: true, may_trim: false };
+        let made =
+            shared.make_block(sizes, self.desc.heap, terms, &mut Attempt::default(), |size| self.block_desc(size, 1));
+        let Ok(memory) = made else { return false };
+        self.state.lock().insert(memory, self.desc.algorithm);
+        true
+    }
+
+    /// Makes blocks until there are `count`, for a pool that is to have them from the start.
+    pub(super) fn preallocate(&self, shared: &Shared<D>, count: usize) -> Result<(), Refusal> {
+        let _growing = self.growth.lock();
+        while self.state.lock().blocks.block_count() < count {
+            let sizes = std::iter::once(self.desc.sizes.max);
+            let terms = Terms { within_budget: false, may_grow: true, may_trim: true };
+            let made = shared
+                .make_block(sizes, self.desc.heap, terms, &mut Attempt::default(), |size| self.block_desc(size, 1))?;
+            self.state.lock().insert(made, self.desc.algorithm);
+        }
+        Ok(())
+    }
+
+    /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks given back.
+    pub(super) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
+        let Some(class) = self.cell_class(&request, false) else { return self.forecast_range(request, trimmed) };
+        if let Some(cell) = self.cells.allocate_thorough(class) {
+            let offset = self.cells.offset(class.index, &cell);
+            self.cells.free(class.index, false, cell);
+            return Forecast::InBlock { offset, bytes: class.bytes };
+        }
+        let chunk = chunk_request(class, self.cells.next_count(class) * class.bytes);
+        match self.forecast_range(chunk, trimmed) {
+            Forecast::InBlock { offset, .. } => Forecast::InBlock { offset, bytes: class.bytes },
+            Forecast::NewBlock { sizes, .. } => Forecast::NewBlock { sizes, bytes: class.bytes },
+            other => other,
+        }
+    }
+
+    fn forecast_range(&self, request: Request<'_>, trimmed: bool) -> Forecast {
+        let state = self.state.lock();
+        let Request { size, alignment, .. } = request;
+        let found = match trimmed {
+            false => state.blocks.peek(size, alignment),
+            true => state.blocks.peek_beside_live(size, alignment),
+        };
+        if let Some((_, offset)) = found {
+            return Forecast::InBlock { offset, bytes: request.size };
+        }
+        let gone = if trimmed { state.blocks.empty_count() } else { 0 };
+        let count = state.blocks.block_count() - gone;
+        let sizes = self.next_sizes(count, &request);
+        if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
     /// Gives a range back. Its block's memory must not be held by the caller any more.
     pub(crate) fn free(&self, allocation: BlockAllocation) {
-        let mut state = self.state.lock();
-        state.free(allocation);
+        self.state.lock().free(allocation);
+    }
+
+    fn free_chunk(&self, Chunk { memory, allocation }: Chunk<D>) {
+        drop(memory);
+        self.free(allocation);
     }
 
     /// Notes memory of a resource's own; the number finds it again.
-    pub(crate) fn add_dedicated(&self, size: u64, name: &str) -> u64 {
+    pub(crate) fn add_dedicated(&self, request: &Request<'_>) -> u64 {
         let mut state = self.state.lock();
         state.dedicated_made += 1;
         let number = state.dedicated_made;
-        state.dedicated.insert(number, (size, name.into()));
+        state.dedicated.insert(number, (request.size, Note::of(request).unwrap_or_default()));
         state.counts.dedicated_count += 1;
-        state.counts.dedicated_bytes += size;
+        state.counts.dedicated_bytes += request.size;
         number
     }
 
@@ -183,53 +407,80 @@ impl<D: Device> Arena<D> {
 
     /// An empty block that has been so for long enough, taken out to be freed.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
+        while let Some(chunk) = self.cells.take_surplus(tick, self.desc.blocks.grace_ticks) {
+            self.free_chunk(chunk);
+        }
         let mut state = self.state.lock();
         let (_, block) = state.blocks.take_surplus(tick)?;
         Some(state.taken_out(block))
     }
 
+    /// Gives chunks without a live cell back to their blocks: no driver call.
+    pub(super) fn free_empty_chunks(&self) {
+        while let Some(chunk) = self.cells.take_empty() {
+            self.free_chunk(chunk);
+        }
+    }
+
     /// An empty block, however short it has been so, taken out to be freed.
     pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
+        self.free_empty_chunks();
         let mut state = self.state.lock();
         let (_, block) = state.blocks.take_empty()?;
         Some(state.taken_out(block))
     }
 
-    pub(crate) fn statistics(&self) -> TypeStatistics {
-        self.state.lock().counts
+    /// Bytes of blocks in which nothing lives.
+    pub(crate) fn empty_bytes(&self) -> u64 {
+        self.free_empty_chunks();
+        let state = self.state.lock();
+        let empty = state.blocks.iter().filter(|(_, _, ranges)| ranges.is_empty());
+        empty.map(|(_, block, _)| block.memory.size).sum()
     }
 
-    pub(crate) fn snapshot(&self, class_name: &str, into: &mut Vec<BlockSnapshot>) {
+    pub(crate) fn statistics(&self) -> TypeStatistics {
+        let mut counts = self.state.lock().counts;
+        let cells = self.cells.counts();
+        counts.range_count = (counts.range_count + cells.live_count).saturating_sub(cells.chunk_count);
+        counts.range_bytes = (counts.range_bytes + cells.live_bytes).saturating_sub(cells.chunk_bytes);
+        counts
+    }
+
+    pub(crate) fn snapshot(&self, class_name: &str, pool: &str, into: &mut Vec<BlockSnapshot>) {
+        let mut chunks = HashMap::new();
+        self.cells.snapshot(&mut chunks);
         let state = self.state.lock();
-        for (_, block, ranges) in state.blocks.iter() {
-            let mut held = BlockSnapshot {
-                memory_type: self.memory_type,
-                class: class_name.to_owned(),
-                dedicated: false,
-                bytes: block.memory.size,
-                ranges: Vec::with_capacity(ranges.live_count()),
-            };
+        let snapshot = |dedicated: bool, bytes: u64, ranges: Vec<RangeSnapshot>| BlockSnapshot {
+            memory_type: self.desc.memory_type,
+            class: class_name.to_owned(),
+            pool: pool.to_owned(),
+            dedicated,
+            bytes,
+            ranges,
+        };
+        for (id, block, ranges) in state.blocks.iter() {
+            let mut held = Vec::with_capacity(ranges.live_count());
             ranges.for_each_span(&mut |span| {
-                if let Some(slot) = span.slot {
-                    let name = block.names.get(&slot).map_or("", |name| name).to_owned();
-                    held.ranges.push(RangeSnapshot { offset: span.offset, bytes: span.size, name });
+                let Some(slot) = span.slot else { return };
+                match chunks.remove(&(id, slot)) {
+                    Some(cells) => held.extend(cells),
+                    None => held.push(RangeSnapshot::new(span.offset, span.size, block.notes.get(&slot))),
                 }
             });
-            into.push(held);
+            into.push(snapshot(false, block.memory.size, held));
         }
         let mut dedicated: Vec<_> = state.dedicated.iter().collect();
         dedicated.sort_by_key(|(number, _)| **number);
-        into.extend(dedicated.into_iter().map(|(_, (size, name))| BlockSnapshot {
-            memory_type: self.memory_type,
-            class: class_name.to_owned(),
-            dedicated: true,
-            bytes: *size,
-            ranges: vec![RangeSnapshot { offset: 0, bytes: *size, name: name.to_string() }],
-        }));
+        into.extend(
+            dedicated
+                .into_iter()
+                .map(|(_, (size, note))| snapshot(true, *size, vec![RangeSnapshot::new(0, *size, Some(note))])),
+        );
     }
 
     /// Checks the blocks and the counts against each other.
-    pub(crate) fn validate(&self) -> Result<(), ringfence_core::range::Invalid> {
+    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+        self.cells.validate()?;
         let state = self.state.lock();
         state.blocks.validate()?;
         let (mut bytes, mut used, mut count) = (0, 0, 0);
@@ -239,31 +490,51 @@ impl<D: Device> Arena<D> {
             count += ranges.live_count() as u64;
         }
         let counts = &state.counts;
-        let rule = ringfence_core::range::Invalid::unless;
+        let rule = Invalid::unless;
+        let linear = self.desc.algorithm == Algorithm::Linear;
+        let buddy = matches!(self.desc.algorithm, Algorithm::Buddy { .. });
         rule(counts.block_bytes == bytes, "block_bytes is the sum of the blocks", bytes)?;
-        rule(counts.range_bytes == used, "range_bytes is the sum of the used spans", used)?;
-        rule(counts.range_count == count, "range_count counts the live ranges", count)
+        // A buddy rounds up, and a linear block still counts what it cannot use again yet.
+        rule(counts.range_bytes == used || linear || buddy, "range_bytes is the sum of the used spans", used)?;
+        rule(counts.range_count == count, "range_count counts the live ranges", count)?;
+        rule(counts.block_count == state.blocks.block_count() as u64, "block_count counts the blocks", bytes)
     }
 }
 
-impl<D: Device> State<D> {
+fn chunk_request(class: Class, bytes: u64) -> Request<'static> {
+    Request { size: bytes, alignment: class.alignment(), high: false, name: "", user_data: 0 }
+}
+
+impl<D: Device, A: Cutter> State<D, A> {
     fn allocate(&mut self, request: Request<'_>) -> Option<InBlock<D>> {
+        if request.high {
+            return self.allocate_high(request);
+        }
         let allocation = self.blocks.try_allocate(request.size, request.alignment).ok()?;
         Some(self.count_in(allocation, request))
     }
 
-    fn insert_and_allocate(&mut self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
+    fn insert(&mut self, memory: Memory<D>, algorithm: Algorithm) -> BlockId {
         let size = memory.size;
         self.counts.block_count += 1;
         self.counts.block_bytes += size;
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
-        let block = Block { memory: Arc::new(memory), names: HashMap::new() };
-        let id = self.blocks.insert(block, Tlsf::new(size));
-        let allocation = self
-            .blocks
-            .allocate_in(id, request.size, request.alignment)
-            .expect("a new block holds what it was made for");
-        self.count_in(allocation, request)
+        let block = Block { memory: Arc::new(memory), notes: HashMap::new() };
+        self.blocks.insert(block, A::cut(algorithm, size))
+    }
+}
+
+impl<D: Device, A: Cutter> State<D, A> {
+    fn allocate_high(&mut self, request: Request<'_>) -> Option<InBlock<D>> {
+        let Request { size, alignment, .. } = request;
+        let allocation = self.blocks.try_allocate_by(size, |ranges| ranges.allocate_high(size, alignment))?;
+        Some(self.count_in(allocation, request))
+    }
+
+    fn insert_and_allocate(&mut self, memory: Memory<D>, algorithm: Algorithm, request: Request<'_>) -> InBlock<D> {
+        let id = self.insert(memory, algorithm);
+        let allocation = self.blocks.allocate_in(id, request.size, request.alignment);
+        self.count_in(allocation.expect("a new block holds what it was made for"), request)
     }
 
     fn count_in(&mut self, allocation: BlockAllocation, request: Request<'_>) -> InBlock<D> {
@@ -271,15 +542,15 @@ impl<D: Device> State<D> {
         self.counts.range_bytes += allocation.size();
         self.counts.range_bytes_high_water = self.counts.range_bytes_high_water.max(self.counts.range_bytes);
         let block = self.blocks.heap_mut(allocation.block()).expect("an allocation's block is held");
-        if !request.name.is_empty() {
-            block.names.insert(allocation.range().slot(), request.name.into());
+        if let Some(note) = Note::of(&request) {
+            block.notes.insert(allocation.range().slot(), note);
         }
         InBlock { memory: Arc::clone(&block.memory), allocation }
     }
 
     fn free(&mut self, allocation: BlockAllocation) {
         if let Some(block) = self.blocks.heap_mut(allocation.block()) {
-            block.names.remove(&allocation.range().slot());
+            block.notes.remove(&allocation.range().slot());
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.
         self.blocks.free(&allocation).expect("a resource's range is live until it is given back");

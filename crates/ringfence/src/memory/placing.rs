@@ -1,20 +1,80 @@
-//! Where a new resource goes: memory type by memory type, in a block or in memory of its own.
+//! From a description to a resource in its memory; and the driver's memory objects, counted.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::arena::{Arena, Memory, Request};
-use super::shared::{CLASSES, Hold, Place, Shared};
+use super::Allocator;
+use super::ladder::{Ask, Attempt, Refusal};
+use super::place::{Memory, Place};
+use super::plan::Plan;
+use super::pool::Pool;
+use super::shared::{CLASSES, Shared};
 use super::statistics::count;
-use super::types::Location;
+use super::subject::Unplaced;
 use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
-use crate::resource::{AllocationDesc, Dedicated, ResourceKind};
+use crate::resource::{AllocationDesc, Resource, ResourceKind};
+use crate::telling::slow;
 
 /// A resource that was made, and where.
 pub(crate) type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
+impl<D: Device> Allocator<D> {
+    pub(super) fn ask<'a, 'd>(&self, needs: Requirements, desc: &'a AllocationDesc<'d>) -> Ask<'a, 'd, D> {
+        Ask { needs, desc, pool: None, high: false }
+    }
+
+    /// What is asked for, of a pool or of the allocator itself.
+    fn ask_of<'a, 'd>(
+        &self,
+        needs: Requirements,
+        desc: &'a AllocationDesc<'d>,
+        pool: Option<&'a Pool<D>>,
+    ) -> Result<Ask<'a, 'd, D>, Error> {
+        pool.map_or_else(|| Ok(self.ask(needs, desc)), |pool| pool.ask(needs, desc))
+    }
+
+    /// Makes a resource, in a pool or wherever it fits.
+    pub(super) fn create<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        pool: Option<&Pool<D>>,
+    ) -> Result<Resource<D, K>, Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let shared = self.shared();
+        let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
+            let ask = self.ask_of(needs, &desc, pool)?;
+            shared.place_asked::<K>(unplaced, &ask)
+        })?;
+        let has_address = Create::<K>::has_address(&shared.device, info);
+        let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
+        Ok(resource.with_address(has_address).with_user_data(desc.user_data))
+    }
+
+    /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
+    pub(super) fn plan_resource<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Plan, Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let shared = self.shared();
+        shared.check_lost()?;
+        let needs = shared.measure::<K>(info)?;
+        shared.plan(&self.ask(needs, &desc))
+    }
+}
+
 impl<D: Device> Shared<D> {
+    /// Makes a resource wherever it fits.
     pub(crate) fn create<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -24,11 +84,29 @@ impl<D: Device> Shared<D> {
         K: ResourceKind,
         D: Create<K>,
     {
-        self.create_with::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
+        self.create_measured::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
     }
 
-    /// As [`Shared::create`], with `place` deciding where.
+    /// As [`Shared::create`], with `place` deciding where. It is given what the resource needs in any memory that the
+    /// location allows.
     pub(crate) fn create_with<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
+    ) -> Result<(Made<D, K>, Requirements), Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        self.create_measured::<K>(info, desc, |unplaced, needs| {
+            let types = self.order.candidates(desc.location, needs.memory_type_bits);
+            let padded = types.fold(needs, |needs, memory_type| self.padded(needs, memory_type));
+            place(unplaced, padded)
+        })
+    }
+
+    fn create_measured<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
@@ -40,18 +118,18 @@ impl<D: Device> Shared<D> {
     {
         self.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (unplaced, requirements) = unsafe { Create::<K>::prepare(&self.device, info) }?;
-        match place(&unplaced, requirements) {
+        let (unplaced, needs) = unsafe { Create::<K>::prepare(&self.device, info) }?;
+        match place(&unplaced, needs) {
             Ok((placed, place)) => {
                 count(&self.calls.create_object);
                 if !desc.name.is_empty() {
                     // SAFETY: the object was made just now.
                     unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
                 }
-                Ok(((placed, place), requirements))
+                Ok(((placed, place), needs))
             }
             Err(error) => {
-                // SAFETY: nothing has used it up, since `place` failed.
+                // SAFETY: nothing has used it up, since it was not placed.
                 unsafe { Create::<K>::discard(&self.device, unplaced) };
                 Err(error)
             }
@@ -64,7 +142,7 @@ impl<D: Device> Shared<D> {
         K: ResourceKind,
         D: Create<K>,
     {
-        // SAFETY: as in `create_with`; what was prepared is discarded, being neither placed nor dedicated.
+        // SAFETY: as in `create_measured`; what was prepared is discarded, being neither placed nor dedicated.
         unsafe {
             let (unplaced, needs) = Create::<K>::prepare(&self.device, info)?;
             Create::<K>::discard(&self.device, unplaced);
@@ -72,18 +150,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources of a block may share one.
-    /// (Memory of a resource's own is exactly as large as the driver asks: Vulkan insists, and a flush may end with it.)
-    fn padded(&self, mut needs: Requirements, location: Location) -> Requirements {
-        let atom = self.device.capabilities().non_coherent_atom_bytes;
-        if location != Location::Device && atom > 1 {
-            needs.alignment = needs.alignment.max(atom);
-            needs.size = needs.size.div_ceil(atom).saturating_mul(atom);
-        }
-        needs
-    }
-
-    /// Tries every memory type that will do: see the order in [`crate::memory`].
+    /// Finds a place and makes the resource there.
     pub(crate) fn place<K>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
@@ -94,93 +161,19 @@ impl<D: Device> Shared<D> {
         K: ResourceKind,
         D: Create<K>,
     {
-        let max = self.device.capabilities().memory_object_bytes_max;
-        if needs.size > max {
-            return Err(Error::TooLarge { size: needs.size, max });
-        }
-        let (mut tried, mut best, mut cause) = (0_u32, None, DeviceError::OutOfDeviceMemory);
-        for memory_type in self.order.candidates(desc.location, needs.memory_type_bits) {
-            best.get_or_insert(memory_type);
-            tried |= 1 << memory_type;
-            match self.place_in_type::<K>(unplaced, needs, desc, memory_type) {
-                Ok(placed) => return Ok(placed),
-                Err(error) if error.is_out_of_memory() => cause = error,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match best {
-            None => Err(Error::NoMemoryType { location: desc.location, memory_type_bits: needs.memory_type_bits }),
-            Some(best) => Err(self.out_of_memory(needs.size, desc.location, tried, best, cause)),
-        }
+        self.place_asked::<K>(unplaced, &Ask { needs, desc: &desc, pool: None, high: false })
     }
 
-    fn out_of_memory(&self, size: u64, location: Location, tried: u32, best: u32, cause: DeviceError) -> Error {
-        let capabilities = self.device.capabilities();
-        let heap = capabilities.memory_types[best as usize].heap;
-        Error::OutOfMemory {
-            size,
-            location,
-            tried_type_bits: tried,
-            heap,
-            reserved_bytes: self.reserved_bytes(heap),
-            heap_bytes: capabilities.memory_heaps[heap as usize].bytes,
-            cause,
-        }
-    }
-
-    fn place_in_type<K>(
-        &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        needs: Requirements,
-        desc: AllocationDesc<'_>,
-        memory_type: u32,
-    ) -> Result<Made<D, K>, DeviceError>
+    fn place_asked<K>(&self, unplaced: &<D as Create<K>>::Unplaced, ask: &Ask<'_, '_, D>) -> Result<Made<D, K>, Error>
     where
         K: ResourceKind,
         D: Create<K>,
     {
-        let arena = self.arena_index(memory_type, needs.class);
-        if self.wants_dedicated(needs, desc.dedicated, arena) {
-            return self.place_dedicated::<K>(unplaced, needs, desc, arena);
+        let made = self.find_place(&Unplaced::<D, K>(unplaced, PhantomData), ask)?;
+        if !made.1.is_dedicated() {
+            count(&self.calls.placed);
         }
-        match self.place_in_block::<K>(unplaced, needs, desc, arena) {
-            Err(error) if error.is_out_of_memory() && desc.dedicated != Dedicated::Never => {
-                self.place_dedicated::<K>(unplaced, needs, desc, arena)
-            }
-            result => result,
-        }
-    }
-
-    fn wants_dedicated(&self, needs: Requirements, wish: Dedicated, arena: u32) -> bool {
-        let limit = self.device.capabilities().memory_objects_max;
-        let near_limit = self.memory_objects.load(Ordering::Relaxed) >= limit / 4 * 3;
-        match wish {
-            _ if needs.requires_dedicated => true,
-            Dedicated::Always => true,
-            Dedicated::Never => false,
-            Dedicated::Auto if !self.arenas[arena as usize].shares(needs.size) => true,
-            Dedicated::Auto => needs.prefers_dedicated && !near_limit,
-        }
-    }
-
-    fn place_in_block<K>(
-        &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        needs: Requirements,
-        desc: AllocationDesc<'_>,
-        arena: u32,
-    ) -> Result<Made<D, K>, DeviceError>
-    where
-        K: ResourceKind,
-        D: Create<K>,
-    {
-        let needs = self.padded(needs, desc.location);
-        let request = Request { size: needs.size, alignment: needs.alignment, name: desc.name };
-        let found = self.arenas[arena as usize].allocate(self, request)?;
-        let offset = found.allocation.range().offset();
-        let place = Place { memory: found.memory, offset, arena, hold: Hold::Range(found.allocation) };
-        // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        unsafe { self.place_at::<K>(unplaced, place) }
+        Ok(made)
     }
 
     /// Makes the resource where it was given room, or gives the room back.
@@ -197,7 +190,7 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         // SAFETY: the caller promises what `Create::place` asks.
-        match unsafe { Create::<K>::place(&self.device, unplaced, &place.memory.object, place.offset) } {
+        match unsafe { Create::<K>::place(&self.device, unplaced, &place.memory(self).object, place.offset) } {
             Ok(placed) => {
                 count(&self.calls.placed);
                 Ok((placed, place))
@@ -209,37 +202,31 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    fn place_dedicated<K>(
-        &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        needs: Requirements,
-        desc: AllocationDesc<'_>,
-        arena: u32,
-    ) -> Result<Made<D, K>, DeviceError>
-    where
-        K: ResourceKind,
-        D: Create<K>,
-    {
-        let Arena { memory_type, class, .. } = self.arenas[arena as usize];
-        let memory = MemoryDesc { memory_type, size: needs.size, alignment: needs.alignment, class, name: desc.name };
-        let (placed, object) = self.counted_memory(|| {
-            // SAFETY: the type is one that the requirements allow; nothing has used `unplaced` up.
-            unsafe { Create::<K>::dedicate(&self.device, unplaced, &memory) }
-        })?;
-        let number = self.arenas[arena as usize].add_dedicated(needs.size, desc.name);
-        let memory = Arc::new(Memory { object, memory_type, size: needs.size });
-        Ok((placed, Place { memory, offset: 0, arena, hold: Hold::Dedicated(number) }))
-    }
-
     /// A memory object from the driver. No lock may be held that an allocation needs.
-    pub(crate) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
+    pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
+        let heap = self.heap_of(desc.memory_type);
+        slow!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
         // SAFETY: the arenas are made from the device's own list of types.
-        let object = self.counted_memory(|| unsafe { self.device.allocate_memory(desc) })?;
-        Ok(Memory { object, memory_type: desc.memory_type, size: desc.size })
+        let object = self.counted_memory(heap, desc.size, || {
+            // SAFETY: as above.
+            unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
+        });
+        object.map(|((), object)| self.memory(object, desc.memory_type, desc.size))
     }
 
-    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one.
-    fn counted_memory<R>(&self, make: impl FnOnce() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
+    pub(super) fn memory(&self, object: D::Memory, memory_type: u32, size: u64) -> Memory<D> {
+        let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
+        Memory { object, memory_type, size, block, mapped }
+    }
+
+    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the
+    /// bytes that this allocator holds of each heap.
+    pub(super) fn counted_memory<R>(
+        &self,
+        heap: u32,
+        bytes: u64,
+        make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
+    ) -> Result<(R, D::Memory), DeviceError> {
         let limit = self.device.capabilities().memory_objects_max;
         if self.memory_objects.fetch_add(1, Ordering::Relaxed) >= limit {
             self.memory_objects.fetch_sub(1, Ordering::Relaxed);
@@ -247,15 +234,44 @@ impl<D: Device> Shared<D> {
         }
         let made = make();
         match &made {
-            Ok(_) => count(&self.calls.allocate_memory),
+            Ok(_) => {
+                count(&self.calls.allocate_memory);
+                self.budgets.add(heap, bytes);
+            }
             Err(_) => _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed),
         }
         made
+    }
+
+    /// Near the driver's limit, what only prefers memory of its own goes without.
+    pub(super) fn is_near_object_limit(&self) -> bool {
+        self.memory_objects.load(Ordering::Relaxed) >= self.device.capabilities().memory_objects_max / 4 * 3
+    }
+
+    pub(super) fn has_room_for_object(&self) -> bool {
+        self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
 
     /// The arena of a memory type and the group that a class falls in.
     pub(crate) fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
         memory_type * CLASSES.len() as u32 + u32::from(group)
+    }
+
+    pub(super) fn heap_of(&self, memory_type: u32) -> u32 {
+        self.device.capabilities().memory_types[memory_type as usize].heap
+    }
+
+    /// Why blocks of a pool could not be made.
+    pub(super) fn refused(&self, refusal: Refusal, size: u64, memory_type: u32) -> Error {
+        let (heap, location) = (self.heap_of(memory_type), super::Location::Device);
+        let (budget, tried_type_bits) = (self.budgets.heap(heap), 1 << memory_type);
+        let tried = Attempt::default().tried;
+        match refusal {
+            Refusal::Driver(cause) => {
+                Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
+            }
+            _ => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
+        }
     }
 }

@@ -21,17 +21,20 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
-use ringfence_core::sync::{Progress, SyncSet};
+use ringfence_core::sync::SyncSet;
 use smallvec::SmallVec;
 
-use super::arena::{Arena, Memory};
-use super::shared::{Hold, Place, Shared};
+use super::allocation::Common;
+use super::arena::{ArenaDesc, Request};
+use super::place::{ArenaRef, Hold, Memory, Place};
+use super::shared::Shared;
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
-use crate::upload::Recycle;
+use crate::telling::{slow, tell};
+use crate::upload::{Recycle, Told};
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
@@ -98,11 +101,13 @@ impl<D: Device> Releases<D> {
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
         self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+        self.trace_retired(&place);
         self.releases.retired.retire(points, Retired { object, place });
     }
 
@@ -122,9 +127,11 @@ impl<D: Device> Shared<D> {
     fn reclaim_with(&self, scratch: &mut Scratch<D>, objects_max: usize) -> Reclaimed {
         let Scratch { passed, released, tick } = scratch;
         *tick += 1;
+        self.budgets.refresh(&self.device);
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
+            tell!(error, "device lost");
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         if device_lost {
@@ -139,6 +146,9 @@ impl<D: Device> Shared<D> {
         }
         let mut blocks = self.free_pools(|pool| pool.is_closed());
         blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
+        blocks += self.reclaim_custom_pools(*tick);
+        let budgets = || self.device.budgets().unwrap_or_default();
+        self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
@@ -146,16 +156,24 @@ impl<D: Device> Shared<D> {
     /// lock is free: that may take driver calls.
     fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
         let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
+        let told = Told { passed, device_lost };
         for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            if ring.release(&mut |users| device_lost || passed.passed_all(users)) {
+            if ring.release(&told) {
                 asking.push(ring);
             }
         }
         asking.iter().for_each(|ring| ring.upkeep());
     }
 
+    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
+    fn trace_retired(&self, place: &Place<D>) {
+        if place.is_own_range() {
+            self.trace.retired(place.memory(self).block, place.offset);
+        }
+    }
+
     fn destroy(&self, Retired { object, place }: Retired<D>) {
-        self.device.note_retired(&place.memory.object, place.offset, place.size());
+        self.device.note_retired(&place.memory(self).object, place.offset, place.size());
         if let Some(object) = object {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
             // the bin gives each item out once.
@@ -165,38 +183,73 @@ impl<D: Device> Shared<D> {
         self.give_back(place);
     }
 
+    /// Destroys an object and gives its bytes back, without asking the device.
+    ///
+    /// # Safety
+    /// No submission that is under way uses it, and it is destroyed once.
+    pub(crate) unsafe fn destroy_now(&self, object: RawObject<D>, place: Place<D>) {
+        self.destroy(Retired { object: Some(object), place });
+    }
+
     /// Gives a resource's bytes back, its object being gone.
-    pub(crate) fn give_back(&self, Place { memory, arena, hold, .. }: Place<D>) {
-        let arena = &self.arenas[arena as usize];
+    pub(crate) fn give_back(&self, place: Place<D>) {
+        if place.is_own_range() {
+            self.trace.freed(place.memory(self).block, place.offset);
+        }
+        let Place { arena, hold, .. } = place;
         match hold {
-            Hold::Pooled(pool, allocation) => {
-                // First, as below.
+            Hold::Range { memory, allocation } => {
+                // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
-                pool.give_back(&allocation);
+                self.free_range(&arena, allocation);
+            }
+            Hold::Cell { class, named, allocation } => self.arena_cells(&arena).free(class, named, allocation),
+            Hold::Dedicated { memory, number } => {
+                self.remove_dedicated(&arena, number);
+                self.free_memory(Arc::into_inner(memory).expect("dedicated memory has one owner"));
+            }
+            Hold::Pooled { memory, owner, allocation } => {
+                // First, as above.
+                drop(memory);
+                owner.give_back(&allocation);
             }
             Hold::Aliased(whole) => {
-                drop(memory);
                 if let Some(whole) = Arc::into_inner(whole) {
                     self.give_back(whole);
                 }
             }
-            Hold::Range(allocation) => {
-                // First, so that whoever takes the block out when it is empty is the last to hold its memory.
-                drop(memory);
-                arena.free(allocation);
+            Hold::Common(common) => {
+                if let Some(Common { place, size }) = Arc::into_inner(common) {
+                    self.device.note_aliasing(&place.memory(self).object, place.offset, size, false);
+                    self.give_back(place);
+                }
             }
-            Hold::Dedicated(number) => {
-                arena.remove_dedicated(number);
-                let memory = Arc::into_inner(memory).expect("dedicated memory has one owner");
-                self.free_memory(memory);
+            Hold::Small { state, backing, allocation } => {
+                drop(backing);
+                if let Some(backing) = state.free(allocation) {
+                    self.destroy_backing(backing);
+                }
             }
         }
     }
 
+    fn free_range(&self, arena: &ArenaRef<D>, allocation: BlockAllocation) {
+        match arena {
+            ArenaRef::Own(index) => self.arenas[*index as usize].free(allocation),
+            ArenaRef::Pool(pool) => pool.arena.free(allocation),
+        }
+    }
+
+    fn remove_dedicated(&self, arena: &ArenaRef<D>, number: u64) {
+        match arena {
+            ArenaRef::Own(index) => self.arenas[*index as usize].remove_dedicated(number),
+            ArenaRef::Pool(pool) => pool.arena.remove_dedicated(number),
+        }
+    }
+
     pub(super) fn trim(&self) -> usize {
-        let mut blocks = self.free_pools(|_| true);
-        blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_empty())).sum::<usize>();
-        blocks
+        self.trim_small_buffers();
+        self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
     }
 
     /// Has an owner of ranges looked after as long as it has blocks.
@@ -216,6 +269,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {
+                self.trace.freed(memory.block, 0);
                 self.arenas[arena as usize].remove_dedicated(number);
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
@@ -233,9 +287,12 @@ impl<D: Device> Shared<D> {
         alignment: u64,
         name: &str,
     ) -> Result<Backing<D>, DeviceError> {
-        let Arena { memory_type, class, .. } = self.arenas[arena as usize];
+        let ArenaDesc { memory_type, class, .. } = self.arenas[arena as usize].desc;
         let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
-        let number = self.arenas[arena as usize].add_dedicated(size, name);
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, size, alignment, name);
+        let request = Request { size, alignment, high: false, name, user_data: 0 };
+        let number = self.arenas[arena as usize].add_dedicated(&request);
         Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
     }
 
@@ -243,10 +300,24 @@ impl<D: Device> Shared<D> {
         std::iter::from_fn(&mut next).map(|memory| self.free_memory(memory)).count()
     }
 
-    fn free_memory(&self, memory: Memory<D>) {
+    /// Blocks of custom pools that have been empty for long, and those of pools whose handle is gone.
+    fn reclaim_custom_pools(&self, tick: u64) -> usize {
+        if self.custom_pools.read().is_empty() {
+            return 0;
+        }
+        self.collect_closed_pools();
+        let pools = self.custom_pools.read().clone();
+        pools.iter().map(|pool| self.free_all(|| pool.arena.take_surplus(tick))).sum()
+    }
+
+    pub(super) fn free_memory(&self, memory: Memory<D>) {
+        let Memory { object, memory_type, size, block, .. } = memory;
+        self.trace.block_freed(block);
+        slow!("free_memory", bytes = size, memory_type = memory_type);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
-        unsafe { self.device.free_memory(memory.object) };
+        unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
+        self.budgets.remove(self.heap_of(memory_type), size);
         count(&self.calls.free_memory);
     }
 
@@ -274,6 +345,7 @@ impl<D: Device> Shared<D> {
     /// Waits for points, counted.
     pub(crate) fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         count(&self.calls.wait);
+        slow!("wait");
         self.lifetimes.wait(&self.device, points, deadline)
     }
 }
@@ -287,9 +359,10 @@ impl<D: Device> Drop for Shared<D> {
         self.releases.retired.collect_all(&mut left);
         if !idle {
             // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
-            return std::mem::forget(left);
+            return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
         left.into_iter().for_each(|item| self.destroy(item));
+        self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();
     }
 }

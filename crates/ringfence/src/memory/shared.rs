@@ -3,69 +3,29 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-use ringfence_core::blocks::{BlockAllocation, BlocksDesc};
+use parking_lot::{Mutex, RwLock};
+use ringfence_core::algorithm::Algorithm;
+use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 
 use super::AllocatorDesc;
-use super::arena::{Arena, BlockSizes, Memory};
+use super::arena::{Arena, ArenaDesc};
+use super::block_sizes::BlockSizes;
+use super::budget::Budgets;
+use super::cells::Cells;
+use super::growth::Growth;
+use super::ladder::Evict;
+use super::place::{ArenaRef, Memory, Place};
+use super::pool::PoolState;
 use super::release::{RangeOwner, Releases};
+use super::small::SmallBuffers;
+use super::snapshot::class_name;
 use super::statistics::Calls;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
+use crate::trace::{StartTraceError, Trace};
 use crate::upload::Recycle;
-
-/// Where a resource's bytes are.
-pub(crate) struct Place<D: Device> {
-    pub(crate) memory: Arc<Memory<D>>,
-    pub(crate) offset: u64,
-    pub(super) arena: u32,
-    pub(super) hold: Hold<D>,
-}
-
-impl<D: Device> Place<D> {
-    /// A range of a pool outside the arenas.
-    pub(crate) fn in_pool(
-        memory: Arc<Memory<D>>,
-        offset: u64,
-        pool: Arc<dyn RangeOwner<D>>,
-        allocation: BlockAllocation,
-    ) -> Self {
-        Self { memory, offset, arena: 0, hold: Hold::Pooled(pool, allocation) }
-    }
-
-    /// A heap that no arena cuts, known there by its number.
-    pub(crate) fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
-        Self { memory, offset: 0, arena, hold: Hold::Dedicated(number) }
-    }
-
-    /// Some bytes of `whole`, which others may use as well.
-    pub(crate) fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
-        let hold = Hold::Aliased(Arc::clone(whole));
-        Self { memory: Arc::clone(&whole.memory), offset: whole.offset + offset, arena: 0, hold }
-    }
-
-    /// How many bytes are held, rounding left out.
-    pub(super) fn size(&self) -> u64 {
-        match &self.hold {
-            Hold::Range(allocation) | Hold::Pooled(_, allocation) => allocation.size(),
-            Hold::Dedicated(_) => self.memory.size,
-            Hold::Aliased(_) => 0,
-        }
-    }
-}
-
-/// By what right.
-pub(super) enum Hold<D: Device> {
-    Range(BlockAllocation),
-    /// Memory of its own, and the number under which the arena knows it.
-    Dedicated(u64),
-    /// A range of a pool outside the arenas.
-    Pooled(Arc<dyn RangeOwner<D>>, BlockAllocation),
-    /// Somebody else's memory; the last one to let go of it gives it back.
-    Aliased(Arc<Place<D>>),
-}
 
 /// What every clone of the allocator and everything that it made share.
 pub(crate) struct Shared<D: Device> {
@@ -75,12 +35,19 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) order: TypeOrder,
     /// One for each memory type and class group: see [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
-    pub(super) releases: Releases<D>,
+    pub(super) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
     /// Owners of ranges outside the arenas.
     pub(super) pools: Mutex<Vec<Arc<dyn RangeOwner<D>>>>,
+    pub(super) small: SmallBuffers<D>,
+    pub(super) budgets: Budgets,
+    pub(super) growth: Growth,
+    pub(super) evict: RwLock<Option<Arc<Evict>>>,
+    pub(super) desc: AllocatorDesc,
+    pub(super) releases: Releases<D>,
     pub(super) lost: AtomicBool,
     pub(super) memory_objects: AtomicU64,
     pub(super) calls: Calls,
+    pub(crate) trace: Trace,
 }
 
 pub(super) const CLASSES: [ResourceClass; 3] =
@@ -95,11 +62,24 @@ impl<D: Device> Shared<D> {
             ..Default::default()
         };
         let arenas = (0..).zip(&capabilities.memory_types).flat_map(|(index, held)| {
-            let heap = capabilities.memory_heaps[held.heap as usize].bytes;
+            let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
             let host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
             let wanted = if host { desc.host_block_bytes_max } else { desc.device_block_bytes_max };
-            let sizes = BlockSizes::for_heap(heap, capabilities.memory_object_bytes_max, wanted);
-            CLASSES.map(|class| Arena::new(index, class, memory_alignment(capabilities, class), sizes, blocks))
+            let arena = ArenaDesc {
+                memory_type: index,
+                heap: held.heap,
+                class: ResourceClass::Buffer,
+                sizes: BlockSizes::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted),
+                blocks,
+                block_count_max: usize::MAX,
+                algorithm: Algorithm::Tlsf,
+                block_alignment: 1,
+                has_cells: true,
+                grows_ahead: desc.empty_blocks_kept > 0,
+            };
+            CLASSES.map(|class| {
+                Arena::new(ArenaDesc { class, block_alignment: memory_alignment(capabilities, class), ..arena })
+            })
         });
         Self {
             order: TypeOrder::new(capabilities),
@@ -107,17 +87,65 @@ impl<D: Device> Shared<D> {
             lifetimes: Lifetimes::new(),
             rings: Mutex::new(Vec::new()),
             releases: Releases::new(),
-            pools: Mutex::new(Vec::new()),
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
+            trace: Trace::new(),
+            custom_pools: RwLock::new(Vec::new()),
+            pools: Mutex::new(Vec::new()),
+            small: SmallBuffers::new(),
+            budgets: Budgets::new(&device, &desc),
+            growth: Growth::default(),
+            evict: RwLock::new(None),
+            desc,
             device,
         }
     }
 
+    /// The cells of an arena. Custom pools have none.
+    pub(super) fn arena_cells(&self, arena: &ArenaRef<D>) -> &Cells<D> {
+        let ArenaRef::Own(index) = arena else { unreachable!("custom pools have no cells") };
+        &self.arenas[*index as usize].cells
+    }
+
+    /// Bytes of blocks of a heap in which nothing lives.
+    pub(super) fn empty_bytes(&self, heap: u32) -> u64 {
+        let own = self.arenas.iter().filter(|arena| arena.desc.heap == heap).map(Arena::empty_bytes).sum::<u64>();
+        let pools = self.custom_pools.read();
+        own + pools.iter().filter(|pool| pool.arena.desc.heap == heap).map(|pool| pool.arena.empty_bytes()).sum::<u64>()
+    }
+
+    /// Gives empty blocks of some heaps back until this allocator holds no more than `target_bytes` of all heaps;
+    /// says how many, and their bytes. A custom pool keeps the blocks that it was made with.
+    pub(super) fn free_empty_blocks(&self, heaps: impl Fn(u32) -> bool, target_bytes: u64) -> (usize, u64) {
+        let held = || self.budgets.all().map(|budget| budget.reserved_bytes).sum::<u64>();
+        let (mut blocks, mut bytes) = (0, 0);
+        let mut free = |memory: Memory<D>| {
+            blocks += 1;
+            bytes += memory.size;
+            self.free_memory(memory);
+        };
+        for arena in self.arenas.iter().filter(|arena| heaps(arena.desc.heap)) {
+            while held() > target_bytes
+                && let Some(memory) = arena.take_empty()
+            {
+                free(memory);
+            }
+        }
+        let pools = self.custom_pools.read().clone();
+        for pool in pools.iter().filter(|pool| heaps(pool.arena.desc.heap)) {
+            while held() > target_bytes
+                && let Some(memory) = pool.take_empty()
+            {
+                free(memory);
+            }
+        }
+        (blocks, bytes)
+    }
+
     /// Makes host writes at `offset..offset + size` of the place visible to the device, where that needs a call.
     pub(crate) fn flush(&self, place: &Place<D>, offset: u64, size: u64) -> Result<(), DeviceError> {
-        let memory = &place.memory;
+        let memory = place.memory(self);
         let capabilities = self.device.capabilities();
         if size == 0 || !capabilities.needs_flush(memory.memory_type) {
             return Ok(());
@@ -137,9 +165,23 @@ impl<D: Device> Shared<D> {
         rings.push(Arc::downgrade(ring));
     }
 
+    /// Notes a memory object in the trace: one of an arena, or a resource's own.
+    pub(super) fn trace_block(&self, memory: &Memory<D>, class: ResourceClass, dedicated: bool) {
+        let class = class_name(self.device.capabilities().class_groups, class);
+        self.trace.block_made(memory.block, memory.memory_type, dedicated, memory.size, class);
+    }
+
+    pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
+        match self.memory_objects.load(Ordering::Relaxed) {
+            0 => self.trace.start(to, self.device.capabilities()),
+            memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
+        }
+    }
+
     /// Counts writes to rings.
-    pub(crate) fn count_staged(&self, writes: u64) {
+    pub(crate) fn count_staged(&self, writes: u64, bytes: u64) {
         self.calls.staged.fetch_add(writes, Ordering::Relaxed);
+        self.trace.staged(writes, bytes);
     }
 
     pub(crate) fn check_lost(&self) -> Result<(), DeviceError> {
@@ -148,13 +190,15 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.arenas.iter().try_for_each(Arena::validate)?;
+        self.custom_pools.read().iter().try_for_each(|pool| pool.arena.validate())?;
         self.pools.lock().iter().try_for_each(|pool| pool.validate())?;
+        self.small.validate()?;
         self.releases.validate()
     }
 }
 
 /// With what alignment blocks are made for a class: render targets may come to lie in those of their group.
-fn memory_alignment(capabilities: &Capabilities, class: ResourceClass) -> u64 {
+pub(super) fn memory_alignment(capabilities: &Capabilities, class: ResourceClass) -> u64 {
     let group = |class: ResourceClass| capabilities.class_groups[class as usize];
     let holds_targets = group(class) == group(ResourceClass::RenderTarget);
     if holds_targets { capabilities.target_memory_alignment } else { 1 }

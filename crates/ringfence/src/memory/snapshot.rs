@@ -2,6 +2,7 @@
 
 use std::sync::Weak;
 
+use super::arena::Note;
 use super::shared::Shared;
 use super::{DriverCalls, TypeStatistics};
 use crate::device::{Device, ResourceClass};
@@ -64,6 +65,9 @@ pub struct BlockSnapshot {
     pub memory_type: u32,
     /// What lies in it: `buffers`, `textures`, `render targets`, `all`.
     pub class: String,
+    /// The name of the custom pool that it belongs to; empty if to none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub pool: String,
     /// Whether it belongs to one resource.
     pub dedicated: bool,
     /// Its size in bytes.
@@ -90,6 +94,16 @@ pub struct RangeSnapshot {
     pub bytes: u64,
     /// The name that its owner gave it; empty for none.
     pub name: String,
+    /// What its owner gave along; 0 for nothing.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub user_data: u64,
+}
+
+impl RangeSnapshot {
+    pub(super) fn new(offset: u64, bytes: u64, note: Option<&Note>) -> Self {
+        let (name, user_data) = note.map_or((String::new(), 0), |note| (note.name.to_string(), note.user_data));
+        Self { offset, bytes, name, user_data }
+    }
 }
 
 /// An upload ring.
@@ -140,7 +154,11 @@ impl<D: Device> Shared<D> {
         });
         let mut blocks = Vec::new();
         for arena in &self.arenas {
-            arena.snapshot(class_name(capabilities.class_groups, arena.class), &mut blocks);
+            arena.snapshot(class_name(capabilities.class_groups, arena.desc.class), "", &mut blocks);
+        }
+        for pool in self.custom_pools.read().iter() {
+            let class = class_name(capabilities.class_groups, pool.arena.desc.class);
+            pool.arena.snapshot(class, &pool.name, &mut blocks);
         }
         Snapshot {
             version: 1,
@@ -156,7 +174,7 @@ impl<D: Device> Shared<D> {
 }
 
 /// What lies in the blocks of a class, where some classes share them.
-fn class_name(groups: [u8; 3], class: ResourceClass) -> &'static str {
+pub(super) fn class_name(groups: [u8; 3], class: ResourceClass) -> &'static str {
     let [buffer, texture, target] = groups;
     match class {
         ResourceClass::Buffer if buffer == texture && texture == target => "all",

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::arena::Arena;
 use super::shared::{CLASSES, Shared};
 use crate::device::Device;
 
@@ -128,20 +129,20 @@ pub(super) fn count(counter: &AtomicU64) {
 
 impl<D: Device> Shared<D> {
     fn type_statistics(&self) -> Vec<TypeStatistics> {
-        let by_type = self.arenas.chunks(CLASSES.len());
-        by_type
-            .map(|classes| {
-                let mut sum = TypeStatistics::default();
-                classes.iter().for_each(|arena| sum.add(&arena.statistics()));
-                sum
-            })
-            .collect()
+        let sum = |arenas: &[Arena<D>]| {
+            let mut sum = TypeStatistics::default();
+            arenas.iter().for_each(|arena| sum.add(&arena.statistics()));
+            sum
+        };
+        let mut types: Vec<_> = self.arenas.chunks(CLASSES.len()).map(sum).collect();
+        for pool in self.custom_pools.read().iter() {
+            types[pool.arena.desc.memory_type as usize].add(&pool.arena.statistics());
+        }
+        types
     }
 
     pub(super) fn reserved_bytes(&self, heap: u32) -> u64 {
-        let types = &self.device.capabilities().memory_types;
-        let held = types.iter().zip(self.type_statistics());
-        held.filter(|(held, _)| held.heap == heap).map(|(_, statistics)| statistics.reserved_bytes()).sum()
+        self.budgets.heap(heap).reserved_bytes
     }
 
     pub(super) fn statistics(&self) -> Statistics {

@@ -8,10 +8,14 @@
 //! | `DeviceUpload` | host-visible | device-local, coherent | host memory |
 //!
 //! Among equals the driver's order stands, as the Vulkan specification asks. Protected, lazily allocated and special
-//! types are never picked. On a device with one heap for all (unified memory) the same order leads to the one type
+//! types are never picked unless the request names such a property. Properties that a request requires narrow the list;
+//! those that it prefers go before the location's own order. On a device with one heap for all (unified memory) the same order leads to the one type
 //! that has every property.
 
+use smallvec::SmallVec;
+
 use crate::device::{Capabilities, MemoryProperties as P};
+use crate::resource::AllocationDesc;
 
 /// Where a resource should live.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -65,13 +69,38 @@ impl TypeOrder {
     pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
         self.0[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
+
+    /// The types for a request among those of `bits`, best first. O(types); no host memory.
+    pub(crate) fn candidates_for(
+        &self,
+        capabilities: &Capabilities,
+        desc: &AllocationDesc<'_>,
+        bits: u32,
+    ) -> SmallVec<[u32; 32]> {
+        let allowed = bits & desc.memory_types;
+        let wished = desc.required | desc.preferred;
+        if wished.is_empty() {
+            return self.candidates(desc.location, allowed).collect();
+        }
+        let held = |index: &u32| capabilities.properties(*index);
+        let never = NEVER.without(wished);
+        let required = desc.location.required() | desc.required;
+        let mut types: SmallVec<[u32; 32]> = (0..capabilities.memory_types.len() as u32)
+            .filter(|index| allowed & (1 << index) != 0)
+            .filter(|index| held(index).contains(required) && !held(index).intersects(never))
+            .collect();
+        types.sort_by_key(|index| (desc.preferred.without(held(index)).count(), desc.location.cost(held(index))));
+        types
+    }
 }
 
+/// What is picked only if it is asked for by name.
+const NEVER: P = P::PROTECTED.union(P::LAZILY_ALLOCATED).union(P::SPECIAL);
+
 fn order(capabilities: &Capabilities, location: Location) -> Vec<u32> {
-    let never = P::PROTECTED | P::LAZILY_ALLOCATED | P::SPECIAL;
     let mut types: Vec<(u32, P)> =
         (0..).zip(&capabilities.memory_types).map(|(index, held)| (index, held.properties)).collect();
-    types.retain(|(_, held)| held.contains(location.required()) && !held.intersects(never));
+    types.retain(|(_, held)| held.contains(location.required()) && !held.intersects(NEVER));
     types.sort_by_key(|(_, held)| location.cost(*held));
     types.into_iter().map(|(index, _)| index).collect()
 }

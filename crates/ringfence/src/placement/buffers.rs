@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ringfence_core::tlsf::Tlsf;
 
 use super::desc::{BufferRequest, Dynamism, PlacementDesc, Route, Strategy};
-use super::fast::{FastConstants, FastPage};
+use super::fast::FastPage;
 use super::heap_pools::HeapPools;
 use super::location::BufferLocation;
 use super::policy::{Placement, is_out_of_memory};
@@ -67,7 +67,7 @@ impl<D: Device> Placement<D> {
         request: &BufferRequest<'_>,
         keep_bytes: u64,
     ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
-        if !self.shared().lifetimes.knows(frame) || !held.is_of(self.shared()) {
+        if !self.shared().lifetimes.owns(frame) || !held.is_of(self.shared()) {
             return Err(ReplaceError::ForeignFrame);
         }
         if keep_bytes > held.size().min(request.size) {
@@ -191,7 +191,7 @@ impl<D: Device> Placement<D> {
         location: Location,
     ) -> Result<BufferLocation<D>, Error> {
         let info = Create::<Buffers>::describe(self.memory().device(), &request.desc())?;
-        let desc = AllocationDesc { name: request.name, location, dedicated: Dedicated::Always };
+        let desc = AllocationDesc { name: request.name, location, dedicated: Dedicated::Always, ..Default::default() };
         let buffer = self.memory().create_buffer(&info, desc)?;
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
@@ -216,7 +216,7 @@ impl<D: Device> Placement<D> {
         let info = Create::<Buffers>::describe(&shared.device, &BufferDesc { size: bytes, usage })?;
         let desc = AllocationDesc { name, location, ..Default::default() };
         let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
-        let (memory, base) = (Arc::clone(&place.memory), place.offset);
+        let (memory, base) = (place.shared_memory(shared), place.offset);
         let backing = Backing::Buffer { object: placed.object, place };
         Ok(Block { backing, memory, base, mapped: placed.mapped })
     }
@@ -254,12 +254,6 @@ impl<D: Device> Placement<D> {
         let found = self.inner.fast_pages.allocate(size, size, make)?;
         let atom = self.memory().device().capabilities().non_coherent_atom_bytes.max(1);
         Ok(FastPage::new(self.range(found, size, Location::Upload, Route::FastPage), atom))
-    }
-
-    /// Fast constants for one thread.
-    #[must_use]
-    pub fn fast_constants(&self) -> FastConstants<D> {
-        FastConstants::new(self.clone())
     }
 }
 

@@ -5,7 +5,8 @@
 //!         └────────────────────────────────────┘   and another comes from the buddies
 //! ```
 //!
-//! Each thread that records has a [`FastConstants`] of its own: no lock but that of the buddies, once a page.
+//! A thread that records has a page of its own, and asks for the next when one is full: no lock but that of the buddies,
+//! once a page. Dropping the full one lets go of it.
 
 use std::fmt;
 
@@ -13,9 +14,8 @@ use ringfence_core::linear::Linear;
 
 use super::desc::{LocationKind, Route};
 use super::location::BufferLocation;
-use super::policy::Placement;
-use crate::device::{Device, DeviceError, RawBuffer};
-use crate::error::{AccessError, Error};
+use crate::device::{Device, RawBuffer};
+use crate::error::AccessError;
 
 /// A page of fast constants. Dropping it lets go of all that was put in it.
 pub struct FastPage<D: Device> {
@@ -77,57 +77,6 @@ impl<D: Device> FastPage<D> {
     }
 }
 
-/// One thread's fast constants: a page, and another one when it is full.
-pub struct FastConstants<D: Device> {
-    placement: Placement<D>,
-    page: Option<FastPage<D>>,
-}
-
-impl<D: Device> FastConstants<D> {
-    pub(super) const fn new(placement: Placement<D>) -> Self {
-        Self { placement, page: None }
-    }
-
-    /// Copies constants in, aligned as the device asks, for the submissions that are being recorded and those that begin
-    /// before the page is full or [`FastConstants::end_page`] is called. O(size) but for a new page.
-    ///
-    /// # Errors
-    /// More bytes than a page has ([`Error::TooLarge`]), no memory for a page, or the driver's.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<FastLocation<D>, Error> {
-        let (size, max) = (bytes.len() as u64, self.placement.desc().fast_page_bytes);
-        if size == 0 {
-            return Err(DeviceError::InvalidInfo("constants have at least one byte").into());
-        }
-        if size > max {
-            return Err(Error::TooLarge { size, max });
-        }
-        let alignment = self.placement.memory().device().capabilities().constant_alignment.min(max);
-        if let Some(page) = &mut self.page
-            && let Some(found) = page.push(bytes, alignment).map_err(driver_error)?
-        {
-            return Ok(found);
-        }
-        let mut page = self.placement.fast_page()?;
-        let found = page.push(bytes, alignment).map_err(driver_error)?;
-        // The full page is let go of here, deferred.
-        self.page = Some(page);
-        found.ok_or(Error::TooLarge { size, max })
-    }
-
-    /// Lets go of the page that is begun: what was pushed is for the submissions that have begun by now.
-    pub fn end_page(&mut self) {
-        self.page = None;
-    }
-}
-
-/// A page is mapped, and bytes in it are inside: only the driver can have failed.
-fn driver_error(error: AccessError) -> Error {
-    match error {
-        AccessError::Device(error) => error.into(),
-        AccessError::NotMapped | AccessError::OutOfRange { .. } => unreachable!("a page is mapped as a whole"),
-    }
-}
-
 impl<D: Device> Clone for FastLocation<D> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone(), offset: self.offset, size: self.size }
@@ -143,11 +92,5 @@ impl<D: Device> fmt::Debug for FastLocation<D> {
 impl<D: Device> fmt::Debug for FastPage<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FastPage({:?}, {} bytes left)", self.bytes, self.remaining())
-    }
-}
-
-impl<D: Device> fmt::Debug for FastConstants<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FastConstants").field("page", &self.page).finish_non_exhaustive()
     }
 }

@@ -66,7 +66,7 @@ impl<D: Device> Placement<D> {
     ) -> Result<TextureLocation<D>, Error> {
         let (shared, policy) = (self.shared(), &self.inner.desc);
         let (mut texture_kind, mut route) = (kind, Route::StandAlone);
-        let desc = AllocationDesc { name, location: Location::Device, dedicated: Dedicated::Always };
+        let desc = AllocationDesc { name, dedicated: Dedicated::Always, ..Default::default() };
         let ((placed, place), needs) = shared.create_with::<Textures>(info, desc, |unplaced, needs| {
             texture_kind = kind.measured(needs.size, policy);
             let alone = needs.requires_dedicated || needs.size > policy.texture_bytes_max;

@@ -26,7 +26,8 @@ use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
 use crate::device::{Device, RawBuffer, RawTexture};
 use crate::resource::{Buffer, Texture};
 
-/// Copies from rings to buffers and textures. See the [module](self) for what becomes of them.
+/// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
+/// copies overlap the later one wins.
 ///
 /// A batch belongs to the frame that its sources were staged for. It keeps the drivers' objects, not the resources: a
 /// destination that is dropped meanwhile lives until the frame is complete.

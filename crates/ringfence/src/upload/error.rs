@@ -61,6 +61,9 @@ pub enum UploadError {
         /// What the frame signals.
         frame: SyncPoint,
     },
+    /// The constants were made by other `ConstantBuffers` than the writer's.
+    #[error("the constants and the writer belong to different constant buffers")]
+    ForeignConstants,
     /// The texels that were given are not what their size says.
     #[error("{given} bytes were given for {width} × {height} texels of {texel_bytes} bytes, which need {needed}")]
     TexelSize {

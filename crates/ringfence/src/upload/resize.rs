@@ -45,7 +45,7 @@ impl Calm {
     }
 
     /// Counts a call of reclaim; says whether it is time to shrink.
-    pub(super) fn tick(&mut self, config: &Config, capacity: u64) -> bool {
+    pub(super) fn tick<D: Device>(&mut self, config: &Config<D>, capacity: u64) -> bool {
         let WhenFull::Grow { shrink_after, .. } = config.desc.when_full else { return false };
         if self.peak > capacity / 4 || capacity <= config.desc.capacity {
             *self = Self::default();
@@ -123,6 +123,7 @@ impl<D: Device> RingState<D> {
             books.past_high_water = books.high_water();
             books.ring = Ring::new(capacity);
             books.calm = Calm::default();
+            self.generation.store(generation, Ordering::Release);
             std::mem::replace(&mut books.segment, segment)
         };
         // Retired here, outside of the lock, unless a writer still holds it.

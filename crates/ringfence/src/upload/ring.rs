@@ -25,7 +25,7 @@ pub struct UploadRing<D: Device> {
 
 impl<D: Device> UploadRing<D> {
     pub(crate) fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
-        Ok(Self { state: RingState::new(memory, desc, true)? })
+        Ok(Self { state: RingState::new(memory, desc, true, None)? })
     }
 
     /// Copies bytes into the ring, at a multiple of `alignment` (4 for vertices, 256 for constants, 512 for texels;

@@ -22,7 +22,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::state::Config;
+use super::state::{Config, Paired};
 use crate::device::{BufferDesc, Buffers, Create, Device};
 use crate::error::Error;
 use crate::memory::Allocator;
@@ -39,11 +39,18 @@ pub(crate) struct Segment<D: Device> {
     released: AtomicU64,
     /// Leases start and end at multiples of this: the atom of flushes, where there is one.
     pub(super) atom: u64,
+    /// What goes with it, if anything does.
+    pub(super) paired: Option<Paired>,
 }
 
 impl<D: Device> Segment<D> {
     /// Makes the buffer. A driver call: no lock may be held that a write needs.
-    pub(super) fn make(memory: &Allocator<D>, config: &Config, capacity: u64, generation: u64) -> Result<Self, Error> {
+    pub(super) fn make(
+        memory: &Allocator<D>,
+        config: &Config<D>,
+        capacity: u64,
+        generation: u64,
+    ) -> Result<Self, Error> {
         let device = memory.device();
         let info = Create::<Buffers>::describe(device, &BufferDesc { size: capacity, usage: config.desc.usage })?;
         let location = config.desc.location;
@@ -53,7 +60,8 @@ impl<D: Device> Segment<D> {
         let atomic = capabilities.is_non_coherent(buffer.memory_type());
         let atom = if atomic { capabilities.non_coherent_atom_bytes } else { 1 };
         let address = super::device_address(&buffer);
-        Ok(Self { buffer, generation, address, released: AtomicU64::new(0), atom })
+        let paired = config.pair.as_ref().map(|pair| pair(&buffer, capacity)).transpose()?;
+        Ok(Self { buffer, generation, address, released: AtomicU64::new(0), atom, paired })
     }
 
     pub(super) fn released(&self) -> u64 {

@@ -11,6 +11,7 @@
 //!    └── Wait ──▶ the oldest submission only, without the lock; again and again until it fits or the time is over
 //! ```
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -22,11 +23,12 @@ use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
 use super::resize::Calm;
 use super::segment::{HeldPin, Pin, Pins, Segment};
-use super::{Recycle, UploadDesc, UploadError, WhenFull};
+use super::{Recycle, Told, UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
 use crate::error::Error;
 use crate::lifetime::{Passed, WaitError};
 use crate::memory::{Allocator, RingSnapshot, Shared};
+use crate::resource::Buffer;
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -54,14 +56,21 @@ pub(super) struct Lease<D: Device> {
 }
 
 /// How a ring was made, and what follows from it.
-pub(super) struct Config {
+pub(super) struct Config<D: Device> {
     pub(super) name: String,
     pub(super) desc: UploadDesc<'static>,
     /// Whether pins stand only for as long as a copy takes. Those of results wait for the program to read them.
     pub(super) short_pins: bool,
+    /// Makes what goes with each buffer: views of its slots.
+    pub(super) pair: Option<Pair<D>>,
 }
 
-impl Config {
+/// Makes what goes with a buffer of so many bytes for as long as it lives.
+pub(super) type Pair<D> = Box<dyn Fn(&Buffer<D>, u64) -> Result<Paired, Error> + Send + Sync>;
+/// What goes with a buffer; only who asked for it knows what it is.
+pub(super) type Paired = Box<dyn Any + Send + Sync>;
+
+impl<D: Device> Config<D> {
     pub(super) fn capacity_max(&self) -> u64 {
         match self.desc.when_full {
             WhenFull::Grow { capacity_max, .. } => capacity_max.max(self.desc.capacity),
@@ -83,7 +92,9 @@ pub(super) struct Books<D: Device> {
 /// What the handles of a ring share.
 pub(crate) struct RingState<D: Device> {
     pub(super) memory: Allocator<D>,
-    pub(super) config: Config,
+    pub(super) config: Config<D>,
+    /// Which buffer the ring has now: [`Segment::generation`], for whoever wants to know without the lock.
+    pub(super) generation: AtomicU64,
     pub(super) books: Mutex<Books<D>>,
     /// Held by whoever makes a new buffer for the ring, so that only one does. Never taken under `books`.
     pub(super) resizing: Mutex<()>,
@@ -103,8 +114,13 @@ pub(super) struct Figures {
 }
 
 impl<D: Device> RingState<D> {
-    pub(super) fn new(memory: &Allocator<D>, desc: UploadDesc<'_>, short_pins: bool) -> Result<Arc<Self>, Error> {
-        let config = Config { name: desc.name.to_owned(), desc: UploadDesc { name: "", ..desc }, short_pins };
+    pub(super) fn new(
+        memory: &Allocator<D>,
+        desc: UploadDesc<'_>,
+        short_pins: bool,
+        pair: Option<Pair<D>>,
+    ) -> Result<Arc<Self>, Error> {
+        let config = Config { name: desc.name.to_owned(), desc: UploadDesc { name: "", ..desc }, short_pins, pair };
         let segment = Segment::make(memory, &config, desc.capacity, 0)?;
         let books = Books {
             ring: Ring::new(desc.capacity),
@@ -116,6 +132,7 @@ impl<D: Device> RingState<D> {
         let state = Arc::new(Self {
             memory: memory.clone(),
             config,
+            generation: AtomicU64::new(0),
             books: Mutex::new(books),
             resizing: Mutex::new(()),
             polled: Mutex::new(Passed::default()),
@@ -263,7 +280,7 @@ impl<D: Device> RingState<D> {
     /// Counts what was written.
     pub(super) fn count_written(&self, writes: u64, bytes: u64) {
         self.figures.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.shared().count_staged(writes);
+        self.shared().count_staged(writes, bytes);
     }
 
     pub(super) fn high_water(&self) -> u64 {
@@ -346,9 +363,9 @@ impl<D: Device> Books<D> {
 }
 
 impl<D: Device> Recycle for RingState<D> {
-    fn release(&self, passed: &mut dyn FnMut(&SyncSet) -> bool) -> bool {
+    fn release(&self, told: &Told<'_>) -> bool {
         let mut books = self.books.lock();
-        books.release(passed);
+        books.release(&mut |users| told.has_passed(users));
         let capacity = books.ring.capacity();
         books.calm.tick(&self.config, capacity)
     }

@@ -96,9 +96,9 @@ impl<D: Device> fmt::Debug for StagedTexels<D> {
 
 /// How texels lie in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Layout {
-    row_bytes: u64,
-    size: u64,
+pub(super) struct Layout {
+    pub(super) row_bytes: u64,
+    pub(super) size: u64,
     /// What the first byte is a multiple of; not a power of two for texels of 3, 6 or 12 bytes.
     multiple: u64,
 }
@@ -106,24 +106,35 @@ struct Layout {
 impl Layout {
     fn new(capabilities: &Capabilities, texels: &Texels<'_>) -> Result<Self, UploadError> {
         texels.check()?;
-        let texel = u64::from(texels.texel_bytes);
+        Self::of(capabilities, texels.width, texels.height, texels.texel_bytes)
+    }
+
+    pub(super) fn of(
+        capabilities: &Capabilities,
+        width: u32,
+        height: u32,
+        texel_bytes: u32,
+    ) -> Result<Self, UploadError> {
+        let (texel, row) = (u64::from(texel_bytes), u64::from(width) * u64::from(texel_bytes));
+        if row == 0 || height == 0 {
+            return Err(UploadError::ZeroSize);
+        }
         let row_multiple = least_common_multiple(capabilities.texture_copy_row_alignment.max(1), texel);
         let too_large = UploadError::TooLarge { size: u64::MAX, capacity: u64::MAX };
-        let row_bytes = texels.row().checked_next_multiple_of(row_multiple).ok_or(too_large)?;
-        let size =
-            row_bytes.checked_mul(u64::from(texels.height) - 1).and_then(|bytes| bytes.checked_add(texels.row()));
+        let row_bytes = row.checked_next_multiple_of(row_multiple).ok_or(too_large)?;
+        let size = row_bytes.checked_mul(u64::from(height) - 1).and_then(|bytes| bytes.checked_add(row));
         let offset = capabilities.texture_copy_offset_alignment.max(4);
         Ok(Self { row_bytes, size: size.ok_or(too_large)?, multiple: least_common_multiple(offset, texel) })
     }
 
     /// The power of two to ask for, and what to ask for more so that the multiple can be reached from there.
-    fn request(&self) -> (u64, u64) {
+    pub(super) fn request(&self) -> (u64, u64) {
         let alignment = 1 << self.multiple.trailing_zeros();
         (alignment, self.multiple - alignment)
     }
 
     /// Bytes to leave out before the first, if the room begins at `offset`.
-    fn skip(&self, offset: u64) -> u64 {
+    pub(super) fn skip(&self, offset: u64) -> u64 {
         offset.next_multiple_of(self.multiple) - offset
     }
 
@@ -176,7 +187,7 @@ impl<D: Device> UploadWriter<D> {
         let layout = Layout::new(self.capabilities(), texels)?;
         let (alignment, more) = layout.request();
         let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write(texels, offset, to);
-        let (room, _) = self.write_at(layout.size + more, alignment, fill)?;
+        let (room, ()) = self.write_at(layout.size + more, alignment, fill, |_, _| ())?;
         Ok(layout.staged(texels, room))
     }
 }

@@ -18,6 +18,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ringfence_core::range::align_up;
 use ringfence_core::sync::{SyncPoint, SyncSet};
@@ -126,20 +127,30 @@ impl<D: Device> UploadWriter<D> {
         alignment: u64,
         fill: impl FnOnce(&mut [MaybeUninit<u8>]),
     ) -> Result<Staged<D>, UploadError> {
-        self.write_at(size, alignment, |_, to| fill(to)).map(|(staged, _)| staged)
+        self.write_at(size, alignment, |_, to| fill(to), |_, _| ()).map(|(staged, ())| staged)
+    }
+
+    /// Which of its buffers the ring has now.
+    pub(super) fn generation(&self) -> u64 {
+        self.state.generation.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_open(&mut self) -> bool {
+        self.frame.is_open()
     }
 
     pub(super) fn capabilities(&self) -> &Capabilities {
         self.state.memory.device().capabilities()
     }
 
-    /// Tells `filling` the offset in the buffer, and the caller which of the ring's buffers it was, by number.
-    pub(super) fn write_at(
+    /// Tells `filling` the offset in the buffer, and `of` also which of the ring's buffers it is.
+    pub(super) fn write_at<T>(
         &mut self,
         size: u64,
         alignment: u64,
         filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
-    ) -> Result<(Staged<D>, u64), UploadError> {
+        of: impl FnOnce(&Segment<D>, u64) -> T,
+    ) -> Result<(Staged<D>, T), UploadError> {
         if size == 0 {
             return Err(UploadError::ZeroSize);
         }
@@ -158,7 +169,7 @@ impl<D: Device> UploadWriter<D> {
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         self.written_bytes += size;
         self.written_count += 1;
-        Ok((staged(segment, offset, size), segment.generation))
+        Ok((staged(segment, offset, size), of(segment, offset)))
     }
 
     fn over(&self) -> UploadError {

@@ -65,6 +65,21 @@ unsafe impl Create<Buffers> for Device {
         unsafe { self.with_memory(placed, memory) }
     }
 
+    unsafe fn allocate_memory_for(&self, unplaced: &vk::Buffer, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        // SAFETY: the caller promises that the buffer is unbound and that its requirements allow `desc`.
+        unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced))) }
+    }
+
+    fn has_address(&self, info: &BufferInfo<'_>) -> bool {
+        info.raw().usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS)
+    }
+
+    unsafe fn address(&self, object: &vk::Buffer) -> u64 {
+        let info = vk::BufferDeviceAddressInfo::default().buffer(*object);
+        // SAFETY: the buffer is alive, bound, and was made for addresses, which `prepare` refuses without the feature.
+        unsafe { self.0.device.get_buffer_device_address(&info) }
+    }
+
     unsafe fn destroy(&self, object: vk::Buffer) {
         // SAFETY: the caller promises that the buffer is alive and unused.
         unsafe { self.0.device.destroy_buffer(object, None) }
@@ -104,7 +119,7 @@ impl Device {
 
 /// Vulkan's usage flags for the portable ones.
 fn buffer_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
-    const EQUALS: [(BufferUsage, vk::BufferUsageFlags); 7] = [
+    const EQUALS: [(BufferUsage, vk::BufferUsageFlags); 8] = [
         (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
         (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
         (BufferUsage::VERTEX, vk::BufferUsageFlags::VERTEX_BUFFER),
@@ -112,6 +127,7 @@ fn buffer_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
         (BufferUsage::CONSTANT, vk::BufferUsageFlags::UNIFORM_BUFFER),
         (BufferUsage::STORAGE, vk::BufferUsageFlags::STORAGE_BUFFER),
         (BufferUsage::INDIRECT, vk::BufferUsageFlags::INDIRECT_BUFFER),
+        (BufferUsage::DEVICE_ADDRESS, vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
     ];
     let present = EQUALS.into_iter().filter(|(flag, _)| usage.contains(*flag));
     present.fold(vk::BufferUsageFlags::empty(), |all, (_, equal)| all | equal)
@@ -131,9 +147,10 @@ mod tests {
             BufferUsage::CONSTANT,
             BufferUsage::STORAGE,
             BufferUsage::INDIRECT,
+            BufferUsage::DEVICE_ADDRESS,
         ];
         let mapped = usages.map(buffer_usage);
         assert!(mapped.iter().all(|usage| usage.as_raw().count_ones() == 1));
-        assert_eq!(mapped.iter().fold(0, |all, usage| all | usage.as_raw()).count_ones(), 7);
+        assert_eq!(mapped.iter().fold(0, |all, usage| all | usage.as_raw()).count_ones(), 8);
     }
 }

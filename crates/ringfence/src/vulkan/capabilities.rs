@@ -7,7 +7,7 @@ use std::ffi::CStr;
 
 use ash::vk;
 
-use crate::device::{Capabilities, DeviceError, HeapBudget, MemoryHeap, MemoryProperties, MemoryType};
+use crate::device::{Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryProperties, MemoryType};
 
 /// Textures with texels of up to so many bytes can be copied from any offset that is a multiple of it.
 const TEXEL_BYTES_MAX: u64 = 16;
@@ -41,7 +41,7 @@ pub unsafe fn capabilities(
 /// # Safety
 /// As for [`capabilities`].
 #[must_use]
-pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Option<Vec<HeapBudget>> {
+pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Option<HeapBudgets> {
     // SAFETY: the caller's promise is the same.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }.ok()?;
     // SAFETY: as above, and the device lists the extension.
@@ -138,7 +138,7 @@ fn memory_properties(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
 ///
 /// # Safety
 /// As for [`capabilities`], and the device lists `VK_EXT_memory_budget`.
-pub(super) unsafe fn read_budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Vec<HeapBudget> {
+pub(super) unsafe fn read_budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> HeapBudgets {
     let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
     let mut memory = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
     // SAFETY: the caller promises that `physical` comes from `instance` and lists the extension.

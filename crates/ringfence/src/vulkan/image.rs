@@ -71,6 +71,11 @@ unsafe impl Create<Textures> for Device {
         unsafe { self.with_memory(placed, memory) }
     }
 
+    unsafe fn allocate_memory_for(&self, unplaced: &vk::Image, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
+        unsafe { self.allocate(desc, Some(Owner::Image(*unplaced))) }
+    }
+
     unsafe fn destroy(&self, object: vk::Image) {
         // SAFETY: the caller promises that the image is alive and unused.
         unsafe { self.0.device.destroy_image(object, None) }

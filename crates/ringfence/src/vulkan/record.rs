@@ -71,7 +71,7 @@ impl<'a> CopyRecorder<'a> {
         textures: &[TextureTarget<vk::Image>],
     ) {
         let (before, after) = (vk::AccessFlags::empty(), EVERYTHING);
-        let kept = std::mem::replace(&mut self.handover, Some(Handover { from, to }));
+        let kept = self.handover.replace(Handover { from, to });
         self.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout));
         self.handover = kept;
     }

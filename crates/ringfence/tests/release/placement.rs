@@ -6,7 +6,7 @@ use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{BufferLocation, BufferRequest, Dynamism, Placement, PlacementDesc, TextureLocation};
 use ringfence::{Allocator, AllocatorDesc, Timeline};
 
-use super::world::{Dice, QUEUES, set};
+use super::world::{Dice, QUEUES, push, set};
 
 const FRAMES: u64 = 10_000;
 
@@ -51,7 +51,7 @@ fn run(profile: Profile, seed: u64) {
         (Vec::<Held<BufferLocation<Device>>>::new(), Vec::<Held<TextureLocation<Device>>>::new());
     let target = BufferRequest { size: 1024, usage: BufferUsage::COPY_DST, ..Default::default() };
     let targets: Vec<_> = (0..QUEUES).map(|_| placement.create_buffer(&target).expect("there is room")).collect();
-    let mut fast = placement.fast_constants();
+    let mut page = placement.fast_page().expect("there is room");
     let (mut submitted, mut blocks_gone) = ([0_u64; QUEUES], 0);
     for frame in 0..FRAMES {
         let bursts = if frame / 50 % 2 == 0 { 3 } else { 1 };
@@ -73,7 +73,7 @@ fn run(profile: Profile, seed: u64) {
                 let size = held.what.size().min(1024);
                 commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size });
             }
-            let constants = fast.push(&[frame as u8; 64]).expect("there is room");
+            let constants = push(&placement, &mut page, &[frame as u8; 64]);
             let (dst, dst_offset) = (*targets[queue].object(), targets[queue].offset());
             let (src, src_offset) = (constants.object, constants.offset);
             commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 64 });
@@ -113,7 +113,7 @@ fn run(profile: Profile, seed: u64) {
         }
     }
     assert!(blocks_gone > 100, "blocks come and go: {blocks_gone}");
-    drop((buffers, textures, targets, fast, timelines));
+    drop((buffers, textures, targets, page, timelines));
     memory.shutdown(std::time::Duration::MAX).expect("the work is complete");
     let left = placement.figures();
     assert_eq!(

@@ -9,8 +9,8 @@ use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
 use super::state::Shape;
 use crate::device::{
-    BufferDesc, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudget, Kind, Mapped, MemoryDesc, Placed,
-    Requirements, TextureDesc, Textures,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
+    Placed, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
 
@@ -80,7 +80,11 @@ unsafe impl Driver for Device {
         self.with(|state| state.wait(*fence, value, timeout_ns))
     }
 
-    fn budgets(&self) -> Option<Vec<HeapBudget>> {
+    fn mapped(&self, memory: &Memory) -> Option<Mapped> {
+        self.with(|state| state.memories.get(&memory.0).and_then(|object| object.mapped(0)))
+    }
+
+    fn budgets(&self) -> Option<HeapBudgets> {
         self.profile().tells_budgets.then(|| self.with(|state| state.budgets()))
     }
 
@@ -127,6 +131,18 @@ unsafe impl Create<Buffers> for Device {
     ) -> Result<(Placed<Buffer>, Memory), DeviceError> {
         let (mapped, memory) = self.with(|state| state.dedicate((What::Buffer, unplaced.0), desc))?;
         Ok((Placed { object: *unplaced, mapped }, Memory(memory)))
+    }
+
+    fn has_address(&self, info: &BufferDesc) -> bool {
+        info.usage.contains(BufferUsage::DEVICE_ADDRESS)
+    }
+
+    /// The memory's number above the offset, so that no two resources that live at once share an address.
+    unsafe fn address(&self, object: &Buffer) -> u64 {
+        self.with(|state| {
+            let place = state.resources.get(&object.0).and_then(|held| held.place);
+            place.map_or(0, |(memory, offset)| (memory << 40) + offset)
+        })
     }
 
     unsafe fn destroy(&self, object: Buffer) {

@@ -9,7 +9,8 @@ use super::profile::{Costs, Profile};
 use super::queue::Queues;
 use super::store::{DeviceView, HostView};
 use crate::device::{
-    BufferDesc, DeviceError, HeapBudget, Mapped, MemoryDesc, MemoryProperties, Requirements, ResourceClass, TextureDesc,
+    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements,
+    ResourceClass, TextureDesc,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -96,7 +97,7 @@ impl MemoryObject {
         self.shared.iter().any(|shared| shared.start <= range.start && range.end <= shared.end)
     }
 
-    fn mapped(&self, offset: u64) -> Option<Mapped> {
+    pub(super) fn mapped(&self, offset: u64) -> Option<Mapped> {
         self.host.as_ref().and_then(|host| host.at(offset)).map(Mapped::new)
     }
 }
@@ -242,7 +243,7 @@ impl State {
         self.bury(object.label);
     }
 
-    pub(super) fn budgets(&self) -> Vec<HeapBudget> {
+    pub(super) fn budgets(&self) -> HeapBudgets {
         let heaps = &self.profile.capabilities.memory_heaps;
         let of = |(at, usage): (usize, &u64)| HeapBudget {
             usage_bytes: *usage,

@@ -1,0 +1,307 @@
+//! A range allocator whose algorithm is chosen when the program runs: for custom pools and virtual allocators.
+//!
+//! | algorithm | for | allocate, free |
+//! |---|---|---|
+//! | [`Algorithm::Tlsf`] | everything | O(1) |
+//! | [`Algorithm::Buddy`] | sizes near powers of two | O(log n) |
+//! | [`Algorithm::FreeList`] | best fit, every span walkable | O(log n) expected |
+//! | [`Algorithm::Equal`] | one size (document 003) | O(blocks / 64) at worst |
+//! | [`Algorithm::Linear`] | what comes and goes in order: stack, double stack, ring | O(1) amortised |
+
+use crate::blocks::{BlockSource, GrowableBlocks};
+use crate::buddy::Buddy;
+use crate::fixed_pool::FixedPool;
+use crate::free_list::FreeList;
+use crate::linear_ranges::LinearRanges;
+use crate::range::{AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Span, check_request};
+use crate::tlsf::Tlsf;
+use core::convert::Infallible;
+use core::fmt;
+
+/// Which algorithm cuts a heap into ranges.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// [`Tlsf`].
+    #[default]
+    Tlsf,
+    /// [`Buddy`].
+    Buddy {
+        /// The smallest part, in units: a power of two.
+        granule: u64,
+    },
+    /// [`FreeList`].
+    FreeList,
+    /// [`LinearRanges`].
+    Linear,
+    /// [`EqualBlocks`].
+    Equal {
+        /// Units of each block.
+        block_size: u64,
+    },
+}
+
+/// A range allocator of a chosen [`Algorithm`].
+pub enum AnyAllocator {
+    /// See [`Tlsf`].
+    Tlsf(Tlsf),
+    /// See [`Buddy`].
+    Buddy(Buddy),
+    /// See [`FreeList`].
+    FreeList(FreeList),
+    /// See [`LinearRanges`].
+    Linear(LinearRanges),
+    /// See [`EqualBlocks`].
+    Equal(EqualBlocks),
+}
+
+impl AnyAllocator {
+    /// An allocator of `capacity` units, all of them free.
+    ///
+    /// # Panics
+    /// If equal blocks have 0 units. If a buddy's granule is not a power of two, or so small that there are more than [`Buddy::new`] allows.
+    #[must_use]
+    pub fn new(algorithm: Algorithm, capacity: u64) -> Self {
+        match algorithm {
+            Algorithm::Tlsf => Self::Tlsf(Tlsf::new(capacity)),
+            Algorithm::Buddy { granule } => Self::Buddy(Buddy::new(capacity, granule)),
+            Algorithm::FreeList => Self::FreeList(FreeList::new(capacity)),
+            Algorithm::Linear => Self::Linear(LinearRanges::new(capacity)),
+            Algorithm::Equal { block_size } => Self::Equal(EqualBlocks::new(block_size, capacity)),
+        }
+    }
+
+    /// Allocates from the high end, where the algorithm has one ([`Algorithm::Linear`]); as
+    /// [`Allocate::allocate`] elsewhere.
+    ///
+    /// # Errors
+    /// As [`Allocate::allocate`].
+    pub fn allocate_high(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
+        match self {
+            Self::Linear(linear) => linear.allocate_high(size, alignment),
+            other => other.allocate(size, alignment),
+        }
+    }
+}
+
+/// Calls the same method of whichever it is.
+macro_rules! each {
+    ($self:ident, $inner:ident => $call:expr) => {
+        match $self {
+            AnyAllocator::Tlsf($inner) => $call,
+            AnyAllocator::Buddy($inner) => $call,
+            AnyAllocator::FreeList($inner) => $call,
+            AnyAllocator::Linear($inner) => $call,
+            AnyAllocator::Equal($inner) => $call,
+        }
+    };
+}
+
+impl Allocate for AnyAllocator {
+    type Allocation = Range;
+    type Error = AllocError;
+
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
+        each!(self, inner => inner.allocate(size, alignment))
+    }
+
+    fn free(&mut self, range: Range) -> Result<(), FreeError> {
+        each!(self, inner => inner.free(range))
+    }
+}
+
+impl RangeAllocator for AnyAllocator {
+    fn capacity(&self) -> u64 {
+        each!(self, inner => inner.capacity())
+    }
+
+    fn free_size(&self) -> u64 {
+        each!(self, inner => inner.free_size())
+    }
+
+    fn largest_free(&self) -> u64 {
+        each!(self, inner => inner.largest_free())
+    }
+
+    fn live_count(&self) -> usize {
+        each!(self, inner => inner.live_count())
+    }
+
+    fn is_live(&self, range: &Range) -> bool {
+        each!(self, inner => inner.is_live(range))
+    }
+
+    fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
+        each!(self, inner => inner.for_each_span(visit));
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        each!(self, inner => inner.validate())
+    }
+}
+
+impl Peek for AnyAllocator {
+    fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
+        each!(self, inner => inner.peek(size, alignment))
+    }
+}
+
+impl fmt::Debug for AnyAllocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        each!(self, inner => inner.fmt(f))
+    }
+}
+
+/// A [`FixedPool`] under the contract of ranges: each range is a whole block, whatever was asked for, and lies at a
+/// multiple of the block size. What the capacity holds beyond whole blocks is never handed out.
+pub struct EqualBlocks {
+    /// `None` if there is not one whole block.
+    pool: Option<FixedPool>,
+    block_size: u64,
+    capacity: u64,
+}
+
+impl EqualBlocks {
+    /// As many blocks of `block_size` units as there are in `capacity`, all of them free; 2²⁴ at the most.
+    ///
+    /// # Panics
+    /// If `block_size` is 0.
+    #[must_use]
+    pub fn new(block_size: u64, capacity: u64) -> Self {
+        assert!(block_size != 0, "blocks of size 0");
+        let count = (capacity / block_size).min(u64::from(FixedPool::BLOCKS_MAX)) as u32;
+        let pool = (count != 0).then(|| FixedPool::new(block_size, count));
+        Self { pool, block_size, capacity }
+    }
+
+    fn check(&self, size: u64, alignment: u64) -> Result<(), AllocError> {
+        check_request(size, alignment, self.block_size)?;
+        if self.block_size.is_multiple_of(alignment) { Ok(()) } else { Err(self.out_of_space(size, alignment)) }
+    }
+
+    fn out_of_space(&self, size: u64, alignment: u64) -> AllocError {
+        AllocError::OutOfSpace { size, alignment, free: self.free_size(), largest_free: self.largest_free() }
+    }
+}
+
+impl Allocate for EqualBlocks {
+    type Allocation = Range;
+    type Error = AllocError;
+
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
+        self.check(size, alignment)?;
+        let block = self.pool.as_ref().and_then(|pool| pool.allocate_near(0));
+        block.ok_or_else(|| self.out_of_space(size, alignment))
+    }
+
+    fn free(&mut self, range: Range) -> Result<(), FreeError> {
+        let foreign = FreeError::Foreign { offset: range.offset(), size: range.size() };
+        self.pool.as_ref().map_or(Err(foreign), |pool| pool.free(range))
+    }
+}
+
+impl RangeAllocator for EqualBlocks {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn free_size(&self) -> u64 {
+        self.capacity - self.live_count() as u64 * self.block_size
+    }
+
+    fn largest_free(&self) -> u64 {
+        let is_free = |pool: &FixedPool| pool.live_count() < pool.block_count();
+        if self.pool.as_ref().is_some_and(is_free) { self.block_size } else { 0 }
+    }
+
+    fn live_count(&self) -> usize {
+        self.pool.as_ref().map_or(0, |pool| pool.live_count() as usize)
+    }
+
+    fn is_live(&self, range: &Range) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.is_live(range))
+    }
+
+    fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
+        let mut end = 0;
+        let mut show = |range: Range| {
+            if range.offset() > end {
+                visit(Span { offset: end, size: range.offset() - end, slot: None });
+            }
+            visit(Span { offset: range.offset(), size: range.size(), slot: Some(range.slot()) });
+            end = range.end();
+        };
+        if let Some(pool) = &self.pool {
+            pool.for_each_live(&mut show);
+        }
+        if end < self.capacity {
+            visit(Span { offset: end, size: self.capacity - end, slot: None });
+        }
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        self.pool.as_ref().map_or(Ok(()), FixedPool::validate)
+    }
+}
+
+impl Peek for EqualBlocks {
+    fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
+        self.check(size, alignment).ok()?;
+        let pool = self.pool.as_ref()?;
+        // Taken and given back: nobody else is at the pool, since it is not shared.
+        let block = pool.allocate_near(0)?;
+        pool.free(block).ok()?;
+        Some(block.offset())
+    }
+}
+
+impl fmt::Debug for EqualBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EqualBlocks({} live blocks of {})", self.live_count(), self.block_size)
+    }
+}
+
+/// Where a [`VirtualAllocator`]'s blocks come from: nowhere, they are only numbers. A heap is its block's number.
+#[derive(Debug)]
+pub struct VirtualBlocks {
+    algorithm: Algorithm,
+    made: u32,
+}
+
+impl BlockSource for VirtualBlocks {
+    type Heap = u32;
+    type Allocator = AnyAllocator;
+    type Error = Infallible;
+
+    fn create(&mut self, size: u64) -> Result<(u32, AnyAllocator), Infallible> {
+        let number = self.made;
+        self.made += 1;
+        Ok((number, AnyAllocator::new(self.algorithm, size)))
+    }
+
+    fn destroy(&mut self, _block: u32) {}
+}
+
+/// Cuts up something that is not memory of this library, in blocks that are added as needed: a virtual allocator
+/// without a device that grows.
+///
+/// ```
+/// use ringfence_core::algorithm::{Algorithm, VirtualAllocator, virtual_allocator};
+/// use ringfence_core::blocks::BlocksDesc;
+/// use ringfence_core::range::Allocate;
+///
+/// let mut vertices: VirtualAllocator =
+///     virtual_allocator(Algorithm::Tlsf, BlocksDesc { basic_size: 1 << 16, ..Default::default() });
+/// let mesh = vertices.allocate(40_000, 4)?;
+/// let other = vertices.allocate(40_000, 4)?;
+/// assert_ne!(vertices.heap(&mesh), vertices.heap(&other), "a second block was added");
+/// vertices.free(mesh)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type VirtualAllocator = GrowableBlocks<VirtualBlocks>;
+
+/// A [`VirtualAllocator`] without a block yet.
+#[must_use]
+pub const fn virtual_allocator(algorithm: Algorithm, desc: crate::blocks::BlocksDesc) -> VirtualAllocator {
+    GrowableBlocks::new(desc, VirtualBlocks { algorithm, made: 0 })
+}

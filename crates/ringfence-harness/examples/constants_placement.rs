@@ -1,0 +1,259 @@
+//! Row 002-12: constants that are written once a frame and read by k draws. Are they better read from upload memory, from
+//! device memory after a copy, or from device memory that the host writes itself?
+//!
+//! `cargo run --release -p ringfence-harness --example constants_placement [DEVICE [SLOTS [ROUNDS]]]`
+//!
+//! A frame writes so many slots of 256 bytes; each of them is read by k draws (compute dispatches with a dynamic offset,
+//! 64 groups of 64 threads, each of which reads all of the slot). Printed for each k and placement: the host's time
+//! to write, the device's time from the first copy to the last draw, their sum; medians. The draws of each placement are
+//! the same, so that what they cost besides reading constants is too.
+
+mod bench;
+
+use std::time::Instant;
+
+use ash::vk;
+use bench::{Bench, median, open};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
+use ringfence::vulkan::{CopyRecorder, Device};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Staged, UploadBatch, UploadDesc};
+use ringfence_harness::Gpu;
+
+const SLOT_BYTES: usize = 256;
+const GROUPS: u32 = 64;
+const THREADS: u32 = GROUPS * 64;
+const READS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+const PLACEMENTS: [&str; 3] = ["upload", "copied", "written"];
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().filter(|name| !name.is_empty());
+    let slots: usize = arguments.next().map_or(512, |count| count.parse().expect("a number of slots"));
+    let rounds: usize = arguments.next().map_or(15, |count| count.parse().expect("a number of rounds"));
+    let gpu = open(name);
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    let capabilities = gpu.device().capabilities().clone();
+    println!("{}: {slots} slots of {SLOT_BYTES} bytes, medians of {rounds} rounds", capabilities.name);
+    println!(
+        "placements: read from upload memory; copied to device memory first; written to device memory by the host"
+    );
+    {
+        let mut bench = Bench::new(&gpu, 2);
+        // SAFETY: the bench signals every frame below, and is idle when it is dropped.
+        let timeline = unsafe { memory.timeline(bench.timeline) }.expect("the device is not lost");
+        let bytes = (slots * SLOT_BYTES) as u64;
+        let ring = |location, name| {
+            let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT;
+            let desc = UploadDesc { capacity: bytes * 4, location, usage, name, page_bytes: 0, ..Default::default() };
+            memory.upload_ring(desc).expect("there is memory")
+        };
+        let (upload, written) = (ring(Location::Upload, "upload"), ring(Location::DeviceUpload, "written"));
+        let usage = BufferUsage::COPY_DST | BufferUsage::CONSTANT;
+        let copied = buffer(&memory, bytes, usage, "copied");
+        let results = buffer(&memory, u64::from(THREADS) * 4, BufferUsage::STORAGE | BufferUsage::COPY_SRC, "results");
+        let pipeline = Pipeline::new(&gpu.device(), &results);
+        println!("{:>5} {:>10} {:>12} {:>12} {:>12}", "reads", "placement", "write µs", "device µs", "sum µs");
+        let mut sums = vec![[0.0_f64; 3]; READS.len()];
+        let mut content = vec![0_u8; slots * SLOT_BYTES];
+        for (row, &reads) in READS.iter().enumerate() {
+            for (placement, name) in PLACEMENTS.iter().enumerate() {
+                let (mut writes_ns, mut device_ns) = (Vec::new(), Vec::new());
+                for round in 0..rounds + 2 {
+                    let seed = (row * 1000 + placement * 100 + round) as u32;
+                    content.chunks_exact_mut(4).enumerate().for_each(|(at, word)| {
+                        word.copy_from_slice(&(at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed).to_le_bytes());
+                    });
+                    let frame = timeline.begin();
+                    let started = Instant::now();
+                    let staged = if placement == 2 { &written } else { &upload }
+                        .write_for(&frame, &content, 256)
+                        .expect("there is room");
+                    let write_ns = started.elapsed().as_nanos() as f64;
+                    let stamps = bench.stamps();
+                    let value = bench.submit(|device, commands| {
+                        Bench::stamp(stamps, device, commands, 0);
+                        let (from, offset) = if placement == 1 {
+                            copy(device, commands, &staged, &copied);
+                            (copied.raw(), 0)
+                        } else {
+                            (staged.buffer, staged.offset)
+                        };
+                        pipeline.draws(device, commands, from, offset, slots, reads);
+                        Bench::stamp(stamps, device, commands, 1);
+                    });
+                    timeline.submitted(frame).expect("in order");
+                    bench.wait(value);
+                    memory.reclaim();
+                    if round >= 2 {
+                        writes_ns.push(write_ns);
+                        device_ns.push(bench.stamped_ns());
+                    }
+                }
+                check(&mut bench, &memory, &timeline, &results, &content);
+                let (write, device) = (median(writes_ns) / 1e3, median(device_ns) / 1e3);
+                sums[row][placement] = write + device;
+                println!("{reads:>5} {name:>10} {write:>12.1} {device:>12.1} {:>12.1}", write + device);
+            }
+        }
+        for (placement, name) in PLACEMENTS.iter().enumerate().skip(1) {
+            // From where on it stays better, by more than measurements vary.
+            let better = |row: &[f64; 3]| row[placement] < row[0] * 0.97;
+            let from = sums.iter().rposition(|row| !better(row)).map_or(0, |last| last + 1);
+            match READS.get(from) {
+                Some(reads) => println!("{name}: better than upload memory from {reads} reads on"),
+                None => println!("{name}: not better than upload memory up to {} reads", READS[READS.len() - 1]),
+            }
+        }
+        pipeline.destroy();
+    }
+    memory.shutdown(std::time::Duration::from_secs(60)).expect("all work is complete");
+}
+
+fn buffer(memory: &Allocator<Device>, size: u64, usage: BufferUsage, name: &str) -> Buffer<Device> {
+    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size, usage }).expect("a plain buffer");
+    memory.create_buffer(&info, AllocationDesc { name, ..Default::default() }).expect("there is memory")
+}
+
+fn copy(device: &ash::Device, commands: vk::CommandBuffer, from: &Staged<Device>, to: &Buffer<Device>) {
+    let mut batch = UploadBatch::new();
+    batch.copy(from, to, 0).expect("it fits");
+    // SAFETY: the command buffer is being recorded, for the frame that is open; the destination outlives it.
+    unsafe { batch.play(&mut CopyRecorder::new(device, commands)) };
+}
+
+/// The last draw read the last slot: its results must be the fold of it.
+fn check(
+    bench: &mut Bench,
+    memory: &Allocator<Device>,
+    timeline: &ringfence::Timeline<Device>,
+    results: &Buffer<Device>,
+    content: &[u8],
+) {
+    let back = memory.readback_ring(ringfence::ReadbackDesc { capacity: 1 << 20, ..Default::default() });
+    let back = back.expect("there is memory");
+    let frame = timeline.begin();
+    let room = back.reserve(&frame, u64::from(THREADS) * 4, 4).expect("there is room");
+    bench.submit(|device, commands| {
+        let region = [vk::BufferCopy { src_offset: 0, dst_offset: room.offset(), size: room.size() }];
+        let barrier = |from, to| [vk::MemoryBarrier::default().src_access_mask(from).dst_access_mask(to)];
+        let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        let before = barrier(vk::AccessFlags::SHADER_WRITE, vk::AccessFlags::TRANSFER_READ);
+        let after = barrier(vk::AccessFlags::TRANSFER_WRITE, vk::AccessFlags::HOST_READ);
+        // SAFETY: the command buffer is being recorded, and both buffers are alive and large enough.
+        unsafe {
+            device.cmd_pipeline_barrier(commands, all, all, none, &before, &[], &[]);
+            device.cmd_copy_buffer(commands, results.raw(), *room.buffer(), &region);
+            device.cmd_pipeline_barrier(commands, all, vk::PipelineStageFlags::HOST, none, &after, &[], &[]);
+        }
+    });
+    timeline.submitted(frame).expect("in order");
+    room.wait(std::time::Duration::from_secs(60)).expect("the device is not lost");
+    let mut read = vec![0; room.size() as usize];
+    room.read(&mut read).expect("it is there");
+    let slot = &content[content.len() - SLOT_BYTES..];
+    let fold = slot.chunks_exact(16).fold(0_u32, |fold, part| {
+        let word = |at: usize| u32::from_le_bytes(part[at * 4..][..4].try_into().expect("four bytes"));
+        fold.wrapping_mul(31).wrapping_add(word(0) ^ word(1) ^ word(2) ^ word(3))
+    });
+    assert!(read.chunks_exact(4).all(|word| word == fold.to_le_bytes()), "the draws read other constants");
+}
+
+/// The pipeline of the draws.
+struct Pipeline {
+    device: ash::Device,
+    set_layout: vk::DescriptorSetLayout,
+    layout: vk::PipelineLayout,
+    pipeline: vk::Pipeline,
+    pool: vk::DescriptorPool,
+    set: vk::DescriptorSet,
+}
+
+impl Pipeline {
+    fn new(device: &Device, results: &Buffer<Device>) -> Self {
+        let device = device.raw().clone();
+        let binding = |index, kind| {
+            vk::DescriptorSetLayoutBinding::default()
+                .binding(index)
+                .descriptor_type(kind)
+                .descriptor_count(1)
+                .stage_flags(vk::ShaderStageFlags::COMPUTE)
+        };
+        let (constants, storage) = (vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC, vk::DescriptorType::STORAGE_BUFFER);
+        let bindings = [binding(0, constants), binding(1, storage)];
+        let code = compile(include_str!("constants_placement.wgsl"));
+        let sizes = [constants, storage].map(|ty| vk::DescriptorPoolSize { ty, descriptor_count: 1 });
+        // SAFETY: the device is alive, and all infos are valid; the shader was validated.
+        unsafe {
+            let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+            let set_layout = device.create_descriptor_set_layout(&info, None).expect("a set layout");
+            let layouts = [set_layout];
+            let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts);
+            let layout = device.create_pipeline_layout(&info, None).expect("a pipeline layout");
+            let info = vk::ShaderModuleCreateInfo::default().code(&code);
+            let module = device.create_shader_module(&info, None).expect("a shader");
+            let stage = vk::PipelineShaderStageCreateInfo::default()
+                .stage(vk::ShaderStageFlags::COMPUTE)
+                .module(module)
+                .name(c"draw");
+            let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
+            let made = device.create_compute_pipelines(vk::PipelineCache::null(), &info, None).expect("a pipeline");
+            device.destroy_shader_module(module, None);
+            let info = vk::DescriptorPoolCreateInfo::default().max_sets(1).pool_sizes(&sizes);
+            let pool = device.create_descriptor_pool(&info, None).expect("a descriptor pool");
+            let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
+            let set = device.allocate_descriptor_sets(&info).expect("a descriptor set")[0];
+            let range = [vk::DescriptorBufferInfo { buffer: results.raw(), offset: 0, range: vk::WHOLE_SIZE }];
+            let write = vk::WriteDescriptorSet::default().dst_set(set).dst_binding(1).descriptor_type(storage);
+            device.update_descriptor_sets(&[write.buffer_info(&range)], &[]);
+            Self { set_layout, layout, pipeline: made[0], pool, set, device }
+        }
+    }
+
+    /// Each slot is read by `reads` draws. Nothing is pending that uses the set.
+    fn draws(
+        &self,
+        device: &ash::Device,
+        commands: vk::CommandBuffer,
+        from: vk::Buffer,
+        offset: u64,
+        slots: usize,
+        reads: u32,
+    ) {
+        let range = [vk::DescriptorBufferInfo { buffer: from, offset: 0, range: SLOT_BYTES as u64 }];
+        let kind = vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC;
+        let write = vk::WriteDescriptorSet::default().dst_set(self.set).dst_binding(0).descriptor_type(kind);
+        let point = vk::PipelineBindPoint::COMPUTE;
+        // SAFETY: the command buffer is being recorded; the set is not pending, as every submission is waited for.
+        unsafe {
+            device.update_descriptor_sets(&[write.buffer_info(&range)], &[]);
+            device.cmd_bind_pipeline(commands, point, self.pipeline);
+            // As a renderer draws: all objects, and again in the next pass.
+            for _ in 0..reads {
+                for slot in 0..slots {
+                    let at = [(offset as usize + slot * SLOT_BYTES) as u32];
+                    device.cmd_bind_descriptor_sets(commands, point, self.layout, 0, &[self.set], &at);
+                    device.cmd_dispatch(commands, GROUPS, 1, 1);
+                }
+            }
+        }
+    }
+
+    fn destroy(self) {
+        // SAFETY: all work is complete, and each is destroyed once.
+        unsafe {
+            self.device.destroy_descriptor_pool(self.pool, None);
+            self.device.destroy_pipeline(self.pipeline, None);
+            self.device.destroy_pipeline_layout(self.layout, None);
+            self.device.destroy_descriptor_set_layout(self.set_layout, None);
+        }
+    }
+}
+
+fn compile(source: &str) -> Vec<u32> {
+    use naga::valid::{Capabilities, ValidationFlags, Validator};
+    let module = naga::front::wgsl::parse_str(source).expect("the shader is WGSL");
+    let mut validator = Validator::new(ValidationFlags::all(), Capabilities::empty());
+    let info = validator.validate(&module).expect("the shader is valid");
+    let options = naga::back::spv::Options { lang_version: (1, 3), ..Default::default() };
+    naga::back::spv::write_vec(&module, &info, &options, None).expect("the shader is SPIR-V")
+}

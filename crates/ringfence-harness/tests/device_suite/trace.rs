@@ -1,0 +1,199 @@
+//! Traces: what was recorded is what happened, and what is left of a trace can be read.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use ringfence::device::{BufferUsage, Device};
+use ringfence::memory::{BlockSnapshot, Snapshot};
+use ringfence::trace::{Event, Reader, StartTraceError, State, TraceError};
+use ringfence::{Allocator, AllocatorDesc, Buffer, Location, Timeline};
+use ringfence_harness::Gpu;
+
+use crate::rig::{Rig, buffer};
+
+/// A file in memory that the test can look into.
+#[derive(Clone, Default)]
+struct Recording(Arc<Mutex<Vec<u8>>>);
+
+impl Recording {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().expect("nobody panicked").clone()
+    }
+}
+
+impl Write for Recording {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panicked").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Makes and drops buffers over some frames, from several threads; what is left lives on.
+fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer<D>> {
+    let usage = BufferUsage::COPY_DST;
+    let mut kept = Vec::new();
+    for frame in 0..20 {
+        let held = timeline.begin();
+        let made = std::thread::scope(|scope| {
+            let make = |thread: u64| {
+                move || {
+                    let size = |index: u64| 256 << ((index * 7 + thread * 3 + frame) % 8);
+                    let name =
+                        |index: u64| if index.is_multiple_of(3) { String::new() } else { format!("t{thread}/{index}") };
+                    let make = |index| buffer(memory, size(index), usage, Location::Device, &name(index));
+                    (0..20).map(make).collect::<Vec<_>>()
+                }
+            };
+            let threads: Vec<_> = (0..3).map(|thread| scope.spawn(make(thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+        });
+        let (keep, let_go): (Vec<_>, Vec<_>) = made.into_iter().enumerate().partition(|(index, _)| index % 9 == 0);
+        kept.extend(keep.into_iter().map(|(_, buffer)| buffer));
+        drop(let_go);
+        // Never submitted: its end lets go of what waited for it.
+        drop(held);
+        memory.reclaim();
+    }
+    kept
+}
+
+fn sorted(mut blocks: Vec<BlockSnapshot>) -> Vec<BlockSnapshot> {
+    let key = |block: &BlockSnapshot| {
+        let first = block.ranges.first().map(|range| (range.offset, range.bytes, range.name.clone()));
+        (block.memory_type, block.class.clone(), block.dedicated, block.bytes, first, block.ranges.len())
+    };
+    blocks.sort_by_key(key);
+    blocks
+}
+
+/// What a trace can tell of a snapshot.
+fn comparable(snapshot: Snapshot) -> Snapshot {
+    let mut snapshot = Snapshot { blocks: sorted(snapshot.blocks), rings: Vec::new(), ..snapshot };
+    snapshot.calls.wait = 0;
+    snapshot.heaps.iter_mut().for_each(|heap| (heap.usage_bytes, heap.budget_bytes) = (None, None));
+    snapshot
+}
+
+fn read(bytes: &[u8]) -> (Vec<Event>, Option<TraceError>) {
+    let mut events = Vec::new();
+    let reader = match Reader::new(bytes) {
+        Ok(reader) => reader,
+        Err(error) => return (events, Some(error)),
+    };
+    for event in reader {
+        match event {
+            Ok(event) => events.push(event),
+            Err(error) => return (events, Some(error)),
+        }
+    }
+    (events, None)
+}
+
+fn state(events: &[Event]) -> State {
+    let mut state = State::new();
+    events.iter().for_each(|event| state.apply(event));
+    state
+}
+
+/// A whole trace and what it ended with.
+fn recorded<G: Gpu>(rig: &mut Rig<G>) -> (Vec<u8>, Snapshot) {
+    let (memory, timelines) = rig.allocator(AllocatorDesc::default());
+    let recording = Recording::default();
+    memory.start_trace(recording.clone()).expect("nothing is recorded yet");
+    let kept = churn(&memory, &timelines[0]);
+    let large = buffer(&memory, 200 << 20, BufferUsage::COPY_DST, Location::Device, "large");
+    let summary = memory.stop_trace().expect("memory can be written").expect("a trace was recorded");
+    let snapshot = memory.snapshot();
+    assert_eq!(summary.bytes, recording.bytes().len() as u64);
+    assert!(memory.stop_trace().expect("nothing is written").is_none(), "it was stopped");
+    drop((kept, large));
+    memory.shutdown(crate::rig::PATIENCE).expect("nothing was submitted");
+    (recording.bytes(), snapshot)
+}
+
+pub fn a_trace_ends_in_the_state_that_the_allocator_is_in<G: Gpu>(rig: &mut Rig<G>) {
+    let (bytes, snapshot) = recorded(rig);
+    let (events, error) = read(&bytes);
+    assert!(error.is_none(), "{error:?}");
+    let Some(Event::End { event_count }) = events.last() else { panic!("the last event is {:?}", events.last()) };
+    assert_eq!(*event_count, events.len() as u64 - 1);
+    let state = state(&events);
+    assert_eq!((state.odd_count(), state.frame_count()), (0, 20));
+    assert_eq!(comparable(state.snapshot()), comparable(snapshot));
+    assert!(bytes.len() < 40 * events.len(), "{} bytes for {} events", bytes.len(), events.len());
+}
+
+pub fn a_trace_that_is_cut_off_is_read_up_to_the_cut<G: Gpu>(rig: &mut Rig<G>) {
+    let (bytes, _) = recorded(rig);
+    let (all, _) = read(&bytes);
+    for cut in (0..bytes.len()).step_by(bytes.len() / 300 + 1).chain(bytes.len() - 20..bytes.len()) {
+        let (events, error) = read(&bytes[..cut]);
+        match error.expect("it is not whole") {
+            TraceError::NotATrace => assert!(cut < 8),
+            TraceError::CutOff { at_byte, event_count, .. } => {
+                assert_eq!((at_byte, event_count), (cut as u64, events.len() as u64));
+            }
+            other => panic!("cut at {cut}: {other}"),
+        }
+        assert!(all.starts_with(&events));
+        assert_eq!(state(&events).odd_count(), 0, "whatever the threads did, no part shows two ranges in one place");
+    }
+}
+
+pub fn a_damaged_trace_is_read_up_to_the_damage<G: Gpu>(rig: &mut Rig<G>) {
+    let (bytes, _) = recorded(rig);
+    let (all, _) = read(&bytes);
+    for at in (0..bytes.len()).step_by(bytes.len() / 300 + 1).chain(0..40) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        let (events, error) = read(&damaged);
+        assert!(all.starts_with(&events));
+        match error.expect("a changed byte is noticed") {
+            TraceError::NotATrace => assert!(at < 8),
+            TraceError::Version { found } => assert!((8..12).contains(&at) && found != 1),
+            TraceError::Corrupted { at_byte, event_count, .. } => {
+                assert!(at_byte <= at as u64 && event_count == events.len() as u64);
+            }
+            TraceError::CutOff { .. } => {}
+            other => panic!("byte {at}: {other}"),
+        }
+    }
+}
+
+pub fn a_trace_begins_with_an_allocator_that_made_nothing<G: Gpu>(rig: &mut Rig<G>) {
+    let (memory, _timelines) = rig.allocator(AllocatorDesc::default());
+    memory.start_trace(Recording::default()).expect("nothing is recorded yet");
+    assert!(matches!(memory.start_trace(Recording::default()), Err(StartTraceError::Recording)));
+    let _held = buffer(&memory, 256, BufferUsage::COPY_DST, Location::Device, "");
+    memory.stop_trace().expect("memory can be written");
+    let refused = memory.start_trace(Recording::default());
+    assert!(matches!(refused, Err(StartTraceError::NotEmpty { memory_objects: 1 })), "{refused:?}");
+}
+
+/// A disk with room for so many bytes.
+struct Disk(usize);
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or_else(|| io::Error::other("the disk is full"))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub fn a_full_disk_ends_the_recording_and_nothing_else<G: Gpu>(rig: &mut Rig<G>) {
+    let (memory, timelines) = rig.allocator(AllocatorDesc::default());
+    assert!(matches!(memory.start_trace(Disk(3)), Err(StartTraceError::Io(_))));
+    memory.start_trace(Disk(100)).expect("the head has room");
+    let kept = churn(&memory, &timelines[0]);
+    memory.validate().expect("the allocator is sound");
+    drop(kept);
+    let error = memory.stop_trace().expect_err("the disk was full");
+    assert_eq!(error.to_string(), "the disk is full");
+}

@@ -1,0 +1,313 @@
+//! Charts as SVG with their text in them: the same drawing stands in the page and, with styles of its own, in a file
+//! for a paper.
+
+use std::fmt::Write;
+
+use crate::chart::Unit;
+use crate::html::text;
+use crate::units;
+
+pub(crate) const WIDTH: f64 = 720.0;
+const LEFT: f64 = 76.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 48.0;
+const BOTTOM: f64 = 30.0;
+const HEIGHT: f64 = 260.0;
+/// Marks on the scale besides 0.
+const MARK_COUNT: u64 = 4;
+
+/// A drawing: its name, what it is called, and its elements.
+pub(crate) struct Drawing {
+    /// Part of a file's name.
+    pub id: String,
+    pub title: String,
+    pub height: f64,
+    pub elements: String,
+}
+
+impl Drawing {
+    /// As it stands in the page.
+    pub fn inline(&self) -> String {
+        format!("<figure class=\"drawing\" id=\"drawing-{}\">{}</figure>\n", self.id, self.svg("role=\"img\"", ""))
+    }
+
+    /// A file of its own: black on white, in colours that the colour-blind tell apart.
+    pub fn file(&self) -> String {
+        let root = format!("xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\"", self.height);
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", self.svg(&root, STYLE))
+    }
+
+    fn svg(&self, root: &str, style: &str) -> String {
+        let Self { title, height, elements, .. } = self;
+        let name = text(title);
+        format!(
+            "<svg {root} viewBox=\"0 0 {WIDTH} {height}\" aria-label=\"{name}\">{style}\
+             <text class=\"title\" x=\"0\" y=\"15\">{name}</text>{elements}</svg>"
+        )
+    }
+}
+
+const STYLE: &str = "<style>text{font:12px sans-serif;fill:#222}.title{font-weight:bold;font-size:14px}\
+    .quiet{fill:#555}.end{text-anchor:end}.grid{stroke:#ddd}.fill{fill:#0072b2;opacity:.25}\
+    .area,.line,.dashes{fill:none;stroke-width:1.5;stroke:#0072b2}.line{stroke:#d55e00}\
+    .dashes{stroke:#222;stroke-dasharray:5 4}.life{fill:#0072b2}.tail{fill:#e69f00}\
+    .buffers{fill:#0072b2}.textures{fill:#e69f00}.targets{fill:#009e73}.all{fill:#cc79a7}.block{fill:none;stroke:#888}\
+    </style>";
+
+/// How a series looks: each differs from the others in more than its colour.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Area,
+    Line,
+    Dashes,
+}
+
+impl Look {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Area => "area",
+            Self::Line => "line",
+            Self::Dashes => "dashes",
+        }
+    }
+}
+
+/// A figure over the frames; `None` where it is not known.
+pub(crate) struct Series {
+    pub name: String,
+    pub look: Look,
+    pub values: Vec<Option<u64>>,
+}
+
+/// Lines over frames. `frames` are the numbers of the frames, one for each value of a series.
+pub(crate) fn over_frames(id: &str, title: &str, unit: Unit, frames: &[u64], series: &[Series]) -> Drawing {
+    let most = series.iter().flat_map(|one| one.values.iter().flatten()).max().copied().unwrap_or(0);
+    let end = unit.scale_end(most);
+    let scale = Scale::new(frames, end);
+    let mut elements = key(series);
+    for mark in 0..=MARK_COUNT {
+        let value = end / MARK_COUNT * mark;
+        let (y, label) = (scale.y(value), unit.format(value));
+        let right = WIDTH - RIGHT;
+        let _ = write!(
+            elements,
+            "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>\
+             <text class=\"quiet end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            LEFT - 6.0,
+            y + 4.0,
+            text(&label)
+        );
+    }
+    frame_marks(&mut elements, frames, HEIGHT);
+    series.iter().for_each(|one| drawn(&mut elements, one, frames, &scale));
+    Drawing { id: id.to_owned(), title: title.to_owned(), height: HEIGHT, elements }
+}
+
+fn frame_marks(elements: &mut String, frames: &[u64], height: f64) {
+    let (first, last) = (frames.first().copied().unwrap_or(0), frames.last().copied().unwrap_or(0));
+    let y = height - 8.0;
+    let _ = write!(
+        elements,
+        "<text class=\"quiet\" x=\"{LEFT}\" y=\"{y}\">frame {}</text>\
+         <text class=\"quiet end\" x=\"{}\" y=\"{y}\">{}</text>",
+        units::count(first),
+        WIDTH - RIGHT,
+        units::count(last)
+    );
+}
+
+/// Where a frame and a value lie.
+struct Scale {
+    first: u64,
+    span: f64,
+    end: u64,
+}
+
+impl Scale {
+    fn new(frames: &[u64], end: u64) -> Self {
+        let (first, last) = (frames.first().copied().unwrap_or(0), frames.last().copied().unwrap_or(0));
+        Self { first, span: last.saturating_sub(first).max(1) as f64, end }
+    }
+
+    fn x(&self, frame: u64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * (frame.saturating_sub(self.first) as f64 / self.span).min(1.0)
+    }
+
+    fn y(&self, value: u64) -> f64 {
+        HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value as f64 / self.end as f64
+    }
+}
+
+fn key(series: &[Series]) -> String {
+    let mut x = LEFT;
+    let mut elements = String::new();
+    for one in series {
+        let class = one.look.class();
+        let _ = write!(
+            elements,
+            "<path class=\"{class}\" d=\"M{x:.0} 32h22\"/><text x=\"{:.0}\" y=\"36\">{}</text>",
+            x + 28.0,
+            text(&one.name)
+        );
+        x += 44.0 + 7.0 * one.name.chars().count() as f64;
+    }
+    elements
+}
+
+fn drawn(elements: &mut String, series: &Series, frames: &[u64], scale: &Scale) {
+    let mut line = String::new();
+    let (mut first, mut last) = (None, None);
+    for (frame, value) in frames.iter().zip(&series.values) {
+        let Some(value) = value else { continue };
+        let x = scale.x(*frame);
+        let _ = write!(line, "{}{x:.1} {:.1}", if first.is_none() { 'M' } else { 'L' }, scale.y(*value));
+        first.get_or_insert(x);
+        last = Some(x);
+    }
+    let (Some(first), Some(last)) = (first, last) else { return };
+    if series.look == Look::Area {
+        let bottom = scale.y(0);
+        let _ = write!(elements, "<path class=\"fill\" d=\"{line}L{last:.1} {bottom}L{first:.1} {bottom}Z\"/>");
+    }
+    let _ = write!(elements, "<path class=\"{}\" d=\"{line}\"/>", series.look.class());
+}
+
+/// A bar of a Gantt chart: in use, then waiting for the device.
+pub(crate) struct Bar {
+    pub name: String,
+    pub note: String,
+    pub from: u64,
+    pub let_go: u64,
+    pub to: u64,
+}
+
+/// Lifetimes as bars, one under the other.
+pub(crate) fn gantt(id: &str, title: &str, last: u64, bars: &[Bar]) -> Drawing {
+    const ROW: f64 = 16.0;
+    const NAMES: f64 = 190.0;
+    let frames = [1, last.max(2)];
+    let height = TOP + ROW * bars.len() as f64 + BOTTOM;
+    let x = |frame: u64| {
+        let share = frame.saturating_sub(1) as f64 / (frames[1] - 1) as f64;
+        NAMES + (WIDTH - NAMES - RIGHT) * share.min(1.0)
+    };
+    let mut elements = format!(
+        "<rect class=\"life\" x=\"{NAMES}\" y=\"26\" width=\"22\" height=\"10\"/><text x=\"{}\" y=\"36\">in use</text>\
+         <rect class=\"tail\" x=\"{}\" y=\"28\" width=\"22\" height=\"6\"/>\
+         <text x=\"{}\" y=\"36\">let go of, waiting for the device</text>",
+        NAMES + 28.0,
+        NAMES + 90.0,
+        NAMES + 118.0
+    );
+    for (row, bar) in bars.iter().enumerate() {
+        let y = TOP + ROW * row as f64;
+        let (from, let_go, to) = (x(bar.from), x(bar.let_go), x(bar.to));
+        let _ = write!(
+            elements,
+            "<g><title>{}</title><text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
+             <rect class=\"life\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"10\"/>\
+             <rect class=\"tail\" x=\"{let_go:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"6\"/></g>",
+            text(&format!("{}: {}", bar.name, bar.note)),
+            NAMES - 6.0,
+            y + 10.0,
+            text(&shortened(&bar.name)),
+            y + 1.0,
+            (let_go - from).max(1.0),
+            y + 3.0,
+            (to - let_go).max(0.0),
+        );
+    }
+    let y = height - 8.0;
+    let _ = write!(
+        elements,
+        "<text class=\"quiet\" x=\"{NAMES}\" y=\"{y}\">frame 1</text>\
+         <text class=\"quiet end\" x=\"{}\" y=\"{y}\">{}</text>",
+        WIDTH - RIGHT,
+        units::count(frames[1])
+    );
+    Drawing { id: id.to_owned(), title: title.to_owned(), height, elements }
+}
+
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 26;
+    if name.chars().count() <= LONGEST {
+        return if name.is_empty() { "(no name)".to_owned() } else { name.to_owned() };
+    }
+    name.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+/// A memory map for a paper: a row a block, the largest ones.
+pub(crate) fn memory_map(snapshot: &ringfence::memory::Snapshot) -> Drawing {
+    const ROW: f64 = 18.0;
+    const ROW_COUNT_MAX: usize = 60;
+    const SIZES: f64 = 70.0;
+    let mut blocks: Vec<_> = snapshot.blocks.iter().enumerate().collect();
+    blocks.sort_by_key(|(index, block)| (std::cmp::Reverse(block.bytes), *index));
+    blocks.truncate(ROW_COUNT_MAX);
+    let mut elements = String::new();
+    let width = WIDTH - LEFT - SIZES;
+    for (row, (index, block)) in blocks.iter().enumerate() {
+        let y = TOP + ROW * row as f64;
+        let _ = write!(
+            elements,
+            "<text class=\"quiet end\" x=\"{:.1}\" y=\"{:.1}\">#{index}</text>\
+             <text class=\"quiet end\" x=\"{WIDTH}\" y=\"{:.1}\">{}</text>\
+             <path class=\"{}\" d=\"",
+            LEFT - 6.0,
+            y + 11.0,
+            y + 11.0,
+            text(&units::bytes(block.bytes)),
+            class(&block.class)
+        );
+        // Ranges that are closer than a third of a point are drawn as one.
+        let mut run: Option<(f64, f64)> = None;
+        let place = |byte: u64| LEFT + width * byte as f64 / block.bytes.max(1) as f64;
+        let put = |(left, right): (f64, f64), into: &mut String| {
+            let _ = write!(into, "M{left:.2} {y:.1}H{:.2}v14H{left:.2}Z", right.max(left + 0.3));
+        };
+        for range in &block.ranges {
+            let (left, right) = (place(range.offset), place(range.offset.saturating_add(range.bytes)));
+            run = match run {
+                Some((start, end)) if left - end < 0.3 => Some((start, right.max(end))),
+                held => {
+                    held.into_iter().for_each(|held| put(held, &mut elements));
+                    Some((left, right))
+                }
+            };
+        }
+        run.into_iter().for_each(|held| put(held, &mut elements));
+        let _ =
+            write!(elements, "\"/><rect class=\"block\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{width}\" height=\"14\"/>");
+    }
+    key_of_classes(&mut elements, &blocks);
+    let left_out = snapshot.blocks.len() - blocks.len();
+    let title = match left_out {
+        0 => "Memory map".to_owned(),
+        _ => format!("Memory map: the largest {} of {} blocks", blocks.len(), snapshot.blocks.len()),
+    };
+    Drawing { id: "memory-map".to_owned(), title, height: TOP + ROW * blocks.len() as f64, elements }
+}
+
+fn key_of_classes(elements: &mut String, blocks: &[(usize, &ringfence::memory::BlockSnapshot)]) {
+    let names: std::collections::BTreeSet<&str> = blocks.iter().map(|(_, block)| block.class.as_str()).collect();
+    let mut x = LEFT;
+    for name in names {
+        let _ = write!(
+            elements,
+            "<rect class=\"{}\" x=\"{x:.0}\" y=\"26\" width=\"12\" height=\"12\"/><text x=\"{:.0}\" y=\"36\">{}</text>",
+            class(name),
+            x + 18.0,
+            text(name)
+        );
+        x += 40.0 + 7.0 * name.chars().count() as f64;
+    }
+}
+
+fn class(name: &str) -> &'static str {
+    match name {
+        "buffers" => "buffers",
+        "textures" => "textures",
+        "render targets" => "targets",
+        _ => "all",
+    }
+}

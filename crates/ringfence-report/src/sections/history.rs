@@ -1,0 +1,177 @@
+//! What a trace tells: use by heap against budget, fragmentation, lifetimes, what is left.
+
+use super::nothing;
+use crate::chart::Unit;
+use crate::history::{History, Lifetime};
+use crate::plot::{Bar, Drawing, Look, Series, gantt, over_frames};
+use crate::table::Table;
+use crate::units::{bytes, count, nanoseconds, plural};
+
+/// More bars are not told apart.
+const BAR_COUNT_MAX: usize = 40;
+const ROW_COUNT_MAX: usize = 50;
+
+pub(super) fn html(history: Option<&History>) -> String {
+    let Some(history) = history else {
+        return nothing("No trace was recorded: <code>ringfence demo --trace FILE.rft</code> makes one.");
+    };
+    let damage = history.damage.as_ref().map(|damage| {
+        format!(
+            "<p class=\"damage\" role=\"alert\">Only a part of the trace could be read: {}.</p>\n",
+            crate::html::text(damage)
+        )
+    });
+    let drawings: String = drawings(history).iter().map(Drawing::inline).collect();
+    format!(
+        "{}<p class=\"quiet\">{} events over {} and {}.</p>\n<div class=\"drawings\">\n{drawings}</div>\n{}{}",
+        damage.unwrap_or_default(),
+        count(history.event_count),
+        nanoseconds(history.elapsed_ns),
+        plural(history.frame_count, "frame"),
+        moments(history),
+        left(history),
+    )
+}
+
+/// The charts, also for files of their own.
+pub(crate) fn drawings(history: &History) -> Vec<Drawing> {
+    let frames: Vec<u64> = history.moments.iter().map(|moment| moment.frame).collect();
+    let heap_count = history.moments.first().map_or(0, |moment| moment.heaps.len());
+    let is_used = |heap: usize| history.moments.iter().any(|moment| moment.heaps[heap].reserved_bytes > 0);
+    let mut drawings: Vec<_> =
+        (0..heap_count).filter(|heap| is_used(*heap)).map(|heap| of_heap(history, &frames, heap)).collect();
+    drawings.push(fragmentation(history, &frames));
+    drawings.push(live(history, &frames));
+    if !history.lifetimes.is_empty() {
+        drawings.push(lifetimes(history));
+    }
+    drawings
+}
+
+fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
+    let values = |value: fn(&crate::history::HeapMoment) -> Option<u64>| {
+        history.moments.iter().map(|moment| value(&moment.heaps[heap])).collect()
+    };
+    let mut series = vec![
+        Series { name: "used".into(), look: Look::Area, values: values(|heap| Some(heap.used_bytes)) },
+        Series { name: "reserved".into(), look: Look::Line, values: values(|heap| Some(heap.reserved_bytes)) },
+    ];
+    // A budget that is a hundred times what is used would leave a flat line of everything else.
+    let budget: Vec<Option<u64>> = values(|heap| heap.budget_bytes);
+    let reserved = history.moments.iter().map(|moment| moment.heaps[heap].reserved_bytes).max().unwrap_or(0);
+    let least = budget.iter().flatten().min().copied();
+    let mut title = format!("Heap {heap}: use against budget");
+    match least {
+        Some(least) if least / 20 < reserved => {
+            series.push(Series { name: "budget".into(), look: Look::Dashes, values: budget });
+        }
+        Some(least) => title.push_str(&format!(" (the budget is beyond the scale: {} at least)", bytes(least))),
+        None => title.push_str(" (the driver tells none)"),
+    }
+    over_frames(&format!("heap-{heap}"), &title, Unit::Bytes, frames, &series)
+}
+
+fn fragmentation(history: &History, frames: &[u64]) -> Drawing {
+    let values = |value: fn(&crate::history::Moment) -> f64| {
+        history.moments.iter().map(|moment| Some(value(moment).round() as u64)).collect()
+    };
+    let series = [
+        Series { name: "free of the blocks".into(), look: Look::Area, values: values(|moment| moment.free_percent) },
+        Series {
+            name: "of that, outside the longest stretch".into(),
+            look: Look::Line,
+            values: values(|moment| moment.fragmentation_percent),
+        },
+    ];
+    over_frames("fragmentation", "Fragmentation in hundredths", Unit::Count, frames, &series)
+}
+
+fn live(history: &History, frames: &[u64]) -> Drawing {
+    let values =
+        |value: fn(&crate::history::Moment) -> u64| history.moments.iter().map(|moment| Some(value(moment))).collect();
+    let series = [
+        Series { name: "in use".into(), look: Look::Area, values: values(|moment| moment.live_count) },
+        Series {
+            name: "waiting for the device".into(),
+            look: Look::Line,
+            values: values(|moment| moment.retired_count),
+        },
+    ];
+    over_frames("ranges", "Ranges", Unit::Count, frames, &series)
+}
+
+/// Those that took most: bytes × frames.
+fn lifetimes(history: &History) -> Drawing {
+    let last = history.frame_count.max(1);
+    let end = |one: &Lifetime| one.freed.unwrap_or(last);
+    let mut heaviest: Vec<&Lifetime> = history.lifetimes.iter().collect();
+    let weight = |one: &Lifetime| u128::from(one.bytes) * u128::from(end(one).saturating_sub(one.born) + 1);
+    heaviest.sort_by_key(|one| std::cmp::Reverse(weight(one)));
+    heaviest.truncate(BAR_COUNT_MAX);
+    heaviest.sort_by_key(|one| (one.born, end(one)));
+    let bar = |one: &&Lifetime| Bar {
+        name: one.name.clone(),
+        note: format!("{}, frames {} to {}", bytes(one.bytes), count(one.born), count(end(one))),
+        from: one.born,
+        let_go: one.let_go.unwrap_or(end(one)),
+        to: end(one),
+    };
+    let bars: Vec<_> = heaviest.iter().map(bar).collect();
+    let whole = history.lifetimes.len() as u64 + history.left_out_count;
+    let title = format!("Lifetimes: the {} that took most of {}", bars.len(), count(whole));
+    gantt("lifetimes", &title, last, &bars)
+}
+
+fn moments(history: &History) -> String {
+    const ROWS: usize = 100;
+    let step = history.moments.len().div_ceil(ROWS).max(1);
+    let row = |moment: &crate::history::Moment| {
+        let sum = |value: fn(&crate::history::HeapMoment) -> u64| moment.heaps.iter().map(value).sum();
+        vec![
+            count(moment.frame),
+            nanoseconds(moment.elapsed_ns),
+            bytes(sum(|heap| heap.used_bytes)),
+            bytes(sum(|heap| heap.reserved_bytes)),
+            crate::units::percent(moment.fragmentation_percent),
+            count(moment.live_count),
+            count(moment.retired_count),
+        ]
+    };
+    let table = Table {
+        caption: "The trace as a table",
+        headings: &["Frame", "After", "Used", "Reserved", "Fragmentation", "Ranges", "Waiting"],
+        numbers: &[true; 7],
+        rows: history.moments.iter().step_by(step).map(row).collect(),
+    };
+    table.folded()
+}
+
+/// What nobody had let go of when the trace ended: all of it, or leaks, as the program knows.
+fn left(history: &History) -> String {
+    let mut left: Vec<&Lifetime> =
+        history.lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none()).collect();
+    if left.is_empty() {
+        return "<p data-figure=\"left_count\" data-value=\"0\">Nothing was left when the trace ended.</p>\n"
+            .to_owned();
+    }
+    let sum: u64 = left.iter().map(|one| one.bytes).sum();
+    left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes)));
+    let row = |one: &&Lifetime| {
+        let name = if one.name.is_empty() { "(no name)".to_owned() } else { one.name.clone() };
+        let age = history.frame_count.saturating_sub(one.born);
+        vec![name, bytes(one.bytes), one.memory_type.to_string(), count(one.born), count(age)]
+    };
+    let table = Table {
+        caption: "In use when the trace ended, the oldest first: leaks, if the program was to end there",
+        headings: &["Name", "Bytes", "Type", "Born in frame", "Frames old"],
+        numbers: &[false, true, true, true, true],
+        rows: left.iter().take(ROW_COUNT_MAX).map(row).collect(),
+    };
+    format!(
+        "<p data-figure=\"left_count\" data-value=\"{}\">{} with {} were in use when the trace ended.</p>\n{}",
+        left.len(),
+        plural(left.len() as u64, "range"),
+        bytes(sum),
+        table.folded()
+    )
+}

@@ -1,0 +1,78 @@
+//! Streaming: each frame loads some assets through an upload ring and drops others that the device may still read. The
+//! run is recorded; `ringfence report streaming.rft --output page.html` shows it.
+//!
+//! `cargo run -p ringfence --example streaming [FILE.rft]`
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::time::Duration;
+
+use ringfence::device::sim::{self, Command};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc};
+
+const FRAMES: u64 = 240;
+const FRAMES_IN_FLIGHT: u64 = 3;
+/// How many assets are kept at once.
+const ASSETS: usize = 200;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    let memory = Allocator::over(gpu.clone(), AllocatorDesc::default());
+    if let Some(path) = std::env::args().nth(1) {
+        memory.start_trace(File::create(path)?)?;
+    }
+    let fence = gpu.create_fence(0);
+    // SAFETY: every submission below signals this fence with the value of its frame.
+    let timeline = unsafe { memory.timeline(fence) }?;
+    let upload = memory.upload_ring(UploadDesc { capacity: 2 << 20, ..Default::default() })?;
+    let mut assets = VecDeque::new();
+
+    for number in 0..FRAMES {
+        let frame = timeline.begin();
+        let value = frame.value();
+        // Never more than so many frames ahead of the device.
+        if value > FRAMES_IN_FLIGHT {
+            timeline.wait(value - FRAMES_IN_FLIGHT, Duration::from_secs(1))?;
+        }
+        let mut commands = Vec::new();
+        for part in 0..4 {
+            let bytes = vec![number as u8; 4096 << ((number + part) % 6)];
+            let usage = BufferUsage::COPY_DST | BufferUsage::VERTEX;
+            let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: bytes.len() as u64, usage })?;
+            let name = format!("terrain/tile {number}/{part}");
+            let asset = memory.create_buffer(&info, AllocationDesc { name: &name, ..Default::default() })?;
+            // Waits only if the ring is full, and then for the oldest frame only.
+            let staged = upload.write_for(&frame, &bytes, 16)?;
+            commands.push(Command::CopyBuffer {
+                src: staged.buffer,
+                src_offset: staged.offset,
+                dst: *asset.object(),
+                dst_offset: 0,
+                size: staged.size,
+            });
+            assets.push_back(asset);
+        }
+        // Out with the oldest; frames in flight may still draw with them, so they are retired.
+        while assets.len() > ASSETS {
+            assets.pop_front();
+        }
+        gpu.submit(0, &[], commands, (fence, value))?;
+        timeline.submitted(frame)?;
+        memory.reclaim();
+    }
+
+    let (total, ring) = (memory.statistics().total(), upload.snapshot());
+    println!(
+        "{} assets in {} blocks, {} bytes of {}",
+        total.range_count, total.block_count, total.range_bytes, total.block_bytes
+    );
+    println!("ring: at most {} of {} bytes, {} waits", ring.high_water_bytes, ring.capacity_bytes, ring.wait_count);
+    if let Some(summary) = memory.stop_trace()? {
+        println!("trace: {} events in {} bytes", summary.event_count, summary.bytes);
+    }
+    assert!(gpu.take_hazards().is_empty(), "a correct program has no hazards");
+    drop((assets, upload));
+    memory.shutdown(Duration::from_secs(1))?;
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What a trace costs: nanoseconds for a buffer that comes and goes, with nothing recorded and with everything, and
+//! bytes of the trace for each event.
+//!
+//! `cargo run --release -p ringfence --example trace_cost [FILE]` (without a file the trace goes nowhere)
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{self, Write};
+use std::time::Instant;
+
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, sim};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
+
+const FRAMES: u64 = 300;
+const BUFFERS: usize = 1000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let path = std::env::args().nth(1);
+    println!("{:>10} {:>8} {:>16} {:>12} {:>14}", "trace", "names", "ns a buffer", "events", "bytes an event");
+    for named in [false, true] {
+        let mut best = [f64::MAX; 2];
+        let mut told = None;
+        // In turn, so that what else the machine does falls on both.
+        for _ in 0..7 {
+            for on in [false, true] {
+                let to: Option<Box<dyn Write + Send>> = match (&path, on) {
+                    (_, false) => None,
+                    (None, true) => Some(Box::new(io::sink())),
+                    (Some(path), true) => Some(Box::new(File::create(path)?)),
+                };
+                let (ns, summary) = run(named, to)?;
+                best[usize::from(on)] = best[usize::from(on)].min(ns);
+                told = summary.or(told);
+            }
+        }
+        println!("{:>10} {named:>8} {:>16.1}", "off", best[0]);
+        let summary = told.unwrap_or_default();
+        let bytes = summary.bytes as f64 / summary.event_count as f64;
+        println!("{:>10} {named:>8} {:>16.1} {:>12} {bytes:>14.1}", "on", best[1], summary.event_count);
+        // A buffer is three events: allocated, let go of, free again.
+        println!("{:>10} {named:>8} {:>16.1} an event", "", (best[1] - best[0]) / 3.0);
+    }
+    Ok(())
+}
+
+type Told = (f64, Option<ringfence::trace::TraceSummary>);
+
+/// Frames in which so many buffers come and go. The best frame's nanoseconds a buffer.
+fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Told, Box<dyn std::error::Error>> {
+    let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    let memory = Allocator::over(device, AllocatorDesc::default());
+    if let Some(to) = to {
+        memory.start_trace(to)?;
+    }
+    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 4096, usage: BufferUsage::COPY_DST })?;
+    let desc = AllocationDesc { name: if named { "terrain/tile" } else { "" }, ..Default::default() };
+    let mut held = Vec::with_capacity(BUFFERS);
+    let mut best = f64::MAX;
+    for _ in 0..FRAMES {
+        let start = Instant::now();
+        for _ in 0..BUFFERS {
+            held.push(memory.create_buffer(&info, desc)?);
+        }
+        black_box(&held);
+        held.clear();
+        memory.reclaim();
+        best = best.min(start.elapsed().as_nanos() as f64 / BUFFERS as f64);
+    }
+    Ok((best, memory.stop_trace()?))
+}

@@ -1,0 +1,304 @@
+//! Middleware that makes calls to the driver fail, so that a test can see what the library does then.
+//!
+//! ```text
+//!   library ──▶ FaultInjector<D> ──▶ D
+//!                   │ counts each call that can fail, and asks the rules in turn:
+//!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
+//! ```
+//!
+//! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the contract
+//! says of failed calls. What cannot fail is passed on.
+//!
+//! ```
+//! use ringfence::device::fault::{Call, FaultInjector, Rule};
+//! use ringfence::device::{DeviceError, Driver, sim};
+//! use ringfence::{Allocator, AllocatorDesc};
+//!
+//! let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! let (device, faults) = FaultInjector::new(device);
+//! faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });
+//! let memory = Allocator::over(device, AllocatorDesc::default());
+//! assert_eq!(faults.injected(), 0, "an allocator without resources has made no memory object");
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements};
+
+/// A call of the contract that can fail.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Call {
+    /// [`Driver::allocate_memory`] and [`Create::allocate_memory_for`].
+    AllocateMemory,
+    /// [`Driver::flush`].
+    Flush,
+    /// [`Driver::read_back`].
+    ReadBack,
+    /// [`Driver::completed`].
+    Completed,
+    /// [`Driver::wait`].
+    Wait,
+    /// [`Create::describe`].
+    Describe,
+    /// [`Create::prepare`].
+    Prepare,
+    /// [`Create::place`].
+    Place,
+    /// [`Create::dedicate`].
+    Dedicate,
+}
+
+/// Which calls fail, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Calls of this kind; of every kind if `None`.
+    pub call: Option<Call>,
+    /// Only calls for memory of at least so many bytes ([`Call::AllocateMemory`], [`Call::Dedicate`]); others count as
+    /// 0 bytes.
+    pub bytes_min: u64,
+    /// Only calls for memory of these types, a bit each; calls that are not for memory match always.
+    pub memory_types: u32,
+    /// So many matching calls succeed first.
+    pub skip: u64,
+    /// So many fail then.
+    pub count: u64,
+    /// With this.
+    pub error: DeviceError,
+}
+
+impl Rule {
+    /// Every call fails with this, for ever. Fields narrow it.
+    #[must_use]
+    pub const fn new(error: DeviceError) -> Self {
+        Self { call: None, bytes_min: 0, memory_types: u32::MAX, skip: 0, count: u64::MAX, error }
+    }
+
+    /// The `nth` call that can fail (counted from 0), of whatever kind, fails with this.
+    #[must_use]
+    pub const fn nth(nth: u64, error: DeviceError) -> Self {
+        Self { skip: nth, count: 1, ..Self::new(error) }
+    }
+
+    fn matches(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> bool {
+        let bytes = memory.map_or(0, |desc| desc.size);
+        let type_matches = memory.is_none_or(|desc| self.memory_types >> desc.memory_type & 1 == 1);
+        self.call.is_none_or(|wanted| wanted == call) && bytes >= self.bytes_min && type_matches
+    }
+}
+
+/// The rules of an injector, shared with the test. A copy is the same set.
+#[derive(Clone, Default, Debug)]
+pub struct Faults(Arc<Mutex<State>>);
+
+#[derive(Default, Debug)]
+struct State {
+    rules: Vec<Rule>,
+    calls: u64,
+    injected: u64,
+}
+
+impl Faults {
+    /// Adds a rule. Rules are asked in the order in which they were added.
+    pub fn add(&self, rule: Rule) {
+        self.0.lock().rules.push(rule);
+    }
+
+    /// Forgets every rule.
+    pub fn clear(&self) {
+        self.0.lock().rules.clear();
+    }
+
+    /// Calls that could have failed, so far.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.0.lock().calls
+    }
+
+    /// Calls that were made to fail, so far.
+    #[must_use]
+    pub fn injected(&self) -> u64 {
+        self.0.lock().injected
+    }
+
+    /// Counts a call and says whether it may reach the device.
+    fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
+        let mut state = self.0.lock();
+        state.calls += 1;
+        for rule in state.rules.iter_mut().filter(|rule| rule.matches(call, memory)) {
+            if rule.skip > 0 {
+                rule.skip -= 1;
+            } else if rule.count > 0 {
+                rule.count -= 1;
+                let error = rule.error;
+                state.injected += 1;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A device whose calls fail when a test wants them to. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct FaultInjector<D> {
+    inner: D,
+    faults: Faults,
+}
+
+impl<D> FaultInjector<D> {
+    /// Wraps a device; nothing fails until a rule is added.
+    #[must_use]
+    pub fn new(inner: D) -> (Self, Faults) {
+        let faults = Faults::default();
+        (Self { inner, faults: faults.clone() }, faults)
+    }
+
+    /// The device underneath.
+    #[must_use]
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+}
+
+// SAFETY: everything is the inner device's, which promises the same.
+unsafe impl<D: Driver> Driver for FaultInjector<D> {
+    type Memory = D::Memory;
+    type Fence = D::Fence;
+
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<D::Memory, DeviceError> {
+        self.faults.pass(Call::AllocateMemory, Some(desc))?;
+        // SAFETY: the caller's promise is the same; so in all that follows.
+        unsafe { self.inner.allocate_memory(desc) }
+    }
+
+    unsafe fn free_memory(&self, memory: D::Memory) {
+        // SAFETY: as above.
+        unsafe { self.inner.free_memory(memory) }
+    }
+
+    unsafe fn flush(&self, memory: &D::Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
+        self.faults.pass(Call::Flush, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.flush(memory, offset, size) }
+    }
+
+    unsafe fn read_back(
+        &self,
+        memory: &D::Memory,
+        offset: u64,
+        mapped: Mapped,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        self.faults.pass(Call::ReadBack, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.read_back(memory, offset, mapped, into) }
+    }
+
+    unsafe fn completed(&self, fence: &D::Fence) -> Result<u64, DeviceError> {
+        self.faults.pass(Call::Completed, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.completed(fence) }
+    }
+
+    unsafe fn wait(&self, fence: &D::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        self.faults.pass(Call::Wait, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.wait(fence, value, timeout) }
+    }
+
+    fn note_aliasing(&self, memory: &D::Memory, offset: u64, size: u64, may_overlap: bool) {
+        self.inner.note_aliasing(memory, offset, size, may_overlap);
+    }
+
+    fn mapped(&self, memory: &D::Memory) -> Option<Mapped> {
+        self.inner.mapped(memory)
+    }
+
+    fn budgets(&self) -> Option<HeapBudgets> {
+        self.inner.budgets()
+    }
+
+    fn note_retired(&self, memory: &D::Memory, offset: u64, size: u64) {
+        self.inner.note_retired(memory, offset, size);
+    }
+}
+
+// SAFETY: as for `Driver`.
+unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
+    type Info<'a> = D::Info<'a>;
+    type Unplaced = D::Unplaced;
+    type Object = D::Object;
+
+    fn describe(&self, desc: &K::Desc) -> Result<D::Info<'static>, DeviceError> {
+        self.faults.pass(Call::Describe, None)?;
+        self.inner.describe(desc)
+    }
+
+    unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
+        self.faults.pass(Call::Prepare, None)?;
+        // SAFETY: the caller's promise is the same; so in all that follows.
+        unsafe { self.inner.prepare(info) }
+    }
+
+    unsafe fn discard(&self, unplaced: D::Unplaced) {
+        // SAFETY: as above.
+        unsafe { self.inner.discard(unplaced) }
+    }
+
+    unsafe fn place(
+        &self,
+        unplaced: &D::Unplaced,
+        memory: &D::Memory,
+        offset: u64,
+    ) -> Result<Placed<D::Object>, DeviceError> {
+        self.faults.pass(Call::Place, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.place(unplaced, memory, offset) }
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &D::Unplaced,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<D::Object>, D::Memory), DeviceError> {
+        self.faults.pass(Call::Dedicate, Some(desc))?;
+        // SAFETY: as above.
+        unsafe { self.inner.dedicate(unplaced, desc) }
+    }
+
+    unsafe fn allocate_memory_for(
+        &self,
+        unplaced: &D::Unplaced,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<D::Memory, DeviceError> {
+        self.faults.pass(Call::AllocateMemory, Some(desc))?;
+        // SAFETY: as above.
+        unsafe { self.inner.allocate_memory_for(unplaced, desc) }
+    }
+
+    fn has_address(&self, info: &D::Info<'_>) -> bool {
+        self.inner.has_address(info)
+    }
+
+    unsafe fn address(&self, object: &D::Object) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.inner.address(object) }
+    }
+
+    unsafe fn destroy(&self, object: D::Object) {
+        // SAFETY: as above.
+        unsafe { self.inner.destroy(object) }
+    }
+
+    unsafe fn set_name(&self, object: &D::Object, name: &str) {
+        // SAFETY: as above.
+        unsafe { self.inner.set_name(object, name) }
+    }
+}

@@ -1,0 +1,176 @@
+//! How much of each memory heap is in use, and how much may be: budgets.
+//!
+//! ```text
+//!   usage  = what the driver said last + what this allocator has taken since
+//!   budget = what the driver said last, or 80 % of the heap where it says nothing; never above the caller's own limit
+//! ```
+//!
+//! The driver is asked once a frame ([`Allocator::reclaim`](super::Allocator::reclaim)) and again after
+//! [`ASK_AFTER`] memory objects; in between, what this allocator makes and frees is counted without asking.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | `heap` | a few loads |
+//! | `refresh` | one driver call, no lock, no host memory for up to 16 heaps |
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::AllocatorDesc;
+use crate::device::{Capabilities, Device, MemoryProperties};
+
+/// After so many memory objects made or freed the driver is asked again.
+const ASK_AFTER: u32 = 32;
+/// What a heap's budget is where the driver does not tell, in percent of its bytes.
+const ESTIMATE_PERCENT: u64 = 80;
+/// A heap near the device that the host can map is a *window* if it has no more than this many bytes: the PCI default.
+const WINDOW_BYTES: u64 = 256 << 20;
+
+/// Use and limits of one heap at a moment, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Budget {
+    /// What the process uses of the heap; what this allocator holds, where the driver does not tell.
+    pub usage_bytes: u64,
+    /// What it may use before things get slow or fail.
+    pub budget_bytes: u64,
+    /// What this allocator holds of it: blocks and dedicated memory.
+    pub reserved_bytes: u64,
+    /// What this allocator takes at the most.
+    pub limit_bytes: u64,
+    /// The heap's size.
+    pub heap_bytes: u64,
+}
+
+impl Budget {
+    /// Bytes that can be taken without going beyond the budget or the limit.
+    #[must_use]
+    pub fn headroom_bytes(&self) -> u64 {
+        let below_budget = self.budget_bytes.saturating_sub(self.usage_bytes);
+        below_budget.min(self.limit_bytes.saturating_sub(self.reserved_bytes))
+    }
+
+    /// This, with `freed` bytes less in use.
+    pub(super) fn less(self, freed: u64) -> Self {
+        Self {
+            usage_bytes: self.usage_bytes.saturating_sub(freed),
+            reserved_bytes: self.reserved_bytes.saturating_sub(freed),
+            ..self
+        }
+    }
+
+    /// Whether so many bytes more are within the budget, beyond it, or beyond the limit.
+    pub(super) fn grant(&self, bytes: u64) -> Grant {
+        let sum = |held: u64| held.saturating_add(bytes);
+        if sum(self.reserved_bytes) > self.limit_bytes {
+            Grant::BeyondLimit
+        } else if sum(self.usage_bytes) > self.budget_bytes {
+            Grant::BeyondBudget
+        } else {
+            Grant::Room
+        }
+    }
+}
+
+/// What [`Budget::grant`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Grant {
+    Room,
+    BeyondBudget,
+    BeyondLimit,
+}
+
+struct Heap {
+    bytes: u64,
+    limit: u64,
+    reserved: AtomicU64,
+    /// What the driver said last, and what was reserved then.
+    usage_then: AtomicU64,
+    budget_then: AtomicU64,
+    reserved_then: AtomicU64,
+}
+
+/// The budgets of every heap.
+pub(super) struct Budgets {
+    heaps: Box<[Heap]>,
+    told: AtomicBool,
+    since: AtomicU32,
+}
+
+impl Budgets {
+    pub(super) fn new<D: Device>(device: &D, desc: &AllocatorDesc) -> Self {
+        let capabilities = device.capabilities();
+        let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
+            let asked = desc.heap_bytes_max.get(index as usize).copied().unwrap_or(u64::MAX);
+            let window = if is_window(capabilities, index) { desc.window_bytes_max } else { u64::MAX };
+            Heap {
+                bytes: heap.bytes,
+                limit: asked.min(window),
+                reserved: AtomicU64::new(0),
+                usage_then: AtomicU64::new(0),
+                budget_then: AtomicU64::new(heap.bytes / 100 * ESTIMATE_PERCENT),
+                reserved_then: AtomicU64::new(0),
+            }
+        });
+        let budgets = Self { heaps: heaps.collect(), told: AtomicBool::new(false), since: AtomicU32::new(0) };
+        budgets.refresh(device);
+        budgets
+    }
+
+    /// Asks the driver. The figures are read and written one by one: with other threads at work they may be off by what
+    /// those are just taking.
+    pub(super) fn refresh<D: Device>(&self, device: &D) {
+        self.since.store(0, Ordering::Relaxed);
+        let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
+        let before: smallvec::SmallVec<[u64; 16]> = self.heaps.iter().map(reserved).collect();
+        let Some(told) = device.budgets() else { return };
+        for ((heap, told), reserved) in self.heaps.iter().zip(told).zip(before) {
+            heap.usage_then.store(told.usage_bytes, Ordering::Relaxed);
+            heap.budget_then.store(told.budget_bytes, Ordering::Relaxed);
+            heap.reserved_then.store(reserved, Ordering::Relaxed);
+        }
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks the driver if it was not asked for long.
+    pub(super) fn refresh_if_old<D: Device>(&self, device: &D) {
+        if self.since.load(Ordering::Relaxed) >= ASK_AFTER {
+            self.refresh(device);
+        }
+    }
+
+    pub(super) fn heap(&self, heap: u32) -> Budget {
+        let held = &self.heaps[heap as usize];
+        let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let reserved_bytes = get(&held.reserved);
+        let told = self.told.load(Ordering::Relaxed);
+        let since = if told { get(&held.usage_then).saturating_add(reserved_bytes) } else { reserved_bytes };
+        let usage_bytes = if told { since.saturating_sub(get(&held.reserved_then)) } else { reserved_bytes };
+        let budget_bytes = get(&held.budget_then).min(held.bytes);
+        Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes: held.limit, heap_bytes: held.bytes }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Budget> + '_ {
+        (0..self.heaps.len() as u32).map(|heap| self.heap(heap))
+    }
+
+    pub(super) fn add(&self, heap: u32, bytes: u64) {
+        self.heaps[heap as usize].reserved.fetch_add(bytes, Ordering::Relaxed);
+        self.since.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn remove(&self, heap: u32, bytes: u64) {
+        self.heaps[heap as usize].reserved.fetch_sub(bytes, Ordering::Relaxed);
+        self.since.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a heap is a small window through which the host reaches into a larger device memory.
+fn is_window(capabilities: &Capabilities, index: u32) -> bool {
+    let heap = capabilities.memory_heaps[index as usize];
+    let mut types = capabilities.memory_types.iter().filter(|held| held.heap == index);
+    let is_larger = |other: &crate::device::MemoryHeap| other.device_local && other.bytes > heap.bytes;
+    heap.device_local
+        && heap.bytes <= WINDOW_BYTES
+        && types.all(|held| held.properties.contains(MemoryProperties::HOST_VISIBLE))
+        && capabilities.memory_heaps.iter().any(is_larger)
+}

@@ -1,0 +1,247 @@
+//! Equal cells for small and common sizes: lock-free in allocation and free (document 003).
+//!
+//! ```text
+//!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: never two in one pool (fault 11)
+//!            │
+//!          demand: so many requests of the class go to the block's own ranges first; then
+//!            │
+//!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal cells;
+//!                                           its chunk doubles with each pool, up to 1 MiB
+//! ```
+//!
+//! With the arena, which is one memory type and resource class, the class makes the exact key of row 003-4.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | allocate, free | O(1), no lock, no driver call |
+//! | a chunk more | a range of a block, under the arena's locks |
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use ringfence_core::blocks::{BlockAllocation, BlockId};
+use ringfence_core::pool_chain::{KeepPools, PoolAllocation, PoolChain};
+use ringfence_core::range::Invalid;
+use ringfence_core::size_class::SizeClasses;
+
+use super::RangeSnapshot;
+use super::arena::{Note, Request};
+use super::place::Memory;
+use crate::device::Device;
+
+/// The largest cell in bytes.
+const CELL_BYTES_MAX: u64 = 64 << 10;
+/// Powers of two and 1.5 of them from 256 to 64 KiB.
+const CLASS_COUNT: usize = 17;
+/// So many requests of a class are served as ordinary ranges before it gets a pool.
+const DEMAND: u32 = 16;
+/// The first pool's cells; each further pool of a class has twice as many, up to `CHUNK_BYTES_MAX`.
+const CELLS_FIRST: u64 = 16;
+const CHUNK_BYTES_MAX: u64 = 1 << 20;
+const POOLS_MAX: u32 = 1024;
+
+/// A range of a block that is cut into cells.
+pub(super) struct Chunk<D: Device> {
+    pub(super) memory: Arc<Memory<D>>,
+    pub(super) allocation: BlockAllocation,
+}
+
+/// The pools of one arena.
+pub(super) struct Cells<D: Device> {
+    chains: [OnceLock<PoolChain<Chunk<D>>>; CLASS_COUNT],
+    demand: [AtomicU32; CLASS_COUNT],
+    /// Of cells that have one, by class, pool and cell.
+    notes: Mutex<HashMap<(u32, u32, u32), Note>>,
+}
+
+/// A class that a request falls in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Class {
+    pub(super) index: u32,
+    pub(super) bytes: u64,
+}
+
+impl Class {
+    /// The class of a request; `None` if it is too large for one.
+    pub(super) fn of(size: u64, alignment: u64) -> Option<Self> {
+        if size > CELL_BYTES_MAX {
+            return None;
+        }
+        let bytes = SizeClasses::FINE.class(size, alignment).ok().filter(|bytes| *bytes <= CELL_BYTES_MAX)?;
+        let power = bytes.ilog2() - 8;
+        Some(Self { index: 2 * power + u32::from(!bytes.is_power_of_two()), bytes })
+    }
+
+    /// The largest power of two that each cell is aligned to.
+    pub(super) fn alignment(self) -> u64 {
+        1 << self.bytes.trailing_zeros()
+    }
+}
+
+impl<D: Device> Cells<D> {
+    pub(super) fn new() -> Self {
+        Self {
+            chains: std::array::from_fn(|_| OnceLock::new()),
+            demand: std::array::from_fn(|_| AtomicU32::new(0)),
+            notes: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Whether the class is common enough for pools; counts the request if `count` says so.
+    pub(super) fn is_common(&self, class: Class, count: bool) -> bool {
+        let demand = &self.demand[class.index as usize];
+        let seen = demand.load(Ordering::Relaxed);
+        if seen < DEMAND && count {
+            demand.fetch_add(1, Ordering::Relaxed);
+        }
+        seen >= DEMAND
+    }
+
+    fn chain(&self, class: Class) -> &PoolChain<Chunk<D>> {
+        self.chains[class.index as usize].get_or_init(|| PoolChain::new(class.bytes, POOLS_MAX))
+    }
+
+    /// A cell of a pool at hand.
+    pub(super) fn allocate(&self, class: Class) -> Option<PoolAllocation> {
+        self.chains[class.index as usize].get()?.allocate()
+    }
+
+    /// As [`Self::allocate`], by asking each pool: before a chunk is made.
+    pub(super) fn allocate_thorough(&self, class: Class) -> Option<PoolAllocation> {
+        self.chains[class.index as usize].get()?.allocate_thorough()
+    }
+
+    /// Cells that the next pool of a class would have.
+    pub(super) fn next_count(&self, class: Class) -> u64 {
+        let mut pools = 0;
+        if let Some(chain) = self.chains[class.index as usize].get() {
+            chain.for_each_pool(&mut |_| pools += 1);
+        }
+        let most = (CHUNK_BYTES_MAX / class.bytes).min(256);
+        (CELLS_FIRST << pools.min(8)).min(most)
+    }
+
+    /// Makes a pool of `count` cells over what `make` gives; its first cell is the caller's. `None` if the chain is at
+    /// its end: then `make` was not called.
+    pub(super) fn grow<E>(
+        &self,
+        class: Class,
+        count: u64,
+        make: impl FnOnce(u64) -> Result<Chunk<D>, E>,
+    ) -> Option<Result<PoolAllocation, E>> {
+        let reservation = self.chain(class).reserve(count as u32)?;
+        let bytes = u64::from(reservation.block_count()) * class.bytes;
+        Some(make(bytes).map(|chunk| reservation.open(chunk)))
+    }
+
+    /// Where a cell lies in its memory.
+    pub(super) fn offset(&self, class: u32, cell: &PoolAllocation) -> u64 {
+        self.chunk(class, cell).allocation.offset() + cell.offset()
+    }
+
+    pub(super) fn memory<'a>(&'a self, class: u32, cell: &'a PoolAllocation) -> &'a Memory<D> {
+        &self.chunk(class, cell).memory
+    }
+
+    pub(super) fn shared_memory(&self, class: u32, cell: &PoolAllocation) -> Arc<Memory<D>> {
+        Arc::clone(&self.chunk(class, cell).memory)
+    }
+
+    fn chunk<'a>(&'a self, class: u32, cell: &'a PoolAllocation) -> &'a Chunk<D> {
+        let chain = self.chains[class as usize].get();
+        chain.and_then(|chain| chain.heap(cell)).expect("a cell that is held lies in a pool of its own chain")
+    }
+
+    /// Notes a cell's name and user data, if it has any; says whether it has.
+    pub(super) fn note(&self, class: u32, cell: &PoolAllocation, request: &Request<'_>) -> bool {
+        let Some(note) = Note::of(request) else { return false };
+        self.notes.lock().insert((class, cell.pool(), cell.block()), note);
+        true
+    }
+
+    pub(super) fn free(&self, class: u32, named: bool, cell: PoolAllocation) {
+        if named {
+            self.notes.lock().remove(&(class, cell.pool(), cell.block()));
+        }
+        let chain = self.chains[class as usize].get().expect("a cell that is held has a chain");
+        chain.free(cell).expect("the owner of a cell is move-only: it is live");
+    }
+
+    /// A chunk without a live cell that has been so for `grace_ticks`.
+    pub(super) fn take_surplus(&self, tick: u64, grace_ticks: u64) -> Option<Chunk<D>> {
+        let keep = KeepPools { empty_count: 0, grace_ticks };
+        self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
+    }
+
+    /// A chunk without a live cell.
+    pub(super) fn take_empty(&self) -> Option<Chunk<D>> {
+        self.each().find_map(|(_, chain)| chain.take_empty())
+    }
+
+    fn each(&self) -> impl Iterator<Item = (u32, &PoolChain<Chunk<D>>)> {
+        (0..).zip(&self.chains).filter_map(|(index, chain)| Some((index, chain.get()?)))
+    }
+
+    /// What the arena's own figures count once a chunk: chunks, their bytes, live cells, their bytes.
+    pub(super) fn counts(&self) -> CellCounts {
+        let mut counts = CellCounts::default();
+        for (_, chain) in self.each() {
+            chain.for_each_pool(&mut |pool| {
+                counts.chunk_count += 1;
+                counts.chunk_bytes += pool.heap().allocation.size();
+                counts.live_count += u64::from(pool.live_count());
+                counts.live_bytes += u64::from(pool.live_count()) * chain.block_size();
+            });
+        }
+        counts
+    }
+
+    /// The live cells of each chunk, as ranges of its block; by block and slot of the chunk's range.
+    pub(super) fn snapshot(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
+        let notes = self.notes.lock();
+        for (class, chain) in self.each() {
+            chain.for_each_pool(&mut |pool| {
+                let chunk = pool.heap().allocation;
+                let ranges = into.entry((chunk.block(), chunk.range().slot())).or_default();
+                pool.for_each_live(&mut |cell| {
+                    let index = (cell.offset / chain.block_size()) as u32;
+                    let note = notes.get(&(class, pool.index(), index));
+                    ranges.push(RangeSnapshot::new(chunk.offset() + cell.offset, cell.size, note));
+                });
+                ranges.sort_by_key(|range| range.offset);
+            });
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
+        self.each().try_for_each(|(_, chain)| chain.validate())
+    }
+}
+
+/// See [`Cells::counts`].
+#[derive(Clone, Copy, Default)]
+pub(super) struct CellCounts {
+    pub(super) chunk_count: u64,
+    pub(super) chunk_bytes: u64,
+    pub(super) live_count: u64,
+    pub(super) live_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_has_an_index_of_its_own() {
+        let classes: Vec<_> = (1..=CELL_BYTES_MAX).filter_map(|size| Class::of(size, 1)).collect();
+        let mut distinct = classes.clone();
+        distinct.dedup();
+        assert_eq!(distinct.len(), CLASS_COUNT);
+        assert!(distinct.iter().enumerate().all(|(at, class)| class.index as usize == at));
+        assert_eq!(Class::of(300, 256), Some(Class { index: 2, bytes: 512 }), "384 is no multiple of 256");
+        assert_eq!(Class::of(CELL_BYTES_MAX + 1, 1), None);
+        assert_eq!(Class::of(1, 128 << 10), None);
+    }
+}

@@ -1,0 +1,442 @@
+//! What is tried, in which order, until a request has its memory: the pressure ladder.
+//!
+//! ```text
+//!   for each memory type that will do, best first:
+//!     a cell or a range of a block at hand                                      no driver call
+//!     a new block of the arena's present size ── refused? reclaim what is complete, trim empty blocks of the heap, again
+//!     a new block of 1/2, 1/4, 1/8 of that
+//!     memory of its own                       ── refused? reclaim and trim, if that was not done, again
+//!   the caller's eviction callback; if it let go of something, everything again
+//!   a typed error: need, use, budget, and what was tried
+//! ```
+//!
+//! "Refused" is an error of the driver that freeing memory may help, or the budget: a block that would go beyond it is
+//! halved first, and what is still beyond it is asked for only if the request is not `within_budget`. Beyond a limit
+//! that the caller has set nothing is asked for.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::arena::Request;
+use super::budget::Grant;
+use super::place::{ArenaRef, Hold, Memory, Place};
+use super::pool::PoolState;
+use super::shared::Shared;
+use super::subject::Subject;
+use super::types::Location;
+use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
+use crate::error::Error;
+use crate::resource::{AllocationDesc, Dedicated};
+use crate::telling::{slow, tell};
+
+flags! {
+    /// Rungs of the ladder that were tried.
+    Tried {
+        /// What was complete was reclaimed, and empty blocks of the heap were given back.
+        TRIM = 0;
+        /// A block of 1/2, 1/4 or 1/8 of the size.
+        SMALLER_BLOCK = 1;
+        /// Memory of its own.
+        DEDICATED = 2;
+        /// Another memory type than the best.
+        NEXT_TYPE = 3;
+        /// The caller's eviction callback.
+        EVICTION = 4;
+    }
+}
+
+/// So often the callback is asked for one request, as long as it says that it let go of something.
+const EVICTIONS_MAX: u32 = 8;
+
+/// What an eviction callback is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pressure {
+    /// Bytes that are needed.
+    pub size: u64,
+    /// Where they are wanted.
+    pub location: Location,
+    /// The memory heap of the best type.
+    pub heap: u32,
+    /// What is in use of that heap, in bytes.
+    pub usage_bytes: u64,
+    /// What may be, in bytes.
+    pub budget_bytes: u64,
+    /// How often the callback was asked for this request before.
+    pub round: u32,
+}
+
+/// The callback that lets go of memory when there is no other way.
+pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;
+
+/// What a request allows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) within_budget: bool,
+    /// Whether the driver may be asked at all.
+    pub(super) may_grow: bool,
+    pub(super) may_trim: bool,
+}
+
+impl Terms {
+    pub(super) fn of(desc: &AllocationDesc<'_>) -> Self {
+        Self { within_budget: desc.within_budget, may_grow: !desc.never_grow, may_trim: true }
+    }
+}
+
+/// Why a rung did not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    Driver(DeviceError),
+    OverBudget,
+    MayNotGrow,
+    PoolFull,
+    NoType,
+}
+
+impl Refusal {
+    /// Whether another rung may hold.
+    fn may_go_on(self) -> bool {
+        match self {
+            Self::Driver(error) => error.is_out_of_memory(),
+            Self::OverBudget | Self::MayNotGrow | Self::PoolFull | Self::NoType => true,
+        }
+    }
+}
+
+/// What was tried for a request so far.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Attempt {
+    pub(super) tried: Tried,
+    pub(super) types: u32,
+    best: Option<u32>,
+}
+
+/// A memory type that a request may go to.
+pub(super) struct Route<D: Device> {
+    pub(super) arena: ArenaRef<D>,
+    pub(super) memory_type: u32,
+    /// As this memory type needs it.
+    pub(super) needs: Requirements,
+    pub(super) dedicated_first: bool,
+    pub(super) may_be_dedicated: bool,
+}
+
+/// What is to be placed, and how.
+pub(super) struct Ask<'a, 'd, D: Device> {
+    pub(super) needs: Requirements,
+    pub(super) desc: &'a AllocationDesc<'d>,
+    pub(super) pool: Option<&'a Arc<PoolState<D>>>,
+    pub(super) high: bool,
+}
+
+impl<D: Device> Ask<'_, '_, D> {
+    pub(super) fn request(&self, needs: &Requirements) -> Request<'_> {
+        let AllocationDesc { name, user_data, .. } = *self.desc;
+        Request { size: needs.size, alignment: needs.alignment, high: self.high, name, user_data }
+    }
+}
+
+/// Sets the flag back, even if the callback panics.
+struct Reset(&'static std::thread::LocalKey<Cell<bool>>);
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl<D: Device> Shared<D> {
+    /// A place for the subject, or why there is none. Nothing has changed then.
+    pub(super) fn find_place<S: Subject<D>>(
+        &self,
+        subject: &S,
+        ask: &Ask<'_, '_, D>,
+    ) -> Result<(S::Made, Place<D>), Error> {
+        self.check_lost()?;
+        self.check_request(ask)?;
+        let mut attempt = Attempt::default();
+        for round in 0.. {
+            let refusal = match self.climb(subject, ask, &mut attempt) {
+                Ok(made) => return Ok(made),
+                Err(Refusal::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
+                Err(refusal) => refusal,
+            };
+            if !self.evict(ask, &mut attempt, refusal, round) {
+                return Err(self.give_up(ask, &attempt, refusal));
+            }
+        }
+        unreachable!("the callback is asked a limited number of times")
+    }
+
+    /// Refuses what no allocator can serve.
+    pub(super) fn check_request(&self, ask: &Ask<'_, '_, D>) -> Result<(), Error> {
+        let Requirements { size, alignment, memory_type_bits, .. } = ask.needs;
+        let capabilities = self.device.capabilities();
+        if size == 0 {
+            return Err(Error::ZeroSize);
+        }
+        if !alignment.is_power_of_two() {
+            return Err(Error::BadAlignment { alignment });
+        }
+        let known = (0..).zip(&capabilities.memory_types).filter(|(index, _)| memory_type_bits >> *index & 1 == 1);
+        let largest = known.map(|(_, held)| capabilities.memory_heaps[held.heap as usize].bytes).max();
+        let no_type = Error::NoMemoryType { location: ask.desc.location, memory_type_bits };
+        let max = largest.ok_or(no_type)?.min(capabilities.memory_object_bytes_max);
+        if size > max { Err(Error::TooLarge { size, max }) } else { Ok(()) }
+    }
+
+    /// Every memory type once.
+    fn climb<S: Subject<D>>(
+        &self,
+        subject: &S,
+        ask: &Ask<'_, '_, D>,
+        attempt: &mut Attempt,
+    ) -> Result<(S::Made, Place<D>), Refusal> {
+        let mut refusal = Refusal::NoType;
+        for (nth, route) in self.routes(ask).into_iter().enumerate() {
+            attempt.best.get_or_insert(route.memory_type);
+            attempt.types |= 1 << route.memory_type;
+            if nth > 0 {
+                attempt.tried = attempt.tried | Tried::NEXT_TYPE;
+            }
+            match self.try_route(subject, ask, &route, attempt) {
+                Err(next) if next.may_go_on() => refusal = next,
+                result => return result,
+            }
+        }
+        Err(refusal)
+    }
+
+    fn try_route<S: Subject<D>>(
+        &self,
+        subject: &S,
+        ask: &Ask<'_, '_, D>,
+        route: &Route<D>,
+        attempt: &mut Attempt,
+    ) -> Result<(S::Made, Place<D>), Refusal> {
+        if !route.dedicated_first {
+            match self.place_in_block(subject, ask, route, attempt) {
+                Err(refusal) if refusal.may_go_on() && route.may_be_dedicated => {}
+                result => return result,
+            }
+            attempt.tried = attempt.tried | Tried::DEDICATED;
+        }
+        self.place_dedicated(subject, ask, route, attempt)
+    }
+
+    fn place_in_block<S: Subject<D>>(
+        &self,
+        subject: &S,
+        ask: &Ask<'_, '_, D>,
+        route: &Route<D>,
+        attempt: &mut Attempt,
+    ) -> Result<(S::Made, Place<D>), Refusal> {
+        let (request, terms) = (ask.request(&route.needs), Terms::of(ask.desc));
+        let (offset, hold) = match &route.arena {
+            ArenaRef::Own(index) => self.arenas[*index as usize].allocate(self, request, terms, attempt),
+            ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),
+        }?;
+        let place = Place { offset, arena: route.arena.clone(), hold };
+        self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
+        // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
+        match unsafe { subject.place(&self.device, &place.memory(self).object, offset) } {
+            Ok(made) => Ok((made, place)),
+            Err(error) => {
+                self.give_back(place);
+                Err(Refusal::Driver(error))
+            }
+        }
+    }
+
+    fn place_dedicated<S: Subject<D>>(
+        &self,
+        subject: &S,
+        ask: &Ask<'_, '_, D>,
+        route: &Route<D>,
+        attempt: &mut Attempt,
+    ) -> Result<(S::Made, Place<D>), Refusal> {
+        let terms = Terms::of(ask.desc);
+        if !terms.may_grow {
+            return Err(Refusal::MayNotGrow);
+        }
+        // Exactly as large as the driver asks, not padded: Vulkan insists, and a flush may end with the memory.
+        let Requirements { size, alignment, class, .. } = ask.needs;
+        let memory_type = route.memory_type;
+        let heap = self.heap_of(memory_type);
+        let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name };
+        let make = || {
+            self.ask_within(heap, size, terms.within_budget, || {
+                slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
+                // SAFETY: the type is one that the requirements allow; nothing has used the subject up.
+                self.counted_memory(heap, size, || unsafe { subject.dedicate(&self.device, &desc) })
+            })
+        };
+        let (made, object) = match make() {
+            Err(refusal) if refusal.may_go_on() && self.trim_heap(heap, attempt) => make()?,
+            result => result?,
+        };
+        let number = match &route.arena {
+            ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&ask.needs)),
+            ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&ask.needs)),
+        };
+        let memory = Arc::new(self.memory(object, memory_type, size));
+        self.trace_block(&memory, class, true);
+        self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
+        Ok((made, Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } }))
+    }
+
+    /// Asks the driver for a block: of the first of `sizes` that the budget and the driver grant.
+    pub(super) fn make_block(
+        &self,
+        sizes: impl Iterator<Item = u64>,
+        heap: u32,
+        terms: Terms,
+        attempt: &mut Attempt,
+        desc: impl Fn(u64) -> MemoryDesc<'static>,
+    ) -> Result<Memory<D>, Refusal> {
+        if !terms.may_grow {
+            return Err(Refusal::MayNotGrow);
+        }
+        self.budgets.refresh_if_old(&self.device);
+        let mut sizes = sizes.peekable();
+        let (mut may_trim, mut refusal) = (terms.may_trim, Refusal::OverBudget);
+        while let Some(size) = sizes.next() {
+            // Beyond the budget goes only the smallest.
+            let strict = terms.within_budget || sizes.peek().is_some();
+            let make = || self.ask_within(heap, size, strict, || self.allocate_memory(&desc(size)));
+            let mut made = make();
+            if may_trim && made.as_ref().is_err_and(|refusal| refusal.may_go_on()) {
+                may_trim = false;
+                if self.trim_heap(heap, attempt) {
+                    made = make();
+                }
+            }
+            refusal = match made {
+                Err(refusal) if refusal.may_go_on() => refusal,
+                Err(refusal) => return Err(refusal),
+                Ok(memory) => {
+                    self.trace_block(&memory, desc(size).class, false);
+                    return Ok(memory);
+                }
+            };
+            if sizes.peek().is_some() {
+                attempt.tried = attempt.tried | Tried::SMALLER_BLOCK;
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Asks the driver, unless that would go beyond a limit, or (if `strict`) beyond the budget.
+    fn ask_within<R>(
+        &self,
+        heap: u32,
+        bytes: u64,
+        strict: bool,
+        make: impl FnOnce() -> Result<R, DeviceError>,
+    ) -> Result<R, Refusal> {
+        match self.budgets.heap(heap).grant(bytes) {
+            Grant::BeyondLimit => Err(Refusal::OverBudget),
+            Grant::BeyondBudget if strict => Err(Refusal::OverBudget),
+            Grant::BeyondBudget | Grant::Room => make().map_err(Refusal::Driver),
+        }
+    }
+
+    /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
+    fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
+        attempt.tried = attempt.tried | Tried::TRIM;
+        let before = self.budgets.heap(heap).reserved_bytes;
+        self.reclaim(usize::MAX);
+        self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
+        self.budgets.heap(heap).reserved_bytes < before
+    }
+
+    /// Asks the caller to let go of something; says whether he did.
+    fn evict(&self, ask: &Ask<'_, '_, D>, attempt: &mut Attempt, refusal: Refusal, round: u32) -> bool {
+        thread_local!(static EVICTING: Cell<bool> = const { Cell::new(false) });
+        let is_shortage = matches!(refusal, Refusal::Driver(_) | Refusal::OverBudget);
+        let callback = self.evict.read().clone();
+        let (Some(callback), Some(best), true) = (callback, attempt.best, is_shortage) else { return false };
+        // What the callback itself asks for must not ask the callback.
+        if round >= EVICTIONS_MAX || EVICTING.replace(true) {
+            return false;
+        }
+        let _until_it_returns = Reset(&EVICTING);
+        attempt.tried = attempt.tried | Tried::EVICTION;
+        let heap = self.heap_of(best);
+        let budget = self.budgets.heap(heap);
+        callback(&Pressure {
+            size: ask.needs.size,
+            location: ask.desc.location,
+            heap,
+            usage_bytes: budget.usage_bytes,
+            budget_bytes: budget.budget_bytes,
+            round,
+        })
+    }
+
+    fn give_up(&self, ask: &Ask<'_, '_, D>, attempt: &Attempt, refusal: Refusal) -> Error {
+        let (size, location) = (ask.needs.size, ask.desc.location);
+        let Some(best) = attempt.best else {
+            return Error::NoMemoryType { location, memory_type_bits: ask.needs.memory_type_bits };
+        };
+        let heap = self.heap_of(best);
+        let budget = self.budgets.heap(heap);
+        let (tried, tried_type_bits) = (attempt.tried, attempt.types);
+        match refusal {
+            Refusal::Driver(cause) => {
+                tell!(warn, "out of memory", bytes = size, location = ?location, tried_type_bits, cause = %cause);
+                Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
+            }
+            Refusal::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
+            Refusal::MayNotGrow => Error::WouldGrow { size, location },
+            Refusal::PoolFull | Refusal::NoType => match ask.pool {
+                Some(pool) => pool.full(size),
+                None => Error::NoMemoryType { location, memory_type_bits: ask.needs.memory_type_bits },
+            },
+        }
+    }
+
+    /// The memory types that will do, best first.
+    pub(super) fn routes(&self, ask: &Ask<'_, '_, D>) -> SmallVec<[Route<D>; 8]> {
+        if let Some(pool) = ask.pool {
+            let memory_type = pool.arena.desc.memory_type;
+            let needs = self.padded(ask.needs, memory_type);
+            let arena = ArenaRef::Pool(Arc::clone(pool));
+            let (dedicated_first, may_be_dedicated) = (false, false);
+            let route = Route { arena, memory_type, needs, dedicated_first, may_be_dedicated };
+            return std::iter::once(route).collect();
+        }
+        let types = self.order.candidates_for(self.device.capabilities(), ask.desc, ask.needs.memory_type_bits);
+        let route = |memory_type: u32| {
+            let needs = self.padded(ask.needs, memory_type);
+            let arena = self.arena_index(memory_type, needs.class);
+            let dedicated_first = self.wants_dedicated(&needs, ask.desc.dedicated, arena);
+            let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
+            Route { arena: ArenaRef::Own(arena), memory_type, needs, dedicated_first, may_be_dedicated }
+        };
+        types.into_iter().map(route).collect()
+    }
+
+    fn wants_dedicated(&self, needs: &Requirements, wish: Dedicated, arena: u32) -> bool {
+        match wish {
+            _ if needs.requires_dedicated => true,
+            Dedicated::Always => true,
+            Dedicated::Never => false,
+            Dedicated::Auto if !self.arenas[arena as usize].shares(needs.size) => true,
+            Dedicated::Auto => needs.prefers_dedicated && !self.is_near_object_limit(),
+        }
+    }
+
+    /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.
+    pub(super) fn padded(&self, mut needs: Requirements, memory_type: u32) -> Requirements {
+        let capabilities = self.device.capabilities();
+        if capabilities.is_non_coherent(memory_type) {
+            let atom = capabilities.non_coherent_atom_bytes;
+            needs.alignment = needs.alignment.max(atom);
+            needs.size = needs.size.div_ceil(atom).saturating_mul(atom);
+        }
+        needs
+    }
+}

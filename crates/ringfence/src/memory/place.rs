@@ -1,0 +1,139 @@
+//! Where a resource's bytes are, and by what right.
+
+use std::sync::Arc;
+
+use ringfence_core::blocks::BlockAllocation;
+use ringfence_core::pool_chain::PoolAllocation;
+
+use super::allocation::Common;
+use super::pool::PoolState;
+use super::release::RangeOwner;
+use super::shared::Shared;
+use super::small::{Backing, SmallState};
+use crate::device::{Device, Mapped};
+
+/// A memory object of the driver and what it was made as.
+pub(crate) struct Memory<D: Device> {
+    pub(crate) object: D::Memory,
+    pub(crate) memory_type: u32,
+    pub(crate) size: u64,
+    /// Its number in a trace.
+    pub(crate) block: u64,
+    /// Where the host sees its first byte, where the API maps memory objects.
+    pub(crate) mapped: Option<Mapped>,
+}
+
+/// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
+pub(crate) struct Place<D: Device> {
+    pub(crate) offset: u64,
+    pub(super) arena: ArenaRef<D>,
+    pub(super) hold: Hold<D>,
+}
+
+/// Which arena a place is of.
+pub(super) enum ArenaRef<D: Device> {
+    /// One of the allocator's own, by index.
+    Own(u32),
+    /// That of a custom pool.
+    Pool(Arc<PoolState<D>>),
+}
+
+impl<D: Device> Clone for ArenaRef<D> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Own(index) => Self::Own(*index),
+            Self::Pool(pool) => Self::Pool(Arc::clone(pool)),
+        }
+    }
+}
+
+/// By what right a place is held.
+pub(super) enum Hold<D: Device> {
+    /// A range of a block.
+    Range { memory: Arc<Memory<D>>, allocation: BlockAllocation },
+    /// One of many equal cells in a range of a block.
+    Cell { class: u32, named: bool, allocation: PoolAllocation },
+    /// Memory of its own, and the number under which the arena knows it.
+    Dedicated { memory: Arc<Memory<D>>, number: u64 },
+    /// A range of a pool outside the arenas.
+    Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
+    /// Somebody else's memory; the last one to let go of it gives it back.
+    Aliased(Arc<Place<D>>),
+    /// A share in a place that several resources have in common.
+    Common(Arc<Common<D>>),
+    /// A range of a buffer that small buffers share.
+    Small { state: Arc<SmallState<D>>, backing: Arc<Backing<D>>, allocation: BlockAllocation },
+}
+
+impl<D: Device> Place<D> {
+    pub(crate) fn memory<'a>(&'a self, shared: &'a Shared<D>) -> &'a Memory<D> {
+        match &self.hold {
+            Hold::Range { memory, .. } | Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
+            Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).memory(*class, allocation),
+            Hold::Aliased(whole) => whole.memory(shared),
+            Hold::Common(common) => common.place.memory(shared),
+            Hold::Small { backing, .. } => backing.place.memory(shared),
+        }
+    }
+}
+
+impl<D: Device> Place<D> {
+    /// A range of a pool outside the arenas.
+    pub(crate) fn in_pool(
+        memory: Arc<Memory<D>>,
+        offset: u64,
+        owner: Arc<dyn RangeOwner<D>>,
+        allocation: BlockAllocation,
+    ) -> Self {
+        Self { offset, arena: ArenaRef::Own(0), hold: Hold::Pooled { memory, owner, allocation } }
+    }
+
+    /// A heap that no arena cuts, known there by its number.
+    pub(crate) fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
+        Self { offset: 0, arena: ArenaRef::Own(arena), hold: Hold::Dedicated { memory, number } }
+    }
+
+    /// Some bytes of `whole`, which others may use as well.
+    pub(crate) fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
+        let arena = whole.arena.clone();
+        Self { offset: whole.offset + offset, arena, hold: Hold::Aliased(Arc::clone(whole)) }
+    }
+
+    /// Its memory, to be shared by whoever cuts it up. It has to be let go of before the place is given back.
+    pub(crate) fn shared_memory(&self, shared: &Shared<D>) -> Arc<Memory<D>> {
+        match &self.hold {
+            Hold::Range { memory, .. } | Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => {
+                Arc::clone(memory)
+            }
+            Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).shared_memory(*class, allocation),
+            Hold::Common(common) => common.place.shared_memory(shared),
+            Hold::Aliased(whole) => whole.shared_memory(shared),
+            Hold::Small { backing, .. } => backing.place.shared_memory(shared),
+        }
+    }
+
+    /// How many bytes are held, rounding left out; 0 for a share in what others hold too.
+    pub(super) fn size(&self) -> u64 {
+        match &self.hold {
+            Hold::Range { allocation, .. } | Hold::Pooled { allocation, .. } | Hold::Small { allocation, .. } => {
+                allocation.size()
+            }
+            Hold::Cell { allocation, .. } => allocation.size(),
+            Hold::Dedicated { memory, .. } => memory.size,
+            Hold::Common(_) | Hold::Aliased(_) => 0,
+        }
+    }
+
+    /// Whether its bytes are an arena's, and nobody else's.
+    pub(super) fn is_own_range(&self) -> bool {
+        matches!(self.hold, Hold::Range { .. } | Hold::Cell { .. } | Hold::Dedicated { .. })
+    }
+
+    /// Whether the memory object is its own.
+    pub(crate) fn is_dedicated(&self) -> bool {
+        match &self.hold {
+            Hold::Common(common) => common.place.is_dedicated(),
+            hold => matches!(hold, Hold::Dedicated { .. }),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What can be given memory: a resource that was measured, or bytes for a resource that the caller places himself.
+
+use std::marker::PhantomData;
+
+use crate::device::{Create, Device, DeviceError, Kind, MemoryDesc, Placed};
+
+/// What the ladder finds a place for.
+pub(super) trait Subject<D: Device> {
+    /// What comes of it.
+    type Made;
+
+    /// Puts it at `offset` of `memory`. It is used up iff this succeeds.
+    ///
+    /// # Safety
+    /// The memory is of a type and class that its requirements allow, and the range lies inside it, aligned.
+    unsafe fn place(&self, device: &D, memory: &D::Memory, offset: u64) -> Result<Self::Made, DeviceError>;
+
+    /// Gives it memory of its own. It is used up iff this succeeds.
+    ///
+    /// # Safety
+    /// Its requirements allow `desc`.
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError>;
+}
+
+/// A resource that was measured.
+pub(super) struct Unplaced<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
+
+impl<D: Device + Create<K>, K: Kind> Subject<D> for Unplaced<'_, D, K> {
+    type Made = Placed<<D as Create<K>>::Object>;
+
+    unsafe fn place(&self, device: &D, memory: &D::Memory, offset: u64) -> Result<Self::Made, DeviceError> {
+        // SAFETY: the caller promises the same.
+        unsafe { Create::<K>::place(device, self.0, memory, offset) }
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError> {
+        // SAFETY: the caller promises the same.
+        unsafe { Create::<K>::dedicate(device, self.0, desc) }
+    }
+}
+
+/// Bytes alone.
+pub(super) struct Bytes;
+
+impl<D: Device> Subject<D> for Bytes {
+    type Made = ();
+
+    unsafe fn place(&self, _: &D, _: &D::Memory, _: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
+        // SAFETY: the memory type is one of the device's.
+        unsafe { device.allocate_memory(desc) }.map(|memory| ((), memory))
+    }
+}
+
+/// Bytes for a resource that the caller places, which the driver is told of if they are its own.
+pub(super) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
+
+impl<D: Device + Create<K>, K: Kind> Subject<D> for BytesFor<'_, D, K> {
+    type Made = ();
+
+    unsafe fn place(&self, _: &D, _: &D::Memory, _: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
+        // SAFETY: the caller promises that the requirements allow `desc`, and `Allocator::allocate_for` that the
+        // resource is this device's and alive.
+        unsafe { Create::<K>::allocate_memory_for(device, self.0, desc) }.map(|memory| ((), memory))
+    }
+}

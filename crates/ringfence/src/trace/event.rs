@@ -1,0 +1,332 @@
+//! The events of a trace, and how each is written and read.
+
+use super::format::{Parts, code, push_number, push_text};
+
+/// Something that happened. Blocks are numbered as they are made, from 1; a range is named by its block and offset.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The device that the allocator is on. First in a trace.
+    Device {
+        /// As the driver calls it.
+        name: String,
+    },
+    /// A physical memory; heaps come in the order of their indices.
+    Heap {
+        /// Its size.
+        bytes: u64,
+        /// Whether it is near the device.
+        device_local: bool,
+    },
+    /// A kind of memory; types come in the order of their indices.
+    Type {
+        /// Index of its heap.
+        heap: u32,
+        /// Names of its properties.
+        properties: Vec<String>,
+    },
+    /// Time has passed.
+    Time {
+        /// Since the last such event, or since recording began, in nanoseconds.
+        elapsed_ns: u64,
+    },
+    /// A submission is being recorded.
+    FrameBegun {
+        /// Index of its timeline.
+        timeline: u32,
+        /// What it will signal.
+        value: u64,
+    },
+    /// A submission was submitted.
+    Submitted {
+        /// Index of its timeline.
+        timeline: u32,
+        /// What it will signal.
+        value: u64,
+    },
+    /// The device was seen to have come so far.
+    Completed {
+        /// Index of the timeline.
+        timeline: u32,
+        /// What it has reached.
+        value: u64,
+    },
+    /// What was done with was reclaimed: the end of a frame of most programs.
+    Reclaimed {
+        /// Resources that were destroyed.
+        objects: u64,
+        /// Blocks that went back to the driver.
+        blocks: u64,
+    },
+    /// What the driver said of a heap.
+    Budget {
+        /// Index of the heap.
+        heap: u32,
+        /// Bytes that the process uses.
+        usage_bytes: u64,
+        /// Bytes that it may use.
+        budget_bytes: u64,
+    },
+    /// A memory object was made.
+    BlockMade {
+        /// Its number.
+        block: u64,
+        /// Index of its memory type.
+        memory_type: u32,
+        /// Whether it belongs to one resource.
+        dedicated: bool,
+        /// Its size.
+        bytes: u64,
+        /// What lies in it, as [`BlockSnapshot::class`](crate::memory::BlockSnapshot::class) says.
+        class: String,
+    },
+    /// A memory object went back to the driver.
+    BlockFreed {
+        /// Its number.
+        block: u64,
+    },
+    /// A range was given to a resource.
+    Allocated {
+        /// Its block.
+        block: u64,
+        /// First byte.
+        offset: u64,
+        /// Bytes, what the allocator added to the request included.
+        bytes: u64,
+        /// What was asked for: a power of two.
+        alignment: u64,
+        /// The resource's name; empty for none.
+        name: String,
+    },
+    /// Its owner let go of a range; the device may still use it.
+    Retired {
+        /// Its block.
+        block: u64,
+        /// First byte.
+        offset: u64,
+    },
+    /// A range is free again.
+    Freed {
+        /// Its block.
+        block: u64,
+        /// First byte.
+        offset: u64,
+    },
+    /// What lay in one range lies in another now, which was allocated before. The old one is freed by itself.
+    Moved {
+        /// The old range's block.
+        from_block: u64,
+        /// The old range's first byte.
+        from_offset: u64,
+        /// The new range's block.
+        to_block: u64,
+        /// The new range's first byte.
+        to_offset: u64,
+    },
+    /// A range got another name.
+    Named {
+        /// Its block.
+        block: u64,
+        /// First byte.
+        offset: u64,
+        /// The name.
+        name: String,
+    },
+    /// Data was written for the device through upload rings.
+    Staged {
+        /// How many writes.
+        writes: u64,
+        /// Their bytes.
+        bytes: u64,
+    },
+    /// A descriptor heap was made.
+    DescriptorHeap {
+        /// Its number.
+        heap: u64,
+        /// How many descriptors it holds.
+        capacity: u64,
+        /// Its name.
+        name: String,
+    },
+    /// Descriptors were given out.
+    DescriptorsAllocated {
+        /// Their heap.
+        heap: u64,
+        /// The first one's index.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
+    /// Descriptors came back.
+    DescriptorsFreed {
+        /// Their heap.
+        heap: u64,
+        /// The first one's index.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
+    /// The trace was ended in order. Last in a trace.
+    End {
+        /// Events before this one.
+        event_count: u64,
+    },
+}
+
+impl Event {
+    /// Appends the event's bytes.
+    pub(super) fn push(&self, into: &mut Vec<u8>) {
+        let mut put = |code: u8, numbers: &[u64]| {
+            into.push(code);
+            numbers.iter().for_each(|number| push_number(into, *number));
+        };
+        match self {
+            Self::Device { .. } => put(code::DEVICE, &[]),
+            Self::Heap { bytes, device_local } => put(code::HEAP, &[*bytes, u64::from(*device_local)]),
+            Self::Type { heap, properties } => put(code::TYPE, &[u64::from(*heap), properties.len() as u64]),
+            Self::Time { elapsed_ns } => put(code::TIME, &[*elapsed_ns]),
+            Self::FrameBegun { timeline, value } => put(code::FRAME_BEGUN, &[u64::from(*timeline), *value]),
+            Self::Submitted { timeline, value } => put(code::SUBMITTED, &[u64::from(*timeline), *value]),
+            Self::Completed { timeline, value } => put(code::COMPLETED, &[u64::from(*timeline), *value]),
+            Self::Reclaimed { objects, blocks } => put(code::RECLAIMED, &[*objects, *blocks]),
+            Self::Budget { heap, usage_bytes, budget_bytes } => {
+                put(code::BUDGET, &[u64::from(*heap), *usage_bytes, *budget_bytes]);
+            }
+            Self::BlockMade { block, memory_type, dedicated, bytes, .. } => {
+                put(code::BLOCK_MADE, &[*block, u64::from(*memory_type), u64::from(*dedicated), *bytes]);
+            }
+            Self::BlockFreed { block } => put(code::BLOCK_FREED, &[*block]),
+            Self::Allocated { block, offset, bytes, alignment, .. } => {
+                put(code::ALLOCATED, &[*block, *offset, *bytes, u64::from(alignment.trailing_zeros())]);
+            }
+            Self::Retired { block, offset } => put(code::RETIRED, &[*block, *offset]),
+            Self::Freed { block, offset } => put(code::FREED, &[*block, *offset]),
+            Self::Moved { from_block, from_offset, to_block, to_offset } => {
+                put(code::MOVED, &[*from_block, *from_offset, *to_block, *to_offset]);
+            }
+            Self::Named { block, offset, .. } => put(code::NAMED, &[*block, *offset]),
+            Self::Staged { writes, bytes } => put(code::STAGED, &[*writes, *bytes]),
+            Self::DescriptorHeap { heap, capacity, .. } => put(code::DESCRIPTOR_HEAP, &[*heap, *capacity]),
+            Self::DescriptorsAllocated { heap, first, count } => {
+                put(code::DESCRIPTORS_ALLOCATED, &[*heap, *first, *count]);
+            }
+            Self::DescriptorsFreed { heap, first, count } => put(code::DESCRIPTORS_FREED, &[*heap, *first, *count]),
+            Self::End { event_count } => put(code::END, &[*event_count]),
+        }
+        self.texts().for_each(|text| push_text(into, text));
+    }
+
+    /// The texts that follow the numbers.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let (one, many): (Option<&String>, &[String]) = match self {
+            Self::Device { name }
+            | Self::Allocated { name, .. }
+            | Self::Named { name, .. }
+            | Self::DescriptorHeap { name, .. }
+            | Self::BlockMade { class: name, .. } => (Some(name), &[]),
+            Self::Type { properties, .. } => (None, properties),
+            _ => (None, &[]),
+        };
+        one.into_iter().chain(many).map(String::as_str)
+    }
+
+    /// Takes an event off a payload; `None` if none begins there.
+    pub(super) fn take(from: &mut Parts<'_>) -> Option<Self> {
+        let code = from.byte()?;
+        let index = |number: u64| u32::try_from(number).ok();
+        let flag = |number: u64| (number <= 1).then_some(number == 1);
+        Some(match code {
+            code::DEVICE => Self::Device { name: from.text()?.into() },
+            code::HEAP => Self::Heap { bytes: from.number()?, device_local: flag(from.number()?)? },
+            code::TYPE => {
+                let heap = index(from.number()?)?;
+                let count = from.number()?;
+                let properties = (0..count).map(|_| from.text().map(str::to_owned)).collect::<Option<_>>()?;
+                Self::Type { heap, properties }
+            }
+            code::TIME => Self::Time { elapsed_ns: from.number()? },
+            code::FRAME_BEGUN => Self::FrameBegun { timeline: index(from.number()?)?, value: from.number()? },
+            code::SUBMITTED => Self::Submitted { timeline: index(from.number()?)?, value: from.number()? },
+            code::COMPLETED => Self::Completed { timeline: index(from.number()?)?, value: from.number()? },
+            code::RECLAIMED => Self::Reclaimed { objects: from.number()?, blocks: from.number()? },
+            code::BUDGET => {
+                Self::Budget { heap: index(from.number()?)?, usage_bytes: from.number()?, budget_bytes: from.number()? }
+            }
+            code::BLOCK_MADE => Self::BlockMade {
+                block: from.number()?,
+                memory_type: index(from.number()?)?,
+                dedicated: flag(from.number()?)?,
+                bytes: from.number()?,
+                class: from.text()?.into(),
+            },
+            code::BLOCK_FREED => Self::BlockFreed { block: from.number()? },
+            code::ALLOCATED => Self::Allocated {
+                block: from.number()?,
+                offset: from.number()?,
+                bytes: from.number()?,
+                alignment: 1_u64.checked_shl(index(from.number()?)?)?,
+                name: from.text()?.into(),
+            },
+            code::RETIRED => Self::Retired { block: from.number()?, offset: from.number()? },
+            code::FREED => Self::Freed { block: from.number()?, offset: from.number()? },
+            code::MOVED => Self::Moved {
+                from_block: from.number()?,
+                from_offset: from.number()?,
+                to_block: from.number()?,
+                to_offset: from.number()?,
+            },
+            code::NAMED => Self::Named { block: from.number()?, offset: from.number()?, name: from.text()?.into() },
+            code::STAGED => Self::Staged { writes: from.number()?, bytes: from.number()? },
+            code::DESCRIPTOR_HEAP => {
+                Self::DescriptorHeap { heap: from.number()?, capacity: from.number()?, name: from.text()?.into() }
+            }
+            code::DESCRIPTORS_ALLOCATED => {
+                Self::DescriptorsAllocated { heap: from.number()?, first: from.number()?, count: from.number()? }
+            }
+            code::DESCRIPTORS_FREED => {
+                Self::DescriptorsFreed { heap: from.number()?, first: from.number()?, count: from.number()? }
+            }
+            code::END => Self::End { event_count: from.number()? },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_comes_back_as_it_was_written() {
+        let (block, offset, name) = (3, 1 << 40, "面 name".to_owned());
+        let events = [
+            Event::Device { name: name.clone() },
+            Event::Heap { bytes: 8 << 30, device_local: true },
+            Event::Type { heap: 1, properties: vec!["host visible".into(), String::new()] },
+            Event::Time { elapsed_ns: u64::MAX },
+            Event::FrameBegun { timeline: 2, value: 7 },
+            Event::Submitted { timeline: 2, value: 7 },
+            Event::Completed { timeline: 2, value: 7 },
+            Event::Reclaimed { objects: 300, blocks: 1 },
+            Event::Budget { heap: 0, usage_bytes: 1, budget_bytes: 2 },
+            Event::BlockMade { block, memory_type: 5, dedicated: true, bytes: 1 << 28, class: "buffers".into() },
+            Event::BlockFreed { block },
+            Event::Allocated { block, offset, bytes: 77, alignment: 1 << 63, name: name.clone() },
+            Event::Retired { block, offset },
+            Event::Freed { block, offset },
+            Event::Moved { from_block: 1, from_offset: 2, to_block: 3, to_offset: 4 },
+            Event::Named { block, offset, name: name.clone() },
+            Event::Staged { writes: 2, bytes: 9 },
+            Event::DescriptorHeap { heap: 1, capacity: 1_000_000, name },
+            Event::DescriptorsAllocated { heap: 1, first: 2, count: 3 },
+            Event::DescriptorsFreed { heap: 1, first: 2, count: 3 },
+            Event::End { event_count: 19 },
+        ];
+        let mut bytes = Vec::new();
+        events.iter().for_each(|event| event.push(&mut bytes));
+        let mut parts = Parts(&bytes);
+        assert!(events.iter().all(|event| Event::take(&mut parts).as_ref() == Some(event)));
+        assert!(parts.0.is_empty());
+        assert_eq!(Event::take(&mut Parts(&[0xEE])), None);
+    }
+}

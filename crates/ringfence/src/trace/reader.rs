@@ -1,0 +1,250 @@
+//! Reading a trace, whatever became of it.
+
+use std::io::{self, Read};
+
+use super::event::Event;
+use super::format::{CHUNK_HEAD_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Parts, VERSION, checksum};
+
+/// Why no further event can be read. Those before it were whole, and are as they were recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// It does not begin as a trace does.
+    #[error("this is no trace: it does not begin with the trace's magic number")]
+    NotATrace,
+    /// It is of another version.
+    #[error("the trace is of version {found}, this library reads version {VERSION}")]
+    Version {
+        /// What it says of itself.
+        found: u32,
+    },
+    /// It ends before its end: the program was stopped, or the file was not copied whole.
+    #[error("the trace is cut off at byte {at_byte}, after {event_count} events in {chunk_count} whole chunks")]
+    CutOff {
+        /// How many bytes there are.
+        at_byte: u64,
+        /// How many events could be read.
+        event_count: u64,
+        /// How many chunks could be read.
+        chunk_count: u64,
+    },
+    /// A chunk is not as it was written.
+    #[error(
+        "the trace is damaged in the chunk at byte {at_byte}: {what}; {event_count} events in {chunk_count} whole \
+         chunks before it could be read"
+    )]
+    Corrupted {
+        /// Where the chunk begins.
+        at_byte: u64,
+        /// What is wrong with it.
+        what: &'static str,
+        /// How many events could be read.
+        event_count: u64,
+        /// How many chunks could be read.
+        chunk_count: u64,
+    },
+    /// The file cannot be read.
+    #[error("the trace cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Gives a trace out event by event. Ends after [`Event::End`], or with an error; host memory is that of one chunk.
+pub struct Reader<R> {
+    from: R,
+    payload: Vec<u8>,
+    /// What of the payload is taken.
+    at: usize,
+    /// Where the present chunk begins, and the next one.
+    chunk_byte: u64,
+    next_byte: u64,
+    /// Events of the present chunk that are not given out.
+    left: u32,
+    event_count: u64,
+    chunk_count: u64,
+    has_ended: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the head.
+    ///
+    /// # Errors
+    /// It is no trace, or one of another version; or it cannot be read.
+    pub fn new(mut from: R) -> Result<Self, TraceError> {
+        let mut head = [0; MAGIC.len() + 4];
+        let length = read_up_to(&mut from, &mut head)?;
+        if length < MAGIC.len() || head[..MAGIC.len()] != MAGIC {
+            return Err(TraceError::NotATrace);
+        }
+        if length < head.len() {
+            return Err(TraceError::CutOff { at_byte: length as u64, event_count: 0, chunk_count: 0 });
+        }
+        let found = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+        if found != VERSION {
+            return Err(TraceError::Version { found });
+        }
+        Ok(Self {
+            from,
+            payload: Vec::new(),
+            at: 0,
+            chunk_byte: head.len() as u64,
+            next_byte: head.len() as u64,
+            left: 0,
+            event_count: 0,
+            chunk_count: 0,
+            has_ended: false,
+        })
+    }
+
+    /// How many events were given out.
+    #[must_use]
+    pub fn event_count(&self) -> u64 {
+        self.event_count
+    }
+
+    fn read_event(&mut self) -> Result<Event, TraceError> {
+        while self.left == 0 {
+            self.read_chunk()?;
+        }
+        let mut parts = Parts(&self.payload[self.at..]);
+        let event = Event::take(&mut parts);
+        self.at = self.payload.len() - parts.0.len();
+        let Some(event) = event else { return Err(self.damaged("an event is not one of this version")) };
+        self.left -= 1;
+        if self.left == 0 {
+            if self.at != self.payload.len() {
+                return Err(self.damaged("it is longer than its events"));
+            }
+            self.chunk_count += 1;
+        }
+        self.event_count += 1;
+        Ok(event)
+    }
+
+    fn read_chunk(&mut self) -> Result<(), TraceError> {
+        self.chunk_byte = self.next_byte;
+        let mut head = [0; CHUNK_HEAD_BYTES];
+        let length = read_up_to(&mut self.from, &mut head)?;
+        if length < head.len() {
+            return Err(self.cut_off(length));
+        }
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (bytes, count, sum) = (word(0), word(4), word(8));
+        if bytes > PAYLOAD_BYTES_MAX {
+            return Err(self.damaged("its length is impossible"));
+        }
+        self.payload.clear();
+        let got = Read::take(&mut self.from, u64::from(bytes)).read_to_end(&mut self.payload)?;
+        if got < bytes as usize {
+            return Err(self.cut_off(head.len() + got));
+        }
+        if checksum(checksum(0, &head[..8]), &self.payload) != sum {
+            return Err(self.damaged("its checksum does not fit"));
+        }
+        self.next_byte += (head.len() + got) as u64;
+        (self.at, self.left) = (0, count);
+        Ok(())
+    }
+
+    fn cut_off(&self, more: usize) -> TraceError {
+        let at_byte = self.next_byte + more as u64;
+        TraceError::CutOff { at_byte, event_count: self.event_count, chunk_count: self.chunk_count }
+    }
+
+    fn damaged(&self, what: &'static str) -> TraceError {
+        let at_byte = self.chunk_byte;
+        TraceError::Corrupted { at_byte, what, event_count: self.event_count, chunk_count: self.chunk_count }
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Event, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        let event = self.read_event();
+        self.has_ended = matches!(event, Ok(Event::End { .. }) | Err(_));
+        Some(event)
+    }
+}
+
+/// As much as there is, up to the buffer's length.
+fn read_up_to(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < into.len() {
+        match from.read(&mut into[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::State;
+
+    /// A trace of one chunk whose checksum fits, whatever is in it.
+    fn trace(count: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        let mut head = Vec::from((payload.len() as u32).to_le_bytes());
+        head.extend(count.to_le_bytes());
+        let sum = checksum(checksum(0, &head), payload);
+        bytes.extend(head);
+        bytes.extend(sum.to_le_bytes());
+        bytes.extend(payload);
+        bytes
+    }
+
+    #[test]
+    fn made_up_events_under_a_true_checksum_give_errors_and_odd_counts_and_never_a_panic() {
+        let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut roll = move |end: u64| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            dice % end
+        };
+        let codes = [1, 2, 3, 0x10, 0x14, 0x15, 0x20, 0x20, 0x21, 0x22, 0x22, 0x23, 0x24, 0x26, 0x30];
+        for _ in 0..3_000 {
+            let mut payload = Vec::new();
+            for _ in 0..roll(60) {
+                payload.push(codes[roll(codes.len() as u64) as usize]);
+                // Small numbers, so that blocks and ranges meet, and now and then a huge one.
+                for _ in 0..roll(6) {
+                    if roll(8) == 0 {
+                        payload.extend([0xff; 9]);
+                        payload.push(1);
+                    } else {
+                        payload.push(roll(6) as u8);
+                    }
+                }
+            }
+            let mut state = State::new();
+            let bytes = trace(roll(70) as u32, &payload);
+            for event in Reader::new(&bytes[..]).expect("the head is whole").flatten() {
+                state.apply(&event);
+            }
+            let snapshot = state.snapshot();
+            let _ = (state.free_bytes(), state.live_count());
+            assert!(snapshot.blocks.iter().all(|block| block.free_bytes() <= block.bytes));
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_is_longer_than_its_events_is_damaged_where_it_begins() {
+        let bytes = trace(1, &[0x21, 7, 0x21, 8]);
+        let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
+        let error = reader.next().expect("an answer").expect_err("a byte is left over");
+        assert!(matches!(error, TraceError::Corrupted { at_byte: 12, event_count: 0, .. }), "{error}");
+        assert!(reader.next().is_none());
+        let bytes = trace(1 << 31, &[]);
+        let mut reader = Reader::new(&bytes[..]).expect("the head is whole");
+        assert!(matches!(reader.next(), Some(Err(TraceError::Corrupted { at_byte: 12, .. }))));
+    }
+}

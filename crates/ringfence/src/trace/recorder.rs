@@ -1,0 +1,341 @@
+//! Writing a trace while the program runs.
+//!
+//! Two locks, never waited for the wrong way round: `events` guards the buffer that hooks append to and is held for
+//! some nanoseconds; `writer` guards the file and is held while writing. A flush takes `writer`, then swaps the buffers
+//! under `events`: chunks come in order, and no hook waits for the file.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::event::Event;
+use super::format::{MAGIC, VERSION, checksum, code, push_number, push_text};
+use crate::device::{Capabilities, HeapBudget, HeapBudgets};
+
+/// A chunk is written when so much has gathered,
+const CHUNK_BYTES: usize = 64 << 10;
+/// or, by a call of `reclaim`, so long after the last one,
+const CHUNK_AGE_MAX: Duration = Duration::from_millis(250);
+/// or, where nobody reclaims, by whoever adds an event to so much.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
+/// The clock is read once in so many events, and with each frame.
+const EVENTS_PER_TIME: u32 = 64;
+/// The driver is asked for budgets that often at the most.
+const BUDGET_EVERY: Duration = Duration::from_millis(100);
+
+/// What a recording came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TraceSummary {
+    /// Events that were written.
+    pub event_count: u64,
+    /// Bytes that were written.
+    pub bytes: u64,
+}
+
+/// Why no recording was started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartTraceError {
+    /// One is under way.
+    #[error("a trace is being recorded already")]
+    Recording,
+    /// A trace that begins in the middle could not say what is in memory.
+    #[error("{memory_objects} memory objects exist already: a trace begins with an allocator that has made nothing")]
+    NotEmpty {
+        /// Memory objects that exist.
+        memory_objects: u64,
+    },
+    /// The beginning could not be written.
+    #[error("the trace cannot be written: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// An allocator's switch for recording, and what is being recorded.
+pub(crate) struct Trace {
+    is_on: AtomicBool,
+    next_block: AtomicU64,
+    events: Mutex<Events>,
+    writer: Mutex<Option<Writer>>,
+}
+
+/// What hooks append to.
+struct Events {
+    buffer: Vec<u8>,
+    count: u32,
+    /// Until the clock is read again.
+    until_time: u32,
+    told: Instant,
+    budget_told: Option<Instant>,
+}
+
+struct Writer {
+    to: Box<dyn Write + Send>,
+    /// What was swapped out last: empty, and as large as it ever was.
+    spare: Vec<u8>,
+    summary: TraceSummary,
+    written: Instant,
+    failure: Option<io::Error>,
+}
+
+impl Trace {
+    pub(crate) fn new() -> Self {
+        let events = Events { buffer: Vec::new(), count: 0, until_time: 0, told: Instant::now(), budget_told: None };
+        Self {
+            is_on: AtomicBool::new(false),
+            next_block: AtomicU64::new(1),
+            events: Mutex::new(events),
+            writer: Mutex::new(None),
+        }
+    }
+
+    /// A number for a memory object that is made now.
+    pub(crate) fn block_number(&self) -> u64 {
+        self.next_block.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn start(
+        &self,
+        mut to: Box<dyn Write + Send>,
+        capabilities: &Capabilities,
+    ) -> Result<(), StartTraceError> {
+        let mut writer = self.writer.lock();
+        if writer.is_some() {
+            return Err(StartTraceError::Recording);
+        }
+        to.write_all(&MAGIC)?;
+        to.write_all(&VERSION.to_le_bytes())?;
+        let bytes = (MAGIC.len() + size_of_val(&VERSION)) as u64;
+        let summary = TraceSummary { event_count: 0, bytes };
+        let now = Instant::now();
+        *writer = Some(Writer { to, spare: Vec::with_capacity(CHUNK_BYTES), summary, written: now, failure: None });
+        let mut events = self.events.lock();
+        *events = Events {
+            buffer: Vec::with_capacity(2 * CHUNK_BYTES),
+            count: 0,
+            until_time: 0,
+            told: now,
+            budget_told: None,
+        };
+        events.push_device(capabilities);
+        self.is_on.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends the recording; `None` if there was none.
+    pub(crate) fn stop(&self) -> Option<io::Result<TraceSummary>> {
+        let mut held = self.writer.lock();
+        self.is_on.store(false, Ordering::Release);
+        let mut writer = held.take()?;
+        writer.flush(&self.events);
+        let end = Event::End { event_count: writer.summary.event_count };
+        self.events.lock().push(&end);
+        writer.flush(&self.events);
+        Some(match writer.failure {
+            Some(error) => Err(error),
+            None => writer.to.flush().map(|()| writer.summary),
+        })
+    }
+
+    /// Adds an event, if anything is recorded.
+    #[inline]
+    fn note(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.is_on.load(Ordering::Relaxed) {
+            self.note_now(write);
+        }
+    }
+
+    #[cold]
+    fn note_now(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut events = self.events.lock();
+        events.add(write);
+        let is_full = events.buffer.len() >= BUFFER_BYTES_MAX;
+        drop(events);
+        if is_full {
+            self.flush();
+        }
+    }
+
+    /// Nothing to do if another thread is at it.
+    fn flush(&self) {
+        if let Some(mut writer) = self.writer.try_lock()
+            && let Some(writer) = &mut *writer
+        {
+            writer.flush(&self.events);
+            if writer.failure.is_some() {
+                // The program must not suffer from a full disk: recording ends, `stop` says why.
+                self.is_on.store(false, Ordering::Release);
+            }
+        }
+    }
+
+    fn numbers<const N: usize>(&self, code: u8, numbers: [u64; N]) {
+        self.note(|buffer| push_numbers(buffer, code, numbers));
+    }
+
+    pub(crate) fn block_made(&self, block: u64, memory_type: u32, dedicated: bool, bytes: u64, class: &str) {
+        self.note(|buffer| {
+            push_numbers(buffer, code::BLOCK_MADE, [block, u64::from(memory_type), u64::from(dedicated), bytes]);
+            push_text(buffer, class);
+        });
+    }
+
+    pub(crate) fn block_freed(&self, block: u64) {
+        self.numbers(code::BLOCK_FREED, [block]);
+    }
+
+    pub(crate) fn allocated(&self, block: u64, offset: u64, bytes: u64, alignment: u64, name: &str) {
+        self.note(|buffer| {
+            let alignment = u64::from(alignment.trailing_zeros());
+            push_numbers(buffer, code::ALLOCATED, [block, offset, bytes, alignment]);
+            push_text(buffer, name);
+        });
+    }
+
+    pub(crate) fn retired(&self, block: u64, offset: u64) {
+        self.numbers(code::RETIRED, [block, offset]);
+    }
+
+    /// Before the range can be handed out again.
+    pub(crate) fn freed(&self, block: u64, offset: u64) {
+        self.numbers(code::FREED, [block, offset]);
+    }
+
+    pub(crate) fn frame_begun(&self, timeline: usize, value: u64) {
+        self.numbers(code::FRAME_BEGUN, [timeline as u64, value]);
+    }
+
+    pub(crate) fn submitted(&self, timeline: usize, value: u64) {
+        self.numbers(code::SUBMITTED, [timeline as u64, value]);
+    }
+
+    pub(crate) fn staged(&self, writes: u64, bytes: u64) {
+        self.numbers(code::STAGED, [writes, bytes]);
+    }
+
+    /// The end of a `reclaim`: the clock is read, what is due is written. `budgets` asks the driver.
+    pub(crate) fn reclaimed(
+        &self,
+        completed: impl Iterator<Item = u64>,
+        (objects, blocks): (usize, usize),
+        budgets: impl FnOnce() -> HeapBudgets,
+    ) {
+        if !self.is_on.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = Instant::now();
+        let mut events = self.events.lock();
+        events.tell_time(now);
+        for (timeline, value) in completed.enumerate() {
+            events.add(|buffer| push_numbers(buffer, code::COMPLETED, [timeline as u64, value]));
+        }
+        events.add(|buffer| push_numbers(buffer, code::RECLAIMED, [objects as u64, blocks as u64]));
+        let is_large = events.buffer.len() >= CHUNK_BYTES;
+        let asks = events.budget_told.is_none_or(|told| now - told >= BUDGET_EVERY);
+        if asks {
+            events.budget_told = Some(now);
+        }
+        drop(events);
+        if asks {
+            // A driver call, so no lock is held.
+            let told = budgets();
+            let mut events = self.events.lock();
+            for (heap, HeapBudget { usage_bytes, budget_bytes }) in told.into_iter().enumerate() {
+                events.add(|buffer| push_numbers(buffer, code::BUDGET, [heap as u64, usage_bytes, budget_bytes]));
+            }
+        }
+        let is_old = || {
+            let writer = self.writer.try_lock();
+            writer.is_some_and(|writer| writer.as_ref().is_some_and(|held| now - held.written >= CHUNK_AGE_MAX))
+        };
+        if is_large || is_old() {
+            self.flush();
+        }
+    }
+}
+
+impl Drop for Trace {
+    /// A trace that nobody stopped is ended in order all the same.
+    fn drop(&mut self) {
+        let _ = self.stop();
+    }
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trace({})", if self.is_on.load(Ordering::Relaxed) { "on" } else { "off" })
+    }
+}
+
+fn push_numbers<const N: usize>(into: &mut Vec<u8>, code: u8, numbers: [u64; N]) {
+    into.push(code);
+    numbers.into_iter().for_each(|number| push_number(into, number));
+}
+
+impl Events {
+    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.until_time == 0 {
+            self.tell_time(Instant::now());
+        }
+        self.until_time -= 1;
+        write(&mut self.buffer);
+        self.count += 1;
+    }
+
+    fn tell_time(&mut self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.told).as_nanos() as u64;
+        self.told = now;
+        push_numbers(&mut self.buffer, code::TIME, [elapsed]);
+        self.count += 1;
+        self.until_time = EVENTS_PER_TIME;
+    }
+
+    fn push(&mut self, event: &Event) {
+        event.push(&mut self.buffer);
+        self.count += 1;
+    }
+
+    fn push_device(&mut self, capabilities: &Capabilities) {
+        self.push(&Event::Device { name: capabilities.name.clone() });
+        for heap in &capabilities.memory_heaps {
+            self.push(&Event::Heap { bytes: heap.bytes, device_local: heap.device_local });
+        }
+        for held in &capabilities.memory_types {
+            let properties = held.properties.names().map(str::to_owned).collect();
+            self.push(&Event::Type { heap: held.heap, properties });
+        }
+    }
+}
+
+impl Writer {
+    /// Writes what has gathered as one chunk.
+    fn flush(&mut self, events: &Mutex<Events>) {
+        let count = {
+            let mut events = events.lock();
+            std::mem::swap(&mut events.buffer, &mut self.spare);
+            std::mem::take(&mut events.count)
+        };
+        if !self.spare.is_empty() && self.failure.is_none() {
+            self.failure = self.write_chunk(count).err();
+        }
+        self.spare.clear();
+        self.written = Instant::now();
+    }
+
+    fn write_chunk(&mut self, count: u32) -> io::Result<()> {
+        let payload = &self.spare;
+        let length = u32::try_from(payload.len()).map_err(io::Error::other)?;
+        let mut head = [0; 12];
+        head[..4].copy_from_slice(&length.to_le_bytes());
+        head[4..8].copy_from_slice(&count.to_le_bytes());
+        let sum = checksum(checksum(0, &head[..8]), payload);
+        head[8..].copy_from_slice(&sum.to_le_bytes());
+        self.to.write_all(&head)?;
+        self.to.write_all(payload)?;
+        self.summary.event_count += u64::from(count);
+        self.summary.bytes += (head.len() + payload.len()) as u64;
+        Ok(())
+    }
+}

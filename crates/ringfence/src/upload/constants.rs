@@ -1,0 +1,346 @@
+//! Constant buffers, as document 002 has them: small, of few sizes, static or dynamic, each with a view that is made
+//! once.
+//!
+//! ```text
+//!              256      512      1024     larger, up to 64 KiB
+//!   dynamic   ring     ring     ring      ring                in upload memory; a copy for each change that is used
+//!   static    pools    pools    pools     a buffer each       in device memory; a stable place, staged when changed
+//!                │
+//!                └─ slot 0 │ slot 1 │ …   one view a slot, made with the pool ([`ConstantViews`])
+//! ```
+//!
+//! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] moves it to
+//!   the ring of its size when it is used, unless this was done already in the same frame with the same content and the
+//!   ring has the same buffer still (rows 002-5, 002-7, fault 10); equal content of one frame shares one copy.
+//! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is gathered and staged once a frame
+//!   ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched (rows 002-8 to 002-11).
+//! - Constants above 1024 bytes take the fourth way; they have no view of their own, as they are rare. Above
+//!   [`ConstantBuffers::BYTES_MAX`] neither API binds them: such data belongs in a storage buffer.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | set the content | O(bytes) |
+//! | bind, unchanged in this frame | O(1), one short lock of the buffer's own |
+//! | bind, changed | O(bytes): a hash, a comparison, a copy; the ring's lock once in 32 slots |
+//! | make or drop a static | O(1), one short lock; a buffer if all pools are full |
+//! | upload statics | O(changed · log changed) |
+
+mod dynamic;
+mod share;
+mod statics;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::state::{Paired, RingState};
+use super::{UploadDesc, UploadError, WhenFull};
+use crate::device::{BufferUsage, Device, RawBuffer};
+use crate::error::Error;
+use crate::lifetime::Frame;
+use crate::memory::{Allocator, Location, RingSnapshot};
+use crate::resource::Buffer;
+
+pub use dynamic::{ConstantWriter, DynamicConstants};
+pub use statics::StaticConstants;
+
+/// Sizes of slots, in bytes (row 002-1).
+const CLASS_BYTES: [u64; 3] = [256, 512, 1024];
+/// The class of what is larger.
+const LARGE: usize = CLASS_BYTES.len();
+const CLASSES: usize = LARGE + 1;
+/// What every place of constants is a multiple of: both APIs' largest demand.
+const ALIGNMENT: u64 = 256;
+/// Slots that a writer takes of a ring at a time.
+const PAGE_SLOTS: u64 = 32;
+
+/// Makes the views of constant buffers: a heap of them for each pool, one view a slot (row 002-4).
+///
+/// Pools that go take what was made for them along. [`NoViews`] makes none.
+pub trait ConstantViews<D: Device>: Send + Sync + 'static {
+    /// The views of one pool.
+    type Heap: Send + Sync + 'static;
+    /// The view of one slot.
+    type View: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
+
+    /// Makes the views of a new pool.
+    ///
+    /// # Errors
+    /// Then the pool is not made either.
+    fn make(&self, pool: &ConstantPool<'_, D>) -> Result<Self::Heap, Error>;
+
+    /// The view of a slot; below [`ConstantPool::slot_count`].
+    fn view(&self, heap: &Self::Heap, slot: u32) -> Self::View;
+}
+
+/// A buffer that is cut into equal slots of constants.
+pub struct ConstantPool<'a, D: Device> {
+    /// The buffer. Slot i begins at i × `slot_bytes`.
+    pub buffer: &'a Buffer<D>,
+    /// Bytes of a slot: 256, 512 or 1024.
+    pub slot_bytes: u64,
+    /// How many.
+    pub slot_count: u32,
+}
+
+/// No views: for programs that bind constants by address or by offset.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct NoViews;
+
+impl<D: Device> ConstantViews<D> for NoViews {
+    type Heap = ();
+    type View = ();
+
+    fn make(&self, _pool: &ConstantPool<'_, D>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn view(&self, _heap: &(), _slot: u32) {}
+}
+
+/// How constant buffers are set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConstantsDesc<'a> {
+    /// Slots that each dynamic pool begins with; the one for large constants begins with as many of 1024 bytes.
+    pub dynamic_slots: u32,
+    /// What a dynamic pool grows to at most, in bytes.
+    pub dynamic_bytes_max: u64,
+    /// How long a bind waits at most where a pool is full and may not grow.
+    pub timeout: Duration,
+    /// After so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it was at most a quarter full, a
+    /// dynamic pool is halved.
+    pub shrink_after: u32,
+    /// Slots of each static pool.
+    pub static_slots: u32,
+    /// Whether equal content of one frame and writer shares one copy. It costs a hash of what is copied.
+    pub share_equal: bool,
+    /// What the constants may be used for, besides.
+    pub usage: BufferUsage,
+    /// Where dynamic constants live.
+    pub location: Location,
+    /// A name for reports and for the drivers' objects.
+    pub name: &'a str,
+}
+
+impl Default for ConstantsDesc<'_> {
+    fn default() -> Self {
+        Self {
+            dynamic_slots: 1024,
+            dynamic_bytes_max: 64 << 20,
+            timeout: Duration::from_secs(10),
+            shrink_after: 600,
+            static_slots: 1024,
+            share_equal: true,
+            usage: BufferUsage::CONSTANT,
+            location: Location::Upload,
+            name: "constants",
+        }
+    }
+}
+
+/// Constants in a place where a shader finds them.
+pub struct BoundConstants<D: Device, V> {
+    /// The driver's buffer.
+    pub buffer: RawBuffer<D>,
+    /// The first byte there, a multiple of 256.
+    pub offset: u64,
+    /// Bytes that may be read there: those of the slot.
+    pub size: u64,
+    /// The first byte's address for shaders, where the buffers were made to have one.
+    pub address: Option<u64>,
+    /// The slot's view; none for constants above 1024 bytes.
+    pub view: Option<V>,
+}
+
+impl<D: Device, V: Clone> Clone for BoundConstants<D, V> {
+    fn clone(&self) -> Self {
+        Self { buffer: self.buffer.clone(), view: self.view.clone(), ..*self }
+    }
+}
+
+impl<D: Device, V: fmt::Debug> fmt::Debug for BoundConstants<D, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { buffer, offset, size, view, .. } = self;
+        write!(f, "BoundConstants({buffer:?} from {offset}, {size} bytes, {view:?})")
+    }
+}
+
+/// What was done for constants, and what was spared.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ConstantFigures {
+    /// Dynamic buffers that were bound.
+    pub bind_count: u64,
+    /// Copies made for them.
+    pub copy_count: u64,
+    /// Bytes of those.
+    pub copy_bytes: u64,
+    /// Binds that found the content in place already: same frame, same content, same pool.
+    pub unchanged_count: u64,
+    /// Binds that found equal content of another buffer, or an earlier one of the same.
+    pub shared_count: u64,
+    /// Contents of static buffers that were staged.
+    pub static_count: u64,
+}
+
+#[derive(Default)]
+struct Counters([AtomicU64; 6]);
+
+impl Counters {
+    fn add(&self, figures: &ConstantFigures) {
+        let ConstantFigures { bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count } =
+            *figures;
+        let more = [bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count];
+        for (counter, more) in self.0.iter().zip(more) {
+            counter.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> ConstantFigures {
+        let [bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count] =
+            self.0.each_ref().map(|counter| counter.load(Ordering::Relaxed));
+        ConstantFigures { bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count }
+    }
+}
+
+/// Constant buffers of an allocator: static and dynamic ones of 256, 512 and 1024 bytes, and larger ones up to 64 KiB.
+/// All methods may be called from any thread.
+///
+/// Cheap to clone; every clone is the same. What it made keeps it alive.
+pub struct ConstantBuffers<D: Device, V: ConstantViews<D> = NoViews> {
+    shared: Arc<Shared<D, V>>,
+}
+
+struct Shared<D: Device, V: ConstantViews<D>> {
+    memory: Allocator<D>,
+    desc: ConstantsDesc<'static>,
+    name: String,
+    views: Arc<V>,
+    /// One a class.
+    dynamic: [Arc<RingState<D>>; CLASSES],
+    statics: Arc<statics::Statics<D, V>>,
+    counters: Counters,
+}
+
+impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
+    /// The largest constants, in bytes: what Direct3D 12 binds, and what Vulkan's cards do.
+    pub const BYTES_MAX: u64 = 64 << 10;
+
+    pub(crate) fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
+        let views = Arc::new(views);
+        let ring = |class: usize| dynamic_ring(memory, &desc, &views, class);
+        let dynamic = [ring(0)?, ring(1)?, ring(2)?, ring(LARGE)?];
+        let shared = Arc::new(Shared {
+            memory: memory.clone(),
+            name: desc.name.to_owned(),
+            statics: statics::Statics::new(memory),
+            desc: ConstantsDesc { name: "", ..desc },
+            views,
+            dynamic,
+            counters: Counters::default(),
+        });
+        Ok(Self { shared })
+    }
+
+    /// A dynamic buffer of so many bytes, all 0. Takes nothing of the device until it is bound.
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`].
+    pub fn dynamic(&self, size: u64) -> Result<DynamicConstants<D, V>, UploadError> {
+        DynamicConstants::new(self, size)
+    }
+
+    /// A static buffer with this content, which is on the device after the next [`ConstantBuffers::upload_statics`].
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for one more
+    /// pool. Nothing has changed then.
+    pub fn create_static(&self, content: &[u8]) -> Result<StaticConstants<D, V>, UploadError> {
+        StaticConstants::new(self, content)
+    }
+
+    /// A writer for one thread, for the submission of `frame`: it binds dynamic buffers. Keep it, and give it each frame
+    /// in turn ([`ConstantWriter::begin`]).
+    ///
+    /// # Errors
+    /// The frame is of another allocator.
+    pub fn writer(&self, frame: &Frame) -> Result<ConstantWriter<D, V>, UploadError> {
+        ConstantWriter::new(self, frame)
+    }
+
+    /// What was done and what was spared. What writers have done since their frame began is not in it.
+    #[must_use]
+    pub fn figures(&self) -> ConstantFigures {
+        self.shared.counters.read()
+    }
+
+    /// The dynamic pools' figures, by class: 256, 512, 1024 and larger.
+    #[must_use]
+    pub fn dynamic_pools(&self) -> [RingSnapshot; 4] {
+        use super::Recycle;
+        self.shared.dynamic.each_ref().map(|ring| ring.snapshot().expect("a ring is shown as one"))
+    }
+
+    /// How many static pools there are; large constants count one each.
+    #[must_use]
+    pub fn static_pool_count(&self) -> usize {
+        self.shared.statics.pool_count()
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> Clone for ConstantBuffers<D, V> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> fmt::Debug for ConstantBuffers<D, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConstantBuffers").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+/// The class for a size, and the bytes that it takes there.
+fn classify(size: u64, max: u64) -> Result<(usize, u64), UploadError> {
+    match size {
+        0 => Err(UploadError::ZeroSize),
+        _ if size > max => Err(UploadError::TooLarge { size, capacity: max }),
+        _ => Ok(match CLASS_BYTES.iter().position(|bytes| size <= *bytes) {
+            Some(class) => (class, CLASS_BYTES[class]),
+            None => (LARGE, size.next_multiple_of(ALIGNMENT)),
+        }),
+    }
+}
+
+fn dynamic_ring<D: Device, V: ConstantViews<D>>(
+    memory: &Allocator<D>,
+    desc: &ConstantsDesc<'_>,
+    views: &Arc<V>,
+    class: usize,
+) -> Result<Arc<RingState<D>>, Error> {
+    let slot_bytes = CLASS_BYTES[class.min(LARGE - 1)];
+    let what = ["256", "512", "1024", "large"][class];
+    let capacity = u64::from(desc.dynamic_slots.max(1)) * slot_bytes;
+    let name = format!("{}, dynamic {what}", desc.name);
+    let ring = UploadDesc {
+        // The largest constants fit even into the smallest ring.
+        capacity: if class == LARGE { capacity.max(64 << 10) } else { capacity },
+        usage: desc.usage | BufferUsage::COPY_SRC,
+        when_full: WhenFull::Grow {
+            capacity_max: desc.dynamic_bytes_max,
+            timeout: desc.timeout,
+            shrink_after: desc.shrink_after,
+        },
+        location: desc.location,
+        page_bytes: PAGE_SLOTS * slot_bytes,
+        name: &name,
+    };
+    let views = (class != LARGE).then(|| Arc::clone(views));
+    let pair = views.map(|views| -> super::state::Pair<D> {
+        Box::new(move |buffer, capacity| {
+            let pool = ConstantPool { buffer, slot_bytes, slot_count: (capacity / slot_bytes) as u32 };
+            Ok(Box::new(views.make(&pool)?) as Paired)
+        })
+    });
+    RingState::new(memory, ring, true, pair)
+}

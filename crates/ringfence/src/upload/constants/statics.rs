@@ -1,0 +1,414 @@
+//! Static constants: a place in device memory for life, and new content staged once a frame.
+//!
+//! ```text
+//!   create, update ──▶ pending: content by slot, the latest only
+//!                          │ upload_statics, once a frame
+//!                          ▼ sorted by pool and slot
+//!   ring of the class  [ 3 │ 4 │ 5 │ 9 ]   slots that are neighbours are staged and copied as one
+//!                          │ copies in the frame's batch: two barriers a pool
+//!                          ▼
+//!   pools  ▢ ▢ ▢ ■ ■ ■ ▢ ▢ ▢ ■ ▢     never moved, never dropped while the buffers exist
+//! ```
+//!
+//! A slot that is let go of is given out again once every submission that had begun by then is complete.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use ringfence_core::retire::RetireQueue;
+use ringfence_core::sync::SyncSet;
+
+use super::{BoundConstants, ConstantBuffers, ConstantPool, ConstantViews, ConstantWriter, LARGE, Shared};
+use super::{CLASS_BYTES, classify};
+use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
+use crate::error::Error;
+use crate::memory::{Allocator, Location, RingSnapshot};
+use crate::resource::{AllocationDesc, Buffer};
+use crate::upload::ring::copy;
+use crate::upload::{Recycle, Told, UploadBatch, UploadError, device_address};
+
+/// What one write of staged content has at most, in bytes: a page of the smallest class.
+const RUN_BYTES_MAX: usize = 8 << 10;
+
+/// A buffer in device memory, cut into slots; for large constants one slot.
+struct Pool<D: Device, V: ConstantViews<D>> {
+    id: u64,
+    class: usize,
+    buffer: Buffer<D>,
+    address: Option<u64>,
+    slot_bytes: u64,
+    heap: Option<V::Heap>,
+    /// Set when the only slot of a large pool is let go of.
+    gone: AtomicBool,
+}
+
+/// A slot of a pool, as a key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct SlotKey {
+    pool: u64,
+    slot: u32,
+}
+
+/// A slot and its pool.
+struct Place<D: Device, V: ConstantViews<D>> {
+    pool: Arc<Pool<D, V>>,
+    /// The pool's index in its class.
+    index: usize,
+    slot: u32,
+}
+
+/// Content that is not on the device yet.
+struct Pending<D: Device, V: ConstantViews<D>> {
+    key: SlotKey,
+    pool: Arc<Pool<D, V>>,
+    /// Where it stands in the bytes that go with the list.
+    first: usize,
+    size: usize,
+}
+
+/// What is to be staged: the latest content of each slot.
+struct Gathered<D: Device, V: ConstantViews<D>> {
+    list: Vec<Pending<D, V>>,
+    bytes: Vec<u8>,
+    /// Where a slot stands in the list.
+    known: HashMap<SlotKey, u32>,
+}
+
+impl<D: Device, V: ConstantViews<D>> Gathered<D, V> {
+    fn new() -> Self {
+        Self { list: Vec::new(), bytes: Vec::new(), known: HashMap::new() }
+    }
+
+    fn put(&mut self, pool: &Arc<Pool<D, V>>, slot: u32, content: &[u8]) {
+        let key = SlotKey { pool: pool.id, slot };
+        if let Some(&index) = self.known.get(&key) {
+            let held = &mut self.list[index as usize];
+            if content.len() <= held.size {
+                self.bytes[held.first..][..content.len()].copy_from_slice(content);
+            } else {
+                held.first = self.bytes.len();
+                self.bytes.extend_from_slice(content);
+            }
+            held.size = content.len();
+            return;
+        }
+        let (first, size) = (self.bytes.len(), content.len());
+        self.bytes.extend_from_slice(content);
+        self.known.insert(key, self.list.len() as u32);
+        self.list.push(Pending { key, pool: Arc::clone(pool), first, size });
+    }
+
+    fn remove(&mut self, key: SlotKey) {
+        let Some(index) = self.known.remove(&key) else { return };
+        self.list.swap_remove(index as usize);
+        if let Some(moved) = self.list.get(index as usize) {
+            self.known.insert(moved.key, index);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.list.clear();
+        self.bytes.clear();
+        self.known.clear();
+    }
+}
+
+/// A pool and which of its slots are free.
+struct Listed<D: Device, V: ConstantViews<D>> {
+    pool: Arc<Pool<D, V>>,
+    free: Vec<u32>,
+    in_use: Vec<bool>,
+}
+
+struct Books<D: Device, V: ConstantViews<D>> {
+    /// By class; none for large constants.
+    pools: [Vec<Listed<D, V>>; LARGE],
+    /// Slots that were let go of, by class, index of the pool and slot.
+    retired: RetireQueue<(usize, usize, u32)>,
+    pending: Gathered<D, V>,
+    large_count: usize,
+}
+
+impl<D: Device, V: ConstantViews<D>> Books<D, V> {
+    fn take(&mut self, class: usize) -> Option<Place<D, V>> {
+        let (index, listed) = self.pools[class].iter_mut().enumerate().find(|(_, listed)| !listed.free.is_empty())?;
+        let slot = listed.free.pop()?;
+        listed.in_use[slot as usize] = true;
+        Some(Place { pool: Arc::clone(&listed.pool), index, slot })
+    }
+
+    fn is_in_use(&self, pool: &Pool<D, V>, slot: u32) -> bool {
+        match self.pools.get(pool.class) {
+            Some(pools) => {
+                let listed = pools.iter().find(|listed| listed.pool.id == pool.id);
+                listed.is_some_and(|listed| listed.in_use[slot as usize])
+            }
+            None => !pool.gone.load(Ordering::Acquire),
+        }
+    }
+}
+
+/// The static pools of [`ConstantBuffers`].
+pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
+    memory: Allocator<D>,
+    books: Mutex<Books<D, V>>,
+    /// Held while a pool is made, so that one is made and not one a thread. Never taken under `books`.
+    making: Mutex<()>,
+    /// What is being staged; held by whoever stages.
+    staging: Mutex<Gathered<D, V>>,
+}
+
+impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
+    pub(super) fn new(memory: &Allocator<D>) -> Arc<Self> {
+        let books = Books {
+            pools: [const { Vec::new() }; LARGE],
+            retired: RetireQueue::new(),
+            pending: Gathered::new(),
+            large_count: 0,
+        };
+        let statics = Arc::new(Self {
+            memory: memory.clone(),
+            books: Mutex::new(books),
+            making: Mutex::new(()),
+            staging: Mutex::new(Gathered::new()),
+        });
+        let listed: Arc<dyn Recycle> = statics.clone();
+        memory.shared().add_ring(&listed);
+        statics
+    }
+
+    pub(super) fn pool_count(&self) -> usize {
+        let books = self.books.lock();
+        books.pools.iter().map(Vec::len).sum::<usize>() + books.large_count
+    }
+
+    /// A slot of the class: a free one, or one of a new pool.
+    fn take(&self, shared: &Shared<D, V>, class: usize) -> Result<Place<D, V>, Error> {
+        if let Some(taken) = self.books.lock().take(class) {
+            return Ok(taken);
+        }
+        let _making = self.making.lock();
+        if let Some(taken) = self.books.lock().take(class) {
+            return Ok(taken);
+        }
+        let slots = shared.desc.static_slots.max(1);
+        let pool = Arc::new(self.make(shared, class, CLASS_BYTES[class], slots)?);
+        let mut books = self.books.lock();
+        let free = (0..slots).rev().collect();
+        books.pools[class].push(Listed { pool, free, in_use: vec![false; slots as usize] });
+        Ok(books.take(class).expect("all slots of a new pool are free"))
+    }
+
+    fn make(&self, shared: &Shared<D, V>, class: usize, slot_bytes: u64, slots: u32) -> Result<Pool<D, V>, Error> {
+        static IDS: AtomicU64 = AtomicU64::new(0);
+        let usage = shared.desc.usage | BufferUsage::COPY_DST;
+        let buffer = BufferDesc { size: slot_bytes * u64::from(slots), usage };
+        let info = Create::<Buffers>::describe(self.memory.device(), &buffer)?;
+        let desc = AllocationDesc { name: &shared.name, location: Location::Device, ..Default::default() };
+        let buffer = self.memory.create_buffer(&info, desc)?;
+        let pool = ConstantPool { buffer: &buffer, slot_bytes, slot_count: slots };
+        let heap = if class == LARGE { None } else { Some(shared.views.make(&pool)?) };
+        let address = device_address(&buffer);
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
+        Ok(Pool { id, class, buffer, address, slot_bytes, heap, gone: AtomicBool::new(false) })
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> Recycle for Statics<D, V> {
+    fn release(&self, told: &Told<'_>) -> bool {
+        let mut books = self.books.lock();
+        let Books { pools, retired, .. } = &mut *books;
+        let mut free = |(class, index, slot): (usize, usize, u32)| pools[class][index].free.push(slot);
+        if told.device_lost {
+            retired.release_all(&mut free);
+        } else {
+            retired.reclaim(told.passed, &mut free);
+        }
+        false
+    }
+
+    fn snapshot(&self) -> Option<RingSnapshot> {
+        None
+    }
+}
+
+/// A constant buffer whose content rarely changes, in device memory, at one place for its life. Made by
+/// [`ConstantBuffers::create_static`].
+///
+/// Dropping it lets go of its slot, which is given out again once every submission that had begun by then is complete.
+pub struct StaticConstants<D: Device, V: ConstantViews<D>> {
+    shared: Arc<Shared<D, V>>,
+    pool: Arc<Pool<D, V>>,
+    /// The pool's index in its class.
+    index: usize,
+    slot: u32,
+    bound: BoundConstants<D, V::View>,
+}
+
+impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
+    pub(super) fn new(buffers: &ConstantBuffers<D, V>, content: &[u8]) -> Result<Self, UploadError> {
+        let shared = Arc::clone(&buffers.shared);
+        let (class, bytes) = classify(content.len() as u64, ConstantBuffers::<D, V>::BYTES_MAX)?;
+        let Place { pool, index, slot } = if class == LARGE {
+            let pool = Arc::new(shared.statics.make(&shared, LARGE, bytes, 1)?);
+            shared.statics.books.lock().large_count += 1;
+            Place { pool, index: 0, slot: 0 }
+        } else {
+            shared.statics.take(&shared, class)?
+        };
+        let offset = u64::from(slot) * pool.slot_bytes;
+        let bound = BoundConstants {
+            buffer: pool.buffer.object().clone(),
+            offset,
+            size: pool.slot_bytes,
+            address: pool.address.map(|base| base + offset),
+            view: pool.heap.as_ref().map(|heap| shared.views.view(heap, slot)),
+        };
+        shared.statics.books.lock().pending.put(&pool, slot, content);
+        Ok(Self { shared, pool, index, slot, bound })
+    }
+
+    /// Where shaders find it, for its life.
+    #[must_use]
+    pub fn bound(&self) -> &BoundConstants<D, V::View> {
+        &self.bound
+    }
+
+    /// Gives it new content; the rest of its slot becomes 0. It is on the device after the next
+    /// [`ConstantBuffers::upload_statics`]; of several updates before that the last one counts. The frame that uploads it
+    /// and those after see it, on the queue that the upload is recorded for.
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] if it does not fit into its slot. Nothing has changed then.
+    pub fn update(&mut self, content: &[u8]) -> Result<(), UploadError> {
+        let (size, capacity) = (content.len() as u64, self.pool.slot_bytes);
+        match size {
+            0 => return Err(UploadError::ZeroSize),
+            _ if size > capacity => return Err(UploadError::TooLarge { size, capacity }),
+            _ => {}
+        }
+        self.shared.statics.books.lock().pending.put(&self.pool, self.slot, content);
+        Ok(())
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> Drop for StaticConstants<D, V> {
+    fn drop(&mut self) {
+        let mut users = SyncSet::new();
+        self.shared.memory.shared().lifetimes.begun(&mut users);
+        let mut books = self.shared.statics.books.lock();
+        books.pending.remove(SlotKey { pool: self.pool.id, slot: self.slot });
+        if self.pool.class == LARGE {
+            // The buffer goes with the last that holds the pool: whoever stages it just now, or this.
+            self.pool.gone.store(true, Ordering::Release);
+            books.large_count -= 1;
+            return;
+        }
+        books.pools[self.pool.class][self.index].in_use[self.slot as usize] = false;
+        books.retired.retire(&users, (self.pool.class, self.index, self.slot));
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> fmt::Debug for StaticConstants<D, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticConstants").field("bound", &self.bound).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
+    /// Stages what static buffers were given since the last time, through the dynamic pools, and adds the copies to
+    /// `batch`; says how many buffers' content that is. Play the batch before what uses them, in the frame of `writer`.
+    ///
+    /// # Errors
+    /// As [`UploadWriter::write`](super::super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is
+    /// of other [`ConstantBuffers`]. What was staged by then is in the batch, and what was not is staged the next time.
+    pub fn upload_statics(
+        &self,
+        writer: &mut ConstantWriter<D, V>,
+        batch: &mut UploadBatch<D>,
+    ) -> Result<u64, UploadError> {
+        if !writer.is_of(&self.shared) {
+            return Err(UploadError::ForeignConstants);
+        }
+        let statics = &self.shared.statics;
+        let mut staging = statics.staging.lock();
+        std::mem::swap(&mut *staging, &mut statics.books.lock().pending);
+        staging.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
+        let (done, staged) = stage_all(&staging, writer, batch);
+        writer.count_static(done as u64);
+        if staged.is_err() {
+            statics.put_back(&staging, done);
+        }
+        staging.clear();
+        staged.map(|()| done as u64)
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
+    /// What was not staged waits for the next time, unless it was let go of or given newer content meanwhile.
+    fn put_back(&self, staging: &Gathered<D, V>, done: usize) {
+        let mut books = self.books.lock();
+        for Pending { key, pool, first, size } in &staging.list[done..] {
+            if books.is_in_use(pool, key.slot) && !books.pending.known.contains_key(key) {
+                books.pending.put(pool, key.slot, &staging.bytes[*first..][..*size]);
+            }
+        }
+    }
+}
+
+/// Stages as much of the list as there is room for; says how much, and what was in the way of more.
+fn stage_all<D: Device, V: ConstantViews<D>>(
+    staging: &Gathered<D, V>,
+    writer: &mut ConstantWriter<D, V>,
+    batch: &mut UploadBatch<D>,
+) -> (usize, Result<(), UploadError>) {
+    let mut done = 0;
+    while done < staging.list.len() {
+        let mut run = run_length(&staging.list[done..]);
+        loop {
+            match stage(&staging.list[done..done + run], &staging.bytes, writer, batch) {
+                Ok(()) => break,
+                // Less of it may fit.
+                Err(UploadError::Full { .. } | UploadError::TooLarge { .. }) if run > 1 => run /= 2,
+                Err(error) => return (done, Err(error)),
+            }
+        }
+        done += run;
+    }
+    (done, Ok(()))
+}
+
+/// How many of the first slots lie next to each other, up to what is staged at once.
+fn run_length<D: Device, V: ConstantViews<D>>(list: &[Pending<D, V>]) -> usize {
+    let most = (RUN_BYTES_MAX as u64 / list[0].pool.slot_bytes).max(1) as usize;
+    let follows =
+        |pair: &[Pending<D, V>]| pair[0].key.pool == pair[1].key.pool && pair[0].key.slot + 1 == pair[1].key.slot;
+    let run = 1 + list.windows(2).take_while(|pair| follows(pair)).count();
+    run.min(most)
+}
+
+/// Stages slots that lie next to each other as one.
+fn stage<D: Device, V: ConstantViews<D>>(
+    run: &[Pending<D, V>],
+    bytes: &[u8],
+    writer: &mut ConstantWriter<D, V>,
+    batch: &mut UploadBatch<D>,
+) -> Result<(), UploadError> {
+    let Pending { key, pool, .. } = &run[0];
+    let slot = pool.slot_bytes as usize;
+    let size = (run.len() * slot) as u64;
+    let staged = writer.stager(pool.class).write_with(size, super::ALIGNMENT, |to| {
+        for (Pending { first, size, .. }, to) in run.iter().zip(to.chunks_exact_mut(slot)) {
+            let (content, rest) = to.split_at_mut(*size);
+            copy(&bytes[*first..][..*size], content);
+            rest.fill(MaybeUninit::new(0));
+        }
+    })?;
+    let fits = batch.copy(&staged, &pool.buffer, u64::from(key.slot) * pool.slot_bytes);
+    fits.expect("a slot lies inside its pool");
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! The ring the other way round: results on their way from the GPU.
+//!
+//! ```text
+//!   reserve(frame) ──▶ Readback: where the device may write ──record the copy, submit──▶
+//!                          │ is_ready? wait?
+//!                          ▼
+//!                      read ──▶ bytes, the host's caches invalidated        drop ──▶ the room is free
+//! ```
+//!
+//! The room of a result is used again once its frame is complete *and* the [`Readback`] is dropped, in the order of
+//! reservation: results that are never read hold up those behind them, and a ring that is full because of that says so
+//! ([`UploadError::Unread`]).
+//!
+//! | operation | cost |
+//! |---|---|
+//! | reserve | as a write to an upload ring, without the copy; O(results that are held) |
+//! | read | one driver call for progress, the copy, an invalidation where the memory needs it |
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringfence_core::range::Invalid;
+use ringfence_core::sync::{SyncPoint, SyncSet};
+
+use super::segment::{HeldPin, Segment};
+use super::state::{Lease, Request, RingState};
+use super::texels::Layout;
+use super::{Recycle, UploadDesc, UploadError, WhenFull};
+use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
+use crate::error::{AccessError, Error};
+use crate::lifetime::{Frame, WaitError};
+use crate::memory::{Allocator, Location, RingSnapshot};
+
+/// How a ring for results is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadbackDesc<'a> {
+    /// Bytes that it holds at most: the results that are under way or not read yet.
+    pub capacity: u64,
+    /// What the room may be used for, besides being copied to.
+    pub usage: BufferUsage,
+    /// What to do when it is full.
+    pub when_full: WhenFull,
+    /// A name for reports and for the driver's object.
+    pub name: &'a str,
+}
+
+impl Default for ReadbackDesc<'_> {
+    fn default() -> Self {
+        Self {
+            capacity: 16 << 20,
+            usage: BufferUsage::COPY_DST,
+            when_full: WhenFull::Wait { timeout: Duration::from_secs(10) },
+            name: "readback ring",
+        }
+    }
+}
+
+/// Why a result was not read. It is there still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadbackError {
+    /// The submission that writes it is not complete.
+    #[error("the result is there once {point} has passed")]
+    NotReady {
+        /// When it is.
+        point: SyncPoint,
+    },
+    /// More or fewer bytes were asked for than the result has.
+    #[error("{asked} bytes were asked for of a result of {size}")]
+    Size {
+        /// Bytes that were asked for.
+        asked: u64,
+        /// Bytes of the result.
+        size: u64,
+    },
+    /// The driver failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// A ring of memory that the device writes and the host reads. All methods may be called from any thread.
+pub struct ReadbackRing<D: Device> {
+    state: Arc<RingState<D>>,
+}
+
+impl<D: Device> ReadbackRing<D> {
+    pub(crate) fn new(memory: &Allocator<D>, desc: ReadbackDesc<'_>) -> Result<Self, Error> {
+        let ReadbackDesc { capacity, usage, when_full, name } = desc;
+        let location = Location::Readback;
+        let ring = UploadDesc { capacity, usage, when_full, location, page_bytes: 0, name };
+        Ok(Self { state: RingState::new(memory, ring, false, None)? })
+    }
+
+    /// Room for a result of `frame`, at a multiple of `alignment`.
+    ///
+    /// # Errors
+    /// As [`UploadRing::write_for`](super::UploadRing::write_for); and [`UploadError::Unread`] if the ring is full of
+    /// results that have arrived and are held.
+    pub fn reserve(&self, frame: &Frame, size: u64, alignment: u64) -> Result<Readback<D>, UploadError> {
+        let users = self.state.users_of(frame)?;
+        let Lease { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
+        let pin = pin.expect("the ring brought the pin");
+        let (state, point) = (Arc::clone(&self.state), frame.point());
+        Ok(Readback { state, segment, offset: range.offset(), size, point, _pin: pin })
+    }
+
+    /// Room for texels of `frame`, with rows and offset as the device wants them.
+    ///
+    /// # Errors
+    /// As [`ReadbackRing::reserve`].
+    pub fn reserve_texels(
+        &self,
+        frame: &Frame,
+        width: u32,
+        height: u32,
+        texel_bytes: u32,
+    ) -> Result<TexelReadback<D>, UploadError> {
+        let layout = Layout::of(self.state.memory.device().capabilities(), width, height, texel_bytes)?;
+        let (alignment, more) = layout.request();
+        let mut readback = self.reserve(frame, layout.size + more, alignment)?;
+        readback.offset += layout.skip(readback.offset);
+        readback.size = layout.size;
+        let row = u64::from(width) * u64::from(texel_bytes);
+        Ok(TexelReadback { readback, row, row_bytes: layout.row_bytes, height })
+    }
+
+    /// Its figures.
+    #[must_use]
+    pub fn snapshot(&self) -> RingSnapshot {
+        self.state.snapshot().expect("a ring is shown as one")
+    }
+
+    /// Checks every rule of the ring. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.state.validate()
+    }
+}
+
+/// A result that the device is to write, and its room. Dropping it gives the room back, once its frame is complete.
+#[must_use = "a result that is dropped cannot be read"]
+pub struct Readback<D: Device> {
+    state: Arc<RingState<D>>,
+    segment: Arc<Segment<D>>,
+    offset: u64,
+    size: u64,
+    point: SyncPoint,
+    _pin: HeldPin,
+}
+
+impl<D: Device> Readback<D> {
+    /// The driver's buffer.
+    #[must_use]
+    pub fn buffer(&self) -> &RawBuffer<D> {
+        self.segment.buffer.object()
+    }
+
+    /// The first byte there.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How many bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// When it is there.
+    #[must_use]
+    pub fn point(&self) -> SyncPoint {
+        self.point
+    }
+
+    /// Whether its frame is complete. One driver call.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    pub fn is_ready(&self) -> Result<bool, DeviceError> {
+        let shared = self.state.shared();
+        shared.lifetimes.has_passed(&shared.device, self.point)
+    }
+
+    /// Waits until its frame is complete, at most for `timeout`.
+    ///
+    /// # Errors
+    /// [`ReadbackError::NotReady`] if it is not by then, or not even submitted; or the driver failed.
+    pub fn wait(&self, timeout: Duration) -> Result<(), ReadbackError> {
+        let deadline = Instant::now().checked_add(timeout);
+        match self.state.shared().wait(&SyncSet::from(self.point), deadline) {
+            Ok(()) => Ok(()),
+            Err(WaitError::NotSubmitted(point)) => Err(ReadbackError::NotReady { point }),
+            Err(WaitError::Timeout) => Err(ReadbackError::NotReady { point: self.point }),
+            Err(WaitError::Device(error)) => Err(error.into()),
+        }
+    }
+
+    /// Copies the result out. The frame's last command has to make it visible to the host, where the API asks for that
+    /// (Vulkan: a barrier to `HOST_READ`).
+    ///
+    /// # Errors
+    /// The frame is not complete; `into` is not as long as the result; or the driver failed.
+    pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
+        self.check_ready()?;
+        if into.len() as u64 != self.size {
+            return Err(ReadbackError::Size { asked: into.len() as u64, size: self.size });
+        }
+        self.read_at(0, into)
+    }
+
+    fn check_ready(&self) -> Result<(), ReadbackError> {
+        if self.is_ready()? { Ok(()) } else { Err(ReadbackError::NotReady { point: self.point }) }
+    }
+
+    fn read_at(&self, first: u64, into: &mut [u8]) -> Result<(), ReadbackError> {
+        match self.segment.buffer.read(self.offset + first, into) {
+            Ok(()) => Ok(()),
+            Err(AccessError::Device(error)) => Err(error.into()),
+            Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a ring is mapped as a whole"),
+        }
+    }
+}
+
+/// Texels that the device is to write. See [`Readback`].
+#[must_use = "a result that is dropped cannot be read"]
+pub struct TexelReadback<D: Device> {
+    readback: Readback<D>,
+    /// Bytes of a row's texels.
+    row: u64,
+    row_bytes: u64,
+    height: u32,
+}
+
+impl<D: Device> TexelReadback<D> {
+    /// The room.
+    pub fn readback(&self) -> &Readback<D> {
+        &self.readback
+    }
+
+    /// Bytes from one row to the next.
+    #[must_use]
+    pub fn row_bytes(&self) -> u64 {
+        self.row_bytes
+    }
+
+    /// Copies the texels out, rows without padding.
+    ///
+    /// # Errors
+    /// As [`Readback::read`].
+    pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
+        self.readback.check_ready()?;
+        let size = self.row * u64::from(self.height);
+        if into.len() as u64 != size {
+            return Err(ReadbackError::Size { asked: into.len() as u64, size });
+        }
+        if self.row == self.row_bytes {
+            return self.readback.read_at(0, into);
+        }
+        for (index, row) in into.chunks_exact_mut(self.row as usize).enumerate() {
+            self.readback.read_at(index as u64 * self.row_bytes, row)?;
+        }
+        Ok(())
+    }
+}
+
+impl<D: Device> fmt::Debug for ReadbackRing<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadbackRing").field("name", &self.state.config.name).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> fmt::Debug for Readback<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, size, point, .. } = self;
+        write!(f, "Readback({:?} from {offset}, {size} bytes, at {point})", self.buffer())
+    }
+}
+
+impl<D: Device> fmt::Debug for TexelReadback<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TexelReadback({:?}, {} bytes a row)", self.readback, self.row_bytes)
+    }
+}

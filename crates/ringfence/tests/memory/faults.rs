@@ -1,0 +1,84 @@
+//! Every call to the driver fails once, one after the other: nothing is leaked, and everything is as before.
+
+use ringfence::device::fault::Rule;
+use ringfence::device::sim::Profile;
+use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, Textures};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
+
+use crate::world::{KIB, MIB, World, info, needs};
+
+/// A bit of everything. What fails is skipped: each failure has to leave everything as it was.
+fn program(world: &World) -> Result<(), Error> {
+    let mut first_error = Ok(());
+    let mut note = |result: Result<(), Error>| {
+        world.memory.validate().expect("sound after each step");
+        if first_error.is_ok() {
+            first_error = result;
+        }
+    };
+    let mut held: Vec<Box<dyn std::any::Any>> = Vec::new();
+    let mut keep = |made: Result<Box<dyn std::any::Any>, Error>| note(made.map(|made| held.push(made)));
+    for location in Location::ALL {
+        let desc = AllocationDesc { location, name: "named", ..Default::default() };
+        keep(world.buffer(10 * KIB, desc).map(|made| Box::new(made) as _));
+    }
+    for _ in 0..40 {
+        keep(world.buffer(300, AllocationDesc::default()).map(|made| Box::new(made) as _));
+    }
+    let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
+    keep(world.buffer(MIB, alone).map(|made| Box::new(made) as _));
+    let texture = Create::<Textures>::describe(world.memory.device(), &TextureDesc::default()).map_err(Error::from);
+    keep(texture.and_then(|info| world.memory.create_texture(&info, alone)).map(|made| Box::new(made) as _));
+    let mut shared = world.memory.allocate(needs(MIB, 64 * KIB), AllocationDesc::default());
+    if let Ok(shared) = &mut shared {
+        keep(shared.create_aliasing_buffer(&info(64 * KIB), 0, "a").map(|made| Box::new(made) as _));
+        keep(shared.create_aliasing_buffer(&info(64 * KIB), 0, "b").map(|made| Box::new(made) as _));
+    }
+    keep(shared.map(|made| Box::new(made) as _));
+    let small = ringfence::device::BufferDesc { size: 100, usage: BufferUsage::VERTEX };
+    keep(world.memory.create_small_buffer(small, Location::Upload).map(|made| Box::new(made) as _));
+    let pool = world.memory.create_pool(PoolDesc { block_bytes: MIB, block_count_min: 2, ..Default::default() });
+    if let Ok(pool) = &pool {
+        keep(pool.create_buffer(&info(KIB), AllocationDesc::default()).map(|made| Box::new(made) as _));
+    }
+    keep(pool.map(|made| Box::new(made) as _));
+    drop(held);
+    first_error
+}
+
+#[test]
+fn each_call_fails_once_and_nothing_is_leaked() {
+    for profile in Profile::all() {
+        let name = profile.name;
+        let calm = World::new(profile.clone(), AllocatorDesc::default());
+        program(&calm).expect("nothing fails unasked");
+        let calls = calm.faults.calls();
+        calm.finish();
+        assert!(calls > 50, "the program makes {calls} calls that can fail");
+        for error in [DeviceError::OutOfDeviceMemory, DeviceError::Other(-7)] {
+            for nth in 0..calls {
+                let world = World::new(profile.clone(), AllocatorDesc::default());
+                world.faults.add(Rule::nth(nth, error));
+                let result = program(&world);
+                assert_eq!(world.faults.injected(), 1, "call {nth} of {calls} on {name}");
+                if error == DeviceError::Other(-7) {
+                    // Freeing memory would not help, so nothing else is tried.
+                    assert!(result.is_err() || nth == 0, "call {nth} of {calls} on {name}");
+                }
+                world.finish();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_call_from_some_call_on_fails_and_nothing_is_leaked() {
+    for profile in Profile::all() {
+        for skip in (0..80).step_by(3) {
+            let world = World::new(profile.clone(), AllocatorDesc::default());
+            world.faults.add(Rule { skip, ..Rule::new(DeviceError::TooManyObjects) });
+            let _ = program(&world);
+            world.finish();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Blocks: how they grow, when they go, and that they are made ahead of need.
+
+use std::time::{Duration, Instant};
+
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated};
+
+use crate::world::{KIB, MIB, World, card, on_device};
+
+#[test]
+fn a_bare_device_costs_nothing_and_the_first_buffer_little() {
+    let world = World::card(16 << 30, 16 << 30);
+    assert_eq!(world.sim.calls().allocate_memory, 0);
+    let buffer = world.buffer(KIB, on_device()).expect("room");
+    assert_eq!(world.memory.statistics().total().reserved_bytes(), 4 * MIB);
+    drop(buffer);
+    world.finish();
+}
+
+#[test]
+fn blocks_double_and_their_number_stays_small() {
+    let world = World::card(16 << 30, 16 << 30);
+    let held: Vec<_> = (0..1000).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
+    let total = world.memory.statistics().total();
+    assert!((7..=10).contains(&total.block_count), "{total:?}");
+    assert!(total.reserved_bytes() <= 2 * total.used_bytes());
+    drop(held);
+    world.finish();
+}
+
+#[test]
+fn a_loop_that_allocates_and_frees_each_frame_never_touches_the_driver() {
+    let world = World::card(16 << 30, 16 << 30);
+    let frame = || (0..20).map(|_| world.buffer(3 * MIB, on_device()).expect("room")).collect::<Vec<_>>();
+    drop(frame());
+    world.memory.reclaim();
+    let warm = world.memory.statistics().calls.allocate_memory;
+    for _ in 0..500 {
+        drop(frame());
+        world.memory.reclaim();
+    }
+    assert_eq!(world.memory.statistics().calls.allocate_memory, warm);
+    world.finish();
+}
+
+#[test]
+fn trimming_stops_at_the_target() {
+    let world = World::card(16 << 30, 16 << 30);
+    let held: Vec<_> = (0..100).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
+    let reserved = world.memory.statistics().total().reserved_bytes();
+    drop(held);
+    world.memory.reclaim();
+    let target = reserved / 4 * 3;
+    let freed = world.memory.trim_to(target);
+    let left = world.memory.statistics().total().reserved_bytes();
+    assert!(freed > 0 && left > 0 && left <= target, "{freed} of {reserved} freed, {left} left");
+    assert_eq!(left + freed, reserved);
+    assert_eq!(world.memory.trim_to(reserved), 0, "it is below that already");
+    world.finish();
+}
+
+#[test]
+fn maintain_makes_the_next_block_before_it_is_needed() {
+    let world = World::card(16 << 30, 16 << 30);
+    let mut held = Vec::new();
+    let mut waited = 0;
+    for _ in 0..600 {
+        let before = world.sim.calls().allocate_memory;
+        held.push(world.buffer(MIB, on_device()).expect("room"));
+        waited += world.sim.calls().allocate_memory - before;
+        world.memory.maintain();
+    }
+    assert_eq!(waited, 1, "only the very first allocation asked the driver");
+    assert!(world.memory.statistics().total().block_count >= 7);
+    drop(held);
+    world.finish();
+}
+
+#[test]
+fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
+    let world = World::card(16 << 30, 16 << 30);
+    assert_eq!(world.memory.maintain(), 0, "nothing is in use");
+    world.sim.set_budget(0, Some(5 * MIB));
+    world.memory.reclaim();
+    let held: Vec<_> = (0..4).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
+    assert_eq!(world.memory.maintain(), 0, "a block of 8 MiB would go beyond the budget");
+    drop(held);
+    world.finish();
+}
+
+#[test]
+fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
+    let world = World::new(card(16 << 30, 16 << 30), AllocatorDesc::default());
+    let maintenance = world.memory.maintain_in_background().expect("a thread");
+    let mut held = vec![world.buffer(MIB, on_device()).expect("room")];
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while world.memory.statistics().total().block_count < 2 {
+        if held.len() < 4 {
+            held.push(world.buffer(MIB, on_device()).expect("room"));
+        }
+        assert!(Instant::now() < deadline, "the second block is made, though the first has room");
+        std::thread::yield_now();
+    }
+    assert!(held.len() <= 4);
+    drop(maintenance);
+    drop(held);
+    world.finish();
+}
+
+#[test]
+fn cells_serve_what_is_common_and_give_their_chunks_back() {
+    let world = World::new(ringfence::device::sim::Profile::h200(), AllocatorDesc::default());
+    let desc = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
+    let named = |index: u64| AllocationDesc { user_data: index, name: "cell", ..desc };
+    let held: Vec<_> = (0..2000).map(|index| world.buffer(700, named(index)).expect("room")).collect();
+    let mut places: Vec<_> = held.iter().map(|held| (held.memory_type(), held.offset())).collect();
+    places.sort_unstable();
+    let before = places.len();
+    let snapshot = world.memory.snapshot();
+    let ranges: Vec<_> = snapshot.blocks.iter().flat_map(|block| &block.ranges).collect();
+    assert_eq!(ranges.len(), 2000);
+    assert!(ranges.iter().all(|range| range.name == "cell"));
+    let mut data: Vec<_> = ranges.iter().map(|range| range.user_data).collect();
+    data.sort_unstable();
+    assert_eq!(data, (0..2000).collect::<Vec<_>>());
+    assert_eq!(world.memory.statistics().total().used_bytes(), ranges.iter().map(|range| range.bytes).sum::<u64>());
+    if world.memory.statistics().total().block_count == 1 {
+        places.dedup();
+        assert_eq!(places.len(), before, "no two at one place");
+    }
+    drop(held);
+    world.memory.reclaim();
+    assert_eq!(world.memory.statistics().total().used_bytes(), 0);
+    assert!(world.memory.trim() >= 1, "the chunks went with their cells");
+    assert_eq!(world.memory.statistics().total().block_count, 0);
+    world.finish();
+}

@@ -1,0 +1,180 @@
+//! Each rung of the pressure ladder, reached by making the ones above it fail.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use ringfence::device::fault::{Call, Rule};
+use ringfence::device::{DeviceError, MemoryProperties};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error, Tried};
+
+use crate::world::{KIB, MIB, World, on_device};
+
+const OUT: DeviceError = DeviceError::OutOfDeviceMemory;
+
+/// Every request of the driver for so many bytes or more fails, in device memory.
+fn at_least(bytes_min: u64) -> Rule {
+    Rule { call: Some(Call::AllocateMemory), bytes_min, memory_types: 1, ..Rule::new(OUT) }
+}
+
+#[test]
+fn rung_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
+    let world = World::card(64 * MIB, 64 * MIB);
+    // A texture pool's block fills the card but for 8 MiB, and is empty again.
+    let types = world.memory.device().inner().profile().texture_types;
+    let texture = ringfence::device::Requirements {
+        class: ringfence::device::ResourceClass::Texture,
+        memory_type_bits: types,
+        ..crate::world::needs(MIB, 64 * KIB)
+    };
+    let large = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
+    let held = world.memory.allocate(ringfence::device::Requirements { size: 56 * MIB, ..texture }, large);
+    drop(held.expect("an empty card has room"));
+    world.memory.reclaim();
+    assert_eq!(world.memory.statistics().total().block_bytes, 56 * MIB, "the empty block is kept");
+    let buffer = world.buffer(16 * MIB, large).expect("once the empty block is gone");
+    assert_eq!(world.memory.statistics().total().block_bytes, 16 * MIB);
+    drop(buffer);
+    world.finish();
+}
+
+#[test]
+fn rung_2_smaller_blocks_are_asked_for() {
+    for (refused, granted) in [(256 * MIB, 128 * MIB), (128 * MIB, 64 * MIB), (64 * MIB, 32 * MIB)] {
+        let world = World::card(8 << 30, 8 << 30);
+        // Fill the small blocks that come first.
+        let mut held = Vec::new();
+        while world.memory.statistics().types[0].block_count < 6 {
+            held.push(world.buffer(2 * MIB, on_device()).expect("there is room"));
+        }
+        world.faults.add(at_least(refused));
+        let before = world.memory.statistics().types[0].block_bytes;
+        while world.memory.statistics().types[0].block_count < 7 {
+            held.push(world.buffer(2 * MIB, on_device()).expect("a smaller block is granted"));
+        }
+        assert_eq!(world.memory.statistics().types[0].block_bytes - before, granted);
+        assert_eq!(world.memory.statistics().types[0].dedicated_count, 0);
+        drop(held);
+        world.finish();
+    }
+}
+
+#[test]
+fn rung_3_memory_of_its_own() {
+    let world = World::card(8 << 30, 8 << 30);
+    world.faults.add(at_least(0));
+    let buffer = world.buffer(64 * KIB, on_device()).expect("dedicated memory is asked for another way");
+    assert!(buffer.is_dedicated());
+    let never = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
+    assert!(matches!(world.buffer(64 * KIB, never), Err(Error::OutOfMemory { cause: OUT, .. })));
+    drop(buffer);
+    world.finish();
+}
+
+#[test]
+fn rung_4_the_next_memory_type() {
+    let world = World::card(8 << 30, 8 << 30);
+    world.faults.add(Rule { memory_types: 1, bytes_min: 1, ..Rule::new(OUT) });
+    let buffer = world.buffer(64 * KIB, AllocationDesc::default()).expect("host memory will do");
+    assert!(
+        !world
+            .memory
+            .device()
+            .inner()
+            .profile()
+            .capabilities
+            .properties(buffer.memory_type())
+            .contains(MemoryProperties::DEVICE_LOCAL)
+    );
+    drop(buffer);
+    world.finish();
+}
+
+#[test]
+fn rung_5_the_eviction_callback_is_told_the_numbers_and_saves_the_request() {
+    let world = World::card(64 * MIB, 64 * MIB);
+    let cache = Arc::new(Mutex::new(Vec::new()));
+    let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
+    for _ in 0..4 {
+        cache.lock().unwrap().push(world.buffer(16 * MIB, alone).expect("four of them fit"));
+    }
+    let rounds = Arc::new(AtomicU32::new(0));
+    let (evicted, counted) = (Arc::clone(&cache), Arc::clone(&rounds));
+    world.memory.set_eviction(Some(Box::new(move |pressure| {
+        assert_eq!((pressure.size, pressure.heap, pressure.budget_bytes), (32 * MIB, 0, 64 * MIB));
+        assert_eq!(pressure.round, counted.fetch_add(1, Ordering::Relaxed));
+        evicted.lock().unwrap().pop().is_some()
+    })));
+    let large = world.buffer(32 * MIB, alone).expect("two of the four had to go");
+    assert_eq!(rounds.load(Ordering::Relaxed), 2);
+    assert_eq!(cache.lock().unwrap().len(), 2);
+    world.memory.set_eviction(None);
+    assert!(matches!(world.buffer(32 * MIB, alone), Err(Error::OutOfMemory { .. })));
+    drop(large);
+    cache.lock().unwrap().clear();
+    world.finish();
+}
+
+#[test]
+fn what_the_callback_asks_for_does_not_call_it_again() {
+    let world = World::card(16 * MIB, 16 * MIB);
+    let calls = Arc::new(AtomicU32::new(0));
+    let (counted, memory) = (Arc::clone(&calls), Arc::new(Mutex::new(None::<Allocator<crate::world::Device>>)));
+    *memory.lock().unwrap() = Some(world.memory.clone());
+    let inner = Arc::clone(&memory);
+    world.memory.set_eviction(Some(Box::new(move |pressure| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let memory = inner.lock().unwrap().clone().expect("set below");
+        assert!(memory.create_buffer(&crate::world::info(pressure.size), on_device()).is_err());
+        false
+    })));
+    assert!(world.buffer(15 * MIB, on_device()).is_ok());
+    assert!(world.buffer(15 * MIB, on_device()).is_err() || calls.load(Ordering::Relaxed) == 0);
+    assert!(calls.load(Ordering::Relaxed) <= 1);
+    world.memory.set_eviction(None);
+    *memory.lock().unwrap() = None;
+    world.finish();
+}
+
+#[test]
+fn rung_6_a_typed_error_says_need_use_budget_and_what_was_tried() {
+    let world = World::card(64 * MIB, 64 * MIB);
+    let held = world.buffer(40 * MIB, AllocationDesc { dedicated: Dedicated::Always, ..on_device() }).expect("room");
+    world.memory.set_eviction(Some(Box::new(|_| false)));
+    let error =
+        world.buffer(30 * MIB, AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() });
+    let Err(Error::OutOfMemory { size, heap, budget, tried, tried_type_bits, cause, .. }) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((size, heap, tried_type_bits, cause), (30 * MIB, 0, 1, OUT));
+    assert_eq!((budget.usage_bytes, budget.budget_bytes, budget.reserved_bytes), (40 * MIB, 64 * MIB, 40 * MIB));
+    assert!(tried.contains(Tried::TRIM | Tried::EVICTION), "{tried:?}");
+    let message = error.unwrap_err().to_string();
+    for number in [30 * MIB, 40 * MIB, 64 * MIB] {
+        assert!(message.contains(&number.to_string()), "{message}");
+    }
+    world.memory.set_eviction(None);
+    drop(held);
+    world.finish();
+}
+
+#[test]
+fn a_request_that_may_not_wait_never_asks_the_driver() {
+    let world = World::new(crate::world::card(64 * MIB, 64 * MIB), AllocatorDesc::default());
+    let hasty = AllocationDesc { never_grow: true, ..on_device() };
+    let asked = world.sim.calls().allocate_memory;
+    assert_eq!(world.buffer(KIB, hasty).err(), Some(Error::WouldGrow { size: 64 * KIB, location: Default::default() }));
+    assert_eq!(world.sim.calls().allocate_memory, asked);
+    let first = world.buffer(KIB, on_device()).expect("a block is made");
+    drop((world.buffer(KIB, hasty).expect("the block has room"), first));
+    world.finish();
+}
+
+#[test]
+fn an_error_that_freeing_cannot_help_ends_the_climb_at_once() {
+    let world = World::card(64 * MIB, 64 * MIB);
+    world.faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::Lost) });
+    let before = world.faults.calls();
+    assert_eq!(world.buffer(KIB, on_device()).err(), Some(Error::Device(DeviceError::Lost)));
+    assert_eq!(world.faults.calls() - before, 2, "one to measure, one for memory");
+    world.finish();
+}

@@ -1,0 +1,12 @@
+//! The memory manager on simulated devices: what needs small heaps, faults or limits to be seen.
+
+mod aliasing;
+mod budgets;
+mod faults;
+mod growth;
+mod ladder;
+mod plan;
+mod pools;
+mod threads;
+mod types;
+mod world;

@@ -1,0 +1,133 @@
+//! The dry run agrees with the real call, whatever came before.
+
+use proptest::prelude::*;
+use ringfence::device::sim::Profile;
+use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
+use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Error, Location, Plan, PlannedWay};
+
+use crate::world::{Device, KIB, MIB, World, card, needs};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Allocate { needs: Requirements, location: Location, dedicated: Dedicated, within_budget: bool, never_grow: bool },
+    Free(usize),
+    Reclaim,
+    Budget(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let size = prop_oneof![4 => 1..70 * KIB, 2 => KIB..8 * MIB, 1 => MIB..80 * MIB];
+    let class = prop_oneof![Just(ResourceClass::Buffer), Just(ResourceClass::Texture)];
+    let location = (0..4_usize).prop_map(|index| Location::ALL[index]);
+    let dedicated = prop_oneof![6 => Just(Dedicated::Auto), 1 => Just(Dedicated::Always), 1 => Just(Dedicated::Never)];
+    let allocate = (size, 0..17_u32, class, location, dedicated, 0..8_u32, any::<bool>()).prop_map(
+        |(size, alignment, class, location, dedicated, rare, prefers_dedicated)| Op::Allocate {
+            needs: Requirements {
+                class,
+                prefers_dedicated: prefers_dedicated && rare == 2,
+                ..needs(size, 1 << alignment)
+            },
+            location,
+            dedicated,
+            within_budget: rare == 0,
+            never_grow: rare == 1,
+        },
+    );
+    prop_oneof![
+        10 => allocate,
+        4 => any::<usize>().prop_map(Op::Free),
+        2 => Just(Op::Reclaim),
+        1 => (1..128_u64).prop_map(|mib| Op::Budget(mib * MIB)),
+    ]
+}
+
+/// What the real call did, in the plan's words.
+fn done(world: &World, before: u64, made: &Allocation<Device>) -> (u32, PlannedWay, u64) {
+    let asked = world.memory.statistics().total().reserved_bytes().saturating_sub(before);
+    let way = match (made.is_dedicated(), asked) {
+        (true, _) => PlannedWay::Dedicated,
+        (false, 0) => PlannedWay::InBlock { offset: made.offset() },
+        (false, _) => PlannedWay::NewBlock,
+    };
+    (made.memory_type(), way, asked)
+}
+
+fn check(
+    world: &World,
+    needs: Requirements,
+    desc: AllocationDesc<'_>,
+) -> Result<Option<Allocation<Device>>, TestCaseError> {
+    let snapshot = world.memory.snapshot();
+    let plan: Result<Plan, Error> = world.memory.plan(needs, desc);
+    prop_assert_eq!(&world.memory.snapshot(), &snapshot, "a plan changes nothing");
+    let before = snapshot.types.iter().map(|held| held.statistics.reserved_bytes()).sum();
+    let made = world.memory.allocate(needs, desc);
+    match (&plan, &made) {
+        (Ok(plan), Ok(made)) => {
+            // Empty blocks that are trimmed on the way hide what was asked for.
+            let trimmed = world.memory.statistics().calls.free_memory != snapshot.calls.free_memory;
+            let (memory_type, way, asked) = done(world, before, made);
+            prop_assert_eq!(plan.memory_type, memory_type);
+            if !trimmed {
+                prop_assert_eq!((plan.way, plan.asked_bytes), (way, asked));
+            }
+            prop_assert_eq!(plan.waste_bytes, plan.bytes - needs.size);
+        }
+        (Err(_), Err(_)) => {}
+        (planned, made) => prop_assert!(false, "planned {:?}, but {:?}", planned, made),
+    }
+    Ok(made.ok())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #[test]
+    fn a_plan_says_what_the_call_then_does(
+        which in 0..3_usize,
+        ops in proptest::collection::vec(op(), 1..80),
+    ) {
+        let profile = [card(128 * MIB, 128 * MIB), Profile::h200(), Profile::non_coherent()][which].clone();
+        let world = World::new(profile, AllocatorDesc { empty_block_grace: 3, ..Default::default() });
+        let mut held = Vec::new();
+        for op in ops {
+            match op {
+                Op::Allocate { needs, location, dedicated, within_budget, never_grow } => {
+                    let desc =
+                        AllocationDesc { location, dedicated, within_budget, never_grow, ..Default::default() };
+                    held.extend(check(&world, needs, desc)?);
+                }
+                Op::Free(index) if !held.is_empty() => {
+                    let freed: Allocation<Device> = held.swap_remove(index % held.len());
+                    // SAFETY: no work is ever submitted.
+                    unsafe { freed.free_now() };
+                }
+                Op::Free(_) => {}
+                Op::Reclaim => _ = world.memory.reclaim(),
+                Op::Budget(bytes) => {
+                    world.sim.set_budget(0, Some(bytes));
+                    world.memory.reclaim();
+                }
+            }
+            world.memory.validate().map_err(|invalid| TestCaseError::fail(invalid.to_string()))?;
+        }
+        drop(held);
+        world.finish();
+    }
+}
+
+#[test]
+fn a_plan_tells_waste_and_headroom() {
+    let world = World::new(card(128 * MIB, 128 * MIB), AllocatorDesc::default());
+    let desc = AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() };
+    let plan = world.memory.plan_buffer(&crate::world::info(1000), desc).expect("there is room");
+    assert_eq!((plan.way, plan.asked_bytes, plan.heap), (PlannedWay::NewBlock, MIB, 0));
+    assert_eq!(plan.headroom_bytes, 127 * MIB);
+    assert_eq!((plan.bytes, plan.waste_bytes), (64 * KIB, 0), "the driver rounded, not the library");
+    assert_eq!(world.sim.live(), ringfence::device::sim::Live::default());
+    // The seventeenth of a size gets a cell, of a class that may be larger.
+    let held: Vec<_> = (0..16).map(|_| world.memory.allocate(needs(33 * KIB, 256), desc).expect("room")).collect();
+    let plan = world.memory.plan(needs(33 * KIB, 256), desc).expect("room");
+    assert_eq!((plan.bytes, plan.waste_bytes), (48 * KIB, 15 * KIB));
+    drop(held);
+    world.finish();
+}

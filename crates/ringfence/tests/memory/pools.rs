@@ -1,0 +1,163 @@
+//! Custom pools: limits, algorithms, lives.
+
+use ringfence::core::algorithm::Algorithm;
+use ringfence::device::sim::Profile;
+use ringfence::device::{Create, Requirements, ResourceClass, TextureDesc, Textures};
+use ringfence::{AllocationDesc, AllocatorDesc, Error, PoolDesc};
+
+use crate::world::{KIB, MIB, World, info, needs};
+
+fn world() -> World {
+    World::new(Profile::h200(), AllocatorDesc::default())
+}
+
+#[test]
+fn a_pool_obeys_its_block_size_and_count() {
+    let world = world();
+    let desc = PoolDesc { memory_type: 1, block_bytes: MIB, block_count_max: 2, name: "meshes", ..Default::default() };
+    let pool = world.memory.create_pool(desc).expect("such a pool");
+    let held: Vec<_> = (0..2).map(|_| pool.allocate(needs(700 * KIB, 256), AllocationDesc::default())).collect();
+    assert!(held.iter().all(Result::is_ok));
+    let full = Error::PoolFull { size: 700 * KIB, block_count_max: 2, block_bytes: MIB };
+    assert_eq!(pool.allocate(needs(700 * KIB, 256), AllocationDesc::default()).err(), Some(full));
+    assert_eq!(pool.plan(needs(700 * KIB, 256), AllocationDesc::default()).err(), Some(full));
+    let too_large = pool.allocate(needs(2 * MIB, 256), AllocationDesc::default());
+    assert!(matches!(too_large, Err(Error::PoolFull { .. })), "{too_large:?}");
+    assert!(pool.allocate(needs(300 * KIB, 256), AllocationDesc::default()).is_ok(), "smaller ones fit");
+    let snapshot = world.memory.snapshot();
+    assert_eq!(snapshot.blocks.iter().filter(|block| block.pool == "meshes").count(), 2);
+    assert_eq!(world.memory.statistics().types[1].block_bytes, 2 * MIB, "pools count in their type's figures");
+    drop((held, pool));
+    world.finish();
+}
+
+#[test]
+fn blocks_that_are_wanted_from_the_start_are_there_and_stay() {
+    let world = world();
+    let desc = PoolDesc { memory_type: 2, block_bytes: MIB, block_count_min: 3, ..Default::default() };
+    let pool = world.memory.create_pool(desc).expect("such a pool");
+    assert_eq!(pool.statistics().block_count, 3);
+    (0..300).for_each(|_| _ = world.memory.reclaim());
+    world.memory.trim();
+    assert_eq!(pool.statistics().block_count, 3, "neither time nor trimming takes them");
+    drop(pool);
+    assert_eq!(world.memory.statistics().total().block_count, 0);
+    world.finish();
+}
+
+#[test]
+fn what_lies_in_a_pool_may_outlive_it() {
+    let world = world();
+    let pool = world.memory.create_pool(PoolDesc { memory_type: 1, ..Default::default() }).expect("such a pool");
+    let buffer = pool.create_buffer(&info(KIB), AllocationDesc::default()).expect("there is room");
+    drop(pool);
+    assert_eq!(world.memory.statistics().total().block_count, 1);
+    drop(buffer);
+    world.memory.reclaim();
+    world.memory.reclaim();
+    assert_eq!(world.memory.statistics().total().block_count, 0, "the block goes with the last of it");
+    world.finish();
+}
+
+#[test]
+fn a_pool_refuses_what_cannot_lie_in_it() {
+    let world = world();
+    let pool = world.memory.create_pool(PoolDesc { memory_type: 1, ..Default::default() }).expect("such a pool");
+    let other = Requirements { memory_type_bits: 0b100, ..needs(KIB, 4) };
+    let wrong = Error::WrongMemoryType { memory_type: 1, memory_type_bits: 0b100 };
+    assert_eq!(pool.allocate(other, AllocationDesc::default()).err(), Some(wrong));
+    let texture = Create::<Textures>::describe(world.memory.device(), &TextureDesc::default()).expect("plain");
+    let error = pool.create_texture(&texture, AllocationDesc::default()).err();
+    let wrong = Error::WrongClass { class: ResourceClass::Texture, block_class: ResourceClass::Buffer };
+    assert_eq!(error, Some(wrong));
+    for (desc, error) in [
+        (
+            PoolDesc { memory_type: 31, ..Default::default() },
+            Error::UnknownMemoryType { memory_type: 31, memory_type_count: 5 },
+        ),
+        (PoolDesc { block_alignment: 3, ..Default::default() }, Error::BadAlignment { alignment: 3 }),
+        (
+            PoolDesc { algorithm: Algorithm::Buddy { granule: 0 }, ..Default::default() },
+            Error::BadAlignment { alignment: 0 },
+        ),
+    ] {
+        assert_eq!(world.memory.create_pool(desc).err(), Some(error));
+    }
+    drop(pool);
+    world.finish();
+}
+
+#[test]
+fn a_linear_pool_is_a_ring_and_a_double_stack() {
+    let world = world();
+    let desc = PoolDesc {
+        memory_type: 2,
+        block_bytes: MIB,
+        block_count_max: 1,
+        algorithm: Algorithm::Linear,
+        ..Default::default()
+    };
+    let pool = world.memory.create_pool(desc).expect("such a pool");
+    let quarter = |desc| pool.allocate(needs(256 * KIB, 256), desc);
+    let mut ring: std::collections::VecDeque<_> = std::collections::VecDeque::new();
+    for round in 0..20 {
+        if ring.len() == 4 {
+            assert!(quarter(AllocationDesc::default()).is_err(), "full");
+            let oldest: ringfence::Allocation<_> = ring.pop_front().expect("four are held");
+            // SAFETY: no work is ever submitted.
+            unsafe { oldest.free_now() };
+        }
+        let next = quarter(AllocationDesc::default()).expect("there is room");
+        assert_eq!(next.offset(), round % 4 * 256 * KIB);
+        ring.push_back(next);
+    }
+    // SAFETY: as above.
+    ring.drain(..).for_each(|held| unsafe { held.free_now() });
+    let low = quarter(AllocationDesc::default()).expect("room");
+    let high = quarter(AllocationDesc { from_the_end: true, ..Default::default() }).expect("room");
+    assert_eq!((low.offset(), high.offset()), (0, 768 * KIB));
+    drop((low, high, pool));
+    world.finish();
+}
+
+#[test]
+fn every_algorithm_serves_a_pool() {
+    for algorithm in [
+        Algorithm::Tlsf,
+        Algorithm::Buddy { granule: 256 },
+        Algorithm::FreeList,
+        Algorithm::Linear,
+        Algorithm::Equal { block_size: 64 * KIB },
+    ] {
+        let world = world();
+        let desc = PoolDesc { memory_type: 1, block_bytes: 256 * KIB, algorithm, ..Default::default() };
+        let pool = world.memory.create_pool(desc).expect("such a pool");
+        let held: Vec<_> = (1..60)
+            .map(|size| pool.create_buffer(&info(size * 700), AllocationDesc::default()).expect("it grows"))
+            .collect();
+        assert!(pool.statistics().block_count > 3, "{algorithm:?}");
+        world.memory.validate().expect("sound");
+        drop((held, pool));
+        world.finish();
+    }
+}
+
+#[test]
+fn a_block_that_could_never_hold_the_request_is_not_asked_for() {
+    let world = world();
+    for algorithm in [Algorithm::Equal { block_size: 4 * KIB }, Algorithm::Buddy { granule: 256 * KIB }] {
+        let desc = PoolDesc { memory_type: 1, block_bytes: 200 * KIB, algorithm, ..Default::default() };
+        let pool = world.memory.create_pool(desc).expect("such a pool");
+        let asked = world.sim.calls().allocate_memory;
+        let error = pool.allocate(needs(150 * KIB, 64 * KIB), AllocationDesc::default());
+        if let Err(error) = error {
+            assert!(matches!(error, Error::PoolFull { .. }), "{error:?}");
+            assert_eq!(world.sim.calls().allocate_memory, asked);
+        } else {
+            assert!(matches!(algorithm, Algorithm::Buddy { .. }));
+        }
+    }
+    let zero = PoolDesc { algorithm: Algorithm::Equal { block_size: 0 }, ..Default::default() };
+    assert_eq!(world.memory.create_pool(zero).err(), Some(Error::ZeroSize));
+    world.finish();
+}

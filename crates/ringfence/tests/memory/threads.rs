@@ -1,0 +1,85 @@
+//! 64 threads at once.
+
+use std::sync::Barrier;
+
+use ringfence::device::sim::Profile;
+use ringfence::{AllocationDesc, AllocatorDesc, Location};
+
+use crate::world::{KIB, World, needs};
+
+/// A small generator of numbers, a seed a thread.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn sixty_four_threads_allocate_write_and_free_without_meeting() {
+    let world = World::new(Profile::lavapipe(), AllocatorDesc::default());
+    let _maintenance = world.memory.maintain_in_background().expect("a thread");
+    let barrier = Barrier::new(64);
+    std::thread::scope(|scope| {
+        for thread in 1..=64_u64 {
+            let (world, barrier) = (&world, &barrier);
+            scope.spawn(move || {
+                let mut state = thread.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let mut held: Vec<(ringfence::Allocation<_>, u8)> = Vec::new();
+                barrier.wait();
+                for step in 0..400 {
+                    let random = next(&mut state);
+                    if held.len() < 8 || random % 2 == 0 {
+                        let size = 1 + random % if random % 16 == 0 { 256 * KIB } else { 4 * KIB };
+                        let upload = AllocationDesc { location: Location::Upload, ..Default::default() };
+                        let mut made =
+                            world.memory.allocate(needs(size, 1 << (random >> 8 & 7)), upload).expect("room");
+                        let mark = (thread as u8) ^ (step as u8);
+                        made.write(0, &[mark]).expect("mapped");
+                        made.write(size - 1, &[mark]).expect("mapped");
+                        held.push((made, mark));
+                    } else {
+                        let (gone, mark) = held.swap_remove(random as usize % held.len());
+                        let mut seen = [0; 1];
+                        for at in [0, gone.size() - 1] {
+                            gone.read(at, &mut seen).expect("mapped");
+                            assert_eq!(seen, [mark], "nobody else has written there");
+                        }
+                        if random % 3 == 0 {
+                            drop(gone);
+                        } else {
+                            // SAFETY: no work is ever submitted.
+                            unsafe { gone.free_now() };
+                        }
+                    }
+                    if random % 64 == 0 {
+                        world.memory.reclaim();
+                    }
+                    if random % 256 == 0 {
+                        world.memory.trim();
+                    }
+                }
+            });
+        }
+    });
+    drop(_maintenance);
+    world.finish();
+}
+
+#[test]
+fn growing_threads_make_no_more_blocks_than_they_need() {
+    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let barrier = Barrier::new(16);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                barrier.wait();
+                let made = world.memory.allocate(needs(100 * KIB, 256), AllocationDesc::default()).expect("room");
+                barrier.wait();
+                drop(made);
+            });
+        }
+    });
+    assert_eq!(world.memory.statistics().total().block_count, 1, "whoever waits for a block takes the one that came");
+    world.finish();
+}

@@ -1,0 +1,79 @@
+//! The choice of memory types, by location, by properties and by mask.
+
+use ringfence::device::MemoryProperties as P;
+use ringfence::device::sim::Profile;
+use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
+
+use crate::world::{KIB, World, needs};
+
+fn chosen(profile: Profile, desc: AllocationDesc<'_>) -> Option<P> {
+    let world = World::new(profile.clone(), AllocatorDesc::default());
+    let index = world.memory.memory_type_for(profile.buffer_types, desc)?;
+    Some(profile.capabilities.properties(index))
+}
+
+fn at(location: Location) -> AllocationDesc<'static> {
+    AllocationDesc { location, ..Default::default() }
+}
+
+#[test]
+fn readback_is_never_in_uncached_memory_where_there_is_cached() {
+    for profile in Profile::all() {
+        assert!(chosen(profile, at(Location::Readback)).expect("a type").contains(P::HOST_CACHED));
+    }
+}
+
+#[test]
+fn unified_memory_is_seen_as_one() {
+    for location in Location::ALL {
+        let all = P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT | P::HOST_CACHED;
+        assert_eq!(chosen(Profile::lavapipe(), at(location)), Some(all));
+    }
+}
+
+#[test]
+fn properties_that_are_asked_for_decide() {
+    let visible = AllocationDesc { required: P::HOST_VISIBLE | P::DEVICE_LOCAL, ..Default::default() };
+    assert_eq!(chosen(Profile::h200(), visible), Some(P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT));
+    assert_eq!(chosen(Profile::d3d12_tier1(), visible), None, "there is no such memory");
+    let preferred = AllocationDesc { preferred: P::HOST_CACHED, location: Location::Upload, ..Default::default() };
+    assert!(chosen(Profile::h200(), preferred).expect("a type").contains(P::HOST_CACHED));
+    let masked = AllocationDesc { memory_types: 1 << 3, location: Location::Upload, ..Default::default() };
+    assert!(chosen(Profile::h200(), masked).expect("a type").contains(P::HOST_CACHED));
+}
+
+#[test]
+fn lazily_allocated_and_protected_memory_is_used_by_name_only() {
+    let profile = Profile::non_coherent();
+    let bits = u32::MAX;
+    let world = World::new(profile.clone(), AllocatorDesc::default());
+    let plain = world.memory.memory_type_for(bits, AllocationDesc::default()).expect("a type");
+    assert_eq!(profile.capabilities.properties(plain), P::DEVICE_LOCAL);
+    for special in [P::LAZILY_ALLOCATED, P::PROTECTED] {
+        let desc = AllocationDesc { required: special, ..Default::default() };
+        let index = world.memory.memory_type_for(bits, desc).expect("a type");
+        assert!(profile.capabilities.properties(index).contains(special));
+    }
+}
+
+#[test]
+fn bad_requests_are_typed_errors_with_the_numbers() {
+    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let ask = |needs| world.memory.allocate(needs, AllocationDesc::default()).err();
+    assert_eq!(ask(needs(0, 4)), Some(Error::ZeroSize));
+    for alignment in [0, 3, 96] {
+        assert_eq!(ask(needs(KIB, alignment)), Some(Error::BadAlignment { alignment }));
+    }
+    let nowhere = ringfence::device::Requirements { memory_type_bits: 0, ..needs(KIB, 4) };
+    assert_eq!(ask(nowhere), Some(Error::NoMemoryType { location: Location::Device, memory_type_bits: 0 }));
+    let max = world.sim.profile().capabilities.memory_object_bytes_max;
+    assert_eq!(ask(needs(max + 1, 4)), Some(Error::TooLarge { size: max + 1, max }));
+    let unknown = ringfence::device::Requirements { memory_type_bits: 1 << 31, ..needs(KIB, 4) };
+    assert!(matches!(ask(unknown), Some(Error::NoMemoryType { .. })));
+    assert_eq!(world.sim.calls().allocate_memory, 0, "the driver was never asked");
+    world.finish();
+    let small = World::card(1 << 30, 2 << 30);
+    let beyond = small.memory.allocate(needs(3 << 30, 4), AllocationDesc::default()).err();
+    assert_eq!(beyond, Some(Error::TooLarge { size: 3 << 30, max: 2 << 30 }), "above every heap");
+    small.finish();
+}
