@@ -10,8 +10,8 @@ use crate::trace::{Op, Random, Trace};
 use ash::vk;
 use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan as ga;
-use ringfence::memory::{AllocatorDesc, Location};
 use ringfence::AllocationDesc;
+use ringfence::memory::{AllocatorDesc, Location};
 use ringfence::vulkan as rf;
 use ringfence_harness::vulkan::VulkanGpu;
 use ringfence_harness::{Gpu, Options};
@@ -109,8 +109,8 @@ fn vma_info(host: bool) -> vk_mem::AllocationCreateInfo {
     let mut info = vk_mem::AllocationCreateInfo { usage: vk_mem::MemoryUsage::AutoPreferDevice, ..Default::default() };
     if host {
         info.usage = vk_mem::MemoryUsage::AutoPreferHost;
-        info.flags = vk_mem::AllocationCreateFlags::HOST_ACCESS_SEQUENTIAL_WRITE
-            | vk_mem::AllocationCreateFlags::MAPPED;
+        info.flags =
+            vk_mem::AllocationCreateFlags::HOST_ACCESS_SEQUENTIAL_WRITE | vk_mem::AllocationCreateFlags::MAPPED;
     }
     info
 }

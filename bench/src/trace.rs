@@ -141,7 +141,9 @@ pub fn made(scale: u32) -> Vec<Trace> {
         churn("100,000 live, 256 B to 1 KiB", Kind::Churn, 100_000, pairs, |random, _| {
             (random.log_uniform(256, 1 << 10), 1)
         }),
-        vma_virtual_blocks(pairs),
+        vma_algorithms("VMA's benchmark, given back forwards", Order::Forward),
+        vma_algorithms("VMA's benchmark, given back backwards", Order::Backward),
+        vma_algorithms("VMA's benchmark, given back at random", Order::Random),
         churn("all 64 KiB", Kind::Adversarial, 20_000, pairs, |_, _| (64 << 10, 1)),
         churn("two sizes in turns", Kind::Adversarial, 10_000, pairs, |_, number| {
             (if number & 1 == 0 { 4096 } else { 4352 }, 1)
@@ -231,7 +233,7 @@ fn near_misses(refusals: u32) -> Trace {
     trace
 }
 
-/// The generator of VMA's own benchmark of virtual blocks: its linear congruence and constants.
+/// The generator of VMA's own tests: its linear congruence and constants.
 struct VmaRandom(u32);
 
 impl VmaRandom {
@@ -246,17 +248,52 @@ impl VmaRandom {
     }
 }
 
-/// As VMA benchmarks its virtual blocks: seed 3454335, sizes of 1 to 2056 by a square law, then random frees and refills.
-fn vma_virtual_blocks(pairs: u32) -> Trace {
-    let mut random = VmaRandom(3_454_335);
-    let mut request = |slot: u32| Op::allocate(slot, u64::from(random.next() % 2055 + 1), 16);
-    let mut ops: Vec<_> = (0..7_200).map(&mut request).collect();
-    let mut choice = VmaRandom(20_092_010);
-    for _ in 0..pairs {
-        let slot = choice.next() % 7_200;
-        ops.extend([Op::free(slot), request(slot)]);
+/// In which order VMA's benchmark gives its ranges back.
+#[derive(Clone, Copy)]
+enum Order {
+    Forward,
+    Backward,
+    Random,
+}
+
+/// The case of VMA's own benchmark of algorithms that begins with a heap in use: seed 16223, sizes of 32 to 1023, a block
+/// of 10,000 × 1024. A third of the block is filled, half of that given back at random; then, ten times, 3,333 ranges are
+/// taken and given back. (How C++ shuffles is left to its library, so that the random order is ours.)
+fn vma_algorithms(name: &str, order: Order) -> Trace {
+    const BLOCK: u64 = 10_000 * 1024;
+    let mut random = VmaRandom(16_223);
+    let size = |random: &mut VmaRandom| u64::from(32 + random.next() % (1024 - 32));
+    let (mut ops, mut base, mut sum) = (Vec::new(), Vec::new(), 0);
+    while sum < BLOCK / 3 {
+        let units = size(&mut random);
+        let slot = base.len() as u32;
+        ops.push(Op::allocate(slot, units, 16));
+        base.push(slot);
+        sum += units;
     }
-    Trace::new("VMA's virtual blocks, aligned to 16", Kind::Peers, ops, 7_200)
+    let slots = base.len() as u32;
+    for _ in 0..slots / 2 {
+        let at = random.next() as usize % base.len();
+        ops.push(Op::free(base.remove(at)));
+    }
+    let warm_up = ops.len();
+    for _ in 0..10 {
+        let mut taken: Vec<_> = (slots..slots + 3333).collect();
+        ops.extend(taken.iter().map(|&slot| Op::allocate(slot, size(&mut random), 16)));
+        match order {
+            Order::Forward => {}
+            Order::Backward => taken.reverse(),
+            Order::Random => {
+                for end in (1..taken.len()).rev() {
+                    taken.swap(end, random.next() as usize % (end + 1));
+                }
+            }
+        }
+        ops.extend(taken.into_iter().map(Op::free));
+    }
+    let mut trace = Trace::new(name, Kind::Peers, ops, warm_up);
+    trace.capacity = Some(BLOCK);
+    trace
 }
 
 /// The traces of a folder as `RINGFENCE_CASES` names it: `traces/*.csv` and every case of `alias/`.

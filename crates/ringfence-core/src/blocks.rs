@@ -711,7 +711,7 @@ impl<A: Peek, H> Blocks<A, H> {
         let first = self.index.partition_point(|entry| entry.free_size < size);
         self.index[first..].iter().filter(|entry| entry.granted_max >= size).find_map(|entry| {
             let block = self.slots[entry.slot as usize].as_ref()?;
-            let has_space = may_ask(&block.allocator) && block.allocator.largest_free() >= size;
+            let has_space = may_ask(&block.allocator) && block.allocator.may_hold(size);
             let offset = if has_space { block.allocator.peek(size, alignment) } else { None };
             offset.map(|offset| (block.id(entry.slot as usize), offset))
         })

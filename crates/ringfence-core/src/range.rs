@@ -143,11 +143,6 @@ impl Serials {
         let (offset, size) = (range.offset, range.size);
         if self.drew(range.serial) { FreeError::Stale { offset, size } } else { FreeError::Foreign { offset, size } }
     }
-
-    /// A source of the same numbers, for a copy of an allocator that is thrown away with all that it made.
-    pub(crate) const fn throwaway(&self) -> Self {
-        Self { block: self.block, next: self.next }
-    }
 }
 
 impl Default for Serials {

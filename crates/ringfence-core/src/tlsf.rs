@@ -424,6 +424,18 @@ impl Tlsf {
         Some(Range::new(offset, size, slot, serial))
     }
 
+    /// Whether a request may be served from what is parked.
+    #[inline(always)]
+    const fn is_roomy(&self, size: u64) -> bool {
+        (self.free >= self.roomy_from) & (size < self.parked.size_max())
+    }
+
+    /// The units that a request takes from the free lists.
+    #[inline(always)]
+    const fn span_for(&self, size: u64, is_roomy: bool) -> u64 {
+        if is_roomy & !self.parked.is_empty() { rounded_up(size) } else { size }
+    }
+
     /// Allocates from the free lists. While there is room a span of the size rounded up to its class, so that it fits
     /// every request of the class later.
     #[inline(never)]
@@ -434,7 +446,7 @@ impl Tlsf {
                 self.roomy_from = self.roomy_from();
             }
         }
-        let span = if is_roomy & !self.parked.is_empty() { rounded_up(size) } else { size };
+        let span = self.span_for(size, is_roomy);
         match self.find(span, alignment) {
             Some(place) => Ok(self.take(&place, size, span)),
             None => self.allocate_after_merging(size, alignment, span),
@@ -574,7 +586,7 @@ impl Allocate for Tlsf {
     #[inline]
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
-        let is_roomy = (self.free >= self.roomy_from) & (size < self.parked.size_max());
+        let is_roomy = self.is_roomy(size);
         if is_roomy && let Some(range) = self.take_parked(size, alignment) {
             return Ok(range);
         }
@@ -662,14 +674,32 @@ impl RangeAllocator for Tlsf {
 }
 
 impl Peek for Tlsf {
-    /// While spans are parked, O(spans): what merging them would bring is found out on a copy.
+    /// O(1); O(spans), with host memory, where an allocation would have to merge what is parked.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;
-        if !self.parked.is_empty() {
-            return self.throwaway().allocate(size, alignment).ok().map(|range| range.offset());
+        let is_roomy = self.is_roomy(size);
+        if is_roomy && let Some(slot) = self.parked.peek(fitting_class_of(size)) {
+            let offset = self.node(slot).offset;
+            if offset & (alignment - 1) == 0 {
+                return Some(offset);
+            }
         }
-        let place = self.find(size, alignment)?;
-        Some(self.node(place.slot).offset + place.padding)
+        let offset = |tlsf: &Self, place: Place| tlsf.node(place.slot).offset + place.padding;
+        if let Some(place) = self.find(self.span_for(size, is_roomy), alignment) {
+            return Some(offset(self, place));
+        }
+        let merged = self.with_parked_merged();
+        merged.find(size, alignment).map(|place| offset(&merged, place))
+    }
+}
+
+impl Tlsf {
+    /// A copy to look at, in which everything parked is merged.
+    fn with_parked_merged(&self) -> Self {
+        let (lists, parked, nodes) = (self.lists.clone(), self.parked.clone(), self.nodes.clone());
+        let mut copy = Self { lists, parked, nodes, serials: Serials::new(), ..*self };
+        copy.merge_parked();
+        copy
     }
 }
 
@@ -690,17 +720,6 @@ impl Tlsf {
     /// Whether the span was given back, but still stands between its neighbours as if it were used.
     fn is_parked(&self, slot: u32) -> bool {
         slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & PARKED != 0
-    }
-
-    /// A copy to try something on. It draws the same serials as this one will, so nothing of it may be handed out.
-    fn throwaway(&self) -> Self {
-        Self {
-            lists: self.lists.clone(),
-            serials: self.serials.throwaway(),
-            parked: self.parked.clone(),
-            nodes: self.nodes.clone(),
-            ..*self
-        }
     }
 
     fn largest_listed(&self) -> u64 {

@@ -136,6 +136,12 @@ impl Parked {
         Some(core::hint::select_unpredictable(own.head != SENTINEL, own, above))
     }
 
+    /// The slot that a request of `class` is served from.
+    pub(super) fn peek(&self, class: u32) -> Option<u32> {
+        let [own, above] = self.classes.get(class as usize..class as usize + 2)? else { return None };
+        [own.head, above.head].into_iter().find(|&slot| slot != SENTINEL)
+    }
+
     /// Counts one span less, which the caller has taken from a list.
     #[inline(always)]
     pub(super) const fn taken(&mut self, units: u64) {
