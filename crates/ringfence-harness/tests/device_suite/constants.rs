@@ -1,12 +1,11 @@
-//! Constants: document 002, and the fast constants of document 004.
+//! Constant buffers: document 002.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ringfence::device::{BufferUsage, Device, Driver};
+use ringfence::device::{BufferUsage, Device};
 use ringfence::upload::{BatchFigures, ConstantFigures, ConstantPool, ConstantViews, NoViews};
 use ringfence::{
-    BoundConstants, Buffer, ConstantBuffers, ConstantsDesc, Error, FastConstantsDesc, Frame, Location, StaticConstants,
-    UploadBatch, UploadError,
+    BoundConstants, Buffer, ConstantBuffers, ConstantsDesc, Error, Location, StaticConstants, UploadBatch, UploadError,
 };
 use ringfence_harness::{Command, Gpu};
 
@@ -239,6 +238,7 @@ pub fn seed_002_07_unchanged_content_is_copied_once_a_frame<G: Gpu>(rig: &mut Ri
         unchanged_count: 6 * (70 + 1),
         shared_count: 0,
         static_count: 0,
+        promoted_count: 0,
     };
     assert_eq!(constants.figures(), wanted);
 }
@@ -479,114 +479,35 @@ pub fn threads_bind_one_constant_buffer<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.download(&target, 8 * 64), pattern(5, 64).repeat(8));
 }
 
-/// A frame whose constants are read back.
-fn fast_frame<G: Gpu>(
-    rig: &mut Rig<G>,
-    frame: Frame,
-    writer: &mut ringfence::FastWriter<G::Device>,
-    count: u64,
-    seed: u64,
-) -> usize {
-    let target = rig.buffer(count * 256, Location::Device, "target");
-    let (mut commands, mut expected, mut pages) = (Vec::new(), Vec::new(), Vec::new());
-    let alignment = rig.memory.device().capabilities().constant_alignment;
-    for number in 0..count {
-        let bytes = pattern(seed + number, 256);
-        let staged = writer.write(&bytes).expect("there is a page");
-        assert_eq!(staged.offset % alignment, 0);
-        commands.push(Command::CopyBuffer {
-            src: staged.buffer.clone(),
-            src_offset: staged.offset,
-            dst: target.object().clone(),
-            dst_offset: number * 256,
-            size: 256,
-        });
-        if pages.last() != Some(&staged.buffer) {
-            pages.push(staged.buffer);
+pub fn seed_002_12_what_is_read_often_is_read_from_device_memory<G: Gpu>(rig: &mut Rig<G>) {
+    for share_equal in [false, true] {
+        let desc = ConstantsDesc { promote_reads: Some(4), share_equal, dynamic_slots: 8, ..small() };
+        let constants = rig.memory.constant_buffers(desc, NumberedViews::default()).expect("there is room");
+        let target = rig.buffer(4096, Location::Device, "target");
+        let mut often = constants.dynamic(256).expect("a size that is served");
+        let mut seldom = constants.dynamic(256).expect("a size that is served");
+        let mut promoted = Vec::new();
+        // Bound five times a frame, then once.
+        for (number, binds) in [5, 5, 5, 1, 1].into_iter().enumerate() {
+            often.set(0, &pattern(number as u64, 256)).expect("it fits");
+            seldom.set(0, &pattern(100 + number as u64, 256)).expect("it fits");
+            let frame = rig.timeline().begin();
+            let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+            let plain = writer.bind(&seldom).expect("there is room");
+            let bound: Vec<_> = (0..binds).map(|_| writer.bind(&often).expect("there is room")).collect();
+            assert!(bound.iter().all(|held| (held.offset, held.view) == (bound[0].offset, bound[0].view)));
+            promoted.push(bound[0].buffer != plain.buffer);
+            assert_eq!(bound[0].view.map(|view| view.0) != plain.view.map(|view| view.0), promoted[number]);
+            assert_eq!(writer.figures().promoted_count, u64::from(promoted[number]));
+            let copies = Command::Upload(Box::new(writer.promoted().clone()));
+            let shown = [show::<G, _>(&bound[0], &target, 0, 256), show::<G, _>(&plain, &target, 256, 256)];
+            let commands: Vec<_> = std::iter::once(copies).chain(shown).collect();
+            drop(writer);
+            rig.submit(frame, &commands);
+            let expected = [pattern(number as u64, 256), pattern(100 + number as u64, 256)].concat();
+            assert_eq!(rig.download(&target, 512), expected, "frame {number}");
+            rig.memory.reclaim();
         }
-        expected.extend(bytes);
+        assert_eq!(promoted, [false, true, true, true, false], "by what the frame before did");
     }
-    rig.submit(frame, &commands);
-    assert_eq!(rig.download(&target, count * 256), expected);
-    pages.len()
-}
-
-pub fn seed_004_07_and_27_constants_of_one_frame_are_fast_ones<G: Gpu>(rig: &mut Rig<G>) {
-    let fast = rig.memory.fast_constants(FastConstantsDesc { usage: COPIED, ..Default::default() });
-    let first = rig.timeline().begin();
-    let mut writer = fast.writer(&first).expect("the frame is the allocator's own");
-    fast_frame(rig, first, &mut writer, 10, 0);
-    let over = writer.write(&[1; 4]).err();
-    assert!(matches!(over, Some(UploadError::FrameOver { .. })), "they are of that frame: {over:?}");
-    let next = rig.timeline().begin();
-    writer.begin(&next).expect("the frame is the allocator's own");
-    fast_frame(rig, next, &mut writer, 10, 100);
-    assert_eq!(writer.begin(&rig.timeline().begin()), Ok(()));
-}
-
-const COPIED: BufferUsage = BufferUsage::CONSTANT.union(BufferUsage::COPY_SRC);
-
-pub fn seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes<G: Gpu>(rig: &mut Rig<G>) {
-    let fast = rig.memory.fast_constants(FastConstantsDesc { usage: COPIED, ..Default::default() });
-    let frame = rig.timeline().begin();
-    let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
-    assert_eq!(fast.snapshot().capacity_bytes, 0, "nothing before the first write");
-    let pages = fast_frame(rig, frame, &mut writer, 600, 0);
-    assert_eq!(pages, 3, "256 in a page of 64 KiB");
-    assert_eq!(fast.snapshot().capacity_bytes, 3 * (64 << 10));
-    // The next frames use the same pages again once the frames are complete.
-    for number in 0..10 {
-        rig.memory.reclaim();
-        let frame = rig.timeline().begin();
-        writer.begin(&frame).expect("the frame is the allocator's own");
-        fast_frame(rig, frame, &mut writer, 600, number);
-    }
-    let figures = fast.snapshot();
-    assert!(figures.capacity_bytes <= 6 * (64 << 10), "{figures:?}");
-    let open = rig.timeline().begin();
-    writer.begin(&open).expect("the frame is the allocator's own");
-    let refused = writer.write(&vec![1; (64 << 10) + 1]).err();
-    assert!(matches!(refused, Some(UploadError::TooLarge { capacity: 65536, .. })), "{refused:?}");
-    assert_eq!(writer.write(&[]).err(), Some(UploadError::ZeroSize));
-    writer.write(&vec![1; 64 << 10]).expect("a whole page");
-    drop(writer);
-    rig.submit(open, &[]);
-}
-
-pub fn seed_004_18_pages_go_back_as_a_whole_and_out_of_order<G: Gpu>(rig: &mut Rig<G>) {
-    let desc = FastConstantsDesc { usage: COPIED, pages_max: 2, ..Default::default() };
-    let fast = rig.memory.fast_constants(desc);
-    let frame = rig.timeline().begin();
-    let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
-    let first = writer.write(&[1; 256]).expect("there is a page");
-    for _ in 0..511 {
-        drop(writer.write(&[1; 256]).expect("there is a page")); // giving it back does nothing
-    }
-    let refused = writer.write(&[1; 256]).err();
-    assert!(matches!(refused, Some(UploadError::Full { .. })), "both pages are in use: {refused:?}");
-    let value = rig.submit_behind_gate(1, frame, &[]);
-    let next = rig.timeline().begin();
-    writer.begin(&next).expect("the frame is the allocator's own");
-    assert!(writer.write(&[1; 256]).is_err(), "the frame before is not complete");
-    rig.gpu.open_gate(1).expect("the device is not lost");
-    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    let again = writer.write(&[1; 256]).expect("its pages are free now, without a reclaim");
-    assert!(again.offset == 0 && (again.buffer == first.buffer || fast.snapshot().capacity_bytes == 2 * (64 << 10)));
-    drop(writer);
-    rig.submit(next, &[]);
-}
-
-pub fn pages_that_are_not_needed_for_long_go<G: Gpu>(rig: &mut Rig<G>) {
-    let fast = rig.memory.fast_constants(FastConstantsDesc { usage: COPIED, shrink_after: 4, ..Default::default() });
-    let frame = rig.timeline().begin();
-    let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
-    fast_frame(rig, frame, &mut writer, 1200, 0);
-    assert_eq!(fast.snapshot().capacity_bytes, 5 * (64 << 10));
-    for number in 0..20 {
-        let frame = rig.timeline().begin();
-        writer.begin(&frame).expect("the frame is the allocator's own");
-        fast_frame(rig, frame, &mut writer, 4, number);
-        rig.memory.reclaim();
-    }
-    assert!(fast.snapshot().capacity_bytes <= 2 * (64 << 10), "{:?}", fast.snapshot());
 }

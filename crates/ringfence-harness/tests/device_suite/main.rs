@@ -15,11 +15,13 @@
 
 mod constants;
 mod descriptor;
+mod fast_constants;
 mod lifetime;
 mod manager;
 mod memory;
 mod placement;
 mod rig;
+mod staging;
 mod trace;
 mod upload;
 
@@ -110,14 +112,21 @@ macro_rules! suite {
             what_could_not_be_staged_is_staged_the_next_time,
             a_writer_serves_its_own_constants_and_its_own_frame,
             threads_bind_one_constant_buffer,
-            seed_004_07_and_27_constants_of_one_frame_are_fast_ones,
+            seed_002_12_what_is_read_often_is_read_from_device_memory,
+        );
+        suite!(@ $open, fast_constants:
+            seed_004_07_constants_of_one_frame_are_fast_ones,
             seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes,
             seed_004_18_pages_go_back_as_a_whole_and_out_of_order,
             pages_that_are_not_needed_for_long_go,
+            seed_004_27_constants_of_a_graph_are_fast_constants,
         );
         suite!(@ $open, upload:
             seed_001_01_one_ring_holds_mixed_data_of_several_frames,
             seed_001_03_alignments_of_vertices_constants_and_texels,
+            seed_001_02_and_04_a_submission_is_listed_at_its_first_write_only,
+            seed_001_09_a_write_that_fails_moves_nothing,
+            seed_001_10_the_fence_advances_after_each_submission,
             seed_001_05_what_is_complete_is_freed_without_waiting,
             seed_001_06_waits_for_the_oldest_submission_only,
             seed_001_07_too_large_fails_before_any_wait,
@@ -126,15 +135,15 @@ macro_rules! suite {
             fault_08_never_waits_for_what_is_not_submitted,
             a_write_without_an_open_frame_is_refused,
             a_fence_that_never_signals_ends_in_a_timeout,
-            seed_001_02_and_04_a_submission_is_listed_at_its_first_write_only,
-            seed_001_09_a_write_that_fails_moves_nothing,
-            seed_001_10_the_fence_advances_after_each_submission,
             sixteen_threads_write_into_one_ring,
             a_writer_takes_the_ring_a_page_at_a_time,
             writing_to_a_frame_that_is_over_is_refused,
             frames_of_another_allocator_are_refused,
             an_idle_writer_holds_nothing_up,
             a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm,
+            a_writer_of_a_frame_that_was_overtaken_is_refused,
+        );
+        suite!(@ $open, staging:
             copies_of_a_frame_are_merged_and_their_barriers_grouped,
             a_later_copy_of_a_batch_hides_an_earlier_one,
             a_batch_refuses_what_does_not_fit,
@@ -143,7 +152,6 @@ macro_rules! suite {
             results_that_are_not_read_are_named_when_the_ring_is_full,
             texels_come_back_without_their_padding,
             uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
-            a_writer_of_a_frame_that_was_overtaken_is_refused,
         );
         suite!(@ $open, trace:
             a_trace_ends_in_the_state_that_the_allocator_is_in,

@@ -14,6 +14,9 @@
 //!   ring has the same buffer still (rows 002-5, 002-7, fault 10); equal content of one frame shares one copy.
 //! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is gathered and staged once a frame
 //!   ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched (rows 002-8 to 002-11).
+//! - What was bound often for each copy in the frame before is *promoted*: it is copied on to device memory, at the same
+//!   offset of a buffer as large as the pool, and read there ([`ConstantsDesc::promote_reads`], row 002-12). Where the host
+//!   can write to device memory, [`ConstantsDesc::location`] may be that instead.
 //! - Constants above 1024 bytes take the fourth way; they have no view of their own, as they are rare. Above
 //!   [`ConstantBuffers::BYTES_MAX`] neither API binds them: such data belongs in a storage buffer.
 //!
@@ -34,13 +37,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::state::{Paired, RingState};
-use super::{UploadDesc, UploadError, WhenFull};
-use crate::device::{BufferUsage, Device, RawBuffer};
+use super::state::{self, RingState};
+use super::{UploadDesc, UploadError, WhenFull, device_address};
+use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
 use crate::error::Error;
 use crate::lifetime::Frame;
 use crate::memory::{Allocator, Location, RingSnapshot};
-use crate::resource::Buffer;
+use crate::resource::{AllocationDesc, Buffer};
 
 pub use dynamic::{ConstantWriter, DynamicConstants};
 pub use statics::StaticConstants;
@@ -113,6 +116,10 @@ pub struct ConstantsDesc<'a> {
     pub shrink_after: u32,
     /// Slots of each static pool.
     pub static_slots: u32,
+    /// Constants that were bound so often for each copy in the frame before are read from device memory: copied there
+    /// once, before the frame's draws, by what [`ConstantWriter::promoted`] gathers. `None` does without. From how many
+    /// reads on that is better depends on the device: the example `constants_placement` measures it.
+    pub promote_reads: Option<u32>,
     /// Whether equal content of one frame and writer shares one copy. It costs a hash of what is copied.
     pub share_equal: bool,
     /// What the constants may be used for, besides.
@@ -131,6 +138,7 @@ impl Default for ConstantsDesc<'_> {
             timeout: Duration::from_secs(10),
             shrink_after: 600,
             static_slots: 1024,
+            promote_reads: None,
             share_equal: true,
             usage: BufferUsage::CONSTANT,
             location: Location::Upload,
@@ -181,26 +189,59 @@ pub struct ConstantFigures {
     pub shared_count: u64,
     /// Contents of static buffers that were staged.
     pub static_count: u64,
+    /// Copies that were made again, to device memory, since they are read often.
+    pub promoted_count: u64,
 }
 
 #[derive(Default)]
-struct Counters([AtomicU64; 6]);
+struct Counters([AtomicU64; 7]);
 
 impl Counters {
     fn add(&self, figures: &ConstantFigures) {
-        let ConstantFigures { bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count } =
-            *figures;
-        let more = [bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count];
+        let f = *figures;
+        let more = [
+            f.bind_count,
+            f.copy_count,
+            f.copy_bytes,
+            f.unchanged_count,
+            f.shared_count,
+            f.static_count,
+            f.promoted_count,
+        ];
         for (counter, more) in self.0.iter().zip(more) {
             counter.fetch_add(more, Ordering::Relaxed);
         }
     }
 
     fn read(&self) -> ConstantFigures {
-        let [bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count] =
+        let [bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count, promoted_count] =
             self.0.each_ref().map(|counter| counter.load(Ordering::Relaxed));
-        ConstantFigures { bind_count, copy_count, copy_bytes, unchanged_count, shared_count, static_count }
+        ConstantFigures {
+            bind_count,
+            copy_count,
+            copy_bytes,
+            unchanged_count,
+            shared_count,
+            static_count,
+            promoted_count,
+        }
     }
+}
+
+/// What goes with a dynamic pool, slot by slot.
+struct Paired<D: Device, H> {
+    /// None for large constants.
+    heap: Option<H>,
+    /// There iff constants are promoted.
+    mirror: Option<Mirror<D, H>>,
+}
+
+/// A buffer in device memory of the same size as the pool: what is promoted lies at the same offset there, so that it
+/// comes and goes with its slot.
+struct Mirror<D: Device, H> {
+    buffer: Buffer<D>,
+    address: Option<u64>,
+    heap: Option<H>,
 }
 
 /// Constant buffers of an allocator: static and dynamic ones of 256, 512 and 1024 bytes, and larger ones up to 64 KiB.
@@ -335,12 +376,30 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
         page_bytes: PAGE_SLOTS * slot_bytes,
         name: &name,
     };
-    let views = (class != LARGE).then(|| Arc::clone(views));
-    let pair = views.map(|views| -> super::state::Pair<D> {
-        Box::new(move |buffer, capacity| {
+    let (views, memory_too, promotes) = (Arc::clone(views), memory.clone(), desc.promote_reads.is_some());
+    let (mirror_name, mirror_usage) = (format!("{}, promoted {what}", desc.name), desc.usage | BufferUsage::COPY_DST);
+    let pair = move |buffer: &Buffer<D>, capacity: u64| -> Result<state::Paired, Error> {
+        let heap = |buffer: &Buffer<D>| -> Result<Option<V::Heap>, Error> {
             let pool = ConstantPool { buffer, slot_bytes, slot_count: (capacity / slot_bytes) as u32 };
-            Ok(Box::new(views.make(&pool)?) as Paired)
-        })
-    });
-    RingState::new(memory, ring, true, pair)
+            (class != LARGE).then(|| views.make(&pool)).transpose()
+        };
+        let mirror = || -> Result<Mirror<D, V::Heap>, Error> {
+            let buffer = device_buffer(&memory_too, capacity, mirror_usage, &mirror_name)?;
+            Ok(Mirror { address: device_address(&buffer), heap: heap(&buffer)?, buffer })
+        };
+        Ok(Box::new(Paired { heap: heap(buffer)?, mirror: promotes.then(mirror).transpose()? }))
+    };
+    let pair: state::Pair<D> = Box::new(pair);
+    RingState::new(memory, ring, true, Some(pair))
+}
+
+/// A buffer that only the device touches.
+fn device_buffer<D: Device>(
+    memory: &Allocator<D>,
+    size: u64,
+    usage: BufferUsage,
+    name: &str,
+) -> Result<Buffer<D>, Error> {
+    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size, usage })?;
+    memory.create_buffer(&info, AllocationDesc { name, location: Location::Device, ..Default::default() })
 }

@@ -84,8 +84,8 @@ pub enum UploadError {
         /// How long was waited.
         waited_ns: u64,
     },
-    /// The ring is full, waiting is of no use, and there was no memory for a larger one.
-    #[error("the ring could not grow: {0}")]
+    /// What there is is full, waiting is of no use, and there was no memory for more.
+    #[error("there is no room, and none could be made: {0}")]
     Growth(#[from] Error),
     /// The driver failed.
     #[error(transparent)]

@@ -17,12 +17,12 @@ use ringfence_core::sync::SyncPoint;
 
 use super::share::{Shares, hash};
 use super::{ALIGNMENT, BoundConstants, CLASS_BYTES, CLASSES, ConstantBuffers, ConstantFigures, ConstantViews, LARGE};
-use super::{Shared, classify};
+use super::{Paired, Shared, classify};
 use crate::device::Device;
 use crate::lifetime::Frame;
 use crate::upload::ring::copy;
 use crate::upload::segment::Segment;
-use crate::upload::{Staged, UploadError, UploadWriter};
+use crate::upload::{Staged, UploadBatch, UploadError, UploadWriter};
 
 /// A constant buffer whose content changes often. Made by [`ConstantBuffers::dynamic`].
 pub struct DynamicConstants<D: Device, V: ConstantViews<D>> {
@@ -31,7 +31,32 @@ pub struct DynamicConstants<D: Device, V: ConstantViews<D>> {
     content: Box<[u8]>,
     /// Rises with each change of the content.
     version: u64,
-    last: Mutex<Option<Last<D, V::View>>>,
+    bound: Mutex<History<D, V::View>>,
+}
+
+/// What is known of a buffer's binds.
+struct History<D: Device, W> {
+    last: Option<Last<D, W>>,
+    /// The frame that is counted, its binds and its copies.
+    frame: Option<SyncPoint>,
+    binds: u32,
+    copies: u32,
+    /// How often each copy of the frame before was bound.
+    reads: u32,
+}
+
+impl<D: Device, W> History<D, W> {
+    const fn new() -> Self {
+        Self { last: None, frame: None, binds: 0, copies: 0, reads: 0 }
+    }
+
+    fn count(&mut self, frame: SyncPoint) {
+        if self.frame != Some(frame) {
+            self.reads = self.binds / self.copies.max(1);
+            (self.frame, self.binds, self.copies) = (Some(frame), 0, 0);
+        }
+        self.binds = self.binds.saturating_add(1);
+    }
 }
 
 /// What was bound last.
@@ -46,6 +71,8 @@ struct Place<D: Device, W> {
     /// Which of the ring's buffers it is in: with a new one everything is copied anew (fault 10).
     generation: u64,
     class: usize,
+    /// Whether it is in device memory.
+    promoted: bool,
     bound: BoundConstants<D, W>,
 }
 
@@ -57,7 +84,7 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
             class,
             content: vec![0; size as usize].into_boxed_slice(),
             version: 0,
-            last: Mutex::new(None),
+            bound: Mutex::new(History::new()),
         })
     }
 
@@ -109,6 +136,8 @@ pub struct ConstantWriter<D: Device, V: ConstantViews<D>> {
     writers: [UploadWriter<D>; CLASSES],
     /// What this writer has copied in this frame.
     shares: Shares<Place<D, V::View>>,
+    /// Copies to device memory of what is read often.
+    promoted: UploadBatch<D>,
     figures: ConstantFigures,
     /// Not shared between threads.
     _one_thread: PhantomData<Cell<()>>,
@@ -120,7 +149,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         let writer = |class: usize| UploadWriter::new(&shared.dynamic[class], frame);
         let writers = [writer(0)?, writer(1)?, writer(2)?, writer(LARGE)?];
         let (shares, figures) = (Shares::new(), ConstantFigures::default());
-        Ok(Self { shared, writers, shares, figures, _one_thread: PhantomData })
+        Ok(Self { shared, writers, shares, promoted: UploadBatch::new(), figures, _one_thread: PhantomData })
     }
 
     /// From here on binds are for the submission of `frame`.
@@ -132,8 +161,17 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
             writer.begin(frame)?;
         }
         self.shares.clear();
+        self.promoted.clear();
         self.count();
         Ok(())
+    }
+
+    /// The copies that bring to device memory what this frame reads there (see [`ConstantsDesc::promote_reads`]). Play
+    /// them once all is bound, into a list that is submitted, in the same frame, ahead of what was bound.
+    ///
+    /// [`ConstantsDesc::promote_reads`]: super::ConstantsDesc::promote_reads
+    pub fn promoted(&mut self) -> &mut UploadBatch<D> {
+        &mut self.promoted
     }
 
     /// What this writer did since its frame began.
@@ -158,50 +196,66 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
             return Err(UploadError::FrameOver { frame });
         }
         self.figures.bind_count += 1;
-        let mut last = constants.last.lock();
-        if let Some(last) = &*last
+        let mut history = constants.bound.lock();
+        history.count(frame);
+        if let Some(last) = &history.last
             && (last.frame, last.version) == (frame, constants.version)
             && last.place.generation == writer.generation()
         {
             self.figures.unchanged_count += 1;
             return Ok(last.place.bound.clone());
         }
-        let place = self.place(constants.class, &constants.content)?;
+        let promote = self.shared.desc.promote_reads.is_some_and(|reads| history.reads >= reads);
+        let place = self.place(constants.class, &constants.content, promote)?;
         let bound = place.bound.clone();
-        *last = Some(Last { frame, version: constants.version, place });
+        history.copies += 1;
+        history.last = Some(Last { frame, version: constants.version, place });
         Ok(bound)
     }
 
     /// Equal content that is there already, or a copy.
-    fn place(&mut self, class: usize, content: &[u8]) -> Result<Place<D, V::View>, UploadError> {
+    fn place(&mut self, class: usize, content: &[u8], promote: bool) -> Result<Place<D, V::View>, UploadError> {
         if !self.shared.desc.share_equal {
-            return self.copy(class, content);
+            return self.copy(class, content, promote);
         }
         let (hash, generation) = (hash(content), self.writers[class].generation());
-        let fits = |place: &Place<D, V::View>| (place.class, place.generation) == (class, generation);
+        let wanted = (class, generation, promote);
+        let fits = |place: &Place<D, V::View>| (place.class, place.generation, place.promoted) == wanted;
         if let Some(place) = self.shares.find(hash, content, fits) {
             self.figures.shared_count += 1;
             return Ok(place.clone());
         }
-        let place = self.copy(class, content)?;
+        let place = self.copy(class, content, promote)?;
         self.shares.insert(hash, content, place.clone());
         Ok(place)
     }
 
-    fn copy(&mut self, class: usize, content: &[u8]) -> Result<Place<D, V::View>, UploadError> {
+    fn copy(&mut self, class: usize, content: &[u8], promote: bool) -> Result<Place<D, V::View>, UploadError> {
         let (_, bytes) = classify(content.len() as u64, u64::MAX)?;
         let alignment = CLASS_BYTES.get(class).copied().unwrap_or(ALIGNMENT);
-        let views = &self.shared.views;
+        let Self { shared, writers, promoted, figures, .. } = self;
         let place = |segment: &Segment<D>, offset: u64| {
-            let heap = segment.paired.as_deref().and_then(|paired| paired.downcast_ref::<V::Heap>());
-            (segment.generation, heap.map(|heap| views.view(heap, (offset / bytes) as u32)))
+            let paired = segment.paired.as_deref().and_then(|paired| paired.downcast_ref::<Paired<D, V::Heap>>());
+            let Paired { heap, mirror } = paired.expect("what was made for constants");
+            let staged = Staged { buffer: segment.buffer.object().clone(), offset, size: bytes, address: None };
+            let (buffer, address, heap, is_promoted) = match mirror {
+                Some(mirror) if promote => {
+                    promoted.copy(&staged, &mirror.buffer, offset).expect("the mirror is as large as the pool");
+                    (mirror.buffer.object().clone(), mirror.address, &mirror.heap, true)
+                }
+                _ => (staged.buffer, segment.address, heap, false),
+            };
+            let view = heap.as_ref().map(|heap| shared.views.view(heap, (offset / bytes) as u32));
+            let address = address.map(|base| base + offset);
+            let bound = BoundConstants { buffer, offset, size: bytes, address, view };
+            Place { generation: segment.generation, class, promoted: is_promoted, bound }
         };
         let fill = |_, to: &mut [std::mem::MaybeUninit<u8>]| copy(content, &mut to[..content.len()]);
-        let (staged, (generation, view)) = self.writers[class].write_at(bytes, alignment, fill, place)?;
-        let Staged { buffer, offset, size, address } = staged;
-        self.figures.copy_count += 1;
-        self.figures.copy_bytes += content.len() as u64;
-        Ok(Place { generation, class, bound: BoundConstants { buffer, offset, size, address, view } })
+        let (_, place) = writers[class].write_at(bytes, alignment, fill, place)?;
+        figures.copy_count += 1;
+        figures.copy_bytes += content.len() as u64;
+        figures.promoted_count += u64::from(place.promoted);
+        Ok(place)
     }
 
     /// The ring's way in, for content of static buffers that is staged.

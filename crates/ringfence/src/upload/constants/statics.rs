@@ -24,10 +24,10 @@ use ringfence_core::sync::SyncSet;
 
 use super::{BoundConstants, ConstantBuffers, ConstantPool, ConstantViews, ConstantWriter, LARGE, Shared};
 use super::{CLASS_BYTES, classify};
-use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
+use crate::device::{BufferUsage, Device};
 use crate::error::Error;
-use crate::memory::{Allocator, Location, RingSnapshot};
-use crate::resource::{AllocationDesc, Buffer};
+use crate::memory::{Allocator, RingSnapshot};
+use crate::resource::Buffer;
 use crate::upload::ring::copy;
 use crate::upload::{Recycle, Told, UploadBatch, UploadError, device_address};
 
@@ -206,10 +206,8 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
     fn make(&self, shared: &Shared<D, V>, class: usize, slot_bytes: u64, slots: u32) -> Result<Pool<D, V>, Error> {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let usage = shared.desc.usage | BufferUsage::COPY_DST;
-        let buffer = BufferDesc { size: slot_bytes * u64::from(slots), usage };
-        let info = Create::<Buffers>::describe(self.memory.device(), &buffer)?;
-        let desc = AllocationDesc { name: &shared.name, location: Location::Device, ..Default::default() };
-        let buffer = self.memory.create_buffer(&info, desc)?;
+        let size = slot_bytes * u64::from(slots);
+        let buffer = super::device_buffer(&self.memory, size, usage, &shared.name)?;
         let pool = ConstantPool { buffer: &buffer, slot_bytes, slot_count: slots };
         let heap = if class == LARGE { None } else { Some(shared.views.make(&pool)?) };
         let address = device_address(&buffer);
