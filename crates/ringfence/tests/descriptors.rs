@@ -11,6 +11,7 @@ use ringfence::descriptor::{
     ShaderVisibleDesc, ShaderVisibleHeap, View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
+use ringfence::device::fault::{Call, FaultInjector, Rule};
 use ringfence::device::sim::{
     BufferRange, Command, DescriptorUse, Device, Fence, HazardKind, Kernel, Profile, SimOptions,
 };
@@ -387,4 +388,65 @@ fn the_limits_are_those_of_the_device() {
     let refused = ShaderVisibleHeap::<Device>::new(&world.memory, desc).err();
     assert_eq!(refused, Some(DescriptorError::TooMany { count: (1 << 20) + (48 << 10), max: 1_000_000 }));
     world.finish();
+}
+
+/// Every call to the driver that can fail is made to, one after the other, in a story that uses all of descriptors.
+#[test]
+fn each_failing_driver_call_changes_nothing_and_is_a_typed_error() {
+    type Faulty = FaultInjector<Device>;
+
+    fn story(memory: &Allocator<Faulty>, timeline: &Timeline<Faulty>) -> Result<(), Box<dyn std::error::Error>> {
+        let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
+        let buffer = memory.create_buffer(&desc, AllocationDesc::default())?;
+        let kind = BufferViewKind::Storage { stride: 0, writes: true };
+        let view = View::buffer(&buffer, BufferView { kind, offset: 0, size: BYTES })?;
+        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, slots_max: 32, ..Default::default() };
+        let heap = ShaderVisibleHeap::new(memory, desc)?;
+        let table = BindlessTable::new(memory, &heap, BindlessDesc { capacity: 4, ..Default::default() })?;
+        let cpu = CpuDescriptorHeap::new(memory, CpuHeapDesc::default())?;
+        let mut shown = cpu.allocate(2)?;
+        shown.write(0, &view)?;
+        let index =
+            table.insert(&view).inspect_err(|_| assert_eq!((table.free_count(), table.live_count()), (4, 0)))?;
+        let new = table.replace(index, &view).inspect_err(|_| assert!(table.is_live(index)))?;
+        table.update(new, &view).inspect_err(|_| assert!(table.is_live(new)))?;
+        let mut run = heap.allocate(2)?;
+        run.write(1, &view).inspect_err(|_| assert!(heap.validate().is_ok()))?;
+        heap.grow(8).inspect_err(|_| assert_eq!((heap.slots(), heap.statistics().heap_count), (16, 1)))?;
+        let frame = timeline.begin();
+        heap.lease(&frame)?.table(&[shown.part(0..1)?])?;
+        heap.lease(&frame)?.table_of(&[view])?;
+        drop(heap.bind(&frame)?);
+        table.validate()?;
+        heap.validate()?;
+        cpu.validate()?;
+        Ok(())
+    }
+
+    let calls = [Call::MakeHeap, Call::DescribeView, Call::WriteView, Call::BindHeap];
+    for call in calls {
+        for nth in 0.. {
+            let device = Device::new(Profile::h200(), SimOptions::default());
+            let (faulty, faults) = FaultInjector::new(device.clone());
+            let memory = Allocator::over(faulty, AllocatorDesc::default());
+            // SAFETY: the fence lives as long as the device; no frame is submitted.
+            let timeline = unsafe { memory.timeline(device.create_fence(0)) }.expect("the device is not lost");
+            faults.add(Rule { call: Some(call), ..Rule::nth(nth, DeviceError::OutOfDeviceMemory) });
+            let result = story(&memory, &timeline);
+            let failed = result.as_ref().err().and_then(|error| error.downcast_ref::<DescriptorError>());
+            let injected = faults.injected() > 0;
+            assert_eq!(
+                failed.copied(),
+                injected.then_some(DeviceError::OutOfDeviceMemory.into()),
+                "{call:?} {nth}: {result:?}"
+            );
+            drop((memory, timeline));
+            assert_eq!(device.hazards(), []);
+            assert_eq!(device.live(), Default::default(), "{call:?} {nth}");
+            if !injected {
+                assert!(nth > 0, "the story makes such a call");
+                break;
+            }
+        }
+    }
 }

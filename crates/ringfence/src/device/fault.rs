@@ -21,6 +21,8 @@
 //! assert_eq!(faults.injected(), 0, "an allocator without resources has made no memory object");
 //! ```
 
+mod descriptors;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +51,14 @@ pub enum Call {
     Place,
     /// [`Create::dedicate`].
     Dedicate,
+    /// [`Descriptors::describe_view`](super::descriptors::Descriptors::describe_view).
+    DescribeView,
+    /// [`Descriptors::make_heap`](super::descriptors::Descriptors::make_heap).
+    MakeHeap,
+    /// [`Descriptors::write_view`](super::descriptors::Descriptors::write_view).
+    WriteView,
+    /// [`Descriptors::bind_heap`](super::descriptors::Descriptors::bind_heap).
+    BindHeap,
 }
 
 /// Which calls fail, and how.
@@ -239,6 +249,10 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     fn describe(&self, desc: &K::Desc) -> Result<D::Info<'static>, DeviceError> {
         self.faults.pass(Call::Describe, None)?;
         self.inner.describe(desc)
+    }
+
+    fn portable(&self, info: &D::Info<'_>) -> Option<K::Desc> {
+        self.inner.portable(info)
     }
 
     unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
