@@ -25,6 +25,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+pub mod alias;
 pub mod blocks;
 pub mod buddy;
 pub mod free_list;
