@@ -144,9 +144,11 @@ impl<'p> Planner<'p> {
         let problem = self.problem;
         let (size, duration) = (|i: usize| problem.sizes.size[i], |i: usize| problem.durations[i]);
         let area = |i: usize| u128::from(size(i)) * u128::from(duration(i));
-        let orders: [&dyn Fn() -> Vec<u32>; 5] = [
+        let orders: [&dyn Fn() -> Vec<u32>; 7] = [
             &|| sorted(problem, |i| Reverse((size(i), duration(i)))),
             &|| sorted(problem, |i| Reverse((duration(i), size(i)))),
+            &|| sorted(problem, |i| Reverse((problem.sizes.alignment[i], size(i), duration(i)))),
+            &|| sorted(problem, |i| Reverse((problem.sizes.alignment[i], duration(i), size(i)))),
             &|| sorted(problem, |i| Reverse((area(i), size(i)))),
             &|| sorted(problem, |i| (problem.begins[i], Reverse(duration(i)), Reverse(size(i)))),
             &|| sorted(problem, |i| Reverse((problem.begins[i] + duration(i), duration(i), size(i)))),
@@ -238,3 +240,34 @@ impl Random {
 }
 
 const SEARCH_ITEMS_MAX: usize = 4096;
+
+/// EXPERIMENT
+#[doc(hidden)]
+pub fn trial(problem: &Problem, target: u64, decisions: u64, log: &mut dyn FnMut(alloc::string::String)) {
+    let Relation::Intervals(shape) = &problem.relation else { return };
+    let scale = Scale::new(&problem.sizes);
+    let loads = shape.loads(&problem.sizes.size);
+    let bound = problem.lower_bound();
+    let mut search: Search<_, i32> = Search::new(shape, &scale, &problem.sizes.size);
+    let target = if target == 0 { problem.lower_bound() } else { target };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for strategy in strategies() {
+        search.failures.fill(0);
+        search.decisions = 0;
+        let mut each = 2 * problem.len() as u64;
+        let mut tries = 0;
+        loop {
+        let most = search.failures.iter().copied().max().unwrap().max(1);
+        let weighted: Vec<u64> = loads.iter().zip(&search.failures).map(|(&l, &f)| l + (bound as f64 * f64::from(f) / f64::from(most)) as u64).collect();
+        search.rank = strategy.keys.ranks(problem, shape, &weighted, || random.next());
+        (search.pick, search.focus) = (strategy.pick, strategy.focus);
+        let outcome = search.run(target, each, &mut |_| true);
+        each += each / 4;
+        tries += 1;
+        if outcome != Outcome::Stopped || search.decisions > decisions {
+            log(alloc::format!("{:?} {} {tries} {:?} {:?}", outcome, search.decisions, strategy, search.last));
+            break;
+        }
+        }
+    }
+}

@@ -46,6 +46,14 @@ pub(in crate::alias) struct Search<'a, S: Shape, U: Unit> {
     /// Set iff the item must lie upon one that is open, unless a placed one has come to end at its `low`.
     postponed: Vec<bool>,
     changes: Vec<Change<U>>,
+    /// Of each item the placed items that its `low` follows from, as a row of bits.
+    reasons: Vec<u64>,
+    /// The reasons that were replaced: a row for each change.
+    replaced: Vec<u64>,
+    /// After a failure: placed items that cannot all lie where they lie.
+    conflict: Vec<u64>,
+    /// Scratch: a row.
+    row: Vec<u64>,
     /// Of each section the sum of the sizes of its open items.
     left: Vec<U>,
     /// Of each section the least `low` of its open items, as of the last inference; the capacity if there is none.
@@ -59,7 +67,9 @@ pub(in crate::alias) struct Search<'a, S: Shape, U: Unit> {
     pub pick: Pick,
     pub focus: bool,
     /// The section that failed last.
-    last: usize,
+    pub last: usize,
+    /// Of each section how often it failed.
+    pub failures: Vec<u32>,
     /// Decisions made so far, over all attempts.
     pub decisions: u64,
     decisions_max: u64,
@@ -88,6 +98,10 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             low: vec![U::default(); count],
             postponed: vec![false; count],
             changes: Vec::new(),
+            reasons: vec![0; count * count.div_ceil(64)],
+            replaced: Vec::new(),
+            conflict: vec![0; count.div_ceil(64)],
+            row: vec![0; count.div_ceil(64)],
             left: vec![U::default(); sections],
             floor: vec![U::default(); sections],
             capacity: U::default(),
@@ -97,6 +111,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             pick: Pick::Lowest,
             focus: true,
             last: 0,
+            failures: vec![0; sections],
             decisions: 0,
             decisions_max: 0,
         }
@@ -136,6 +151,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             self.shape.add(item, &mut self.left, self.size[item]);
         }
         self.changes.clear();
+        self.reasons.fill(0);
+        self.replaced.clear();
         self.lists.clear();
         self.lists.extend(0..count as u32);
         self.last = 0;
@@ -241,7 +258,12 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             if outcome != Outcome::Failed {
                 return outcome;
             }
-            self.change(item, self.low[item], true);
+            if self.conflict[item / 64] >> (item % 64) & 1 == 0 {
+                // The failure has no part in this decision: neither would another one help.
+                self.undo(entry);
+                return Outcome::Failed;
+            }
+            self.postpone(item);
             if !self.infer(list.clone()) {
                 self.undo(entry);
                 return Outcome::Failed;
@@ -272,9 +294,20 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         outcome
     }
 
+    /// The item does not lie at its `low`: for the reasons that it cannot be lower and those that it cannot lie there.
+    fn postpone(&mut self, item: usize) {
+        self.change(item, self.low[item], true);
+        self.conflict[item / 64] &= !(1 << (item % 64));
+        let words = self.row.len();
+        for (reason, conflict) in self.reasons[item * words..].iter_mut().zip(&self.conflict) {
+            *reason |= conflict;
+        }
+    }
+
     /// Whatever clashes with the item just placed lies upon it.
     fn raise_near(&mut self, item: usize) {
         let end = self.low[item] + self.size[item];
+        let words = self.row.len();
         for word in 0..self.open.len() {
             let mut bits = self.near.row(item)[word] & self.open[word];
             while bits != 0 {
@@ -282,7 +315,14 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
                 bits &= bits - 1;
                 let low = end.up(self.mask[other]);
                 if low > self.low[other] || (low == self.low[other] && self.postponed[other]) {
+                    // That it cannot lie below needs a reason only if it is small enough to.
+                    let needs_reason = self.size[other] <= self.low[item];
                     self.change(other, low, false);
+                    let row = &mut self.reasons[other * words..][..words];
+                    if !needs_reason {
+                        row.fill(0);
+                    }
+                    row[item / 64] |= 1 << (item % 64);
                 }
             }
         }
@@ -291,6 +331,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
     fn change(&mut self, item: usize, low: U, postponed: bool) {
         let before = Change { item: item as u32, low: self.low[item], postponed: self.postponed[item] };
         self.changes.push(before);
+        let words = self.row.len();
+        self.replaced.extend_from_slice(&self.reasons[item * words..][..words]);
         self.low[item] = low;
         self.postponed[item] = postponed;
     }
@@ -298,6 +340,10 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
     fn undo(&mut self, until: usize) {
         while self.changes.len() > until {
             let Some(change) = self.changes.pop() else { break };
+            let words = self.row.len();
+            let rest = self.replaced.len() - words;
+            self.reasons[change.item as usize * words..][..words].copy_from_slice(&self.replaced[rest..]);
+            self.replaced.truncate(rest);
             self.low[change.item as usize] = change.low;
             self.postponed[change.item as usize] = change.postponed;
         }
@@ -323,22 +369,49 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
                 continue;
             }
             let least = self.least_end(item);
-            if least >= U::FAR {
-                self.blame(item);
-                return None;
+            let low = if least >= U::FAR { least } else { least.up(self.mask[item]) };
+            if low > self.low[item] {
+                self.explain_support(item, low);
             }
-            let low = least.up(self.mask[item]);
             // Two that are postponed may drive one another upwards without end.
             if low > self.limit[item] {
                 self.blame(item);
+                self.conflict.copy_from_slice(&self.row);
                 return None;
             }
             if low > self.low[item] {
                 self.change(item, low, true);
+                let words = self.row.len();
+                self.reasons[item * words..][..words].copy_from_slice(&self.row);
                 changed = true;
             }
         }
         Some(changed)
+    }
+
+    /// Why a postponed item lies at `low` or above: why it was postponed, why each open item that clashes with it does
+    /// not end before, and each placed one small enough that it could.
+    fn explain_support(&mut self, item: usize, low: U) {
+        let words = self.row.len();
+        self.row.copy_from_slice(&self.reasons[item * words..][..words]);
+        for word in 0..words {
+            let mut bits = self.near.row(item)[word];
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                let other = 64 * word + bits.trailing_zeros() as usize;
+                bits ^= bit;
+                if self.size[other] >= low {
+                    continue;
+                }
+                if self.open[word] & bit == 0 {
+                    self.row[word] |= bit;
+                } else {
+                    for (row, reason) in self.row.iter_mut().zip(&self.reasons[other * words..]) {
+                        *row |= reason;
+                    }
+                }
+            }
+        }
     }
 
     /// The least end that an open item that clashes with this one may have.
@@ -359,10 +432,12 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
     fn fits(&mut self, list: Range<usize>) -> bool {
         let (first, last) = self.hull(list.clone());
         self.floor[first..last].fill(self.capacity);
-        for &item in &self.lists[list] {
+        for &item in &self.lists[list.clone()] {
             let low = self.low[item as usize];
             if low > self.limit[item as usize] {
                 self.blame(item as usize);
+                let words = self.row.len();
+                self.conflict.copy_from_slice(&self.reasons[item as usize * words..][..words]);
                 return false;
             }
             self.shape.lower(item as usize, &mut self.floor, low);
@@ -375,13 +450,29 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
         let failed = pairs().position(|(&floor, &left)| over(floor, left));
         self.last = failed.map_or(self.last, |place| first + place);
+        self.failures[self.last] += 1;
+        self.explain_section(list);
         false
+    }
+
+    /// Why a section is too full: why each open item of it lies no lower.
+    fn explain_section(&mut self, list: Range<usize>) {
+        let words = self.row.len();
+        self.conflict.fill(0);
+        for &item in &self.lists[list] {
+            if self.shape.is_in(item as usize, self.last) {
+                for (conflict, reason) in self.conflict.iter_mut().zip(&self.reasons[item as usize * words..]) {
+                    *conflict |= reason;
+                }
+            }
+        }
     }
 
     /// An item fails by itself: its fullest section is to blame.
     fn blame(&mut self, item: usize) {
         let fullest = self.shape.sections(item).max_by_key(|&section| self.left[section]);
         self.last = fullest.unwrap_or(self.last);
+        self.failures[self.last] += 1;
     }
 
     /// The item to decide on: one below which no open item that clashes with it could still end.
