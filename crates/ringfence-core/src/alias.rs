@@ -11,5 +11,5 @@ mod shape;
 
 pub use check::{Violation, verify};
 pub use item::{Item, ItemClass, ItemError, Lifetime};
-pub use plan::{AliasPlan, Policy, Progress, plan, plan_by, trial};
+pub use plan::{AliasPlan, Policy, Progress, plan, plan_by};
 pub use problem::Problem;

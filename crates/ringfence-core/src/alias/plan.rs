@@ -12,7 +12,8 @@
 //!
 //! The core has no clock: the caller's closure is asked now and then whether to go on, and may read one.
 
-use super::exact::{Keys, Outcome, Scale, Search, Strategy, Unit, strategies};
+extern crate std;
+use super::exact::{GoOn, Outcome, Scale, Search, Strategy, Unit, guided, strategies};
 use super::greedy::{self, Fit};
 use super::problem::{Problem, Relation};
 use super::shape::Shape;
@@ -179,52 +180,145 @@ impl<'p> Planner<'p> {
 
     fn search_in<S: Shape, U: Unit>(&mut self, shape: &S, scale: &Scale) {
         let problem = self.problem;
-        let loads = shape.loads(&problem.sizes.size);
-        let mut search: Search<S, U> = Search::new(shape, scale, &problem.sizes.size);
-        let mut random = Random(0x9e37_79b9_7f4a_7c15);
-        let mut decisions = 2 * problem.len() as u64;
-        let mut share = 0.5;
-        for round in 0.. {
-            let mut failures = 0;
-            for (number, strategy) in strategies().enumerate() {
+        let mut portfolio = Portfolio {
+            search: Search::<S, U>::new(shape, scale, &problem.sizes.size),
+            loads: shape.loads(&problem.sizes.size),
+            shape,
+            threads: [threads(problem, shape, strategies()), threads(problem, shape, guided())],
+            random: Random(0x9e37_79b9_7f4a_7c15),
+            share: 0.5,
+            tried: 0,
+        };
+        let mut turn = 0;
+        loop {
+            for number in 0..portfolio.threads[0].len() {
                 if self.done() {
                     return;
                 }
-                let strategy = if round == 0 { strategy } else { random_strategy(strategy, &mut random) };
-                search.rank = strategy.keys.ranks(problem, shape, &loads, || random.next());
-                (search.pick, search.focus) = (strategy.pick, strategy.focus);
-                let gap = self.best.gap();
-                let target = if number % 2 == round % 2 {
-                    self.best.lower_bound
-                } else {
-                    (self.best.lower_bound + (gap as f64 * share) as u64).min(self.best.height - 1)
-                };
-                let outcome = search.run(target, decisions, &mut |steps| self.tick(steps));
-                match outcome {
-                    Outcome::Solved => self.offer(search.offsets(), 0),
-                    Outcome::Failed => {
-                        self.best.lower_bound = (target + 1).min(self.best.height);
-                        self.tick(0);
-                    }
-                    Outcome::Stopped => failures += 1,
+                self.attempt(&mut portfolio, number, true);
+                if !self.done() {
+                    let other = turn % portfolio.threads[1].len();
+                    turn += 1;
+                    self.attempt(&mut portfolio, other, false);
                 }
             }
-            share = if failures < 45 { 0.5_f64.max(share * 0.8) } else { 1.0 - (1.0 - share) * 0.6 };
-            if round % 4 == 3 {
-                decisions += decisions / 2;
+        }
+    }
+
+    /// One attempt of one thread: at the bound, or somewhere between the bound and the plan at hand.
+    fn attempt<S: Shape, U: Unit>(&mut self, portfolio: &mut Portfolio<S, U>, number: usize, at_bound: bool) {
+        let (bound, gap) = (self.best.lower_bound, self.best.gap());
+        let between = (bound + (gap as f64 * portfolio.share) as u64).min(self.best.height - 1);
+        let target = if at_bound { bound } else { between };
+        let outcome = portfolio.run(self.problem, (usize::from(!at_bound), number), target, &self.best.offsets.clone(), &mut |steps| self.tick(steps));
+        if std::env::var("DBG").is_ok() && !at_bound && outcome == Outcome::Solved { std::eprintln!("{number} {at_bound} target {target} {outcome:?} best {} decisions {}", self.best.height, portfolio.search.decisions);}
+        match outcome {
+            Outcome::Solved => self.offer(portfolio.search.offsets(), 1),
+            Outcome::Failed => {
+                self.best.lower_bound = target + 1;
+                self.tick(1);
+            }
+            Outcome::Stopped => {}
+        }
+        if outcome == Outcome::Solved {
+            portfolio.share = 0.5;
+            portfolio.tried = 0;
+            portfolio.threads[1].iter_mut().for_each(|thread| thread.forget(self.problem.len()));
+        } else if !at_bound {
+            portfolio.tried += 1;
+            if portfolio.tried >= PATIENCE * portfolio.threads[1].len() {
+                portfolio.tried = 0;
+                portfolio.share = 1.0 - (1.0 - portfolio.share) * SHARE_KEPT;
+                portfolio.threads[1].iter_mut().for_each(|thread| thread.forget(self.problem.len()));
             }
         }
     }
 }
 
-fn random_strategy(strategy: Strategy, random: &mut Random) -> Strategy {
-    let keys = Keys::Product {
-        size: random.next(),
-        duration: 0.5 + random.next(),
-        full: 30.0 * random.next(),
-        noise: random.next(),
-    };
-    Strategy { keys, ..strategy }
+/// The threads, which take turns with one search.
+struct Portfolio<'s, S: Shape, U: Unit> {
+    search: Search<'s, S, U>,
+    shape: &'s S,
+    loads: Vec<u64>,
+    /// Those that aim at the bound, and those that aim above it: what the ones learn would mislead the others.
+    threads: [Vec<Thread>; 2],
+    random: Random,
+    /// How far between the bound and the plan at hand the next target lies.
+    share: f64,
+    /// Attempts at the target that failed.
+    tried: usize,
+}
+
+/// A strategy, with what it has learned over its attempts.
+struct Thread {
+    strategy: Strategy,
+    /// Of each section how often it failed.
+    failures: Vec<u32>,
+    /// How many decisions the next attempt may make.
+    decisions: u64,
+    /// How many were made since it last forgot, and after how many it forgets.
+    spent: u64,
+    spent_max: u64,
+}
+
+impl Thread {
+    fn new<S: Shape>(problem: &Problem, shape: &S, strategy: Strategy) -> Self {
+        let failures = alloc::vec![0; shape.section_count()];
+        let mut thread = Self { strategy, failures, decisions: 0, spent: 0, spent_max: 0 };
+        thread.forget(problem.len());
+        thread
+    }
+
+    /// As at first: the target is another one now.
+    fn forget(&mut self, items: usize) {
+        self.failures.fill(0);
+        self.decisions = 64 + 2 * items as u64;
+        self.spent = 0;
+        self.spent_max = 64 * self.decisions;
+    }
+
+    /// More decisions next time; after many attempts, from the start again with longer patience.
+    fn extend(&mut self, items: usize) {
+        self.spent += self.decisions;
+        self.decisions += self.decisions / 4;
+        if self.spent > self.spent_max {
+            let patience = 2 * self.spent_max;
+            self.forget(items);
+            self.spent_max = patience;
+        }
+    }
+}
+
+fn threads<S: Shape>(problem: &Problem, shape: &S, strategies: impl Iterator<Item = Strategy>) -> Vec<Thread> {
+    strategies.map(|strategy| Thread::new(problem, shape, strategy)).collect()
+}
+
+/// What is kept of the distance between target and plan when every thread has failed so many times.
+const SHARE_KEPT: f64 = 0.7;
+const PATIENCE: usize = 7;
+
+impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
+    fn run(&mut self, problem: &Problem, (aim, number): (usize, usize), target: u64, incumbent: &[u64], go_on: GoOn) -> Outcome {
+        let thread = &mut self.threads[aim][number];
+        let search = &mut self.search;
+        // A section counts as fuller, the more often it failed.
+        let most = u64::from(thread.failures.iter().copied().max().unwrap_or(0).max(1));
+        let bound = problem.lower_bound();
+        let weigh = |(&load, &failures): (&u64, &u32)| load + scaled(bound, u64::from(failures), most);
+        let weights: Vec<u64> = self.loads.iter().zip(&thread.failures).map(weigh).collect();
+        search.rank = thread.strategy.keys.ranks(problem, self.shape, &weights, incumbent, || self.random.next());
+        (search.pick, search.focus) = (thread.strategy.pick, thread.strategy.focus);
+        core::mem::swap(&mut search.failures, &mut thread.failures);
+        let outcome = search.run(target, thread.decisions, go_on);
+        core::mem::swap(&mut search.failures, &mut thread.failures);
+        thread.extend(problem.len());
+        outcome
+    }
+}
+
+/// `whole * part / parts`, in 128 bits.
+fn scaled(whole: u64, part: u64, parts: u64) -> u64 {
+    (u128::from(whole) * u128::from(part) / u128::from(parts)) as u64
 }
 
 struct Random(u64);
@@ -241,33 +335,3 @@ impl Random {
 
 const SEARCH_ITEMS_MAX: usize = 4096;
 
-/// EXPERIMENT
-#[doc(hidden)]
-pub fn trial(problem: &Problem, target: u64, decisions: u64, log: &mut dyn FnMut(alloc::string::String)) {
-    let Relation::Intervals(shape) = &problem.relation else { return };
-    let scale = Scale::new(&problem.sizes);
-    let loads = shape.loads(&problem.sizes.size);
-    let bound = problem.lower_bound();
-    let mut search: Search<_, i32> = Search::new(shape, &scale, &problem.sizes.size);
-    let target = if target == 0 { problem.lower_bound() } else { target };
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for strategy in strategies() {
-        search.failures.fill(0);
-        search.decisions = 0;
-        let mut each = 2 * problem.len() as u64;
-        let mut tries = 0;
-        loop {
-        let most = search.failures.iter().copied().max().unwrap().max(1);
-        let weighted: Vec<u64> = loads.iter().zip(&search.failures).map(|(&l, &f)| l + (bound as f64 * f64::from(f) / f64::from(most)) as u64).collect();
-        search.rank = strategy.keys.ranks(problem, shape, &weighted, || random.next());
-        (search.pick, search.focus) = (strategy.pick, strategy.focus);
-        let outcome = search.run(target, each, &mut |_| true);
-        each += each / 4;
-        tries += 1;
-        if outcome != Outcome::Stopped || search.decisions > decisions {
-            log(alloc::format!("{:?} {} {tries} {:?} {:?}", outcome, search.decisions, strategy, search.last));
-            break;
-        }
-        }
-    }
-}
