@@ -12,8 +12,7 @@
 //!
 //! The core has no clock: the caller's closure is asked now and then whether to go on, and may read one.
 
-extern crate std;
-use super::exact::{GoOn, Outcome, Scale, Search, Strategy, Unit, guided, strategies};
+use super::exact::{GoOn, Keys, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
 use super::greedy::{self, Fit};
 use super::problem::{Problem, Relation};
 use super::shape::Shape;
@@ -171,7 +170,9 @@ impl<'p> Planner<'p> {
             return;
         }
         let scale = Scale::new(&self.problem.sizes);
-        if scale.is_small() {
+        if scale.fits::<i16>() {
+            self.search_in::<S, i16>(shape, &scale);
+        } else if scale.fits::<i32>() {
             self.search_in::<S, i32>(shape, &scale);
         } else {
             self.search_in::<S, i64>(shape, &scale);
@@ -184,34 +185,37 @@ impl<'p> Planner<'p> {
             search: Search::<S, U>::new(shape, scale, &problem.sizes.size),
             loads: shape.loads(&problem.sizes.size),
             shape,
-            threads: [threads(problem, shape, strategies()), threads(problem, shape, guided())],
             random: Random(0x9e37_79b9_7f4a_7c15),
-            share: 0.5,
-            tried: 0,
         };
-        let mut turn = 0;
-        loop {
-            for number in 0..portfolio.threads[0].len() {
-                if self.done() {
-                    return;
+        let mut threads: Vec<Thread> = strategies().map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
+        let mut episode = portfolio.episode(problem, 0);
+        let (mut turns, mut episodes) = (0, 0);
+        // Decisions made at the bound, and above it: the two take turns evenly.
+        let mut spent = [0_u64; 2];
+        while !self.done() {
+            let before = portfolio.search.decisions;
+            let above = usize::from(spent[0] > spent[1]);
+            if above == 0 {
+                let count = threads.len();
+                let bound = self.best.lower_bound;
+                self.attempt(&mut portfolio, &mut threads[turns % count], bound);
+                turns += 1;
+            } else {
+                if episode.attempts == EPISODE_ATTEMPTS {
+                    episodes += 1;
+                    episode = portfolio.episode(problem, episodes);
                 }
-                self.attempt(&mut portfolio, number, true);
-                if !self.done() {
-                    let other = turn % portfolio.threads[1].len();
-                    turn += 1;
-                    self.attempt(&mut portfolio, other, false);
-                }
+                episode.attempts += 1;
+                let gap = self.best.gap() as f64;
+                let target = (self.best.lower_bound + (gap * episode.share) as u64).min(self.best.height - 1);
+                self.attempt(&mut portfolio, &mut episode.thread, target);
             }
+            spent[above] += portfolio.search.decisions - before;
         }
     }
 
-    /// One attempt of one thread: at the bound, or somewhere between the bound and the plan at hand.
-    fn attempt<S: Shape, U: Unit>(&mut self, portfolio: &mut Portfolio<S, U>, number: usize, at_bound: bool) {
-        let (bound, gap) = (self.best.lower_bound, self.best.gap());
-        let between = (bound + (gap as f64 * portfolio.share) as u64).min(self.best.height - 1);
-        let target = if at_bound { bound } else { between };
-        let outcome = portfolio.run(self.problem, (usize::from(!at_bound), number), target, &self.best.offsets.clone(), &mut |steps| self.tick(steps));
-        if std::env::var("DBG").is_ok() && !at_bound && outcome == Outcome::Solved { std::eprintln!("{number} {at_bound} target {target} {outcome:?} best {} decisions {}", self.best.height, portfolio.search.decisions);}
+    fn attempt<S: Shape, U: Unit>(&mut self, portfolio: &mut Portfolio<S, U>, thread: &mut Thread, target: u64) -> bool {
+        let outcome = portfolio.run(self.problem, thread, target, &mut |steps| self.tick(steps));
         match outcome {
             Outcome::Solved => self.offer(portfolio.search.offsets(), 1),
             Outcome::Failed => {
@@ -220,33 +224,27 @@ impl<'p> Planner<'p> {
             }
             Outcome::Stopped => {}
         }
-        if outcome == Outcome::Solved {
-            portfolio.share = 0.5;
-            portfolio.tried = 0;
-            portfolio.threads[1].iter_mut().for_each(|thread| thread.forget(self.problem.len()));
-        } else if !at_bound {
-            portfolio.tried += 1;
-            if portfolio.tried >= PATIENCE * portfolio.threads[1].len() {
-                portfolio.tried = 0;
-                portfolio.share = 1.0 - (1.0 - portfolio.share) * SHARE_KEPT;
-                portfolio.threads[1].iter_mut().for_each(|thread| thread.forget(self.problem.len()));
-            }
-        }
+        outcome == Outcome::Solved
     }
 }
 
-/// The threads, which take turns with one search.
+const EPISODE_ATTEMPTS: u32 = 10;
+
+/// A few short attempts somewhere between the bound and the plan at hand, in a way drawn by chance. Those that succeed
+/// do so soon; so many short ones find more than a few long ones.
+struct Episode {
+    thread: Thread,
+    /// How far from the bound to the plan at hand the target lies.
+    share: f64,
+    attempts: u32,
+}
+
+/// What the threads take turns with.
 struct Portfolio<'s, S: Shape, U: Unit> {
     search: Search<'s, S, U>,
     shape: &'s S,
     loads: Vec<u64>,
-    /// Those that aim at the bound, and those that aim above it: what the ones learn would mislead the others.
-    threads: [Vec<Thread>; 2],
     random: Random,
-    /// How far between the bound and the plan at hand the next target lies.
-    share: f64,
-    /// Attempts at the target that failed.
-    tried: usize,
 }
 
 /// A strategy, with what it has learned over its attempts.
@@ -254,6 +252,8 @@ struct Thread {
     strategy: Strategy,
     /// Of each section how often it failed.
     failures: Vec<u32>,
+    /// Of the noise in its order, the same in all its attempts.
+    seed: u64,
     /// How many decisions the next attempt may make.
     decisions: u64,
     /// How many were made since it last forgot, and after how many it forgets.
@@ -262,14 +262,14 @@ struct Thread {
 }
 
 impl Thread {
-    fn new<S: Shape>(problem: &Problem, shape: &S, strategy: Strategy) -> Self {
+    fn new<S: Shape>(problem: &Problem, shape: &S, strategy: Strategy, seed: u64) -> Self {
         let failures = alloc::vec![0; shape.section_count()];
-        let mut thread = Self { strategy, failures, decisions: 0, spent: 0, spent_max: 0 };
+        let mut thread = Self { strategy, failures, seed, decisions: 0, spent: 0, spent_max: 0 };
         thread.forget(problem.len());
         thread
     }
 
-    /// As at first: the target is another one now.
+    /// As at first.
     fn forget(&mut self, items: usize) {
         self.failures.fill(0);
         self.decisions = 64 + 2 * items as u64;
@@ -289,24 +289,25 @@ impl Thread {
     }
 }
 
-fn threads<S: Shape>(problem: &Problem, shape: &S, strategies: impl Iterator<Item = Strategy>) -> Vec<Thread> {
-    strategies.map(|strategy| Thread::new(problem, shape, strategy)).collect()
-}
-
-/// What is kept of the distance between target and plan when every thread has failed so many times.
-const SHARE_KEPT: f64 = 0.7;
-const PATIENCE: usize = 7;
-
 impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
-    fn run(&mut self, problem: &Problem, (aim, number): (usize, usize), target: u64, incumbent: &[u64], go_on: GoOn) -> Outcome {
-        let thread = &mut self.threads[aim][number];
+    fn episode(&mut self, problem: &Problem, number: usize) -> Episode {
+        let mut strategy = self.random.strategy();
+        if number < 4 && let Some(fixed) = strategies().nth(2 * number) {
+            strategy = fixed;
+        }
+        let share = if number == 0 { 0.5 } else { 0.3 + 0.7 * self.random.next() };
+        Episode { thread: Thread::new(problem, self.shape, strategy, self.random.0), share, attempts: 0 }
+    }
+
+    fn run(&mut self, problem: &Problem, thread: &mut Thread, target: u64, go_on: GoOn) -> Outcome {
         let search = &mut self.search;
         // A section counts as fuller, the more often it failed.
         let most = u64::from(thread.failures.iter().copied().max().unwrap_or(0).max(1));
         let bound = problem.lower_bound();
         let weigh = |(&load, &failures): (&u64, &u32)| load + scaled(bound, u64::from(failures), most);
         let weights: Vec<u64> = self.loads.iter().zip(&thread.failures).map(weigh).collect();
-        search.rank = thread.strategy.keys.ranks(problem, self.shape, &weights, incumbent, || self.random.next());
+        let mut random = Random(thread.seed);
+        search.rank = thread.strategy.keys.ranks(problem, self.shape, &weights, || random.next());
         (search.pick, search.focus) = (thread.strategy.pick, thread.strategy.focus);
         core::mem::swap(&mut search.failures, &mut thread.failures);
         let outcome = search.run(target, thread.decisions, go_on);
@@ -324,6 +325,18 @@ fn scaled(whole: u64, part: u64, parts: u64) -> u64 {
 struct Random(u64);
 
 impl Random {
+    /// A way to search, near those that succeed most.
+    fn strategy(&mut self) -> Strategy {
+        let keys = Keys::Product {
+            size: if self.next() < 0.8 { 0.0 } else { 0.2 * self.next() },
+            duration: 1.0,
+            full: 10.0 + 60.0 * self.next(),
+            noise: 0.02 + 0.2 * self.next(),
+        };
+        let pick = if self.next() < 0.85 { Pick::Lowest } else { Pick::Ranked };
+        Strategy { pick, focus: false, keys }
+    }
+
     /// From 0 to below 1.
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;

@@ -45,6 +45,8 @@ pub(in crate::alias) struct Search<'a, S: Shape, U: Unit> {
     low: Vec<U>,
     /// Set iff the item must lie upon one that is open, unless a placed one has come to end at its `low`.
     postponed: Vec<bool>,
+    /// Of postponed items an item that clashes with it and ended lowest when that was looked at; or the item itself.
+    supporter: Vec<u32>,
     changes: Vec<Change<U>>,
     /// Of each item the placed items that its `low` follows from, as a row of bits.
     reasons: Vec<u64>,
@@ -97,6 +99,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             open: vec![0; count.div_ceil(64)],
             low: vec![U::default(); count],
             postponed: vec![false; count],
+            supporter: (0..count as u32).collect(),
             changes: Vec::new(),
             reasons: vec![0; count * count.div_ceil(64)],
             replaced: Vec::new(),
@@ -138,10 +141,12 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
 
     fn reset(&mut self, capacity: u64) {
         let count = self.size.len();
-        // Beyond the sum of everything, any capacity is as good as that sum.
-        self.capacity = U::of(capacity.div_ceil(self.grain).min(U::FAR.get()));
+        self.capacity = U::default();
         for item in 0..count {
+            // Beyond the sum of everything, any capacity is as good as that sum.
             self.limit[item] = U::of(((capacity - self.true_sizes[item]) / self.grain).min(U::FAR.get()));
+            // The highest end that a plan can have: ends are multiples of the grain, but for the padding of the last.
+            self.capacity = self.capacity.max((self.limit[item] + self.size[item]).min(U::FAR));
             self.open[item / 64] |= 1 << (item % 64);
         }
         self.low.fill(U::default());
@@ -365,7 +370,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         let mut changed = false;
         for place in list {
             let item = self.lists[place] as usize;
-            if !self.postponed[item] {
+            if !self.postponed[item] || self.is_supported(item) {
                 continue;
             }
             let least = self.least_end(item);
@@ -414,15 +419,27 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
     }
 
-    /// The least end that an open item that clashes with this one may have.
-    fn least_end(&self, item: usize) -> U {
+    /// Whether the item found last still may end no higher than this one begins. Lows only rise between two looks, or
+    /// are as they were before: so what was found is good as long as this holds, and this is seen at once.
+    fn is_supported(&self, item: usize) -> bool {
+        let other = self.supporter[item] as usize;
+        let open = self.open[other / 64] >> (other % 64) & 1 == 1;
+        open && other != item && self.low[other] + self.size[other] <= self.low[item]
+    }
+
+    /// The least end that an open item that clashes with this one may have; remembers which.
+    fn least_end(&mut self, item: usize) -> U {
         let mut least = U::FAR;
         for (word, (&near, &open)) in self.near.row(item).iter().zip(&self.open).enumerate() {
             let mut bits = near & open;
             while bits != 0 {
                 let other = 64 * word + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                least = (self.low[other] + self.size[other]).min(least);
+                let end = self.low[other] + self.size[other];
+                if end < least {
+                    least = end;
+                    self.supporter[item] = other as u32;
+                }
             }
         }
         least

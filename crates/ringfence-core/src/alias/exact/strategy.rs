@@ -34,8 +34,6 @@ pub(in crate::alias) enum Keys {
     Area,
     /// Size, sections.
     Size,
-    /// The order in the plan at hand, from below.
-    Incumbent,
     /// A product of powers: of size, of duration, and of how full the fullest section is; and how much noise.
     Product {
         size: f64,
@@ -74,24 +72,9 @@ pub(in crate::alias) fn strategies() -> impl Iterator<Item = Strategy> {
     WAYS.into_iter().map(|(pick, focus, keys)| Strategy { pick, focus, keys })
 }
 
-/// The ways to come from a plan to a lower one.
-pub(in crate::alias) fn guided() -> impl Iterator<Item = Strategy> {
-    const PRODUCT: Keys = Keys::Product { size: 0.0, duration: 1.0, full: 20.0, noise: 0.0 };
-    const WAYS: [(Pick, bool, Keys); 7] = [
-        (Pick::Lowest, false, Keys::FullDurationArea),
-        (Pick::Lowest, false, PRODUCT),
-        (Pick::Ranked, false, Keys::Incumbent),
-        (Pick::Ranked, true, Keys::Incumbent),
-        (Pick::Lowest, false, Keys::FullAreaDuration),
-        (Pick::Ranked, true, PRODUCT),
-        (Pick::Lowest, true, Keys::Size),
-    ];
-    WAYS.into_iter().map(|(pick, focus, keys)| Strategy { pick, focus, keys })
-}
-
 impl Keys {
     /// Of each item its rank: 0 is the first.
-    pub fn ranks<S: Shape>(self, problem: &Problem, shape: &S, loads: &[u64], incumbent: &[u64], mut random: impl FnMut() -> f64) -> Vec<u32> {
+    pub fn ranks<S: Shape>(self, problem: &Problem, shape: &S, loads: &[u64], mut random: impl FnMut() -> f64) -> Vec<u32> {
         let bound = problem.lower_bound().max(1) as f64;
         let key = |item: usize, random: &mut dyn FnMut() -> f64| {
             let full = shape.sections(item).map(|section| loads[section]).max().unwrap_or(0) as f64 / bound;
@@ -106,7 +89,6 @@ impl Keys {
                 Self::Duration => [duration, size, 0.0],
                 Self::Sections => [sections, size, 0.0],
                 Self::Area => [sections * size, sections, 0.0],
-                Self::Incumbent => [-(incumbent[item] as f64), full, duration],
                 Self::Size => [size, sections, 0.0],
                 Self::Product { size: a, duration: b, full: c, noise } => {
                     let product = a * log(size) + b * log(duration) + c * log(full);

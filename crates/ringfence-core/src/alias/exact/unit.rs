@@ -1,4 +1,4 @@
-//! Numbers as small as the sizes allow: counted in their greatest common divisor, in 32 bits if they fit.
+//! Numbers as small as the sizes allow: counted in their greatest common divisor, in 16 or 32 bits if they fit.
 
 use crate::alias::problem::Sizes;
 use alloc::vec::Vec;
@@ -41,6 +41,7 @@ macro_rules! unit {
     };
 }
 
+unit!(i16);
 unit!(i32);
 unit!(i64);
 
@@ -71,9 +72,9 @@ impl Scale {
         Self { grain, sizes: scaled, masks, sum }
     }
 
-    /// Whether 32 bits hold any sum of two offsets.
-    pub fn is_small(&self) -> bool {
-        self.sum < <i32 as Unit>::FAR as u64
+    /// Whether the unit holds any sum of two offsets.
+    pub fn fits<U: Unit>(&self) -> bool {
+        self.sum < U::FAR.get()
     }
 }
 
