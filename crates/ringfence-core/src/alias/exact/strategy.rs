@@ -26,12 +26,6 @@ pub(in crate::alias) enum Keys {
     FullArea,
     /// Fullest section, area, duration.
     FullAreaDuration,
-    /// Duration, area.
-    Duration,
-    /// Sections, size.
-    Sections,
-    /// Area in sections.
-    Area,
     /// Size, sections.
     Size,
     /// A product of powers: of size, of duration, and of how full the fullest section is; and how much noise.
@@ -86,9 +80,6 @@ impl Keys {
                 Self::FullSectionsArea => [full, sections, size],
                 Self::FullArea => [full, sections * size, sections],
                 Self::FullAreaDuration => [full, duration * size, duration],
-                Self::Duration => [duration, size, 0.0],
-                Self::Sections => [sections, size, 0.0],
-                Self::Area => [sections * size, sections, 0.0],
                 Self::Size => [size, sections, 0.0],
                 Self::Product { size: a, duration: b, full: c, noise } => {
                     let product = a * log(size) + b * log(duration) + c * log(full);
