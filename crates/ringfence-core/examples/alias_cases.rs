@@ -40,7 +40,9 @@ fn main() {
 
 fn cases(folder: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
-        std::fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default()
+        std::fs::read_dir(folder)
+            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+            .unwrap_or_default()
     };
     let mut cases: Vec<PathBuf> = entries(folder).iter().flat_map(|folder| entries(folder)).collect();
     cases.retain(|path| path.extension().is_some_and(|extension| extension == "csv"));

@@ -128,7 +128,8 @@ fn check_apart(items: &[Item], offsets: &[u64]) -> Result<(), Violation> {
 
 /// Ends and beginnings in order of time, at each moment the ends first: `false` sorts before `true`.
 fn events(items: &[Item]) -> Vec<(u64, bool, usize)> {
-    let both = |(index, item): (usize, &Item)| [(item.lifetime.lower, true, index), (item.lifetime.upper, false, index)];
+    let both =
+        |(index, item): (usize, &Item)| [(item.lifetime.lower, true, index), (item.lifetime.upper, false, index)];
     let mut events: Vec<_> = items.iter().enumerate().flat_map(both).collect();
     events.sort_unstable();
     events

@@ -70,7 +70,12 @@ impl Planner<'_> {
         }
     }
 
-    fn attempt<S: Shape, U: Unit>(&mut self, portfolio: &mut Portfolio<S, U>, thread: &mut Thread, target: u64) -> bool {
+    fn attempt<S: Shape, U: Unit>(
+        &mut self,
+        portfolio: &mut Portfolio<S, U>,
+        thread: &mut Thread,
+        target: u64,
+    ) -> bool {
         let outcome = portfolio.run(self.problem, thread, target, &mut |steps| self.tick(steps));
         match outcome {
             Outcome::Solved => self.offer(portfolio.search.offsets(), 1),
@@ -148,7 +153,9 @@ impl Thread {
 impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
     fn episode(&mut self, problem: &Problem, number: usize) -> Episode {
         let mut strategy = self.random.strategy();
-        if number < 4 && let Some(fixed) = strategies().nth(2 * number) {
+        if number < 4
+            && let Some(fixed) = strategies().nth(2 * number)
+        {
             strategy = fixed;
         }
         let share = if number == 0 { 0.5 } else { 0.3 + 0.7 * self.random.next() };
@@ -201,4 +208,3 @@ impl Random {
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
-

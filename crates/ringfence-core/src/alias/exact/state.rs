@@ -1,7 +1,7 @@
 //! The state of the search, the decisions and the inference.
 
 use super::{Pick, Scale, Unit};
-use crate::alias::shape::{Bits, Shape};
+use crate::alias::shape::{Bits, Shape, ones};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -21,6 +21,9 @@ pub(in crate::alias) enum Outcome {
 pub(in crate::alias) type GoOn<'g> = &'g mut dyn FnMut(u64) -> bool;
 
 const DECISIONS_A_TICK: u64 = 256;
+
+/// After so many rounds of raising, items that drive one another upwards are looked for.
+const ROUNDS_MAX: u32 = 4;
 
 /// A change of an item, to be undone.
 struct Change<U> {
@@ -262,7 +265,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
                 return Outcome::Stopped;
             }
             self.decisions += 1;
-            if self.decisions % DECISIONS_A_TICK == 0 && !go_on(DECISIONS_A_TICK) {
+            if self.decisions.is_multiple_of(DECISIONS_A_TICK) && !go_on(DECISIONS_A_TICK) {
                 return Outcome::Stopped;
             }
             let item = self.choose(list.clone());
@@ -363,12 +366,71 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
 
     /// Raises what is postponed; false if the items of the list cannot all fit.
     fn infer(&mut self, list: Range<usize>) -> bool {
-        while let Some(changed) = self.support(list.clone()) {
-            if !changed {
-                return self.fits(list);
+        for _ in 0..ROUNDS_MAX {
+            match self.support(list.clone()) {
+                None => return false,
+                Some(false) => return self.fits(list),
+                Some(true) => {}
             }
         }
-        false
+        self.ground(list.clone()) && self.fits(list)
+    }
+
+    /// The same at once, where items that lean upon one another would drive one another upwards step by step: by
+    /// ascending end, from the items that are not postponed. What leans upon nothing else at last cannot lie anywhere.
+    fn ground(&mut self, list: Range<usize>) -> bool {
+        let settled = self.settle(list);
+        let climbing: Vec<(usize, U)> = settled.into_iter().filter(|&(item, low)| low > self.low[item]).collect();
+        let mut reasons = vec![0; self.row.len()];
+        let mut too_high = None;
+        for &(item, low) in &climbing {
+            self.explain_support(item, low);
+            reasons.iter_mut().zip(&self.row).for_each(|(reason, row)| *reason |= row);
+            if low > self.limit[item] {
+                too_high = Some(item);
+            }
+        }
+        if let Some(item) = too_high {
+            self.blame(item);
+            self.conflict.copy_from_slice(&reasons);
+            return false;
+        }
+        for (item, low) in climbing {
+            self.change(item, low, true);
+            self.reasons[item * reasons.len()..][..reasons.len()].copy_from_slice(&reasons);
+        }
+        true
+    }
+
+    /// Of each postponed item where it lies at least, as by Dijkstra's shortest paths.
+    fn settle(&mut self, list: Range<usize>) -> Vec<(usize, U)> {
+        let (mut waiting, mut settled) = (Vec::new(), Vec::new());
+        for place in list {
+            let item = self.lists[place] as usize;
+            if self.postponed[item] {
+                let low = self.least_grounded_end(item).up(self.mask[item]).max(self.low[item]);
+                waiting.push((item, low));
+            }
+        }
+        while let Some(next) = (0..waiting.len()).min_by_key(|&place| waiting[place].1) {
+            let (item, low) = waiting.swap_remove(next);
+            settled.push((item, low));
+            let end = low + self.size[item].min(U::FAR - low.min(U::FAR));
+            for (other, other_low) in &mut waiting {
+                let new = end.up(self.mask[*other]).max(self.low[*other]);
+                if self.near.get(item, *other) && new < *other_low {
+                    *other_low = new;
+                }
+            }
+        }
+        settled
+    }
+
+    /// The least end of the open items that clash with this one and are not postponed.
+    fn least_grounded_end(&self, item: usize) -> U {
+        let open = ones(self.near.row(item)).filter(|&other| self.open[other / 64] >> (other % 64) & 1 == 1);
+        let ends = open.filter(|&other| !self.postponed[other]).map(|other| self.low[other] + self.size[other]);
+        ends.min().unwrap_or(U::FAR)
     }
 
     /// Raises each postponed item to the least end of an open one that clashes with it. Whether any rose; `None` if
@@ -385,7 +447,6 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             if low > self.low[item] {
                 self.explain_support(item, low);
             }
-            // Two that are postponed may drive one another upwards without end.
             if low > self.limit[item] {
                 self.blame(item);
                 self.conflict.copy_from_slice(&self.row);

@@ -29,12 +29,7 @@ pub(in crate::alias) enum Keys {
     /// Size, sections.
     Size,
     /// A product of powers: of size, of duration, and of how full the fullest section is; and how much noise.
-    Product {
-        size: f64,
-        duration: f64,
-        full: f64,
-        noise: f64,
-    },
+    Product { size: f64, duration: f64, full: f64, noise: f64 },
 }
 
 /// A way to search.
@@ -68,7 +63,13 @@ pub(in crate::alias) fn strategies() -> impl Iterator<Item = Strategy> {
 
 impl Keys {
     /// Of each item its rank: 0 is the first.
-    pub fn ranks<S: Shape>(self, problem: &Problem, shape: &S, loads: &[u64], mut random: impl FnMut() -> f64) -> Vec<u32> {
+    pub fn ranks<S: Shape>(
+        self,
+        problem: &Problem,
+        shape: &S,
+        loads: &[u64],
+        mut random: impl FnMut() -> f64,
+    ) -> Vec<u32> {
         let bound = problem.lower_bound().max(1) as f64;
         let key = |item: usize, random: &mut dyn FnMut() -> f64| {
             let full = shape.sections(item).map(|section| loads[section]).max().unwrap_or(0) as f64 / bound;
