@@ -7,7 +7,10 @@
 //! Reads every `alias/*/*.csv` of that folder (`id,lower,upper,size[,alignment[,…]]`) whose path holds one of the names.
 //! Where the folder is absent it says so, and plans generated items instead.
 
-use ringfence_core::alias::{AliasPlan, Item, Policy, Problem, plan, plan_by, verify};
+use ringfence_core::alias::{
+    AliasPlan, Item, ItemClass, PlanCache, Policy, Problem, class_costs, lower_transitions, plan, plan_by, transitions,
+    verify,
+};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,8 +20,8 @@ fn main() {
     let names: Vec<String> = arguments.collect();
     let folder = PathBuf::from(std::env::var_os("RINGFENCE_CASES").unwrap_or("../shared/data".into())).join("alias");
     println!(
-        "{:<28} {:>6} {:>13} {:>8} {:>8} {:>8} {:>13} {:>10} {:>10} {:>10}",
-        "case", "n", "bound", "online", "by size", "ours", "height", "first ms", "best ms", "proof ms"
+        "{:<28} {:>6} {:>13} {:>8} {:>8} {:>8} {:>13} {:>13} {:>10} {:>10} {:>10}",
+        "case", "n", "bound", "online", "by size", "ours", "height", "proven", "first ms", "best ms", "proof ms"
     );
     let cases = cases(&folder);
     if cases.is_empty() {
@@ -30,12 +33,50 @@ fn main() {
             show(&name, &generated(count), seconds);
         }
     }
-    for path in cases {
-        let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
-        if names.is_empty() || names.iter().any(|wanted| name.contains(wanted.as_str())) {
-            show(&name, &read(&path), seconds);
-        }
+    let name = |path: &Path| path.strip_prefix(&folder).unwrap_or(path).display().to_string();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| name.contains(wanted.as_str()));
+    for path in cases.iter().filter(|path| wanted(&name(path))) {
+        show(&name(path), &read(path), seconds);
     }
+    println!(
+        "\n{:<34} {:>10} {:>10} {:>12} {:>12} {:>10}",
+        "frame", "apart", "lookup ns", "transitions", "fewer", "fewer ms"
+    );
+    for path in cases.iter().filter(|path| name(path).starts_with("frames") && wanted(&name(path))) {
+        show_frame(&name(path), &read(path));
+    }
+}
+
+/// What a frame costs by class, looked up again, and in barriers.
+fn show_frame(name: &str, items: &[Item]) {
+    let steps = |limit: u32| {
+        let mut left = limit;
+        move || {
+            left -= 1;
+            left > 0
+        }
+    };
+    let mut go_on = steps(200);
+    let costs = class_costs(items, |_| go_on()).expect("items that can be planned");
+    let mut cache = PlanCache::new(8);
+    cache.insert(items, costs.together.clone());
+    let start = Instant::now();
+    const ROUNDS: u32 = 100_000;
+    for _ in 0..ROUNDS {
+        std::hint::black_box(cache.get(std::hint::black_box(items)));
+    }
+    let lookup = start.elapsed() / ROUNDS;
+    let mut fewer = costs.together.clone();
+    let before = transitions(items, &fewer.offsets).len();
+    let start = Instant::now();
+    let after = lower_transitions(items, &mut fewer, |_| true);
+    let elapsed = start.elapsed();
+    println!(
+        "{name:<34} {:>10.4} {:>10} {before:>12} {after:>12} {:>10.2}",
+        costs.apart_height() as f64 / costs.together.height as f64,
+        lookup.as_nanos(),
+        1000.0 * elapsed.as_secs_f64(),
+    );
 }
 
 fn cases(folder: &Path) -> Vec<PathBuf> {
@@ -57,9 +98,15 @@ fn read(path: &Path) -> Vec<Item> {
     let column = |name: &str| head.iter().position(|&column| column == name);
     let (lower, upper) = (column("lower").expect("lower"), column("upper").expect("upper"));
     let (size, alignment) = (column("size").expect("size"), column("alignment"));
+    let category = column("category");
     let item = |cells: Vec<&str>| {
         let number = |column: usize| cells[column].parse::<u64>().expect("a number");
-        Item::new(number(size), number(lower), number(upper)).aligned(alignment.map_or(1, number))
+        let class = match category.map(|column| cells[column]) {
+            Some("rtds") => ItemClass::RenderTarget,
+            Some("tex") => ItemClass::Texture,
+            _ => ItemClass::Buffer,
+        };
+        Item { class, ..Item::new(number(size), number(lower), number(upper)).aligned(alignment.map_or(1, number)) }
     };
     lines.map(item).collect()
 }
@@ -112,12 +159,13 @@ fn show(name: &str, items: &[Item], seconds: f64) {
     let ms = |time: Duration| format!("{:.3}", 1000.0 * time.as_secs_f64());
     let proof = if plan.is_proven() { ms(end) } else { "-".into() };
     println!(
-        "{name:<28} {:>6} {bound:>13} {:>8.4} {:>8.4} {:>8.5} {:>13} {:>10} {:>10} {proof:>10}",
+        "{name:<28} {:>6} {bound:>13} {:>8.4} {:>8.4} {:>8.5} {:>13} {:>13} {:>10} {:>10} {proof:>10}",
         items.len(),
         ratio(online),
         ratio(by_size),
         ratio(plan.height),
         plan.height,
+        plan.lower_bound,
         ms(times.first),
         ms(times.best),
     );

@@ -24,9 +24,10 @@
 //! The core has no clock: whatever takes long takes a closure that says whether to go on. The same input and the same
 //! answers give the same plan. Heights and offsets are in units: bytes for memory.
 //!
-//! Drawbacks: the exact search is for up to 1,536 items; beyond that, greedy orders are all there is. The bound counts
-//! the alignment that all items share and no other, so that a plan of mixed alignments may be best and yet not proven.
+//! Drawbacks: the exact search is for up to 1,536 items; beyond that, greedy orders are all there is. Where alignments
+//! are mixed, the bound knows of the largest and the least only; a plan may be the best and yet not proven.
 
+mod bound;
 mod buckets;
 mod check;
 mod classes;

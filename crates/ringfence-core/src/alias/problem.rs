@@ -3,15 +3,14 @@
 //! ```text
 //!   sections     0       1       2
 //!   load         7      12       9       the largest sum of sizes alive at once: 12
-//!   padded       8      16      12       every offset is a multiple of the least alignment, 4: 16, less the
-//!                                        largest padding that may stick out at the top
 //! ```
 //!
 //! From n intervals: O(n log n).
 
+use super::bound::bounds;
 use super::item::{Item, ItemError, check_lifetimes, check_sizes};
 use super::sections;
-use super::shape::{Cliques, Intervals, Shape};
+use super::shape::{Cliques, Intervals};
 use alloc::vec::Vec;
 
 /// Of each item its size and its alignment, as the planners walk them.
@@ -102,24 +101,9 @@ impl Problem {
         self.load
     }
 
-    /// A height below which no plan can be: the load, or more where the alignment that all items share forces gaps.
+    /// A height below which no plan can be: the load, or more where alignment forces gaps.
     #[must_use]
     pub fn lower_bound(&self) -> u64 {
         self.lower_bound
     }
-}
-
-/// The load, and the bound with the padding that the least alignment forces.
-fn bounds<S: Shape>(shape: &S, sizes: &Sizes) -> (u64, u64) {
-    let plain = shape.loads(&sizes.size);
-    let load = plain.iter().copied().max().unwrap_or(0);
-    let grain = sizes.alignment.iter().copied().min().unwrap_or(1);
-    let padded: Vec<u64> = sizes.size.iter().map(|size| size.next_multiple_of(grain)).collect();
-    if padded == sizes.size {
-        return (load, load);
-    }
-    // Only one item of a section is the highest, and only the highest needs no padding behind it.
-    let sticks_out = padded.iter().zip(&sizes.size).map(|(padded, size)| padded - size).max().unwrap_or(0);
-    let tallest = shape.loads(&padded).into_iter().max().unwrap_or(0);
-    (load, load.max(tallest - sticks_out))
 }

@@ -27,8 +27,11 @@ impl Fingerprint {
 
     /// Takes the next item. O(1).
     pub fn take(&mut self, item: &Item) {
-        let size = mix(item.size ^ self.0, item.alignment.rotate_left(17) ^ item.class as u64);
-        self.0 = mix(size ^ item.lifetime.lower, item.lifetime.upper ^ 0x9e37_79b9_7f4a_7c15);
+        // The fields are brought together first: only the last product waits for the item before.
+        let size = item.size.wrapping_mul(0xa076_1d64_78bd_642f) ^ item.alignment.rotate_left(40);
+        let lower = item.lifetime.lower.wrapping_mul(0xe703_7ed1_a0b4_28db).rotate_left(23);
+        let upper = item.lifetime.upper.wrapping_mul(0x8ebc_6af0_9c88_c6e3).rotate_left(47);
+        self.0 = mix(self.0 ^ size ^ lower ^ upper ^ item.class as u64);
     }
 
     /// That of all items. O(n).
@@ -46,11 +49,10 @@ impl Default for Fingerprint {
     }
 }
 
-/// Both halves of a product: every bit of either factor reaches most bits of the result. The sums keep zeros out.
-fn mix(a: u64, b: u64) -> u64 {
-    let a = u128::from(a.wrapping_add(0xa076_1d64_78bd_642f) | 1);
-    let product = a * u128::from(b.wrapping_add(0xe703_7ed1_a0b4_28db) | 1);
-    (product >> 64) as u64 ^ product as u64 ^ a as u64
+/// Both halves of a product: every bit reaches most bits of the result.
+fn mix(word: u64) -> u64 {
+    let product = u128::from(word) * 0x9e37_79b9_7f4a_7c15_u128;
+    (product >> 64) as u64 ^ product as u64 ^ 0x5851_f42d_4c95_7f2d
 }
 
 struct Entry {
