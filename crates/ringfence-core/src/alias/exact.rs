@@ -33,5 +33,5 @@ mod strategy;
 mod unit;
 
 pub(super) use state::{GoOn, Outcome, Search};
-pub(super) use strategy::{Keys, Pick, Strategy, strategies};
+pub(super) use strategy::{Keys, LEADING, Pick, Strategy, strategies};
 pub(super) use unit::{Scale, Unit};

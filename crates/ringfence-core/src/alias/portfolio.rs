@@ -10,7 +10,7 @@
 //! kinds of attempt get as many decisions: a plan at the bound is proven at once, and an episode betters the plan where
 //! the bound is out of reach. An attempt that looks at everything raises the bound.
 
-use super::exact::{GoOn, Keys, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
+use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
 use super::plan::Planner;
 use super::problem::Problem;
 use super::shape::Shape;
@@ -54,7 +54,7 @@ impl Planner<'_> {
             if above == 0 {
                 let count = threads.len();
                 let bound = self.best.lower_bound;
-                self.attempt(&mut portfolio, &mut threads[turns % count], bound);
+                self.attempt(&mut portfolio, &mut threads[whose_turn(turns, count)], bound);
                 turns += 1;
             } else {
                 if episode.attempts == EPISODE_ATTEMPTS {
@@ -87,6 +87,12 @@ impl Planner<'_> {
         }
         outcome == Outcome::Solved
     }
+}
+
+/// The leading threads in turn, and after each round one of the others.
+fn whose_turn(turn: usize, count: usize) -> usize {
+    let (round, place) = (turn / (LEADING + 1), turn % (LEADING + 1));
+    if place < LEADING { place } else { LEADING + round % (count - LEADING) }
 }
 
 const EPISODE_ATTEMPTS: u32 = 10;

@@ -41,17 +41,20 @@ pub(in crate::alias) struct Strategy {
     pub keys: Keys,
 }
 
+/// How many of [`strategies`] have succeeded so often that they take every turn; the others share one.
+pub(in crate::alias) const LEADING: usize = 5;
+
 /// The ways that take turns, the most successful first.
 pub(in crate::alias) fn strategies() -> impl Iterator<Item = Strategy> {
     const PRODUCT: Keys = Keys::Product { size: 0.0, duration: 1.0, full: 20.0, noise: 0.0 };
     const NOISY: Keys = Keys::Product { size: 0.3, duration: 1.0, full: 10.0, noise: 1.0 };
     const WAYS: [(Pick, bool, Keys); 11] = [
         (Pick::Lowest, false, Keys::FullDurationArea),
-        (Pick::Ranked, false, Keys::FullDurationArea),
         (Pick::Lowest, false, PRODUCT),
+        (Pick::Ranked, false, Keys::FullDurationArea),
         (Pick::Lowest, false, Keys::FullArea),
-        (Pick::Lowest, false, Keys::FullAreaDuration),
         (Pick::Tightest, true, Keys::FullArea),
+        (Pick::Lowest, false, Keys::FullAreaDuration),
         (Pick::Ranked, false, Keys::FullSectionsArea),
         (Pick::Lowest, true, Keys::Size),
         (Pick::Lowest, false, NOISY),
