@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A request tries the blocks with enough free space in ascending order of it (the fullest first, so that others can
-//! drain), passes over those whose longest free span is too short without asking them, and those that refuse.
+//! drain), passes over those that are known to have no free span as long, and those that refuse.
 //!
 //! Making a heap may take the driver milliseconds, and no lock that an allocation needs may be held meanwhile. So
 //! [`Blocks`] never makes or destroys one. A caller with a lock around it does:
@@ -25,7 +25,7 @@
 //! | operation | cost, besides the allocator's own |
 //! |---|---|
 //! | `try_allocate` | O(log blocks), and a look at each block in turn that has the space but not in one piece |
-//! | `free`, `allocate_in` | O(log blocks), and index entries moved by as many places as the block moves |
+//! | `free`, `allocate_in` | O(1), and index entries moved by as many places as the block moves |
 //! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(blocks) moved; host memory grows in `insert` alone |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
@@ -226,8 +226,8 @@ struct Entry {
     free_size: u64,
     /// The block's serial: its age.
     serial: Serial,
-    /// What the allocator said its largest free size is, or [`NOT_ASKED`] since the block last changed.
-    largest_free: u64,
+    /// No request of more than this was granted when it was asked last; [`NOT_ASKED`] since the block last changed.
+    granted_max: u64,
     slot: u32,
 }
 
@@ -259,6 +259,8 @@ pub struct Blocks<A, H> {
     vacant: Vec<u32>,
     /// Every block whose free size is not 0, by [`Entry::key`].
     index: Vec<Entry>,
+    /// Where in `index` the block of each slot stands; of a slot that stands not there it means nothing.
+    places: Vec<u32>,
     /// Every block in which nothing lives, the longest empty first.
     empties: Vec<Empty>,
     /// The latest tick that was told.
@@ -276,6 +278,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             slots: Vec::new(),
             vacant: Vec::new(),
             index: Vec::new(),
+            places: Vec::new(),
             empties: Vec::new(),
             now: 0,
             serials: Serials::new(),
@@ -324,30 +327,35 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         for at in first..self.index.len() {
             let Entry { slot, serial, .. } = self.index[at];
             if let Some(range) = ask(&mut self.slots[slot as usize].as_mut()?.allocator) {
-                self.note_allocation(slot, at);
+                self.note_allocation(slot);
                 return Some(BlockAllocation::new(BlockId { serial, slot }, range));
             }
         }
         None
     }
 
-    /// Asks the block at `at` of the index, unless its longest free span is known to be too short.
-    #[inline]
+    /// Asks the block at `at` of the index, unless its free spans are known to be too short.
+    #[inline(always)]
     fn probe(&mut self, at: usize, size: u64, alignment: u64) -> Option<BlockAllocation> {
         let entry = &mut self.index[at];
-        if entry.largest_free < size {
+        if entry.granted_max < size {
             return None;
         }
         let block = self.slots[entry.slot as usize].as_mut()?;
-        if entry.largest_free == NOT_ASKED {
-            entry.largest_free = block.allocator.largest_free();
-            if entry.largest_free < size {
+        if !block.allocator.may_hold(size) {
+            entry.granted_max = size - 1;
+            return None;
+        }
+        let range = match block.allocator.allocate(size, alignment) {
+            Ok(range) => range,
+            Err(AllocError::OutOfSpace { largest_free, .. }) => {
+                entry.granted_max = entry.granted_max.min(largest_free);
                 return None;
             }
-        }
-        let range = block.allocator.allocate(size, alignment).ok()?;
+            Err(_) => return None,
+        };
         let id = BlockId { serial: entry.serial, slot: entry.slot };
-        self.note_allocation(id.slot, at);
+        self.note_allocation(id.slot);
         Some(BlockAllocation::new(id, range))
     }
 
@@ -360,10 +368,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         check_request(size, alignment, u64::MAX)?;
         let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
         let range = block.allocator.allocate(size, alignment)?;
-        let key = (block.free_size, block.serial);
         // It granted something, so it had free space: it stands in the index.
-        let at = self.index.partition_point(|entry| entry.key() < key);
-        self.note_allocation(id.slot, at);
+        self.note_allocation(id.slot);
         Ok(BlockAllocation::new(id, range))
     }
 
@@ -405,8 +411,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
         let Some(block) = self.block_mut(allocation.block()) else { return Err(self.refuse(allocation)) };
         block.allocator.free(allocation.range())?;
-        let key = (block.free_size, block.serial);
-        self.note_free(allocation.block_slot, key);
+        self.note_free(allocation.block_slot);
         Ok(())
     }
 
@@ -425,6 +430,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         let serial = self.serials.draw();
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
+            self.places.push(0);
             u32::try_from(self.slots.len() - 1).expect("there are fewer than 2^32 blocks")
         });
         self.reserve_for_every_block();
@@ -432,12 +438,11 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if allocator.is_empty() {
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
-        self.slots[slot as usize] = Some(Block { heap, allocator, serial, initial_size, free_size });
-        let entry = Entry { free_size, serial, largest_free: NOT_ASKED, slot };
+        let block = Block { heap, allocator, serial, initial_size, free_size };
         if free_size != 0 {
-            let at = self.index.partition_point(|other| other.key() < entry.key());
-            self.index.insert(at, entry);
+            self.insert_entry(block.entry(slot));
         }
+        self.slots[slot as usize] = Some(block);
         BlockId { serial, slot }
     }
 
@@ -449,42 +454,69 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.empties.reserve(count - self.empties.len());
     }
 
-    /// Brings the index up to date after the block of `slot`, at `at` of the index, granted something.
+    /// Brings the index up to date after the block of `slot` granted something.
     #[inline]
-    fn note_allocation(&mut self, slot: u32, at: usize) {
+    fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
         block.free_size = block.allocator.free_size();
         let was_empty = block.allocator.live_count() == 1;
-        let entry = Entry { free_size: block.free_size, serial: block.serial, largest_free: NOT_ASKED, slot };
+        let entry = block.entry(slot);
+        let mut at = self.places[slot as usize] as usize;
         if entry.free_size == 0 {
-            self.index.remove(at);
+            self.remove_entry(at);
         } else {
-            let to = self.index[..at].partition_point(|other| other.key() < entry.key());
-            self.index.copy_within(to..at, to + 1);
-            self.index[to] = entry;
+            while at > 0 && self.index[at - 1].key() > entry.key() {
+                self.put_entry(at, self.index[at - 1]);
+                at -= 1;
+            }
+            self.put_entry(at, entry);
         }
         if was_empty {
             self.leave_empties(slot);
         }
     }
 
-    /// Brings the index up to date after the block of `slot`, known there under `key`, took something back.
+    /// Brings the index up to date after the block of `slot` took something back.
     #[inline]
-    fn note_free(&mut self, slot: u32, key: (u64, Serial)) {
+    fn note_free(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
+        let was_full = block.free_size == 0;
         block.free_size = block.allocator.free_size();
-        let entry = Entry { free_size: block.free_size, serial: block.serial, largest_free: NOT_ASKED, slot };
+        let entry = block.entry(slot);
         if block.allocator.is_empty() {
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
-        let from = self.index.partition_point(|other| other.key() < key);
-        let above = self.index[from..].partition_point(|other| other.key() < entry.key());
-        if key.0 == 0 {
-            self.index.insert(from + above, entry);
-        } else {
-            let to = from + above - 1;
-            self.index.copy_within(from + 1..=to, from);
-            self.index[to] = entry;
+        if was_full {
+            return self.insert_entry(entry);
+        }
+        let mut at = self.places[slot as usize] as usize;
+        while at + 1 < self.index.len() && self.index[at + 1].key() < entry.key() {
+            self.put_entry(at, self.index[at + 1]);
+            at += 1;
+        }
+        self.put_entry(at, entry);
+    }
+
+    #[inline]
+    fn put_entry(&mut self, at: usize, entry: Entry) {
+        self.index[at] = entry;
+        self.places[entry.slot as usize] = at as u32;
+    }
+
+    fn insert_entry(&mut self, entry: Entry) {
+        let at = self.index.partition_point(|other| other.key() < entry.key());
+        self.index.insert(at, entry);
+        self.note_places_from(at);
+    }
+
+    fn remove_entry(&mut self, at: usize) {
+        self.index.remove(at);
+        self.note_places_from(at);
+    }
+
+    fn note_places_from(&mut self, at: usize) {
+        for (at, entry) in self.index.iter().enumerate().skip(at) {
+            self.places[entry.slot as usize] = at as u32;
         }
     }
 
@@ -528,10 +560,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if !block.allocator.is_empty() {
             return None;
         }
-        let key = (block.free_size, block.serial);
-        if key.0 != 0 {
-            let at = self.index.partition_point(|other| other.key() < key);
-            self.index.remove(at);
+        if block.free_size != 0 {
+            self.remove_entry(self.places[id.slot as usize] as usize);
         }
         self.leave_empties(id.slot);
         self.vacant.push(id.slot);
@@ -544,6 +574,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.index.clear();
         self.empties.clear();
         self.vacant.clear();
+        self.places.clear();
         let slots = self.slots.drain(..).enumerate();
         slots.filter_map(|(slot, block)| block.map(|block| (block.id(slot), block.heap)))
     }
@@ -642,6 +673,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             Invalid::unless(is_true.is_some() == (block.free_size != 0), "the index holds all but full blocks", at)?;
             Invalid::unless(is_true != Some(false), "the index knows a block as it is", at)?;
             indexed += usize::from(is_true.is_some());
+            let place = self.index.get(self.places[slot] as usize).map(|entry| entry.slot as usize);
+            Invalid::unless(is_true.is_none() || place == Some(slot), "a block knows its place in the index", at)?;
         }
         Invalid::unless(indexed == self.index.len(), "nothing else is indexed", indexed as u64)?;
         Invalid::unless(empty == self.empties.len(), "nothing else is listed as empty", empty as u64)?;
@@ -656,8 +689,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     }
 
     fn entry_is_true(&self, entry: &Entry, block: &Block<A, H>) -> bool {
-        entry.key() == (block.free_size, block.serial)
-            && (entry.largest_free == NOT_ASKED || entry.largest_free == block.allocator.largest_free())
+        entry.key() == (block.free_size, block.serial) && entry.granted_max >= block.allocator.largest_free()
     }
 }
 
@@ -677,7 +709,7 @@ impl<A: Peek, H> Blocks<A, H> {
     fn peek_in(&self, size: u64, alignment: u64, may_ask: impl Fn(&A) -> bool) -> Option<(BlockId, u64)> {
         check_request(size, alignment, u64::MAX).ok()?;
         let first = self.index.partition_point(|entry| entry.free_size < size);
-        self.index[first..].iter().filter(|entry| entry.largest_free >= size).find_map(|entry| {
+        self.index[first..].iter().filter(|entry| entry.granted_max >= size).find_map(|entry| {
             let block = self.slots[entry.slot as usize].as_ref()?;
             let has_space = may_ask(&block.allocator) && block.allocator.largest_free() >= size;
             let offset = if has_space { block.allocator.peek(size, alignment) } else { None };
@@ -687,6 +719,12 @@ impl<A: Peek, H> Blocks<A, H> {
 }
 
 impl<A, H> Block<A, H> {
+    /// What the index holds of a block that has just changed.
+    #[inline]
+    const fn entry(&self, slot: u32) -> Entry {
+        Entry { free_size: self.free_size, serial: self.serial, granted_max: NOT_ASKED, slot }
+    }
+
     fn id(&self, slot: usize) -> BlockId {
         BlockId { serial: self.serial, slot: slot as u32 }
     }

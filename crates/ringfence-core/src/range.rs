@@ -12,7 +12,7 @@
 //! A [`Range`] carries a *serial number that no other allocation of the process ever has*: each allocator draws
 //! blocks of 2³² numbers from one counter. Giving a range back compares one 64-bit number, which tells a live range
 //! from one that was given back already, from one that another allocator made, and from an invented one; no counter
-//! wraps in practice (2³² allocators of 2³² allocations each).
+//! wraps in practice (2³⁰ allocators of 2³² allocations each).
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors (rows 000-3, 000-4, fault 6).
 
@@ -101,33 +101,40 @@ impl Serial {
 /// Hands out serial numbers: one of these in each allocator.
 #[derive(Debug)]
 pub struct Serials {
-    /// Which block of 2³² numbers; 0 until the first number is drawn.
-    block: u32,
+    /// The first number of the block of 2³² that is drawn from; [`NO_BLOCK`] until a number is drawn.
+    block: NonZeroU64,
     next: u32,
 }
 
+/// No block begins with this.
+const NO_BLOCK: NonZeroU64 = NonZeroU64::MIN;
+
 impl Serials {
+    /// No number above this is drawn: structures use the bits above for marks of their own.
+    pub(crate) const MAX: u64 = u64::MAX >> 2;
+
     /// A source that has drawn nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { block: 0, next: 0 }
+        Self { block: NO_BLOCK, next: 0 }
     }
 
     /// The next number. O(1); touches memory shared between threads once in 2³² calls.
+    #[inline]
     pub fn draw(&mut self) -> Serial {
         if self.next == 0 {
             self.block = next_block();
         }
-        let number = (u64::from(self.block) << 32) | u64::from(self.next);
+        let number = self.block | u64::from(self.next);
         self.next = self.next.wrapping_add(1);
-        Serial(NonZeroU64::new(number).expect("blocks are numbered from 1"))
+        Serial(number)
     }
 
     /// Whether `serial` came from the block that this source draws from now. False for another allocator's ranges
     /// (and for ranges more than 2³² allocations old).
     #[must_use]
     pub fn drew(&self, serial: Serial) -> bool {
-        self.block != 0 && (serial.get() >> 32) as u32 == self.block
+        self.block != NO_BLOCK && serial.get() >> 32 == self.block.get() >> 32
     }
 
     /// The error for a range that is not live: [`FreeError::Stale`] or [`FreeError::Foreign`].
@@ -135,6 +142,11 @@ impl Serials {
     pub fn refuse(&self, range: &Range) -> FreeError {
         let (offset, size) = (range.offset, range.size);
         if self.drew(range.serial) { FreeError::Stale { offset, size } } else { FreeError::Foreign { offset, size } }
+    }
+
+    /// A source of the same numbers, for a copy of an allocator that is thrown away with all that it made.
+    pub(crate) const fn throwaway(&self) -> Self {
+        Self { block: self.block, next: self.next }
     }
 }
 
@@ -167,7 +179,7 @@ impl SharedSerials {
     /// A source of which `runs` runs are taken already: see [`Self::first_of`].
     pub(crate) fn new(runs: u32) -> Self {
         debug_assert!(runs != 0 && u64::from(runs) * Self::RUN <= 1 << 32);
-        let next = (u64::from(next_block()) << 32) + u64::from(runs) * Self::RUN;
+        let next = next_block().get() + u64::from(runs) * Self::RUN;
         Self { next: primitive::AtomicU64::new(next) }
     }
 
@@ -181,7 +193,7 @@ impl SharedSerials {
         // Relaxed throughout: that each run is drawn once follows from the order of this one word alone.
         let mut next = self.next.load(Ordering::Relaxed);
         loop {
-            let first = if next as u32 == 0 { u64::from(next_block()) << 32 } else { next };
+            let first = if next as u32 == 0 { next_block().get() } else { next };
             match self.next.compare_exchange_weak(next, first + Self::RUN, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return first,
                 Err(seen) => next = seen,
@@ -199,12 +211,14 @@ impl SharedSerials {
     }
 }
 
-fn next_block() -> u32 {
+#[cold]
+fn next_block() -> NonZeroU64 {
     // Not `loom`'s: the counter is the process's, not a model's.
     static BLOCKS: AtomicU32 = AtomicU32::new(1);
     loop {
+        // Only after 2³⁰ allocators is there a block 0.
         let block = BLOCKS.fetch_add(1, Ordering::Relaxed);
-        if block != 0 {
+        if let Some(block) = NonZeroU64::new(u64::from(block) << 32 & Serials::MAX) {
             return block;
         }
     }
@@ -354,6 +368,12 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     /// The largest size that [`Allocate::allocate`] would grant now with an alignment of 1, or more than that by
     /// less than a size class. 0 iff nothing can be allocated.
     fn largest_free(&self) -> u64;
+
+    /// Whether a request of `size` may be granted now with an alignment of 1: false only if it would be refused. For
+    /// a caller with several allocators to ask, where [`RangeAllocator::largest_free`] costs more than a yes or no.
+    fn may_hold(&self, size: u64) -> bool {
+        size <= self.largest_free()
+    }
 
     /// Ranges that are handed out now.
     fn live_count(&self) -> usize;

@@ -65,6 +65,8 @@ pub struct RetireQueue<T> {
     ready: VecDeque<usize>,
     /// Items in all batches.
     len: usize,
+    /// The batch that was added to last, whatever became of it: as a rule the next item joins it.
+    latest: usize,
 }
 
 /// Items that wait for the same set.
@@ -96,13 +98,18 @@ impl<T> RetireQueue<T> {
     /// An empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { batches: Vec::new(), spare: Vec::new(), waiting: Vec::new(), ready: VecDeque::new(), len: 0 }
+        Self { batches: Vec::new(), spare: Vec::new(), waiting: Vec::new(), ready: VecDeque::new(), len: 0, latest: 0 }
     }
 
     /// Hands an item over, to be released once `set` has passed; if it has already (or is empty), at the next
     /// reclaim. O(points of the set) as long as the values on a timeline do not fall.
+    #[inline]
     pub fn retire(&mut self, set: &SyncSet, item: T) {
-        let batch = self.batch_for(set);
+        let batch = match self.batches.get(self.latest) {
+            // It still waits, so it stands in a list and joining it is what a search would come to.
+            Some(latest) if latest.waits != 0 && set.is(&latest.points) => self.latest,
+            _ => self.batch_for(set),
+        };
         self.push(batch, item);
     }
 
@@ -118,16 +125,19 @@ impl<T> RetireQueue<T> {
         items.for_each(|item| self.push(batch, item));
     }
 
+    #[inline]
     fn push(&mut self, batch: usize, item: T) {
         self.batches[batch].items.push_back(item);
         self.len += 1;
     }
 
+    #[inline(never)]
     fn batch_for(&mut self, set: &SyncSet) -> usize {
-        match self.find(set) {
+        self.latest = match self.find(set) {
             Some(batch) => batch,
             None => self.begin(set),
-        }
+        };
+        self.latest
     }
 
     /// A batch that waits for an equal set: one of the last before the place where a new one would stand. As a rule
@@ -200,6 +210,19 @@ impl<T> RetireQueue<T> {
         self.collect(progress);
         let mut released = 0;
         while released < max_items {
+            let Some(&index) = self.ready.front() else { break };
+            // All of the batch but its last item: it stays in its place meanwhile. The queue is whole again whenever
+            // `release` is called, which may panic.
+            let items = &mut self.batches[index].items;
+            while released < max_items && items.len() > 1 {
+                let Some(item) = items.pop_front() else { break };
+                self.len -= 1;
+                released += 1;
+                release(item);
+            }
+            if released == max_items {
+                break;
+            }
             let Some(item) = self.pop_ready() else { break };
             released += 1;
             release(item);

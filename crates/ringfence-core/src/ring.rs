@@ -65,10 +65,13 @@ pub struct Ring<T> {
     tail: u64,
     /// Where `head` lies: below `capacity`, and 0 whenever the ring is empty, so that the largest request fits then.
     head_offset: u64,
-    /// The largest `head - tail` so far.
+    /// The largest `head - tail` before the last release. It falls only there, so allocating need not look.
     high_water: u64,
-    /// One for each run of equal tags, oldest first. `end` rises strictly from `tail` and is `head` in the last.
-    entries: VecDeque<Entry<T>>,
+    /// One for each run of equal tags but the newest, oldest first. `end` rises strictly from `tail` to below `head`.
+    older: VecDeque<Entry<T>>,
+    /// The tag of the newest run, which ends at `head`; `None` iff the ring is empty. Apart from the others, so that
+    /// allocating writes nothing but the head.
+    newest: Option<T>,
 }
 
 #[derive(Clone, Debug)]
@@ -89,18 +92,23 @@ impl<T: PartialEq + Clone> Ring<T> {
     /// [`RingError::ZeroSize`], [`RingError::BadAlignment`]; [`RingError::TooLarge`] if even an empty ring could not
     /// hold it, so that nobody waits for what cannot come (row 001-7); [`RingError::Full`] if releasing entries would
     /// help. The ring is as it was before the call.
+    #[inline]
     pub fn allocate(&mut self, size: u64, alignment: u64, tag: &T) -> Result<RingRange, RingError> {
         let (offset, padding) = self.place(size, alignment)?;
-        let position = self.head.wrapping_add(padding);
-        let end = position.wrapping_add(size);
-        match self.entries.back_mut() {
-            Some(newest) if newest.tag == *tag => newest.end = end,
-            _ => self.entries.push_back(Entry { tag: tag.clone(), end }),
+        if self.newest.as_ref() != Some(tag) {
+            self.begin_entry(tag);
         }
-        self.head = end;
+        let position = self.head.wrapping_add(padding);
+        self.head = position.wrapping_add(size);
         self.head_offset = if offset + size == self.capacity { 0 } else { offset + size };
-        self.high_water = self.high_water.max(self.used());
         Ok(RingRange { offset, size, position })
+    }
+
+    #[cold]
+    fn begin_entry(&mut self, tag: &T) {
+        if let Some(tag) = self.newest.replace(tag.clone()) {
+            self.older.push_back(Entry { tag, end: self.head });
+        }
     }
 }
 
@@ -109,11 +117,27 @@ impl<T> Ring<T> {
     /// requests as too large.
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
-        Self { capacity, head: 0, tail: 0, head_offset: 0, high_water: 0, entries: VecDeque::new() }
+        Self { capacity, head: 0, tail: 0, head_offset: 0, high_water: 0, older: VecDeque::new(), newest: None }
     }
 
     /// The offset for a request and the units that are lost before it.
+    #[inline]
     fn place(&self, size: u64, alignment: u64) -> Result<(u64, u64), RingError> {
+        // Wraps around only where the aligned offset is above `u64::MAX`, and then it is below `head_offset`.
+        let offset = self.head_offset.wrapping_add(alignment.wrapping_sub(1)) & alignment.wrapping_neg();
+        let is_asked_well = size != 0 && alignment.is_power_of_two() && size <= self.capacity;
+        if is_asked_well && offset >= self.head_offset && offset <= self.capacity - size {
+            let padding = offset - self.head_offset;
+            if padding + size <= self.free() {
+                return Ok((offset, padding));
+            }
+        }
+        self.place_elsewhere(size, alignment)
+    }
+
+    /// At the start of the buffer, if it does not fit before the end; or why not at all.
+    #[cold]
+    fn place_elsewhere(&self, size: u64, alignment: u64) -> Result<(u64, u64), RingError> {
         let capacity = self.capacity;
         if size == 0 {
             return Err(RingError::ZeroSize);
@@ -140,19 +164,23 @@ impl<T> Ring<T> {
     /// The tag of the oldest entry: what to wait for if space is short. O(1).
     #[must_use]
     pub fn oldest(&self) -> Option<&T> {
-        self.entries.front().map(|entry| &entry.tag)
+        self.older.front().map(|entry| &entry.tag).or(self.newest.as_ref())
     }
 
     /// Releases the oldest entry, whatever its tag: its submission has passed, or never will. Gives its tag and how
     /// many units became free, padding included; `None` if the ring is empty. O(1).
     pub fn release_oldest(&mut self) -> Option<(T, u64)> {
-        let entry = self.entries.pop_front()?;
-        let released = entry.end.wrapping_sub(self.tail);
-        self.tail = entry.end;
+        let (tag, end) = match self.older.pop_front() {
+            Some(entry) => (entry.tag, entry.end),
+            None => (self.newest.take()?, self.head),
+        };
+        self.high_water = self.high_water();
+        let released = end.wrapping_sub(self.tail);
+        self.tail = end;
         if self.is_empty() {
             self.head_offset = 0;
         }
-        Some((entry.tag, released))
+        Some((tag, released))
     }
 
     /// Releases entries, oldest first, up to the first whose tag has not `passed`. Gives how many units became free,
@@ -194,13 +222,14 @@ impl<T> Ring<T> {
     /// The most that was ever in use at once: what to plan the capacity from (row 001-11).
     #[must_use]
     pub const fn high_water(&self) -> u64 {
-        self.high_water
+        let used = self.used();
+        if used > self.high_water { used } else { self.high_water }
     }
 
     /// How many entries are in use: submissions, as long as each allocates in one run.
     #[must_use]
     pub fn submissions(&self) -> usize {
-        self.entries.len()
+        self.older.len() + usize::from(self.newest.is_some())
     }
 
     /// Whether this range of this ring is still in use: false once its entry was released, however often its space
@@ -213,17 +242,18 @@ impl<T> Ring<T> {
     /// The entries, oldest first, and where they lie: for reports.
     pub fn iter(&self) -> impl Iterator<Item = Submission<'_, T>> {
         let (mut position, mut offset) = (self.tail, self.tail_offset());
-        self.entries.iter().map(move |entry| {
-            let submission = Submission {
-                tag: &entry.tag,
-                position,
-                offset,
-                size: entry.end.wrapping_sub(position),
-                capacity: self.capacity,
-            };
-            (position, offset) = (entry.end, self.advance(offset, submission.size));
+        self.runs().map(move |(tag, end)| {
+            let size = end.wrapping_sub(position);
+            let submission = Submission { tag, position, offset, size, capacity: self.capacity };
+            (position, offset) = (end, self.advance(offset, size));
             submission
         })
+    }
+
+    /// The tag of each entry and the position after its last unit, oldest first.
+    fn runs(&self) -> impl Iterator<Item = (&T, u64)> {
+        let newest = self.newest.iter().map(|tag| (tag, self.head));
+        self.older.iter().map(|entry| (&entry.tag, entry.end)).chain(newest)
     }
 
     /// Where the oldest entry begins; `head_offset` if there is none, or if the ring is full.
@@ -251,15 +281,15 @@ impl<T> Ring<T> {
         Invalid::unless(offset < self.capacity.max(1), "the head lies inside the buffer", offset)?;
         Invalid::unless(used > 0 || offset == 0, "an empty ring begins at offset 0", offset)?;
         let high_water = self.high_water;
-        Invalid::unless((used..=self.capacity).contains(&high_water), "the high-water mark is a maximum", high_water)?;
-        let mut end = 0;
-        for (index, entry) in self.entries.iter().enumerate() {
-            let entry_end = entry.end.wrapping_sub(self.tail);
-            Invalid::unless(entry_end > end, "each entry holds at least one unit", index as u64)?;
-            end = entry_end;
-            let differs = index == 0 || self.entries[index - 1].tag != entry.tag;
-            Invalid::unless(differs, "a run of equal tags is one entry", index as u64)?;
+        Invalid::unless(high_water <= self.capacity, "the high-water mark is within the capacity", high_water)?;
+        let (mut end, mut before) = (0, None);
+        for (index, (tag, run_end)) in self.runs().enumerate() {
+            let run_end = run_end.wrapping_sub(self.tail);
+            Invalid::unless(run_end > end, "each entry holds at least one unit", index as u64)?;
+            Invalid::unless(before != Some(tag), "a run of equal tags is one entry", index as u64)?;
+            (end, before) = (run_end, Some(tag));
         }
+        Invalid::unless(self.newest.is_some() == (used > 0), "there is a newest entry iff anything is in use", used)?;
         Invalid::unless(end == used, "the last entry ends at the head", end)
     }
 }

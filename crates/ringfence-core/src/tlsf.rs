@@ -1,14 +1,11 @@
 //! Two-level segregated fit: the general-purpose range allocator.
 //!
 //! ```text
-//!   summary  0 … 0 1 1        bit w set iff words[w] is not 0
-//!                  │ └─────────────────────────────┐
 //!   words    [ … , 0010 0000 , 0000 0100 , … ]     bit c set iff the list of class c is not empty
 //!                    │               │
-//!   heads    [ … ,   7,    …  ,      4, … ]        the first free node of each class
-//!                    │               │
-//!                    ▼               ▼
-//!   free lists       7 ⇄ 12          4             linked through `high` and `low`
+//!   links    [ … ,   ●,    …  ,      ●, … ]        a circle for each class: its head, then its free spans,
+//!                  ⤢   ⤡            ⤢⤡             the latest first; of a used span its serial stands here
+//!                 7 ⇄ 12             4
 //!
 //!   nodes    0 ⇄ 1 ⇄ 4 ⇄ 9 ⇄ 7 ⇄ 2 ⇄ 12 ⇄ 0       a circle in address order, through `prev` and `next`
 //!            │   used free used free used free
@@ -19,28 +16,29 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `allocate` that succeeds | O(1): one find-first-set in two words, at most two splits |
+//! | `allocate` that succeeds | O(1): the first set bit of 32 words at most, at most two splits |
 //! | `allocate` that fails, or that only a near miss serves | O(1): [`NEAR_MISSES`] nodes looked at |
 //! | `free` | O(1): at most two merges |
 //! | `is_live`, `free_size`, `live_count` | O(1) |
 //! | `largest_free` | O(1): [`NEAR_MISSES`] nodes looked at |
 //! | `for_each_span`, `validate` | O(spans) |
-//! | host memory | 24 bytes a span, grown when there are more spans than ever before; 4 bytes a class |
+//! | host memory | 24 bytes a span, grown when there are more spans than ever before; 8 bytes a class, later 16 |
 //!
 //! The paper: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for real-time
 //! systems", ECRTS 2004. Where this departs from it:
 //!
 //! - Nodes lie outside of the memory that they describe, which the host may not be able to touch. A node does not hold
 //!   its size: that is the next node's offset less its own.
-//! - Classes are numbered in one row, so the two levels are a bitmap of 64-bit words and a summary of it, not one
-//!   word for each power of two. A word spans two powers of two.
+//! - Classes are numbered in one row, so the levels are a bitmap of 64-bit words, each of which spans two powers of
+//!   two, without a second bitmap over them: the next word is as quick to look at, and there is less to keep up.
 //! - No smallest block: a remainder of a single unit is a free span like any other, so that nothing is set aside
 //!   beyond what is asked for.
 //! - Before it turns to a larger class, and again before it refuses, it looks at blocks of the request's own class,
 //!   which the paper's rounding up skips although some of them fit. Both looks are bounded.
 //! - Alignment. The paper has none; leading padding becomes a free span here, never part of the range.
-//! - The first node of a list does not know that it is the first: taking it leaves the second node untouched, which
-//!   is one memory access less.
+//! - The lists are circles through their heads: taking a span out is two writes, whether it is the first, the last or
+//!   the only one, and asks nothing, as the answers could not be predicted.
+//! - Merging is put off while there is room: see `parked.rs`.
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, check_request,
@@ -48,6 +46,9 @@ use crate::range::{
 use alloc::vec::Vec;
 use core::fmt;
 use core::hint::select_unpredictable;
+use parked::{PARKED, Parked};
+
+mod parked;
 
 /// A power of two is cut into `1 << SECOND_LOG2` classes.
 const SECOND_LOG2: u32 = 5;
@@ -62,21 +63,21 @@ const SENTINEL: u32 = 0;
 const FIRST: u32 = 1;
 /// The bit of [`Node::prev_and_used`] that says "used".
 const USED: u32 = 1 << 31;
+/// The bit of a used [`Node::high`] that says "larger than what was asked for". No serial has it.
+const LARGER: u32 = 1 << 30;
+/// Such a span is larger by less than its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
+const LARGER_LOG2: u32 = 3;
+const _: () = assert!((((PARKED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
 
 /// One span, or a slot that waits to be used again.
 #[derive(Clone, Copy)]
 struct Node {
     /// Where the span begins; it ends where `next` begins.
     offset: u64,
-    /// The node before it in address order, and [`USED`] iff the span is handed out (or is the sentinel).
+    /// The node before it in address order, and [`USED`] iff the span is handed out or parked (or is the sentinel).
     prev_and_used: u32,
     /// The node after it in address order; for a recycled slot the next recycled one.
     next: u32,
-    /// Used: the upper half of the serial. Free: the node before it in its free list, if it is not the list's head;
-    /// the head's value means nothing, nor does the sentinel's.
-    high: u32,
-    /// Used: the lower half of the serial. Free: the node after it in its free list, or [`SENTINEL`].
-    low: u32,
 }
 
 impl Node {
@@ -87,91 +88,130 @@ impl Node {
     const fn prev(&self) -> u32 {
         self.prev_and_used & !USED
     }
+}
+
+/// What else there is to know of a span. Apart from the node, so that looking at a neighbour touches 16 bytes, and that
+/// the heads of the lists can stand among the links.
+#[derive(Clone, Copy)]
+struct Link {
+    /// Free: the link before it in its circle. Parked: the size, and [`PARKED`]. Used: the upper half of the serial, and
+    /// [`LARGER`] iff the span is.
+    high: u32,
+    /// Free: the link after it in its circle. Parked: the slot of the next of its class. Used: the lower half of the
+    /// serial.
+    low: u32,
+}
+
+impl Link {
+    #[inline(always)]
+    const fn of(serial: Serial, is_larger: bool) -> Self {
+        let high = (serial.get() >> 32) as u32;
+        Self { high: high | (LARGER * is_larger as u32), low: serial.get() as u32 }
+    }
 
     const fn serial_number(&self) -> u64 {
-        (self.high as u64) << 32 | self.low as u64
+        ((self.high & !LARGER) as u64) << 32 | self.low as u64
     }
 }
 
-const _: () = assert!(size_of::<Node>() <= 24, "row 000-9");
+const _: () = assert!(size_of::<Node>() + size_of::<Link>() <= 24, "row 000-9");
 
 /// A free block that a request fits into.
 struct Place {
     slot: u32,
-    /// The class whose list the block stands in.
-    class: u32,
     /// Units of the block.
     block: u64,
     /// Units before the first aligned one.
     padding: u64,
 }
 
-/// Whether `size` units fit into the free block `slot` of `class`, aligned.
+/// The free block `slot` and whether `size` units fit into it, aligned. For the sentinel the answer has no meaning.
 #[inline(always)]
-fn fit(nodes: &[Node], slot: u32, class: u32, size: u64, alignment: u64) -> Option<Place> {
+fn look(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> (Place, bool) {
     let node = nodes[slot as usize];
-    let block = nodes[node.next as usize].offset - node.offset;
+    let block = nodes[node.next as usize].offset.wrapping_sub(node.offset);
     let padding = node.offset.wrapping_neg() & (alignment - 1);
-    (block.checked_sub(padding)? >= size).then_some(Place { slot, class, block, padding })
+    let fits = (block >= padding) & (block.wrapping_sub(padding) >= size);
+    (Place { slot, block, padding }, fits)
 }
 
-/// The free nodes by class.
+#[inline(always)]
+fn fit(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> Option<Place> {
+    let (place, fits) = look(nodes, slot, size, alignment);
+    fits.then_some(place)
+}
+
+/// The free spans by class.
+#[derive(Clone)]
 struct Lists {
-    /// Bit `w` is set iff `words[w]` is not 0.
-    summary: u32,
-    /// Bit `c % 64` of word `c / 64` is set iff `heads[c]` is not [`SENTINEL`].
+    /// Bit `c % 64` of word `c / 64` is set iff the circle of class `c` holds a span.
     words: [u64; WORDS],
-    /// The first free node of each class up to that of the capacity.
-    heads: Vec<u32>,
+    /// How many classes there are: link `base + slot` is that of node `slot`, the links before are the heads. That of
+    /// the sentinel is always a circle of its own.
+    base: u32,
+    links: Vec<Link>,
 }
 
 impl Lists {
-    /// The lowest class from `class` on that holds a block.
+    fn new(classes: u32) -> Self {
+        let alone = |at| Link { high: at, low: at };
+        Self { words: [0; WORDS], base: classes, links: (0..=classes).map(alone).collect() }
+    }
+
+    #[inline(always)]
+    fn link(&self, slot: u32) -> Link {
+        self.links[(self.base + slot) as usize]
+    }
+
+    #[inline(always)]
+    fn link_mut(&mut self, slot: u32) -> &mut Link {
+        &mut self.links[(self.base + slot) as usize]
+    }
+
+    /// The lowest class from `class` on that holds a span.
     #[inline(always)]
     fn class_from(&self, class: u32) -> Option<u32> {
-        let word = (class >> 6) as usize % WORDS;
-        let here = self.words[word] & (u64::MAX << (class & 63));
-        if here != 0 {
-            return Some((word as u32) << 6 | here.trailing_zeros());
+        let mut word = (class >> 6) as usize % WORDS;
+        let mut here = self.words[word] & (u64::MAX << (class & 63));
+        while here == 0 {
+            word += 1;
+            here = *self.words.get(word)?;
         }
-        // Shifted twice: `word + 1` may be the width of the summary.
-        let above = self.summary & (u32::MAX << word << 1);
-        if above == 0 {
-            return None;
-        }
-        let word = above.trailing_zeros();
-        Some(word << 6 | self.words[word as usize % WORDS].trailing_zeros())
+        Some((word as u32) << 6 | here.trailing_zeros())
     }
 
-    /// Puts a free node at the head of its class.
+    /// The slot of the first span of a class, or [`SENTINEL`].
     #[inline(always)]
-    fn push(&mut self, nodes: &mut [Node], slot: u32, class: u32) {
-        let head = self.heads[class as usize];
-        self.heads[class as usize] = slot;
-        nodes[slot as usize].low = head;
-        // Of an empty list this writes into the sentinel, where it means nothing: cheaper than to ask.
-        nodes[head as usize].high = slot;
-        let word = (class >> 6) as usize % WORDS;
-        self.words[word] |= 1 << (class & 63);
-        self.summary |= 1 << word;
+    fn first(&self, class: u32) -> u32 {
+        self.links[class as usize].low.saturating_sub(self.base)
     }
 
-    /// Takes a free node out of the list of its class.
-    ///
-    /// Without a branch: whether a node is the first or the only one of its list cannot be predicted.
+    /// The slot of the span after this one in its class, or [`SENTINEL`].
+    fn after(&self, slot: u32) -> u32 {
+        self.link(slot).low.saturating_sub(self.base)
+    }
+
+    /// Puts a free span at the head of its class.
     #[inline(always)]
-    fn unlink(&mut self, nodes: &mut [Node], slot: u32, class: u32) {
-        let Node { high: before, low: after, .. } = nodes[slot as usize];
-        let head = &mut self.heads[class as usize];
-        let is_head = *head == slot;
-        *head = select_unpredictable(is_head, after, *head);
-        let is_empty = *head == SENTINEL;
-        // The head has no node before it: its own link is written with what it holds already.
-        nodes[select_unpredictable(is_head, slot, before) as usize].low = after;
-        nodes[after as usize].high = before;
-        let word = (class >> 6) as usize % WORDS;
-        self.words[word] &= !(u64::from(is_empty) << (class & 63));
-        self.summary &= !(u32::from(self.words[word] == 0) << word);
+    fn push(&mut self, slot: u32, class: u32) {
+        let at = self.base + slot;
+        let head = &mut self.links[class as usize];
+        let first = head.low;
+        head.low = at;
+        self.links[at as usize] = Link { high: class, low: first };
+        self.links[first as usize].high = at;
+        self.words[(class >> 6) as usize % WORDS] |= 1 << (class & 63);
+    }
+
+    /// Takes a free span out of its circle; of the sentinel nothing changes.
+    #[inline(always)]
+    fn unlink(&mut self, slot: u32) {
+        let Link { high: before, low: after } = self.link(slot);
+        self.links[before as usize].low = after;
+        self.links[after as usize].high = before;
+        // The same link on both sides: that is the head. (Or the sentinel, whose bit is never set.)
+        let is_empty = before == after;
+        self.words[(before >> 6) as usize % WORDS] &= !(u64::from(is_empty) << (before & 63));
     }
 }
 
@@ -182,7 +222,7 @@ fn split(nodes: &mut [Node], recycled: &mut u32, slot: u32, size: u64) -> u32 {
     let Node { offset, next, .. } = nodes[slot as usize];
     let new = *recycled;
     *recycled = nodes[new as usize].next;
-    nodes[new as usize] = Node { offset: offset + size, prev_and_used: slot, next, high: 0, low: 0 };
+    nodes[new as usize] = Node { offset: offset + size, prev_and_used: slot, next };
     nodes[slot as usize].next = new;
     set_prev(nodes, next, new);
     new
@@ -192,14 +232,6 @@ fn split(nodes: &mut [Node], recycled: &mut u32, slot: u32, size: u64) -> u32 {
 fn set_prev(nodes: &mut [Node], slot: u32, prev: u32) {
     let node = &mut nodes[slot as usize];
     node.prev_and_used = prev | (node.prev_and_used & USED);
-}
-
-#[inline(always)]
-fn recycle(nodes: &mut [Node], recycled: &mut u32, slot: u32) {
-    let node = &mut nodes[slot as usize];
-    node.prev_and_used = 0;
-    node.next = *recycled;
-    *recycled = slot;
 }
 
 /// Two-level segregated fit over `0..capacity`.
@@ -223,12 +255,17 @@ pub struct Tlsf {
     lists: Lists,
     /// The first recycled slot, or [`SENTINEL`].
     recycled: u32,
-    /// Units in free spans.
+    /// Units in free and parked spans.
     free: u64,
     capacity: u64,
     /// Ranges that are handed out.
     live: usize,
     serials: Serials,
+    parked: Parked,
+    /// From how many free units on spans are parked; `u64::MAX` while none are at all.
+    roomy_from: u64,
+    /// For how many allocations from the lists nothing is parked yet.
+    pause: u32,
     /// The sentinel, then every span, and recycled slots among them.
     nodes: Vec<Node>,
 }
@@ -236,26 +273,34 @@ pub struct Tlsf {
 impl Tlsf {
     /// An allocator of `capacity` units, all of them free. A capacity of 0 is allowed: nothing fits then.
     ///
-    /// Takes 128 bytes of host memory for each power of two up to the capacity, 7.5 KiB at most.
+    /// Takes 256 bytes of host memory for each power of two up to the capacity, 15 KiB at most.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         let first = if capacity == 0 { SENTINEL } else { FIRST };
-        let sentinel = Node { offset: capacity, prev_and_used: first | USED, next: first, high: 0, low: 0 };
-        let heads = alloc::vec![SENTINEL; class_of(capacity) as usize + 1];
+        let sentinel = Node { offset: capacity, prev_and_used: first | USED, next: first };
         let mut tlsf = Self {
-            lists: Lists { summary: 0, words: [0; WORDS], heads },
+            lists: Lists::new(class_of(capacity) + 1),
             recycled: SENTINEL,
             free: capacity,
             capacity,
             live: 0,
             serials: Serials::new(),
+            parked: Parked::new(),
+            roomy_from: u64::MAX,
+            pause: 0,
             nodes: alloc::vec![sentinel],
         };
         if capacity != 0 {
-            tlsf.nodes.push(Node { offset: 0, prev_and_used: SENTINEL, next: SENTINEL, high: 0, low: 0 });
-            tlsf.lists.push(&mut tlsf.nodes, FIRST, class_of(capacity));
+            tlsf.push_node(Node { offset: 0, prev_and_used: SENTINEL, next: SENTINEL });
+            tlsf.lists.push(FIRST, class_of(capacity));
         }
         tlsf
+    }
+
+    /// A node more, and its link.
+    fn push_node(&mut self, node: Node) {
+        self.nodes.push(node);
+        self.lists.links.push(Link { high: 0, low: 0 });
     }
 
     /// The node of an index, which is always in bounds.
@@ -264,32 +309,36 @@ impl Tlsf {
         &self.nodes[slot as usize]
     }
 
-    /// The head of the request's own class if it fits, of the fitting class if its alignment does, else the long way.
+    /// The head of the request's own class if it fits, else that of the lowest class that surely holds the size if its
+    /// alignment fits, else the long way.
     ///
     /// What was freed is often asked for again, and an equal block stands in the own class, not in the one above. That
-    /// first look saves about a hundredth of the heap; looking at two or four blocks measured hardly better.
+    /// first look saves about a hundredth of the heap; looking at two or four blocks measured hardly better. Whether it
+    /// succeeds cannot be predicted, so both are looked up, and one is chosen without a branch.
     #[inline(always)]
     fn find(&self, size: u64, alignment: u64) -> Option<Place> {
-        let own = class_of(size);
-        let head = self.lists.heads[own as usize];
-        if head != SENTINEL {
-            let place = fit(&self.nodes, head, own, size, alignment);
-            if place.is_some() {
-                return place;
-            }
+        let Some(class) = self.lists.class_from(fitting_class_of(size)) else {
+            return self.find_elsewhere(size, alignment);
+        };
+        let near = self.lists.first(class_of(size));
+        let (_, fits) = look(&self.nodes, near, size, alignment);
+        let slot = select_unpredictable(fits & (near != SENTINEL), near, self.lists.first(class));
+        match fit(&self.nodes, slot, size, alignment) {
+            Some(place) => Some(place),
+            None => self.find_elsewhere(size, alignment),
         }
-        if let Some(class) = self.lists.class_from(fitting_class_of(size)) {
-            let place = fit(&self.nodes, self.lists.heads[class as usize], class, size, alignment);
-            if place.is_some() {
-                return place;
-            }
-        }
-        self.find_elsewhere(size, alignment)
     }
 
-    /// The first block that fits wherever it begins, else a near miss.
+    /// The head of the own class if it fits, the first block that fits wherever it begins, else a near miss.
+    #[cold]
     #[inline(never)]
     fn find_elsewhere(&self, size: u64, alignment: u64) -> Option<Place> {
+        let near = self.lists.first(class_of(size));
+        if near != SENTINEL
+            && let Some(place) = fit(&self.nodes, near, size, alignment)
+        {
+            return Some(place);
+        }
         let surely = match size.checked_add(alignment - 1) {
             Some(padded) => fitting_class_of(padded),
             None => u32::MAX,
@@ -297,7 +346,7 @@ impl Tlsf {
         if surely != u32::MAX
             && let Some(class) = self.lists.class_from(surely)
         {
-            return fit(&self.nodes, self.lists.heads[class as usize], class, size, alignment);
+            return fit(&self.nodes, self.lists.first(class), size, alignment);
         }
         self.near_miss(size, alignment, surely)
     }
@@ -307,13 +356,13 @@ impl Tlsf {
         let mut left = NEAR_MISSES;
         let mut class = self.lists.class_from(class_of(size))?;
         while class < surely {
-            let mut slot = self.lists.heads[class as usize];
+            let mut slot = self.lists.first(class);
             while slot != SENTINEL && left != 0 {
-                let place = fit(&self.nodes, slot, class, size, alignment);
+                let place = fit(&self.nodes, slot, size, alignment);
                 if place.is_some() {
                     return place;
                 }
-                slot = self.node(slot).low;
+                slot = self.lists.after(slot);
                 left -= 1;
             }
             if left == 0 {
@@ -324,30 +373,95 @@ impl Tlsf {
         None
     }
 
-    /// Hands out the `size` units at `place` that follow its padding.
+    /// Hands out `size` units of the `span` units at `place` that follow its padding.
     #[inline(always)]
-    fn take(&mut self, place: &Place, size: u64) -> Range {
+    fn take(&mut self, place: &Place, size: u64, span: u64) -> Range {
         self.reserve_two();
         let nodes = self.nodes.as_mut_slice();
-        self.lists.unlink(nodes, place.slot, place.class);
+        self.lists.unlink(place.slot);
         let mut slot = place.slot;
         if place.padding != 0 {
             slot = split(nodes, &mut self.recycled, slot, place.padding);
-            self.lists.push(nodes, place.slot, class_of(place.padding));
+            self.lists.push(place.slot, class_of(place.padding));
         }
-        let rest = place.block - place.padding - size;
+        let rest = place.block - place.padding - span;
         if rest != 0 {
-            let remainder = split(nodes, &mut self.recycled, slot, size);
-            self.lists.push(nodes, remainder, class_of(rest));
+            let remainder = split(nodes, &mut self.recycled, slot, span);
+            self.lists.push(remainder, class_of(rest));
         }
-        let serial = self.serials.draw();
-        self.free -= size;
+        self.hand_out(slot, size, span)
+    }
+
+    /// Marks a node of `span` units that stands in no list as used.
+    #[inline(always)]
+    fn hand_out(&mut self, slot: u32, size: u64, span: u64) -> Range {
+        self.free -= span;
         self.live += 1;
-        let node = &mut nodes[slot as usize];
+        let serial = self.serials.draw();
+        let node = &mut self.nodes[slot as usize];
         node.prev_and_used |= USED;
-        node.high = (serial.get() >> 32) as u32;
-        node.low = serial.get() as u32;
+        *self.lists.link_mut(slot) = Link::of(serial, span != size);
         Range::new(node.offset, size, slot, serial)
+    }
+
+    /// A parked span of the request's class, rounded up, or of the one above, if it is aligned.
+    #[inline(always)]
+    fn take_parked(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        let list = self.parked.list(fitting_class_of(size))?;
+        let slot = list.head();
+        let offset = self.nodes.get(slot as usize)?.offset;
+        if (slot == SENTINEL) | (offset & (alignment - 1) != 0) {
+            return None;
+        }
+        let link = self.lists.link_mut(slot);
+        list.pop(link.low);
+        let span = u64::from(link.high & !PARKED);
+        self.parked.taken(span);
+        self.free -= span;
+        self.live += 1;
+        let serial = self.serials.draw();
+        *link = Link::of(serial, span != size);
+        Some(Range::new(offset, size, slot, serial))
+    }
+
+    /// Allocates from the free lists. While there is room a span of the size rounded up to its class, so that it fits
+    /// every request of the class later.
+    #[inline(never)]
+    fn allocate_listed(&mut self, size: u64, alignment: u64, is_roomy: bool) -> Result<Range, AllocError> {
+        if self.pause != 0 {
+            self.pause -= 1;
+            if self.pause == 0 {
+                self.roomy_from = self.roomy_from();
+            }
+        }
+        let span = if is_roomy & !self.parked.is_empty() { rounded_up(size) } else { size };
+        match self.find(span, alignment) {
+            Some(place) => Ok(self.take(&place, size, span)),
+            None => self.allocate_after_merging(size, alignment, span),
+        }
+    }
+
+    /// The last resort before a refusal: merges what is parked, and parks nothing for a while.
+    #[cold]
+    #[inline(never)]
+    fn allocate_after_merging(&mut self, size: u64, alignment: u64, tried: u64) -> Result<Range, AllocError> {
+        if !self.parked.is_empty() {
+            (self.roomy_from, self.pause) = (u64::MAX, parked::PAUSE);
+            self.merge_parked();
+        } else if tried == size {
+            return Err(self.out_of_space(size, alignment));
+        }
+        match self.find(size, alignment) {
+            Some(place) => Ok(self.take(&place, size, size)),
+            None => Err(self.out_of_space(size, alignment)),
+        }
+    }
+
+    fn merge_parked(&mut self) {
+        let mut class = 0;
+        while let Some(slot) = self.parked.pop_any(&self.lists, &mut class) {
+            self.merge(slot, *self.node(slot));
+        }
     }
 
     /// Sees to it that at least two slots are recycled, which is as many as an allocation takes.
@@ -364,21 +478,79 @@ impl Tlsf {
         for _ in 0..2 {
             let slot = u32::try_from(self.nodes.len()).ok().filter(|slot| slot & USED == 0);
             let slot = slot.expect("there are fewer than 2^31 spans: their nodes would take 48 GiB");
-            self.nodes.push(Node { offset: 0, prev_and_used: 0, next: self.recycled, high: 0, low: 0 });
+            self.push_node(Node { offset: 0, prev_and_used: 0, next: self.recycled });
             self.recycled = slot;
+        }
+        if self.nodes.len() >= parked::SPANS_MIN {
+            self.begin_to_park();
         }
     }
 
-    /// The node of a live range.
+    /// Makes the table, the first time, and fits the limits to a new number of spans.
+    fn begin_to_park(&mut self) {
+        if !self.parked.has_begun() {
+            self.parked.begin(self.capacity);
+        }
+        self.parked.limit(self.roomy_from() / 2);
+        if self.pause == 0 {
+            self.roomy_from = self.roomy_from();
+        }
+    }
+
+    /// With few spans the chance is small that a hole of the right size comes up by itself, and parking takes some away:
+    /// it needs the more room.
+    fn roomy_from(&self) -> u64 {
+        let spans = self.nodes.len() as u64;
+        self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
+    }
+
+    /// Makes the used span `slot`, which reads as `node`, a free one and joins it with its free neighbours.
+    ///
+    /// Without a branch: whether a neighbour is free is as good as random. Where one is not, the work is done all the
+    /// same, on the sentinel, where it comes to nothing.
+    #[inline(never)]
+    fn merge(&mut self, slot: u32, node: Node) {
+        let nodes = self.nodes.as_mut_slice();
+        let (prev, next) = (node.prev(), node.next);
+        let (before, after) = (nodes[prev as usize], nodes[next as usize]);
+        let (before_is_free, after_is_free) = (!before.is_used(), !after.is_used());
+        self.lists.unlink(select_unpredictable(after_is_free, next, SENTINEL));
+        self.lists.unlink(select_unpredictable(before_is_free, prev, SENTINEL));
+
+        // If the node after stays, the link is written to a node whose link is written again below.
+        nodes[select_unpredictable(after_is_free, next, slot) as usize].next = self.recycled;
+        let recycled = select_unpredictable(after_is_free, next, self.recycled);
+        nodes[slot as usize].prev_and_used = prev;
+        nodes[slot as usize].next = recycled;
+        self.recycled = select_unpredictable(before_is_free, slot, recycled);
+
+        let start = select_unpredictable(before_is_free, prev, slot);
+        let start_offset = select_unpredictable(before_is_free, before.offset, node.offset);
+        let end = select_unpredictable(after_is_free, after.next, next);
+        nodes[start as usize].next = end;
+        set_prev(nodes, end, start);
+        let end_offset = nodes[end as usize].offset;
+        self.lists.push(start, class_of(end_offset - start_offset));
+    }
+
+    /// The node of a live range and the units of its span.
+    ///
+    /// The span may be larger than the range: it was rounded up to a class, or parked in the class above.
     #[inline(always)]
-    fn live_node(&self, range: &Range) -> Option<Node> {
+    fn live_node(&self, range: &Range) -> Option<(Node, u64)> {
         let node = *self.nodes.get(range.slot() as usize)?;
+        let link = self.lists.link(range.slot());
         let is_it = node.is_used()
-            && node.serial_number() == range.serial().get()
+            && link.serial_number() == range.serial().get()
             && node.offset == range.offset()
-            && range.slot() != SENTINEL
-            && self.node(node.next).offset - node.offset == range.size();
-        is_it.then_some(node)
+            && link.high & PARKED == 0
+            && range.slot() != SENTINEL;
+        if !is_it {
+            return None;
+        }
+        let span = self.node(node.next).offset - node.offset;
+        let larger_at_most = if link.high & LARGER == 0 { 0 } else { span >> LARGER_LOG2 | 1 };
+        (span.wrapping_sub(range.size()) <= larger_at_most).then_some((node, span))
     }
 
     #[cold]
@@ -402,40 +574,22 @@ impl Allocate for Tlsf {
     #[inline]
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
-        match self.find(size, alignment) {
-            Some(place) => Ok(self.take(&place, size)),
-            None => Err(self.out_of_space(size, alignment)),
+        let is_roomy = (self.free >= self.roomy_from) & (size < self.parked.size_max());
+        if is_roomy && let Some(range) = self.take_parked(size, alignment) {
+            return Ok(range);
         }
+        self.allocate_listed(size, alignment, is_roomy)
     }
 
     #[inline]
     fn free(&mut self, range: Range) -> Result<(), FreeError> {
-        let Some(node) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
-        let nodes = self.nodes.as_mut_slice();
-        let (mut slot, mut end, mut size) = (range.slot(), node.next, range.size());
-        self.free += size;
+        let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
+        self.free += span;
         self.live -= 1;
-        let after = nodes[end as usize];
-        if !after.is_used() {
-            let merged = nodes[after.next as usize].offset - after.offset;
-            self.lists.unlink(nodes, end, class_of(merged));
-            recycle(nodes, &mut self.recycled, end);
-            end = after.next;
-            size += merged;
+        let may_park = (self.free >= self.roomy_from) & (span < self.parked.size_max());
+        if !(may_park && self.parked.push(self.lists.link_mut(range.slot()), range.slot(), span, class_of(span))) {
+            self.merge(range.slot(), node);
         }
-        let before = nodes[node.prev() as usize];
-        if before.is_used() {
-            nodes[slot as usize].prev_and_used = node.prev();
-        } else {
-            let merged = node.offset - before.offset;
-            self.lists.unlink(nodes, node.prev(), class_of(merged));
-            recycle(nodes, &mut self.recycled, slot);
-            slot = node.prev();
-            size += merged;
-        }
-        nodes[slot as usize].next = end;
-        set_prev(nodes, end, slot);
-        self.lists.push(nodes, slot, class_of(size));
         Ok(())
     }
 }
@@ -449,25 +603,19 @@ impl RangeAllocator for Tlsf {
         self.free
     }
 
-    /// Exactly what would be granted: the longest free span, or the longest of those that would be looked at if its
-    /// class holds more than [`NEAR_MISSES`]. O(1).
+    /// What would be granted: the longest free span, or the longest of those that would be looked at if its class
+    /// holds more than [`NEAR_MISSES`]; parked spans count as merged. O(1) and O(parked).
     fn largest_free(&self) -> u64 {
-        if self.lists.summary == 0 {
-            return 0;
+        if self.live == 0 {
+            return self.capacity;
         }
-        let word = self.lists.summary.ilog2();
-        let class = word << 6 | self.lists.words[word as usize % WORDS].ilog2();
-        let mut slot = self.lists.heads[class as usize];
-        let mut largest = 0;
-        for _ in 0..NEAR_MISSES {
-            if slot == SENTINEL {
-                break;
-            }
-            let node = self.node(slot);
-            largest = largest.max(self.node(node.next).offset - node.offset);
-            slot = node.low;
-        }
-        largest
+        self.largest_listed().max(self.largest_parked())
+    }
+
+    /// O(1): whether there is a free span of the size's class or above, or a parked one that may be part of one.
+    #[inline]
+    fn may_hold(&self, size: u64) -> bool {
+        size <= self.free && (!self.parked.is_empty() || self.lists.class_from(class_of(size)).is_some())
     }
 
     fn live_count(&self) -> usize {
@@ -478,19 +626,27 @@ impl RangeAllocator for Tlsf {
         self.live_node(range).is_some()
     }
 
+    /// Parked spans are shown as free, and as one with free ones beside them.
     fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
         let mut slot = self.node(SENTINEL).next;
         while slot != SENTINEL {
             let node = self.node(slot);
-            let size = self.node(node.next).offset - node.offset;
-            visit(Span { offset: node.offset, size, slot: node.is_used().then_some(slot) });
-            slot = node.next;
+            let is_free = self.is_vacant(slot);
+            let mut next = node.next;
+            while is_free && self.is_vacant(next) {
+                next = self.node(next).next;
+            }
+            let size = self.node(next).offset - node.offset;
+            visit(Span { offset: node.offset, size, slot: (!is_free).then_some(slot) });
+            slot = next;
         }
     }
 
     fn validate(&self) -> Result<(), Invalid> {
         let spans = self.validate_spans()?;
         let listed = self.validate_lists()?;
+        let parked = self.validate_parked()?;
+        Invalid::unless(parked == spans.parked_count, "every parked span stands in a list", parked as u64)?;
         let mut recycled = 0;
         let mut slot = self.recycled;
         while slot != SENTINEL {
@@ -506,8 +662,12 @@ impl RangeAllocator for Tlsf {
 }
 
 impl Peek for Tlsf {
+    /// While spans are parked, O(spans): what merging them would bring is found out on a copy.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;
+        if !self.parked.is_empty() {
+            return self.throwaway().allocate(size, alignment).ok().map(|range| range.offset());
+        }
         let place = self.find(size, alignment)?;
         Some(self.node(place.slot).offset + place.padding)
     }
@@ -517,15 +677,104 @@ impl Peek for Tlsf {
 struct Walked {
     count: usize,
     free_count: usize,
+    parked_count: usize,
 }
 
 impl Tlsf {
+    /// Whether nobody holds the span: it is free or parked. False of the sentinel.
+    fn is_vacant(&self, slot: u32) -> bool {
+        let node = self.node(slot);
+        slot != SENTINEL && (!node.is_used() || self.is_parked(slot))
+    }
+
+    /// Whether the span was given back, but still stands between its neighbours as if it were used.
+    fn is_parked(&self, slot: u32) -> bool {
+        slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & PARKED != 0
+    }
+
+    /// A copy to try something on. It draws the same serials as this one will, so nothing of it may be handed out.
+    fn throwaway(&self) -> Self {
+        Self {
+            lists: self.lists.clone(),
+            serials: self.serials.throwaway(),
+            parked: self.parked.clone(),
+            nodes: self.nodes.clone(),
+            ..*self
+        }
+    }
+
+    fn largest_listed(&self) -> u64 {
+        let Some(word) = self.lists.words.iter().rposition(|&bits| bits != 0) else { return 0 };
+        let class = (word as u32) << 6 | self.lists.words[word].ilog2();
+        let mut slot = self.lists.first(class);
+        let mut largest = 0;
+        for _ in 0..NEAR_MISSES {
+            if slot == SENTINEL {
+                break;
+            }
+            let node = self.node(slot);
+            largest = largest.max(self.node(node.next).offset - node.offset);
+            slot = self.lists.after(slot);
+        }
+        largest
+    }
+
+    /// The longest span that merging the parked ones would make.
+    fn largest_parked(&self) -> u64 {
+        let mut largest = 0;
+        for (_, mut slot, _) in self.parked.lists() {
+            while slot != SENTINEL {
+                largest = largest.max(self.vacant_run_from(slot));
+                slot = self.lists.link(slot).low;
+            }
+        }
+        largest
+    }
+
+    /// Units of the vacant spans around the parked `slot`, together; 0 if there is a parked one before it, which
+    /// tells as much.
+    fn vacant_run_from(&self, slot: u32) -> u64 {
+        let mut first = slot;
+        while self.is_vacant(self.node(first).prev()) {
+            first = self.node(first).prev();
+            if self.is_parked(first) {
+                return 0;
+            }
+        }
+        let mut end = self.node(slot).next;
+        while self.is_vacant(end) {
+            end = self.node(end).next;
+        }
+        self.node(end).offset - self.node(first).offset
+    }
+
+    /// How many nodes the parked lists hold.
+    fn validate_parked(&self) -> Result<usize, Invalid> {
+        let mut listed = 0;
+        for (class, mut slot, count) in self.parked.lists() {
+            let before = listed;
+            while slot != SENTINEL {
+                let (node, link) = (*self.node(slot), self.lists.link(slot));
+                Invalid::unless(self.is_parked(slot), "what stands in a parked list is parked", node.offset)?;
+                let size = self.node(node.next).offset - node.offset;
+                Invalid::unless(u64::from(link.high & !PARKED) == size, "a parked span knows its size", node.offset)?;
+                Invalid::unless(class_of(size) == class, "a parked span stands in its class", node.offset)?;
+                listed += 1;
+                Invalid::unless(listed < self.nodes.len(), "the parked lists end", node.offset)?;
+                slot = link.low;
+            }
+            Invalid::unless(listed - before == count as usize, "a class counts its parked spans", class.into())?;
+        }
+        Invalid::unless(listed == self.parked.count() as usize, "the parked spans are counted", listed as u64)?;
+        Ok(listed)
+    }
+
     fn validate_spans(&self) -> Result<Walked, Invalid> {
         let sentinel = *self.node(SENTINEL);
         Invalid::unless(sentinel.is_used() && sentinel.offset == self.capacity, "the sentinel closes the circle", 0)?;
         let first = self.node(sentinel.next);
         Invalid::unless(sentinel.next == SENTINEL || first.offset == 0, "the first span begins at 0", first.offset)?;
-        let mut walked = Walked { count: 0, free_count: 0 };
+        let mut walked = Walked { count: 0, free_count: 0, parked_count: 0 };
         let (mut free, mut previous, mut slot) = (0, SENTINEL, sentinel.next);
         while slot != SENTINEL {
             let node = *self.node(slot);
@@ -535,8 +784,11 @@ impl Tlsf {
             Invalid::unless(node.is_used() || next.is_used(), "free neighbours are merged", node.offset)?;
             walked.count += 1;
             Invalid::unless(walked.count < self.nodes.len(), "the circle ends", node.offset)?;
-            if node.is_used() {
-                let serial = Serial::from_u64(node.serial_number());
+            if self.is_parked(slot) {
+                walked.parked_count += 1;
+                free += next.offset - node.offset;
+            } else if node.is_used() {
+                let serial = Serial::from_u64(self.lists.link(slot).serial_number());
                 Invalid::unless(serial.is_some(), "a used node has a serial", node.offset)?;
             } else {
                 walked.free_count += 1;
@@ -545,35 +797,43 @@ impl Tlsf {
             (previous, slot) = (slot, node.next);
         }
         Invalid::unless(sentinel.prev() == previous, "the last span is before the sentinel", self.capacity)?;
-        Invalid::unless(free == self.free, "the free size is the sum of the free spans", free)?;
-        let used = walked.count - walked.free_count;
+        Invalid::unless(free == self.free, "the free size is the sum of the free and parked spans", free)?;
+        let used = walked.count - walked.free_count - walked.parked_count;
         Invalid::unless(used == self.live, "the live count is that of the used spans", used as u64)?;
         Ok(walked)
     }
 
     /// How many nodes the free lists hold.
     fn validate_lists(&self) -> Result<usize, Invalid> {
-        for (word, &bits) in self.lists.words.iter().enumerate() {
-            Invalid::unless((self.lists.summary >> word & 1 == 1) == (bits != 0), "the summary is true", word as u64)?;
-            let classes = self.lists.heads.len().saturating_sub(word * 64).min(64);
-            let beyond = if classes == 64 { 0 } else { bits >> classes };
-            Invalid::unless(beyond == 0, "no bit is set beyond the last class", word as u64)?;
-        }
+        let (base, links) = (self.lists.base, &self.lists.links);
+        let sentinel = self.lists.link(SENTINEL);
+        Invalid::unless((sentinel.high, sentinel.low) == (base, base), "the sentinel is a circle of its own", 0)?;
+        Invalid::unless(links.len() == base as usize + self.nodes.len(), "each node has a link", links.len() as u64)?;
+        let bits = self.lists.words.iter().map(|bits| bits.count_ones()).sum::<u32>();
+        let heads = links[..base as usize].iter().enumerate();
+        let filled = heads.clone().filter(|&(class, head)| head.low as usize != class).count();
+        Invalid::unless(bits as usize == filled, "no bit is set beyond the classes with a block", bits.into())?;
         let mut listed = 0;
-        for (class, &head) in self.lists.heads.iter().enumerate() {
+        for (class, head) in heads {
             let bit = self.lists.words[class / 64] >> (class % 64) & 1 == 1;
-            Invalid::unless(bit == (head != SENTINEL), "a class has its bit iff it has a block", class as u64)?;
-            let (mut before, mut slot) = (SENTINEL, head);
-            while slot != SENTINEL {
-                let node = *self.node(slot);
+            Invalid::unless(
+                bit == (head.low as usize != class),
+                "a class has its bit iff it has a block",
+                class as u64,
+            )?;
+            let (mut before, mut at) = (class as u32, head.low);
+            while at as usize != class {
+                Invalid::unless(at > base, "a circle holds one head", at.into())?;
+                let (node, link) = (*self.node(at - base), links[at as usize]);
                 Invalid::unless(!node.is_used(), "what stands in a free list is free", node.offset)?;
-                Invalid::unless(slot == head || node.high == before, "list links are symmetric", node.offset)?;
+                Invalid::unless(link.high == before, "list links are symmetric", node.offset)?;
                 let size = self.node(node.next).offset - node.offset;
                 Invalid::unless(class_of(size) as usize == class, "a block stands in its class", node.offset)?;
                 listed += 1;
                 Invalid::unless(listed < self.nodes.len(), "the free lists end", node.offset)?;
-                (before, slot) = (slot, node.low);
+                (before, at) = (at, link.low);
             }
+            Invalid::unless(head.high == before, "a head knows the last", class as u64)?;
         }
         Ok(listed)
     }
@@ -585,6 +845,7 @@ impl fmt::Debug for Tlsf {
             .field("capacity", &self.capacity)
             .field("free", &self.free)
             .field("live", &self.live)
+            .field("parked", &self.parked.count())
             .finish_non_exhaustive()
     }
 }
@@ -602,10 +863,17 @@ const fn class_of(size: u64) -> u32 {
     (open << SECOND_LOG2) + (size >> open) as u32
 }
 
-/// The lowest class of which every block holds `size` units.
+/// The lowest class of which every block holds `size` units, which are not 0: the one above that of the largest size that is too small.
 #[inline(always)]
 const fn fitting_class_of(size: u64) -> u32 {
-    class_of(size) + (size & ((1 << open_bits(size)) - 1) != 0) as u32
+    class_of(size - 1) + 1
+}
+
+/// The least size of [`fitting_class_of`] it. Below 2⁶³, so that there is such a size.
+#[inline(always)]
+const fn rounded_up(size: u64) -> u64 {
+    let open = (1 << open_bits(size)) - 1;
+    (size + open) & !open
 }
 
 const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` may be asked for any class");
@@ -621,7 +889,7 @@ mod tests {
 
     #[test]
     fn a_node_is_24_bytes() {
-        assert_eq!(size_of::<Node>(), 24);
+        assert_eq!(size_of::<Node>() + size_of::<Link>(), 24);
     }
 
     #[test]
@@ -632,7 +900,9 @@ mod tests {
             assert_eq!((class_of(least), fitting_class_of(least)), (class, class));
             assert_eq!(class_of(least - 1), class - 1);
             let one_size_wide = least - least_of(class - 1) == 1;
-            assert_eq!(fitting_class_of(least - 1), if one_size_wide { class - 1 } else { class });
+            if least > 1 {
+                assert_eq!(fitting_class_of(least - 1), if one_size_wide { class - 1 } else { class });
+            }
         }
         assert_eq!((class_of(0), fitting_class_of(u64::MAX)), (0, last + 1));
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Range, RangeAllocator, Serial};
-use ringfence_core::testing::{Op, run};
+use ringfence_core::testing::{Op, Twin, run, step};
 use ringfence_core::tlsf::{NEAR_MISSES, Tlsf};
 
 /// Sizes of every magnitude up to `2^bits`, 0 now and then.
@@ -267,4 +267,111 @@ fn a_long_churn_leaves_one_span() {
         tlsf.free(range).unwrap();
     }
     assert_eq!((tlsf.validate(), tlsf.largest_free()), (Ok(()), capacity));
+}
+
+/// A heap with room and so many spans that what is given back is parked: 1,500 small ranges, every other one given back.
+fn with_parking(capacity: u64) -> (Tlsf, Twin) {
+    let (mut tlsf, mut twin) = (Tlsf::new(capacity), Twin::default());
+    for number in 0..3000 {
+        twin.live.push(tlsf.allocate(20 + number % 41, 1).unwrap());
+    }
+    let mut keep = false;
+    twin.live.retain(|&range| {
+        keep = !keep;
+        keep || tlsf.free(range).is_err()
+    });
+    (tlsf, twin)
+}
+
+/// How many spans are parked, as `Debug` tells.
+fn parked_count(tlsf: &Tlsf) -> usize {
+    let text = format!("{tlsf:?}");
+    let (_, count) = text.split_once("parked: ").unwrap();
+    count.split(|digit: char| !digit.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn agrees_with_the_twin_while_it_parks(ops in ops(13, 9, 120), large in ops(19, 6, 12)) {
+        let (mut tlsf, mut twin) = with_parking(1 << 19);
+        prop_assert!(parked_count(&tlsf) > 100);
+        // The large ones are refused, or served once what is parked was merged.
+        for &op in ops.iter().chain(&large).chain(&ops) {
+            let stepped = step(&mut tlsf, &mut twin, op, false);
+            prop_assert!(stepped.is_ok(), "{op:?}: {}", stepped.unwrap_err());
+        }
+        for range in twin.live {
+            prop_assert_eq!(tlsf.free(range), Ok(()));
+        }
+        prop_assert_eq!((tlsf.largest_free(), tlsf.free_size(), tlsf.validate()), (1 << 19, 1 << 19, Ok(())));
+        prop_assert_eq!(tlsf.allocate(1 << 19, 1).map(|range| range.offset()), Ok(0), "all of it merges back");
+    }
+
+    #[test]
+    fn what_is_parked_is_refused_to_nobody(ops in ops(12, 6, 200), size in 1_u64..1 << 19) {
+        let (mut tlsf, mut twin) = with_parking(1 << 19);
+        for op in ops {
+            // Without the checks of each step.
+            match op {
+                Op::Allocate { size, alignment_log2 } => twin.live.extend(tlsf.allocate(size, 1 << alignment_log2)),
+                Op::Free(number) if !twin.live.is_empty() => {
+                    let at = number as usize % twin.live.len();
+                    prop_assert_eq!(tlsf.free(twin.live.swap_remove(at)), Ok(()));
+                }
+                _ => {}
+            }
+        }
+        let (largest, longest) = (tlsf.largest_free(), longest_hole(&tlsf));
+        prop_assert_eq!(largest, longest, "parked spans count as merged");
+        prop_assert_eq!(tlsf.allocate(size, 1).is_ok(), size <= largest || !refusal_is_due(&tlsf, size, 1));
+        prop_assert_eq!(tlsf.validate(), Ok(()));
+    }
+}
+
+#[test]
+fn fault_06_a_parked_range_is_stale() {
+    let (mut tlsf, _twin) = with_parking(1 << 19);
+    let range = tlsf.allocate(777, 1).unwrap();
+    tlsf.free(range).unwrap();
+    assert!(parked_count(&tlsf) > 0 && !tlsf.is_live(&range));
+    let stale = FreeError::Stale { offset: range.offset(), size: range.size() };
+    assert_eq!(tlsf.free(range), Err(stale));
+    let again = tlsf.allocate(range.size(), 1).unwrap();
+    assert_eq!((again.offset(), again.slot()), (range.offset(), range.slot()), "the latest of its class comes first");
+    assert_eq!(tlsf.free(range), Err(stale), "somebody else has it now");
+    // No serial makes a parked span look live: neither its mark nor its links.
+    tlsf.free(again).unwrap();
+    for (high, low) in [(1 << 31 | range.size(), 0), (0, u64::from(range.slot())), (1 << 31, 0), (1 << 30, 0)] {
+        for low in [low, 0, 1, u64::from(range.slot())] {
+            let serial = Serial::from_u64(high << 32 | low | 1 << 62).unwrap();
+            let forged = Range::new(range.offset(), range.size(), range.slot(), serial);
+            assert!(tlsf.free(forged).is_err(), "{forged:?}");
+        }
+    }
+    assert_eq!(tlsf.validate(), Ok(()));
+}
+
+#[test]
+fn a_size_beyond_what_rounding_allows_is_forged() {
+    let (mut tlsf, _twin) = with_parking(1 << 19);
+    let range = tlsf.allocate(1001, 1).unwrap();
+    for size in [1, 500, 870, 1025, 2000, u64::MAX] {
+        let forged = Range::new(range.offset(), size, range.slot(), range.serial());
+        assert!(tlsf.free(forged).is_err(), "{forged:?}");
+    }
+    assert_eq!(tlsf.free(range), Ok(()));
+}
+
+#[test]
+fn a_heap_that_is_nearly_full_parks_nothing_and_rounds_nothing() {
+    let mut tlsf = Tlsf::new(3000 * 40);
+    let mut live: Vec<_> = (0..2900).map(|number| tlsf.allocate(20 + number % 41, 1).unwrap()).collect();
+    for number in 0..1000 {
+        tlsf.free(live.swap_remove(number * 7 % 2900)).unwrap();
+        live.push(tlsf.allocate(20 + number as u64 % 37, 1).unwrap());
+        assert_eq!(parked_count(&tlsf), 0);
+    }
+    assert_eq!(tlsf.free_size() + live.iter().map(Range::size).sum::<u64>(), 3000 * 40);
 }

@@ -1,0 +1,140 @@
+//! Ringfence beside its peers. See `README.md` here for how to run it and what the columns mean.
+
+mod contenders;
+mod device;
+mod output;
+mod paths;
+mod ranges;
+mod threads;
+mod trace;
+
+use output::Row;
+use ranges::{Entry, Settings};
+use std::path::PathBuf;
+use std::time::Duration;
+
+struct Arguments {
+    quick: bool,
+    json: Option<PathBuf>,
+    /// Sections and traces whose name contains one of these; all if there is none.
+    only: Vec<String>,
+    roominess: f64,
+    ours: bool,
+    /// Times alone.
+    fast: bool,
+    repetitions: Option<usize>,
+    threads: usize,
+    device_bytes: u64,
+    host_bytes: u64,
+}
+
+impl Arguments {
+    fn read() -> Result<Self, String> {
+        let mut read = Self {
+            quick: false,
+            json: None,
+            only: Vec::new(),
+            roominess: 2.0,
+            ours: false,
+            fast: false,
+            repetitions: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            device_bytes: 1 << 30,
+            host_bytes: 256 << 20,
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{argument} wants a value"));
+            match argument.as_str() {
+                "--quick" => read.quick = true,
+                "--repetitions" => {
+                    read.repetitions = Some(value()?.parse().map_err(|_| "--repetitions wants a number")?);
+                }
+                "--threads" => {
+                    read.threads = value()?.parse().map_err(|_| "--threads wants a number")?;
+                }
+                "--device-mib" => read.device_bytes = mib(&value()?)?,
+                "--host-mib" => read.host_bytes = mib(&value()?)?,
+                "--fast" => read.fast = true,
+                "--ours" => read.ours = true,
+                "--json" => read.json = Some(value()?.into()),
+                "--roominess" => read.roominess = value()?.parse().map_err(|_| "--roominess wants a number")?,
+                "--only" => read.only.push(value()?),
+                _ => return Err(format!("{argument}: expected --quick, --ours, --only, --roominess or --json FILE")),
+            }
+        }
+        Ok(read)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| name.contains(only.as_str()))
+    }
+}
+
+fn mib(text: &str) -> Result<u64, String> {
+    text.parse::<u64>().map(|mib| mib << 20).map_err(|_| format!("{text}: expected MiB"))
+}
+
+fn range_section(arguments: &Arguments) -> Vec<Row> {
+    let mut entries = vec![
+        Entry::of::<ringfence_core::tlsf::Tlsf>(),
+        Entry::of::<contenders::Blocks>(),
+        Entry::of::<ringfence_core::free_list::FreeList>(),
+        Entry::of::<offset_allocator::Allocator>(),
+        Entry::of::<contenders::VirtualBlock>(),
+        Entry::of::<contenders::GpuAlloc>(),
+        Entry::of::<range_alloc::RangeAllocator<u64>>(),
+    ];
+    if arguments.ours {
+        entries.retain(|entry| entry.ours);
+    }
+    let mut traces = trace::made(if arguments.quick { 10 } else { 1 });
+    let cases = std::env::var_os("RINGFENCE_CASES").map_or_else(|| "../shared/data".into(), PathBuf::from);
+    let real = trace::real(&cases);
+    if real.is_empty() {
+        println!("no recorded traces at {}: generated ones alone", cases.display());
+    }
+    traces.extend(real);
+    let mut rows = Vec::new();
+    for trace in traces.iter().filter(|trace| arguments.wants(&trace.name) || arguments.wants(trace.kind.name())) {
+        let settings = Settings {
+            repetitions: arguments.repetitions.unwrap_or(if arguments.quick { 40 } else { 15 }),
+            percentile_runs: if !arguments.fast && ranges::wants_percentiles(trace.kind) { 3 } else { 0 },
+            room: !arguments.fast,
+            roominess: arguments.roominess,
+        };
+        let figures = ranges::measure(trace, &entries, &settings);
+        rows.extend(ranges::report(trace, &entries, &figures, &settings));
+    }
+    rows
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments = Arguments::read()?;
+    let mut sections = Vec::new();
+    let repetitions = arguments.repetitions.unwrap_or(if arguments.quick { 5 } else { 15 });
+    sections.push(("ranges", range_section(&arguments)));
+    if arguments.wants("paths") {
+        sections.push(("paths", paths::section(repetitions)));
+    }
+    if arguments.wants("threads") {
+        let time = Duration::from_millis(if arguments.quick { 50 } else { 200 });
+        sections.push(("threads", threads::section(arguments.threads, repetitions.min(5), time)));
+    }
+    if arguments.wants("device") {
+        let traces = trace::made(if arguments.quick { 50 } else { 5 });
+        let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
+        let settings = device::Settings {
+            repetitions: repetitions.min(5),
+            threads: arguments.threads,
+            time: Duration::from_millis(if arguments.quick { 50 } else { 300 }),
+            device_bytes: arguments.device_bytes,
+            host_bytes: arguments.host_bytes,
+        };
+        sections.extend(device::sections(&churn, &settings));
+    }
+    if let Some(file) = &arguments.json {
+        std::fs::write(file, format!("{:#}\n", output::json(&sections)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! The paths that are not range allocation: rings, pages, retirement, descriptor slots. Times alone.
+
+use crate::output::{Row, Value, table};
+use gpu_descriptor::{DescriptorAllocator, DescriptorSet, DescriptorSetLayoutCreateFlags};
+use gpu_descriptor_types as descriptors;
+use ringfence_core::buddy::Buddy;
+use ringfence_core::free_list::FreeList;
+use ringfence_core::linear::Linear;
+use ringfence_core::range::{Allocate, Range};
+use ringfence_core::retire::RetireQueue;
+use ringfence_core::ring::Ring;
+use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Operations in a repetition.
+const OPERATIONS: u64 = 200_000;
+
+/// A path: gives nanoseconds an operation.
+struct Path {
+    group: &'static str,
+    name: &'static str,
+    ours: bool,
+    run: fn() -> f64,
+}
+
+fn per_operation(start: Instant) -> f64 {
+    start.elapsed().as_nanos() as f64 / OPERATIONS as f64
+}
+
+/// 100 allocations a frame, three frames in flight, alignment 256: allocations alone are counted, releases included.
+fn ring() -> f64 {
+    let mut ring = Ring::new(1 << 20);
+    let start = Instant::now();
+    for frame in 0..OPERATIONS / 100 {
+        for _ in 0..100 {
+            let part = ring.allocate(black_box(200), black_box(256), &frame);
+            black_box(part.expect("three frames fit"));
+        }
+        ring.release_while(|&tag| tag + 3 <= frame);
+    }
+    per_operation(start)
+}
+
+/// The same from VMA's virtual block with its linear algorithm, which it recommends as a ring: freed one by one.
+fn vma_ring() -> f64 {
+    let flags = vk_mem::VirtualBlockCreateFlags::VMA_VIRTUAL_BLOCK_CREATE_LINEAR_ALGORITHM_BIT;
+    let info = vk_mem::VirtualBlockCreateInfo { size: 1 << 20, flags, ..Default::default() };
+    let mut block = vk_mem::VirtualBlock::new(info).expect("it takes host memory alone");
+    let mut frames: VecDeque<Vec<vk_mem::VirtualAllocation>> = VecDeque::new();
+    let mut spare = Vec::new();
+    let start = Instant::now();
+    for _ in 0..OPERATIONS / 100 {
+        let mut held: Vec<_> = spare.pop().unwrap_or_default();
+        for _ in 0..100 {
+            let flags = vk_mem::VirtualAllocationCreateFlags::empty();
+            let info = vk_mem::VirtualAllocationCreateInfo {
+                size: black_box(200),
+                alignment: black_box(256),
+                user_data: 0,
+                flags,
+            };
+            // SAFETY: the block is alive and used by this thread alone.
+            held.push(unsafe { block.allocate(info) }.expect("three frames fit").0);
+        }
+        frames.push_back(held);
+        if frames.len() > 3
+            && let Some(mut oldest) = frames.pop_front()
+        {
+            for mut held in oldest.drain(..) {
+                // SAFETY: it came from this block and goes back once.
+                unsafe { block.free(&mut held) };
+            }
+            spare.push(oldest);
+        }
+    }
+    let ns = per_operation(start);
+    // SAFETY: nothing that the block handed out is used after this.
+    unsafe { block.clear() };
+    ns
+}
+
+fn linear() -> f64 {
+    let mut page = Linear::new(64 << 10);
+    let start = Instant::now();
+    for _ in 0..OPERATIONS / 200 {
+        for _ in 0..200 {
+            black_box(page.allocate(black_box(200), black_box(256)).expect("200 fit"));
+        }
+        page.reset();
+    }
+    per_operation(start)
+}
+
+/// 200 items a frame for one timeline, released two frames later; an operation is an item retired and released.
+fn retire() -> f64 {
+    let mut queue = RetireQueue::new();
+    let start = Instant::now();
+    for frame in 1..=OPERATIONS / 200 {
+        let set = SyncSet::from(SyncPoint::new(TimelineId::new(0), frame));
+        for item in 0..200_u64 {
+            queue.retire(black_box(&set), black_box(item));
+        }
+        queue.reclaim([frame.saturating_sub(2)].as_slice(), |item| {
+            black_box(item);
+        });
+    }
+    let ns = per_operation(start);
+    queue.release_all(drop);
+    ns
+}
+
+fn retire_batch() -> f64 {
+    let mut queue = RetireQueue::new();
+    let start = Instant::now();
+    for frame in 1..=OPERATIONS / 200 {
+        let set = SyncSet::from(SyncPoint::new(TimelineId::new(0), frame));
+        queue.retire_batch(black_box(&set), black_box(0..200_u64));
+        queue.reclaim([frame.saturating_sub(2)].as_slice(), |item| {
+            black_box(item);
+        });
+    }
+    let ns = per_operation(start);
+    queue.release_all(drop);
+    ns
+}
+
+/// What programs write by hand: a queue of (frame, item).
+fn retire_by_hand() -> f64 {
+    let mut queue = VecDeque::new();
+    let start = Instant::now();
+    for frame in 1..=OPERATIONS / 200 {
+        for item in 0..200_u64 {
+            queue.push_back((black_box(frame), black_box(item)));
+        }
+        while queue.front().is_some_and(|&(value, _)| value + 2 <= frame) {
+            black_box(queue.pop_front());
+        }
+    }
+    per_operation(start)
+}
+
+/// 1,000 live single descriptors in a heap of 65,536, one given back and one taken: an operation is either.
+fn slots<A: Allocate<Allocation = Range>>(mut heap: A) -> f64
+where
+    A::Error: std::fmt::Debug,
+{
+    let mut live: Vec<_> = (0..1000).map(|_| heap.allocate(1, 1).expect("there are 65,536")).collect();
+    let start = Instant::now();
+    for number in 0..OPERATIONS as usize / 2 {
+        let slot = number * 7919 % live.len();
+        heap.free(live[slot]).expect("it is live");
+        live[slot] = heap.allocate(1, 1).expect("there are 65,536");
+    }
+    let ns = per_operation(start);
+    black_box(&live);
+    ns
+}
+
+/// Descriptor pools that are nothing but numbers, so that what is measured is gpu-descriptor alone.
+struct Nowhere;
+
+impl descriptors::DescriptorDevice<(), (), u32> for Nowhere {
+    unsafe fn create_descriptor_pool(
+        &self,
+        _: &descriptors::DescriptorTotalCount,
+        _: u32,
+        _: descriptors::DescriptorPoolCreateFlags,
+    ) -> Result<(), descriptors::CreatePoolError> {
+        Ok(())
+    }
+
+    unsafe fn destroy_descriptor_pool(&self, (): ()) {}
+
+    unsafe fn alloc_descriptor_sets<'a>(
+        &self,
+        (): &mut (),
+        layouts: impl ExactSizeIterator<Item = &'a ()>,
+        sets: &mut impl Extend<u32>,
+    ) -> Result<(), descriptors::DeviceAllocationError> {
+        sets.extend(layouts.map(|()| 0));
+        Ok(())
+    }
+
+    unsafe fn dealloc_descriptor_sets(&self, (): &mut (), sets: impl Iterator<Item = u32>) {
+        sets.for_each(drop);
+    }
+}
+
+/// The same with gpu-descriptor: sets of one uniform buffer each.
+fn gpu_descriptor() -> f64 {
+    let mut allocator = DescriptorAllocator::<(), u32>::new(0);
+    let count = descriptors::DescriptorTotalCount { uniform_buffer: 1, ..Default::default() };
+    let flags = DescriptorSetLayoutCreateFlags::empty();
+    let allocate = |allocator: &mut DescriptorAllocator<(), u32>| {
+        // SAFETY: the same device in each call; the counts are those of the layout, of which there is one.
+        let mut sets = unsafe { allocator.allocate(&Nowhere, &(), flags, &count, 1) }.expect("pools are numbers");
+        sets.pop().expect("one was asked for")
+    };
+    let mut live: Vec<DescriptorSet<u32>> = (0..1000).map(|_| allocate(&mut allocator)).collect();
+    let start = Instant::now();
+    for number in 0..OPERATIONS as usize / 2 {
+        let slot = number * 7919 % live.len();
+        let new = allocate(&mut allocator);
+        let old = std::mem::replace(&mut live[slot], new);
+        // SAFETY: the same device; nothing uses the set.
+        unsafe { allocator.free(&Nowhere, [old]) };
+    }
+    let ns = per_operation(start);
+    // SAFETY: as above.
+    unsafe { allocator.free(&Nowhere, live) };
+    // SAFETY: as above.
+    unsafe { allocator.cleanup(&Nowhere) };
+    ns
+}
+
+fn paths() -> Vec<Path> {
+    let ours = |group, name, run| Path { group, name, ours: true, run };
+    let peer = |group, name, run| Path { group, name, ours: false, run };
+    vec![
+        ours("ring: 200 B aligned to 256, 3 frames", "ringfence Ring", ring),
+        peer("ring: 200 B aligned to 256, 3 frames", "VMA 3.3 linear virtual block", vma_ring),
+        ours("page: 200 B aligned to 256", "ringfence Linear", linear),
+        ours("retire and reclaim an object", "ringfence RetireQueue", retire),
+        ours("retire and reclaim an object", "ringfence RetireQueue, a batch a frame", retire_batch),
+        peer("retire and reclaim an object", "VecDeque by hand, one timeline", retire_by_hand),
+        ours("a descriptor, allocated or freed", "ringfence Buddy", || slots(Buddy::new(65_536, 1))),
+        ours("a descriptor, allocated or freed", "ringfence FreeList", || slots(FreeList::new(65_536))),
+        ours("a descriptor, allocated or freed", "ringfence Tlsf", || slots(ringfence_core::tlsf::Tlsf::new(65_536))),
+        peer("a descriptor, allocated or freed", "gpu-descriptor 0.3 (a set of one)", gpu_descriptor),
+    ]
+}
+
+/// Every path, interleaved; the least of the repetitions.
+pub fn section(repetitions: usize) -> Vec<Row> {
+    let paths = paths();
+    let mut times = vec![Vec::new(); paths.len()];
+    for _ in 0..repetitions {
+        for (path, times) in paths.iter().zip(&mut times) {
+            times.push((path.run)());
+        }
+    }
+    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    let mut rows = Vec::new();
+    for (path, own) in paths.iter().zip(&times) {
+        let peers = paths.iter().zip(&times).filter(|(peer, _)| !peer.ours && peer.group == path.group);
+        let best = peers.map(|(_, times)| times[0]).reduce(f64::min);
+        let mut row = Row::new();
+        row.push("path", Value::Text(path.group.into()));
+        row.push("by", Value::Text(path.name.into()));
+        row.push("ns/op", Value::Number(own[0], 1));
+        row.push("median", Value::Number(own[own.len() / 2], 1));
+        row.push("best peer / this", best.map_or(Value::None, |best| Value::Number(best / own[0], 2)));
+        row.hide("ours", Value::Text(path.ours.to_string()));
+        rows.push(row);
+    }
+    println!("\nRings, pages, retirement, descriptors");
+    print!("{}", table(&rows, 0));
+    rows
+}

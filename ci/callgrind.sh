@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Counts the instructions of the hot paths under callgrind, and fails where one has grown by more than a few per cent
+# since it was recorded in ci/callgrind.txt. A count, unlike a time, is the same on a busy machine.
+#
+#   ci/callgrind.sh            compares
+#   ci/callgrind.sh --record   writes the counts of today into ci/callgrind.txt
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+command -v valgrind >/dev/null || {
+    as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    "${as_root[@]}" apt-get update -q
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends valgrind
+}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cargo build --quiet --release -p ringfence-core --example hot_paths
+valgrind --tool=callgrind --callgrind-out-file="$scratch/out" "${CARGO_TARGET_DIR:-target}/release/examples/hot_paths" \
+    >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+
+# Each path is one function that does 20,000 operations; what it calls counts too.
+callgrind_annotate --inclusive=yes --threshold=100 "$scratch/out" | awk '
+    match($0, /hot_paths::[a-z_]+/) {
+        path = substr($0, RSTART + 11, RLENGTH - 11); count = $1; gsub(",", "", count)
+        if (path != "main" && path != "with" && !(path in seen)) { seen[path] = 1; printf "%s %.1f\n", path, count / 20000 }
+    }' | sort >"$scratch/counts"
+
+compiler=$(rustc --version | cut -d' ' -f1-2)
+if [ "${1:-}" = --record ]; then
+    { echo "# Instructions an operation, by path: written by ci/callgrind.sh --record with $compiler, $(uname -m)."
+      cat "$scratch/counts"; } >ci/callgrind.txt
+fi
+
+# Another compiler makes other code: it may need a fifth more before that is taken for a fault of ours.
+limit=1.03
+grep -qF "with $compiler, $(uname -m)" ci/callgrind.txt || limit=1.2
+awk -v limit="$limit" '
+    FNR == NR { if ($1 != "#") recorded[$1] = $2; next }
+    {
+        known = $1 in recorded
+        grown = known && $2 > recorded[$1] * limit
+        note = !known ? "not recorded" : grown ? "GROWN" : $2 * limit < recorded[$1] ? "less: record it" : ""
+        printf "%-28s %8.1f  recorded %8.1f  %s\n", $1, $2, recorded[$1], note
+        if (grown || !known) bad = 1
+        delete recorded[$1]
+    }
+    END {
+        for (path in recorded) { print path " is recorded but was not run"; bad = 1 }
+        exit bad
+    }' ci/callgrind.txt "$scratch/counts"
