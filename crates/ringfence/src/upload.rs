@@ -44,7 +44,6 @@ use ringfence_core::sync::{Progress, SyncSet};
 use crate::device::{BufferUsage, Device, RawBuffer};
 use crate::lifetime::Passed;
 use crate::memory::{Location, RingSnapshot};
-use crate::resource::Buffer;
 
 pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
 pub use constants::{
@@ -168,10 +167,4 @@ impl Told<'_> {
     fn has_passed(&self, users: &SyncSet) -> bool {
         self.device_lost || self.passed.passed_all(users)
     }
-}
-
-/// The address of a buffer's first byte for shaders, if it was made to have one.
-fn device_address<D: Device>(buffer: &Buffer<D>) -> Option<u64> {
-    let _ = buffer;
-    None
 }

@@ -152,6 +152,7 @@ macro_rules! suite {
             results_that_are_not_read_are_named_when_the_ring_is_full,
             texels_come_back_without_their_padding,
             uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
+            what_is_staged_has_an_address_where_buffers_have_one,
         );
         suite!(@ $open, trace:
             a_trace_ends_in_the_state_that_the_allocator_is_in,

@@ -1,9 +1,10 @@
 //! What is built on rings: merged copies, texels, results, a copy queue.
 
-use ringfence::device::Driver;
+use ringfence::device::{BufferUsage, Driver};
 use ringfence::upload::{BatchFigures, SubmitError, TransferError};
 use ringfence::{
-    BatchError, Location, ReadbackDesc, ReadbackError, TexelTarget, Texels, TransferQueue, UploadBatch, UploadError,
+    BatchError, FastConstantsDesc, Location, ReadbackDesc, ReadbackError, TexelTarget, Texels, TransferQueue,
+    UploadBatch, UploadDesc, UploadError,
 };
 use ringfence_harness::{Command, Gpu};
 
@@ -237,4 +238,24 @@ pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mu
     let outside = transfer.upload(&[1; 4], &target, u64::MAX);
     assert!(matches!(outside, Err(TransferError::Batch(BatchError::OutOfRange { .. }))), "{outside:?}");
     transfer.abandon();
+}
+
+pub fn what_is_staged_has_an_address_where_buffers_have_one<G: Gpu>(rig: &mut Rig<G>) {
+    let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS;
+    let desc = UploadDesc { capacity: 64 << 10, usage, ..Default::default() };
+    // A device without addresses refuses such a ring.
+    let Ok(ring) = rig.memory.upload_ring(desc) else { return };
+    let fast = rig.memory.fast_constants(FastConstantsDesc { usage, ..Default::default() });
+    let frame = rig.timeline().begin();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    let mut constants = fast.writer(&frame).expect("the frame is the allocator's own");
+    let staged = [(); 3].map(|()| writer.write(&[1; 300], 256).expect("there is room"));
+    let fast = [(); 3].map(|()| constants.write(&[1; 300]).expect("there is a page"));
+    for staged in [staged, fast] {
+        let bases = staged.each_ref().map(|staged| staged.address.map(|address| address - staged.offset));
+        assert!(bases.iter().all(|base| *base == bases[0]), "{bases:?}");
+        assert!(bases[0] != Some(0));
+    }
+    drop((writer, constants));
+    rig.submit(frame, &[]);
 }

@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::state::{self, RingState};
-use super::{UploadDesc, UploadError, WhenFull, device_address};
+use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
 use crate::error::Error;
 use crate::lifetime::Frame;
@@ -385,7 +385,7 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
         };
         let mirror = || -> Result<Mirror<D, V::Heap>, Error> {
             let buffer = device_buffer(&memory_too, capacity, mirror_usage, &mirror_name)?;
-            Ok(Mirror { address: device_address(&buffer), heap: heap(&buffer)?, buffer })
+            Ok(Mirror { address: buffer.device_address(), heap: heap(&buffer)?, buffer })
         };
         Ok(Box::new(Paired { heap: heap(buffer)?, mirror: promotes.then(mirror).transpose()? }))
     };

@@ -30,7 +30,7 @@ use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
 use super::ring::copy;
-use super::{Recycle, Staged, Told, UploadError, device_address};
+use super::{Recycle, Staged, Told, UploadError};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
 use crate::error::{AccessError, Error};
 use crate::lifetime::{Frame, OpenFrame, Passed};
@@ -202,7 +202,7 @@ impl<D: Device> State<D> {
         let info = Create::<Buffers>::describe(self.memory.device(), &buffer)?;
         let desc = AllocationDesc { name: &self.name, location: self.desc.location, ..Default::default() };
         let buffer = self.memory.create_buffer(&info, desc)?;
-        let address = device_address(&buffer);
+        let address = buffer.device_address();
         Ok(Page { buffer, address })
     }
 

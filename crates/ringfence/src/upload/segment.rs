@@ -59,7 +59,7 @@ impl<D: Device> Segment<D> {
         let capabilities = device.capabilities();
         let atomic = capabilities.is_non_coherent(buffer.memory_type());
         let atom = if atomic { capabilities.non_coherent_atom_bytes } else { 1 };
-        let address = super::device_address(&buffer);
+        let address = buffer.device_address();
         let paired = config.pair.as_ref().map(|pair| pair(&buffer, capacity)).transpose()?;
         Ok(Self { buffer, generation, address, released: AtomicU64::new(0), atom, paired })
     }

@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::memory::{Allocator, RingSnapshot};
 use crate::resource::Buffer;
 use crate::upload::ring::copy;
-use crate::upload::{Recycle, Told, UploadBatch, UploadError, device_address};
+use crate::upload::{Recycle, Told, UploadBatch, UploadError};
 
 /// What one write of staged content has at most, in bytes: a page of the smallest class.
 const RUN_BYTES_MAX: usize = 8 << 10;
@@ -210,7 +210,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         let buffer = super::device_buffer(&self.memory, size, usage, &shared.name)?;
         let pool = ConstantPool { buffer: &buffer, slot_bytes, slot_count: slots };
         let heap = if class == LARGE { None } else { Some(shared.views.make(&pool)?) };
-        let address = device_address(&buffer);
+        let address = buffer.device_address();
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         Ok(Pool { id, class, buffer, address, slot_bytes, heap, gone: AtomicBool::new(false) })
     }
