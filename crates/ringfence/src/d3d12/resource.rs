@@ -19,7 +19,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use super::measure::{is_target, measure};
 use super::{Device, Memory, describe, error, name_object};
 use crate::device::{
-    Buffers, Create, DeviceError, Driver, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
+    Buffers, Create, DeviceError, InfoKey, Driver, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
     ResourceClass, Textures,
 };
 
@@ -91,6 +91,10 @@ unsafe impl<K: Shape> Create<K> for Device {
     fn describe(&self, desc: &K::Desc) -> Result<ResourceInfo, DeviceError> {
         K::check(desc)?;
         K::resource_desc(desc).map(ResourceInfo::from)
+    }
+
+    fn key(&self, info: &ResourceInfo) -> Option<InfoKey> {
+        Some(describe::key(info))
     }
 
     unsafe fn prepare(&self, info: &ResourceInfo) -> Result<(ResourceInfo, Requirements), DeviceError> {

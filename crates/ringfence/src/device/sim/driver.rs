@@ -9,7 +9,7 @@ use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
 use super::state::Shape;
 use crate::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc,
     Placed, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
@@ -103,6 +103,11 @@ unsafe impl Create<Buffers> for Device {
         Buffers::check(desc).map(|()| *desc)
     }
 
+    fn key(&self, info: &BufferDesc) -> Option<InfoKey> {
+        let BufferDesc { size, usage } = *info;
+        Some(InfoKey::new(&[size as u32, (size >> 32) as u32, usage.bits()]))
+    }
+
     unsafe fn prepare(&self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
         self.with(|state| {
             state.check_alive()?;
@@ -165,6 +170,11 @@ unsafe impl Create<Textures> for Device {
 
     fn describe(&self, desc: &TextureDesc) -> Result<TextureDesc, DeviceError> {
         Textures::check(desc).map(|()| *desc)
+    }
+
+    fn key(&self, info: &TextureDesc) -> Option<InfoKey> {
+        let TextureDesc { width, height, layers, mips, samples, format, usage } = *info;
+        Some(InfoKey::new(&[width, height, layers, mips, samples, format as u32, usage.bits()]))
     }
 
     unsafe fn prepare(&self, info: &TextureDesc) -> Result<(Texture, Requirements), DeviceError> {
