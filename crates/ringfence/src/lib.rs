@@ -75,8 +75,8 @@ pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod resource;
-pub mod transient;
 pub mod trace;
+pub mod transient;
 pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;

@@ -99,12 +99,8 @@ pub(super) fn key(info: &ResourceInfo) -> InfoKey {
 
 /// A clear value is a depth and a stencil for the formats of depth, else four colours.
 fn clear_words(clear: &D3D12_CLEAR_VALUE) -> [u32; 6] {
-    const DEPTH: [DXGI_FORMAT; 4] = [
-        DXGI_FORMAT_D16_UNORM,
-        DXGI_FORMAT_D24_UNORM_S8_UINT,
-        DXGI_FORMAT_D32_FLOAT,
-        DXGI_FORMAT_D32_FLOAT_S8X24_UINT,
-    ];
+    const DEPTH: [DXGI_FORMAT; 4] =
+        [DXGI_FORMAT_D16_UNORM, DXGI_FORMAT_D24_UNORM_S8_UINT, DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_D32_FLOAT_S8X24_UINT];
     let format = clear.Format.0 as u32;
     if DEPTH.contains(&clear.Format) {
         // SAFETY: a depth and a stencil lie in the bytes that every member of the union fills.

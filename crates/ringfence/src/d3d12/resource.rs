@@ -19,7 +19,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use super::measure::{is_target, measure};
 use super::{Device, Memory, describe, error, name_object};
 use crate::device::{
-    Buffers, Create, DeviceError, InfoKey, Driver, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
+    Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
     ResourceClass, Textures,
 };
 

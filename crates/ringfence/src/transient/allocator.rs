@@ -171,6 +171,12 @@ impl<D: Device> TransientAllocator<D> {
         self.figures.requested_bytes = 0;
     }
 
+    /// The device underneath.
+    #[must_use]
+    pub fn device(&self) -> &D {
+        &self.shared.device
+    }
+
     /// The driver's texture of a handle of the last execution.
     ///
     /// # Errors
@@ -310,12 +316,7 @@ impl<D: Device> TransientAllocator<D> {
         result
     }
 
-    fn find_in_arena(
-        &mut self,
-        arena: u32,
-        wanted: Wanted<'_>,
-        clock: &Clock,
-    ) -> Result<(u32, Spot), TransientError> {
+    fn find_in_arena(&mut self, arena: u32, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Spot), TransientError> {
         let Wanted { key, needs, .. } = wanted;
         let find = |heap: &Heap<D>| {
             let fits = heap.arena == arena && heap.alignment >= needs.alignment;
@@ -552,7 +553,11 @@ impl<D: Device> TransientAllocator<D> {
                 Some(heap) => self.heaps[heap as usize].as_ref().and_then(|heap| heap.cache.at(key, object.offset)),
                 None => self.solo.at(key, u64::from(number)),
             });
-            rule(found.is_none_or(|found| found == Some(number)), "an object with a key is in its cache", number.into())?;
+            rule(
+                found.is_none_or(|found| found == Some(number)),
+                "an object with a key is in its cache",
+                number.into(),
+            )?;
         }
         Ok(())
     }

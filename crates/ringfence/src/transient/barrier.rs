@@ -104,7 +104,14 @@ impl Barriers {
         let aliases = others > 0;
         if depends || aliases || is_texture {
             let before = before.filter(|_| others == 1);
-            self.list.push(Barrier { pass, before, after: TransientId(object), depends, aliases, discards: is_texture });
+            self.list.push(Barrier {
+                pass,
+                before,
+                after: TransientId(object),
+                depends,
+                aliases,
+                discards: is_texture,
+            });
         }
     }
 

@@ -45,6 +45,15 @@ impl<K> Clone for Transient<K> {
 
 impl<K> Copy for Transient<K> {}
 
+impl<K> PartialEq for Transient<K> {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |handle: &Self| (handle.owner, handle.object, handle.execution, handle.acquire);
+        parts(self) == parts(other)
+    }
+}
+
+impl<K> Eq for Transient<K> {}
+
 impl<K> fmt::Debug for Transient<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Transient({} of execution {})", self.object, self.execution)

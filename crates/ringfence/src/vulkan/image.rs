@@ -6,7 +6,8 @@ use super::Device;
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
 use crate::device::{
-    Create, DeviceError, InfoKey, Format, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
+    Create, DeviceError, Format, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage,
+    Textures,
 };
 
 // SAFETY: an image lies where it was bound, in memory that stays mapped until it is freed.

@@ -9,8 +9,8 @@ use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
 use super::state::Shape;
 use crate::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc,
-    Placed, Requirements, TextureDesc, Textures,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped,
+    MemoryDesc, Placed, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
 
