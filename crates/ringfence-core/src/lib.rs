@@ -32,6 +32,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod algorithm;
+pub mod alias;
 pub mod blocks;
 pub mod buddy;
 pub mod fixed_pool;

@@ -1,0 +1,86 @@
+//! Numbers as small as the sizes allow: counted in their greatest common divisor, in 16 or 32 bits if they fit.
+
+use crate::alias::problem::Sizes;
+use alloc::vec::Vec;
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// A signed number of grains.
+pub(in crate::alias) trait Unit:
+    Copy + Ord + Add<Output = Self> + Sub<Output = Self> + AddAssign + SubAssign + Default
+{
+    /// Above every number that occurs, and yet two of them can be added.
+    const FAR: Self;
+
+    /// From a number that is known to fit.
+    fn of(number: u64) -> Self;
+
+    /// Back to 64 bits; the number is not negative.
+    fn get(self) -> u64;
+
+    /// The next multiple of `mask + 1`, a power of two.
+    fn up(self, mask: Self) -> Self;
+}
+
+macro_rules! unit {
+    ($int:ty) => {
+        impl Unit for $int {
+            const FAR: Self = <$int>::MAX / 2;
+
+            fn of(number: u64) -> Self {
+                number as Self
+            }
+
+            fn get(self) -> u64 {
+                self as u64
+            }
+
+            fn up(self, mask: Self) -> Self {
+                (self + mask) & !mask
+            }
+        }
+    };
+}
+
+unit!(i16);
+unit!(i32);
+unit!(i64);
+
+/// How sizes are counted: all offsets of canonical plans are multiples of `grain`.
+#[derive(Clone, Debug)]
+pub(in crate::alias) struct Scale {
+    pub grain: u64,
+    /// Of each item its size, rounded up to the least alignment, in grains.
+    pub sizes: Vec<u64>,
+    /// Of each item its alignment in grains, less one.
+    pub masks: Vec<u64>,
+    /// The sum of all sizes and masks.
+    pub sum: u64,
+}
+
+impl Scale {
+    /// O(n log size).
+    pub fn new(sizes: &Sizes) -> Self {
+        let least = sizes.alignment.iter().copied().min().unwrap_or(1);
+        let most = sizes.alignment.iter().copied().max().unwrap_or(1);
+        let padded = sizes.size.iter().map(|size| size.next_multiple_of(least));
+        let common = padded.clone().fold(0, gcd).max(1);
+        // An alignment that divides every size changes nothing; another one gives offsets that its divisors alone share.
+        let grain = if common % most == 0 { common } else { gcd(common, most) };
+        let scaled: Vec<u64> = padded.map(|size| size / grain).collect();
+        let masks: Vec<u64> = sizes.alignment.iter().map(|alignment| (alignment / grain).max(1) - 1).collect();
+        let sum = scaled.iter().chain(&masks).sum();
+        Self { grain, sizes: scaled, masks, sum }
+    }
+
+    /// Whether the unit holds any sum of two offsets.
+    pub fn fits<U: Unit>(&self) -> bool {
+        self.sum < U::FAR.get()
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,329 @@
+//! Several queues: lifetimes as a partial order instead of intervals.
+//!
+//! ```text
+//!   graphics   p0 ──▶ p1 ─────────▶ p3          x used by p0 and p1, y by p3: y may lie on the bytes of x
+//!                └─sync─▶ p2 ─sync──┘           z used by p2: after p0, but neither before nor after p1:
+//!   compute               p2                    z may not share with x
+//! ```
+//!
+//! Two items may share bytes exactly where *every* pass that uses the one comes before *every* pass that uses the other,
+//! along edges: the order of a queue, or a sync point. Everything else clashes.
+//!
+//! What comes before what is a matrix of bits, closed over the edges from the last pass to the first. The clashes are
+//! covered by cliques: from every item the heaviest that greed finds, and from every clash that is not covered then. A
+//! clique's sum of sizes is a bound; the heaviest clique of all would be a flow problem, which is left alone.
+//!
+//! With p passes, e edges and n items: reachability O(e · p / 64), clashes O(n² · uses), cover O(n³ / 64) at worst.
+
+use super::check::{Violation, check_places};
+use super::item::{ItemError, check_sizes};
+use super::problem::{Problem, Relation, Sizes};
+use super::shape::{Bits, Cliques, ones};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Passes, and which come before which.
+#[derive(Clone, Debug)]
+pub struct PassGraph {
+    /// Row: a pass; column: a pass that comes after it on every run.
+    after: Bits,
+    /// The passes in an order that the edges allow.
+    order: Vec<u32>,
+    edges: Vec<(u32, u32)>,
+}
+
+/// Why passes have no order. Passes are named by number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PassError {
+    /// An edge names a pass that does not exist.
+    UnknownPass {
+        /// The pass that was named.
+        pass: usize,
+    },
+    /// A pass comes before itself.
+    Cycle {
+        /// One pass of the cycle, or one behind it.
+        pass: usize,
+    },
+}
+
+impl fmt::Display for PassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::UnknownPass { pass } => write!(f, "an edge names pass {pass}, which does not exist"),
+            Self::Cycle { pass } => write!(f, "pass {pass} waits for a cycle of passes"),
+        }
+    }
+}
+
+impl core::error::Error for PassError {}
+
+impl PassGraph {
+    /// `count` passes, numbered from 0, with edges *(before, after)*: the order within each queue and every sync point
+    /// between queues. O(count + edges · count / 64).
+    ///
+    /// # Errors
+    /// A pass that does not exist, or a cycle.
+    pub fn new(count: usize, edges: &[(usize, usize)]) -> Result<Self, PassError> {
+        if let Some(pass) = edges.iter().flat_map(|&(a, b)| [a, b]).find(|&pass| pass >= count) {
+            return Err(PassError::UnknownPass { pass });
+        }
+        let edges: Vec<(u32, u32)> = edges.iter().map(|&(a, b)| (a as u32, b as u32)).collect();
+        let order = topological(count, &edges)?;
+        let mut next = vec![Vec::new(); count];
+        for &(before, after) in &edges {
+            next[before as usize].push(after as usize);
+        }
+        let mut after = Bits::new(count);
+        for &pass in order.iter().rev() {
+            for &other in &next[pass as usize] {
+                after.set(pass as usize, other);
+                after.join(pass as usize, other);
+            }
+        }
+        Ok(Self { after, order, edges })
+    }
+
+    /// How many passes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there is no pass.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Whether `a` has ended on every run before `b` begins. O(1).
+    ///
+    /// # Panics
+    /// A pass that does not exist.
+    #[must_use]
+    pub fn is_before(&self, a: usize, b: usize) -> bool {
+        assert!(a < self.len() && b < self.len(), "pass {a} or {b} does not exist");
+        self.after.get(a, b)
+    }
+
+    pub(super) fn edges(&self) -> &[(u32, u32)] {
+        &self.edges
+    }
+}
+
+/// Kahn's algorithm, the lowest pass first among those that are ready.
+fn topological(count: usize, edges: &[(u32, u32)]) -> Result<Vec<u32>, PassError> {
+    let (mut waits, mut next) = (vec![0_u32; count], vec![Vec::new(); count]);
+    for &(before, after) in edges {
+        waits[after as usize] += 1;
+        next[before as usize].push(after);
+    }
+    let is_ready = |pass: &u32| waits[*pass as usize] == 0;
+    let mut ready: alloc::collections::BTreeSet<u32> = (0..count as u32).filter(is_ready).collect();
+    let mut order = Vec::with_capacity(count);
+    while let Some(pass) = ready.pop_first() {
+        order.push(pass);
+        for &other in &next[pass as usize] {
+            waits[other as usize] -= 1;
+            if waits[other as usize] == 0 {
+                ready.insert(other);
+            }
+        }
+    }
+    match waits.iter().position(|&waits| waits != 0) {
+        Some(pass) => Err(PassError::Cycle { pass }),
+        None => Ok(order),
+    }
+}
+
+/// A buffer or texture and the passes that use it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct PassItem {
+    /// In units; at least 1.
+    pub size: u64,
+    /// The offset is to be a multiple of it; a power of two.
+    pub alignment: u64,
+    /// The passes that read or write it, in any order; at least one.
+    pub passes: Vec<usize>,
+}
+
+impl Problem {
+    /// A problem of items that passes on several queues use. Costs as the module says.
+    ///
+    /// # Errors
+    /// The first item that cannot be planned.
+    pub fn with_passes(graph: &PassGraph, items: &[PassItem]) -> Result<Self, ItemError> {
+        let sizes = Sizes {
+            size: items.iter().map(|item| item.size).collect(),
+            alignment: items.iter().map(|item| item.alignment).collect(),
+        };
+        check_sizes(sizes.pairs())?;
+        check_passes(graph, items)?;
+        let mut rank = vec![0; graph.len()];
+        for (place, &pass) in graph.order.iter().enumerate() {
+            rank[pass as usize] = place as u64;
+        }
+        let first = |item: &PassItem| item.passes.iter().map(|&pass| rank[pass]).min().unwrap_or(0);
+        let last = |item: &PassItem| item.passes.iter().map(|&pass| rank[pass]).max().unwrap_or(0);
+        let begins: Vec<u64> = items.iter().map(first).collect();
+        let durations = items.iter().map(|item| last(item) - first(item) + 1).collect();
+        let shape = cover(clashes(graph, items), &sizes, &begins);
+        Ok(Self::with_relation(sizes, Relation::Cliques(shape), begins, durations))
+    }
+}
+
+fn check_passes(graph: &PassGraph, items: &[PassItem]) -> Result<(), ItemError> {
+    for (index, item) in items.iter().enumerate() {
+        if item.passes.is_empty() {
+            return Err(ItemError::Unused { index });
+        }
+        if let Some(&pass) = item.passes.iter().find(|&&pass| pass >= graph.len()) {
+            return Err(ItemError::UnknownPass { index, pass });
+        }
+    }
+    Ok(())
+}
+
+/// Whether every use of `a` comes before every use of `b`.
+fn is_over_before(graph: &PassGraph, a: &PassItem, b: &PassItem) -> bool {
+    a.passes.iter().all(|&first| b.passes.iter().all(|&second| graph.after.get(first, second)))
+}
+
+fn may_share(graph: &PassGraph, a: &PassItem, b: &PassItem) -> bool {
+    is_over_before(graph, a, b) || is_over_before(graph, b, a)
+}
+
+/// Which items clash; each with itself as well.
+fn clashes(graph: &PassGraph, items: &[PassItem]) -> Bits {
+    let mut bits = Bits::new(items.len());
+    for (a, first) in items.iter().enumerate() {
+        bits.set(a, a);
+        for (b, second) in items.iter().enumerate().take(a) {
+            if !may_share(graph, first, second) {
+                bits.set(a, b);
+                bits.set(b, a);
+            }
+        }
+    }
+    bits
+}
+
+/// Cliques such that every clash lies in one, by when they begin.
+fn cover(clashes: Bits, sizes: &Sizes, begins: &[u64]) -> Cliques {
+    let count = sizes.len();
+    let mut covered = Bits::new(count);
+    let mut cliques: Vec<Vec<u32>> = Vec::new();
+    let mut add = |members: Vec<u32>, covered: &mut Bits| {
+        for &a in &members {
+            members.iter().for_each(|&b| covered.set(a as usize, b as usize));
+        }
+        cliques.push(members);
+    };
+    for item in 0..count {
+        if !clashes.row(item).iter().zip(covered.row(item)).all(|(clash, covered)| clash & !covered == 0) {
+            add(grow(&clashes, &covered, sizes, &[item], true), &mut covered);
+        }
+    }
+    for item in 0..count {
+        while let Some(other) = ones(clashes.row(item)).find(|&other| !covered.get(item, other)) {
+            add(grow(&clashes, &covered, sizes, &[item, other], false), &mut covered);
+        }
+    }
+    cliques.sort_by_key(|members| members.iter().map(|&item| begins[item as usize]).max());
+    listed(clashes, &cliques, count)
+}
+
+/// A clique that holds the members, grown by the largest item that fits; or first by those that cover most.
+fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usize], heaviest: bool) -> Vec<u32> {
+    let mut clique: Vec<u32> = members.iter().map(|&item| item as u32).collect();
+    let mut candidates = clashes.row(members[0]).to_vec();
+    for &member in members {
+        candidates.iter_mut().zip(clashes.row(member)).for_each(|(candidate, clash)| *candidate &= clash);
+        candidates[member / 64] &= !(1 << (member % 64));
+    }
+    let fresh =
+        |item: usize, clique: &[u32]| clique.iter().filter(|&&member| !covered.get(item, member as usize)).count();
+    while let Some(item) = ones(&candidates).max_by_key(|&item| {
+        (if heaviest { 0 } else { fresh(item, &clique) }, sizes.size[item], core::cmp::Reverse(item))
+    }) {
+        clique.push(item as u32);
+        candidates.iter_mut().zip(clashes.row(item)).for_each(|(candidate, clash)| *candidate &= clash);
+        candidates[item / 64] &= !(1 << (item % 64));
+    }
+    clique
+}
+
+/// The cliques as lists by item.
+fn listed(clashes: Bits, cliques: &[Vec<u32>], count: usize) -> Cliques {
+    let mut of_item = vec![Vec::new(); count];
+    for (section, members) in cliques.iter().enumerate() {
+        members.iter().for_each(|&item| of_item[item as usize].push(section as u32));
+    }
+    let mut starts = vec![0];
+    let mut lists = Vec::new();
+    for sections in of_item {
+        lists.extend(sections);
+        starts.push(lists.len() as u32);
+    }
+    Cliques { clashes, lists, starts, section_count: cliques.len() }
+}
+
+/// Proves a plan over several queues, as [`verify`](super::verify) does over one. O(n² · uses) at worst: every two
+/// items that share bytes are looked at.
+///
+/// # Errors
+/// The first violation that was found.
+pub fn verify_passes(graph: &PassGraph, items: &[PassItem], offsets: &[u64], capacity: u64) -> Result<(), Violation> {
+    let pairs = || items.iter().map(|item| (item.size, item.alignment));
+    check_sizes(pairs()).map_err(Violation::Item)?;
+    check_passes(graph, items).map_err(Violation::Item)?;
+    check_places(pairs(), offsets, capacity)?;
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|&index| offsets[index]);
+    for (place, &low) in order.iter().enumerate() {
+        let end = offsets[low] + items[low].size;
+        for &high in order[place + 1..].iter().take_while(|&&high| offsets[high] < end) {
+            if !may_share(graph, &items[low], &items[high]) {
+                return Err(Violation::Overlap { first: low.min(high), second: low.max(high) });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alias::shape::Shape;
+
+    /// Whether the cliques cover what clashes and nothing else.
+    fn is_cover(shape: &Cliques, count: usize) -> bool {
+        (0..count).all(|a| {
+            (0..count).all(|b| {
+                let share = shape.sections(a).any(|section| shape.is_in(b, section));
+                share == shape.clash(shape.key(a), shape.key(b))
+            })
+        })
+    }
+
+    #[test]
+    fn the_cliques_cover_what_clashes_and_nothing_else() {
+        let mut state = 7_u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % below) as usize
+        };
+        for _ in 0..50 {
+            let edges: Vec<(usize, usize)> = (1..12).map(|pass| (random(pass), pass as usize)).collect();
+            let graph = PassGraph::new(12, &edges).unwrap();
+            let mut item =
+                || PassItem { size: 1 + random(9) as u64, alignment: 1, passes: vec![random(12), random(12)] };
+            let items: Vec<PassItem> = (0..20).map(|_| item()).collect();
+            let problem = Problem::with_passes(&graph, &items).unwrap();
+            let Relation::Cliques(shape) = &problem.relation else { panic!("passes give cliques") };
+            assert!(is_cover(shape, items.len()));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The search as a portfolio: threads that take turns, each with an order of its own and what it has learned.
+//!
+//! ```text
+//!   at the bound      ▐ thread 0 ▐ thread 1 ▐ … ▐ thread 0, longer ▐ …      each learns which sections fail
+//!   above it          ▐ episode: up to ten short attempts, an order by chance, a target between bound and plan ▐ …
+//! ```
+//!
+//! One order in ten solves in a thousand decisions what another does not in a million; so attempts are short, and
+//! longer only as they fail. A section that failed counts as fuller the next time, which moves its items forward. Both
+//! kinds of attempt get as many decisions: a plan at the bound is proven at once, and an episode betters the plan where
+//! the bound is out of reach. An attempt that looks at everything raises the bound.
+
+use super::exact::{GoOn, Keys, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
+use super::plan::Planner;
+use super::problem::Problem;
+use super::shape::Shape;
+use alloc::vec::Vec;
+
+/// More items than that are not searched: the search recurses once for each.
+const ITEMS_MAX: usize = 1536;
+
+impl Planner<'_> {
+    /// Searches until the plan is proven or the caller stops it.
+    pub fn search<S: Shape>(&mut self, shape: &S) {
+        if self.done() || self.problem.len() > ITEMS_MAX {
+            return;
+        }
+        let scale = Scale::new(&self.problem.sizes);
+        if scale.fits::<i16>() {
+            self.search_in::<S, i16>(shape, &scale);
+        } else if scale.fits::<i32>() {
+            self.search_in::<S, i32>(shape, &scale);
+        } else {
+            self.search_in::<S, i64>(shape, &scale);
+        }
+    }
+
+    fn search_in<S: Shape, U: Unit>(&mut self, shape: &S, scale: &Scale) {
+        let problem = self.problem;
+        let mut portfolio = Portfolio {
+            search: Search::<S, U>::new(shape, scale, &problem.sizes.size),
+            loads: shape.loads(&problem.sizes.size),
+            shape,
+            random: Random(0x9e37_79b9_7f4a_7c15),
+        };
+        let mut threads: Vec<Thread> = strategies().map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
+        let mut episode = portfolio.episode(problem, 0);
+        let (mut turns, mut episodes) = (0, 0);
+        // Decisions made at the bound, and above it: the two take turns evenly.
+        let mut spent = [0_u64; 2];
+        while !self.done() {
+            let before = portfolio.search.decisions;
+            let above = usize::from(spent[0] > spent[1]);
+            if above == 0 {
+                let count = threads.len();
+                let bound = self.best.lower_bound;
+                self.attempt(&mut portfolio, &mut threads[turns % count], bound);
+                turns += 1;
+            } else {
+                if episode.attempts == EPISODE_ATTEMPTS {
+                    episodes += 1;
+                    episode = portfolio.episode(problem, episodes);
+                }
+                episode.attempts += 1;
+                let gap = self.best.gap() as f64;
+                let target = (self.best.lower_bound + (gap * episode.share) as u64).min(self.best.height - 1);
+                self.attempt(&mut portfolio, &mut episode.thread, target);
+            }
+            spent[above] += portfolio.search.decisions - before;
+        }
+    }
+
+    fn attempt<S: Shape, U: Unit>(
+        &mut self,
+        portfolio: &mut Portfolio<S, U>,
+        thread: &mut Thread,
+        target: u64,
+    ) -> bool {
+        let outcome = portfolio.run(self.problem, thread, target, &mut |steps| self.tick(steps));
+        match outcome {
+            Outcome::Solved => self.offer(portfolio.search.offsets(), 1),
+            Outcome::Failed => {
+                self.best.lower_bound = portfolio.search.next_height().max(target + 1).min(self.best.height);
+                self.tick(1);
+            }
+            Outcome::Stopped => {}
+        }
+        outcome == Outcome::Solved
+    }
+}
+
+const EPISODE_ATTEMPTS: u32 = 10;
+
+/// A few short attempts somewhere between the bound and the plan at hand, in a way drawn by chance. Those that succeed
+/// do so soon; so many short ones find more than a few long ones.
+struct Episode {
+    thread: Thread,
+    /// How far from the bound to the plan at hand the target lies.
+    share: f64,
+    attempts: u32,
+}
+
+/// What the threads take turns with.
+struct Portfolio<'s, S: Shape, U: Unit> {
+    search: Search<'s, S, U>,
+    shape: &'s S,
+    loads: Vec<u64>,
+    random: Random,
+}
+
+/// A strategy, with what it has learned over its attempts.
+struct Thread {
+    strategy: Strategy,
+    /// Of each section how often it failed.
+    failures: Vec<u32>,
+    /// Of the noise in its order, the same in all its attempts.
+    seed: u64,
+    /// How many decisions the next attempt may make.
+    decisions: u64,
+    /// How many were made since it last forgot, and after how many it forgets.
+    spent: u64,
+    spent_max: u64,
+}
+
+impl Thread {
+    fn new<S: Shape>(problem: &Problem, shape: &S, strategy: Strategy, seed: u64) -> Self {
+        let failures = alloc::vec![0; shape.section_count()];
+        let mut thread = Self { strategy, failures, seed, decisions: 0, spent: 0, spent_max: 0 };
+        thread.forget(problem.len());
+        thread
+    }
+
+    /// As at first.
+    fn forget(&mut self, items: usize) {
+        self.failures.fill(0);
+        self.decisions = 64 + 2 * items as u64;
+        self.spent = 0;
+        self.spent_max = 64 * self.decisions;
+    }
+
+    /// More decisions next time; after many attempts, from the start again with longer patience.
+    fn extend(&mut self, items: usize) {
+        self.spent += self.decisions;
+        self.decisions += self.decisions / 4;
+        if self.spent > self.spent_max {
+            let patience = 2 * self.spent_max;
+            self.forget(items);
+            self.spent_max = patience;
+        }
+    }
+}
+
+impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
+    fn episode(&mut self, problem: &Problem, number: usize) -> Episode {
+        let mut strategy = self.random.strategy();
+        if number < 4
+            && let Some(fixed) = strategies().nth(2 * number)
+        {
+            strategy = fixed;
+        }
+        let share = if number == 0 { 0.5 } else { 0.3 + 0.7 * self.random.next() };
+        Episode { thread: Thread::new(problem, self.shape, strategy, self.random.0), share, attempts: 0 }
+    }
+
+    fn run(&mut self, problem: &Problem, thread: &mut Thread, target: u64, go_on: GoOn) -> Outcome {
+        let search = &mut self.search;
+        // A section counts as fuller, the more often it failed.
+        let most = u64::from(thread.failures.iter().copied().max().unwrap_or(0).max(1));
+        let bound = problem.lower_bound();
+        let weigh = |(&load, &failures): (&u64, &u32)| load + scaled(bound, u64::from(failures), most);
+        let weights: Vec<u64> = self.loads.iter().zip(&thread.failures).map(weigh).collect();
+        let mut random = Random(thread.seed);
+        search.rank = thread.strategy.keys.ranks(problem, self.shape, &weights, || random.next());
+        (search.pick, search.focus) = (thread.strategy.pick, thread.strategy.focus);
+        core::mem::swap(&mut search.failures, &mut thread.failures);
+        let outcome = search.run(target, thread.decisions, go_on);
+        core::mem::swap(&mut search.failures, &mut thread.failures);
+        thread.extend(problem.len());
+        outcome
+    }
+}
+
+/// `whole * part / parts`, in 128 bits.
+fn scaled(whole: u64, part: u64, parts: u64) -> u64 {
+    (u128::from(whole) * u128::from(part) / u128::from(parts)) as u64
+}
+
+struct Random(u64);
+
+impl Random {
+    /// A way to search, near those that succeed most.
+    fn strategy(&mut self) -> Strategy {
+        let keys = Keys::Product {
+            size: if self.next() < 0.8 { 0.0 } else { 0.2 * self.next() },
+            duration: 1.0,
+            full: 10.0 + 60.0 * self.next(),
+            noise: 0.02 + 0.2 * self.next(),
+        };
+        let pick = if self.next() < 0.85 { Pick::Lowest } else { Pick::Ranked };
+        Strategy { pick, focus: false, keys }
+    }
+
+    /// From 0 to below 1.
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

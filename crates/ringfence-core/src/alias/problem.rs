@@ -1,0 +1,125 @@
+//! A planning problem: sizes in columns, which items clash, and what no plan can be lower than.
+//!
+//! ```text
+//!   sections     0       1       2
+//!   load         7      12       9       the largest sum of sizes alive at once: 12
+//!   padded       8      16      12       every offset is a multiple of the least alignment, 4: 16, less the
+//!                                        largest padding that may stick out at the top
+//! ```
+//!
+//! From n intervals: O(n log n).
+
+use super::item::{Item, ItemError, check_lifetimes, check_sizes};
+use super::sections;
+use super::shape::{Cliques, Intervals, Shape};
+use alloc::vec::Vec;
+
+/// Of each item its size and its alignment, as the planners walk them.
+#[derive(Clone, Debug)]
+pub(super) struct Sizes {
+    pub size: Vec<u64>,
+    pub alignment: Vec<u64>,
+}
+
+impl Sizes {
+    pub fn len(&self) -> usize {
+        self.size.len()
+    }
+
+    pub fn pairs(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
+        self.size.iter().copied().zip(self.alignment.iter().copied())
+    }
+
+    /// The height of a plan.
+    pub fn height(&self, offsets: &[u64]) -> u64 {
+        self.size.iter().zip(offsets).map(|(size, offset)| size + offset).max().unwrap_or(0)
+    }
+}
+
+/// Which items clash.
+#[derive(Clone, Debug)]
+pub(super) enum Relation {
+    /// One queue.
+    Intervals(Intervals),
+    /// Several queues.
+    Cliques(Cliques),
+}
+
+/// Checked items, ready to be planned.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub(super) sizes: Sizes,
+    pub(super) relation: Relation,
+    /// How long each item lives, in the caller's unit of time (in sections, over several queues).
+    pub(super) durations: Vec<u64>,
+    /// When each item begins, in the same unit.
+    pub(super) begins: Vec<u64>,
+    load: u64,
+    lower_bound: u64,
+}
+
+impl Problem {
+    /// A problem of items that live on one queue. O(n log n).
+    ///
+    /// # Errors
+    /// The first item that cannot be planned.
+    pub fn new(items: &[Item]) -> Result<Self, ItemError> {
+        let sizes = Sizes {
+            size: items.iter().map(|item| item.size).collect(),
+            alignment: items.iter().map(|item| item.alignment).collect(),
+        };
+        check_sizes(sizes.pairs())?;
+        check_lifetimes(items)?;
+        let (spans, section_count) = sections::cut(items);
+        let durations = items.iter().map(|item| item.lifetime.upper - item.lifetime.lower).collect();
+        let begins = items.iter().map(|item| item.lifetime.lower).collect();
+        Ok(Self::with_relation(sizes, Relation::Intervals(Intervals { spans, section_count }), begins, durations))
+    }
+
+    pub(super) fn with_relation(sizes: Sizes, relation: Relation, begins: Vec<u64>, durations: Vec<u64>) -> Self {
+        let (load, lower_bound) = match &relation {
+            Relation::Intervals(shape) => bounds(shape, &sizes),
+            Relation::Cliques(shape) => bounds(shape, &sizes),
+        };
+        Self { sizes, relation, durations, begins, load, lower_bound }
+    }
+
+    /// How many items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Whether there is nothing to plan.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sizes.len() == 0
+    }
+
+    /// The largest sum of sizes alive at once, in units.
+    #[must_use]
+    pub fn load(&self) -> u64 {
+        self.load
+    }
+
+    /// A height below which no plan can be: the load, or more where the alignment that all items share forces gaps.
+    #[must_use]
+    pub fn lower_bound(&self) -> u64 {
+        self.lower_bound
+    }
+}
+
+/// The load, and the bound with the padding that the least alignment forces.
+fn bounds<S: Shape>(shape: &S, sizes: &Sizes) -> (u64, u64) {
+    let plain = shape.loads(&sizes.size);
+    let load = plain.iter().copied().max().unwrap_or(0);
+    let grain = sizes.alignment.iter().copied().min().unwrap_or(1);
+    let padded: Vec<u64> = sizes.size.iter().map(|size| size.next_multiple_of(grain)).collect();
+    if padded == sizes.size {
+        return (load, load);
+    }
+    // Only one item of a section is the highest, and only the highest needs no padding behind it.
+    let sticks_out = padded.iter().zip(&sizes.size).map(|(padded, size)| padded - size).max().unwrap_or(0);
+    let tallest = shape.loads(&padded).into_iter().max().unwrap_or(0);
+    (load, load.max(tallest - sticks_out))
+}

@@ -1,0 +1,185 @@
+//! Advice on the order of passes: one that the dependencies allow, with less alive at once.
+//!
+//! ```text
+//!   as recorded   p0 p1 p2 p3      load ▁▅█▃       p2 waits for p0 only
+//!   suggested     p0 p2 p1 p3      load ▁▄▅▃       what p2 alone reads is gone before p1 begins
+//! ```
+//!
+//! On one queue an item lives from the first pass that uses it to the last. A list schedule takes, of the passes that
+//! are ready, the one after which least is alive; then single passes are moved as long as that lowers the load, or the
+//! sum of squares of what is alive at each pass, which leads across plateaus. A try costs O(passes + uses); a round
+//! tries every pass at every place that its dependencies allow.
+
+use super::passes::{PassGraph, PassItem};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A suggestion, with what it saves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PassOrder {
+    /// The passes in the order suggested.
+    pub order: Vec<usize>,
+    /// The largest sum of sizes alive at once in the order given, in units.
+    pub load_before: u64,
+    /// The same in the order suggested; never more.
+    pub load_after: u64,
+}
+
+impl PassOrder {
+    /// What the bound falls by, in units.
+    #[must_use]
+    pub fn saving(&self) -> u64 {
+        self.load_before - self.load_after
+    }
+}
+
+/// Looks for an order of all passes on one queue with a lower load than `order`, as long as the closure says to go on.
+/// Items that no pass uses, or an unknown one, count for nothing.
+///
+/// # Panics
+/// `order` is not an order of the passes that the graph allows.
+#[must_use]
+pub fn suggest_order(
+    graph: &PassGraph,
+    items: &[PassItem],
+    order: &[usize],
+    mut go_on: impl FnMut(u64) -> bool,
+) -> PassOrder {
+    assert!(is_allowed(graph, order), "the order given is one of all passes that the graph allows");
+    let given = cost(items, order);
+    let (mut best, mut least) = (order.to_vec(), given);
+    for start in [order.to_vec(), list_schedule(graph, items)] {
+        let (order, cost) = improve(graph, items, start, &mut go_on);
+        if cost < least {
+            (best, least) = (order, cost);
+        }
+    }
+    if least.load == given.load {
+        // No saving: the order that is there is the one to keep.
+        best = order.to_vec();
+    }
+    PassOrder { order: best, load_before: given.load, load_after: least.load.min(given.load) }
+}
+
+fn is_allowed(graph: &PassGraph, order: &[usize]) -> bool {
+    let mut place = vec![usize::MAX; graph.len()];
+    for (at, &pass) in order.iter().enumerate() {
+        if pass >= graph.len() || place[pass] != usize::MAX {
+            return false;
+        }
+        place[pass] = at;
+    }
+    order.len() == graph.len() && graph.edges().iter().all(|&(a, b)| place[a as usize] < place[b as usize])
+}
+
+/// What an order costs: the load first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cost {
+    load: u64,
+    squares: u128,
+}
+
+fn cost(items: &[PassItem], order: &[usize]) -> Cost {
+    let mut place = vec![usize::MAX; order.len()];
+    for (at, &pass) in order.iter().enumerate() {
+        place[pass] = at;
+    }
+    let mut change = vec![0_u64; order.len() + 1];
+    for item in items {
+        let places = || item.passes.iter().filter_map(|&pass| place.get(pass));
+        if let (Some(&first), Some(&last)) = (places().min(), places().max()) {
+            change[first] = change[first].wrapping_add(item.size);
+            change[last + 1] = change[last + 1].wrapping_sub(item.size);
+        }
+    }
+    let mut cost = Cost { load: 0, squares: 0 };
+    let mut alive = 0_u64;
+    for change in change {
+        alive = alive.wrapping_add(change);
+        cost.load = cost.load.max(alive);
+        cost.squares = cost.squares.saturating_add(u128::from(alive) * u128::from(alive));
+    }
+    cost
+}
+
+/// Of the passes that are ready the one after which least is alive; then the one while which least is.
+fn list_schedule(graph: &PassGraph, items: &[PassItem]) -> Vec<usize> {
+    let count = graph.len();
+    let mut waits = vec![0_u32; count];
+    graph.edges().iter().for_each(|&(_, after)| waits[after as usize] += 1);
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); count];
+    let mut left: Vec<usize> = vec![0; items.len()];
+    for (index, item) in items.iter().enumerate() {
+        let mut passes: Vec<usize> = item.passes.iter().copied().filter(|&pass| pass < count).collect();
+        passes.sort_unstable();
+        passes.dedup();
+        left[index] = passes.len();
+        passes.into_iter().for_each(|pass| users[pass].push(index));
+    }
+    let (mut begun, mut done) = (vec![false; items.len()], vec![false; count]);
+    let mut order = Vec::with_capacity(count);
+    while order.len() < count {
+        let growth = |pass: usize| {
+            let begins = users[pass].iter().filter(|&&item| !begun[item]).map(|&item| i128::from(items[item].size));
+            let ends = users[pass].iter().filter(|&&item| left[item] == 1).map(|&item| i128::from(items[item].size));
+            let begins: i128 = begins.sum();
+            (begins - ends.sum::<i128>(), begins)
+        };
+        let ready = (0..count).filter(|&pass| !done[pass] && waits[pass] == 0);
+        let Some(pass) = ready.min_by_key(|&pass| (growth(pass), pass)) else { break };
+        done[pass] = true;
+        order.push(pass);
+        for &item in &users[pass] {
+            begun[item] = true;
+            left[item] -= 1;
+        }
+        let after = graph.edges().iter().filter(|&&(before, _)| before as usize == pass);
+        after.for_each(|&(_, after)| waits[after as usize] -= 1);
+    }
+    order
+}
+
+/// Moves single passes as long as that helps.
+fn improve(
+    graph: &PassGraph,
+    items: &[PassItem],
+    mut order: Vec<usize>,
+    go_on: &mut impl FnMut(u64) -> bool,
+) -> (Vec<usize>, Cost) {
+    let mut least = cost(items, &order);
+    let mut improved = true;
+    while improved {
+        improved = false;
+        for pass in 0..order.len() {
+            if !go_on(least.load) {
+                return (order, least);
+            }
+            let from = order.iter().position(|&other| other == pass).expect("every pass has a place");
+            for to in places(graph, &order, from) {
+                let moved = with_move(&order, from, to);
+                let cost = cost(items, &moved);
+                if cost < least {
+                    (order, least, improved) = (moved, cost, true);
+                    break;
+                }
+            }
+        }
+    }
+    (order, least)
+}
+
+/// Where a pass may stand instead: between the last that it waits for and the first that waits for it.
+fn places(graph: &PassGraph, order: &[usize], from: usize) -> impl Iterator<Item = usize> + use<> {
+    let pass = order[from];
+    let first = order[..from].iter().rposition(|&other| graph.is_before(other, pass)).map_or(0, |place| place + 1);
+    let behind = order[from + 1..].iter().position(|&other| graph.is_before(pass, other));
+    let last = behind.map_or(order.len() - 1, |place| from + place);
+    (first..=last).filter(move |&to| to != from)
+}
+
+fn with_move(order: &[usize], from: usize, to: usize) -> Vec<usize> {
+    let mut order = order.to_vec();
+    let pass = order.remove(from);
+    order.insert(to, pass);
+    order
+}

@@ -1,0 +1,434 @@
+//! Aliasing plans: against the optimum by brute force, the checker against every pair, partial orders against the
+//! definition, and what each part promises.
+
+use proptest::prelude::*;
+use ringfence_core::alias::{
+    AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PlanCache, Policy,
+    Problem, Transition, Violation, class_costs, lower_transitions, plan, plan_by, plan_keeping, suggest_order,
+    transitions, verify, verify_passes,
+};
+use ringfence_core::range::align_up;
+
+/// The least height, by trying every order with every item as low as it goes upon those before it: each canonical plan
+/// is one of these.
+fn brute_force(pairs: &[(u64, u64)], clash: &dyn Fn(usize, usize) -> bool) -> u64 {
+    fn go(
+        pairs: &[(u64, u64)],
+        clash: &dyn Fn(usize, usize) -> bool,
+        placed: &mut Vec<(usize, u64)>,
+        height: u64,
+        best: &mut u64,
+    ) {
+        if height >= *best {
+            return;
+        }
+        if placed.len() == pairs.len() {
+            *best = height;
+            return;
+        }
+        for item in (0..pairs.len()).filter(|item| placed.iter().all(|&(other, _)| other != *item)).collect::<Vec<_>>()
+        {
+            let (size, alignment) = pairs[item];
+            let below = placed.iter().filter(|&&(other, _)| clash(item, other));
+            let floor = below.map(|&(other, offset)| offset + pairs[other].0).max().unwrap_or(0);
+            let offset = align_up(floor, alignment).unwrap();
+            placed.push((item, offset));
+            go(pairs, clash, placed, height.max(offset + size), best);
+            placed.pop();
+        }
+    }
+    let mut best = u64::MAX;
+    go(pairs, clash, &mut Vec::new(), 0, &mut best);
+    best
+}
+
+fn best_of(items: &[Item]) -> u64 {
+    let pairs: Vec<_> = items.iter().map(|item| (item.size, item.alignment)).collect();
+    brute_force(&pairs, &|a, b| items[a].lifetime.overlaps(items[b].lifetime))
+}
+
+/// A clock that strikes after so many calls.
+fn calls(mut count: u32) -> impl FnMut() -> bool {
+    move || {
+        count = count.saturating_sub(1);
+        count > 0
+    }
+}
+
+fn plan_for(items: &[Item], limit: u32) -> AliasPlan {
+    let mut go_on = calls(limit);
+    plan(&Problem::new(items).unwrap(), |_| go_on())
+}
+
+fn item() -> impl Strategy<Value = Item> {
+    (1..40_u64, 0..4_u32, 0..12_u64, 1..8_u64)
+        .prop_map(|(size, log2, lower, length)| Item::new(size, lower, lower + length).aligned(1 << log2))
+}
+
+/// Sizes and alignments that share a large factor, as those of textures do.
+fn texture() -> impl Strategy<Value = Item> {
+    (1..12_u64, 0..2_u32, 0..8_u64, 1..6_u64).prop_map(|(size, log4, lower, length)| {
+        Item::new(size << 16, lower, lower + length).aligned(65536 << (2 * log4))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn tiny_plans_are_the_best_there_are(items in prop::collection::vec(prop_oneof![item(), texture()], 0..7)) {
+        let plan = plan_for(&items, 100_000);
+        verify(&items, &plan.offsets, plan.height).unwrap();
+        let best = if items.is_empty() { 0 } else { best_of(&items) };
+        prop_assert_eq!(plan.height, best);
+        prop_assert!(plan.is_proven());
+        prop_assert!(plan.load <= plan.lower_bound && plan.lower_bound <= best);
+        prop_assert_eq!(plan.gap(), 0);
+    }
+
+    #[test]
+    fn a_bound_that_is_proven_early_is_no_lie(items in prop::collection::vec(texture(), 1..7), limit in 1..40_u32) {
+        let plan = plan_for(&items, limit);
+        verify(&items, &plan.offsets, plan.height).unwrap();
+        let best = best_of(&items);
+        prop_assert!(plan.lower_bound <= best && best <= plan.height);
+    }
+
+    #[test]
+    fn the_checker_agrees_with_every_pair(
+        items in prop::collection::vec((item(), 0..60_u64), 0..12),
+        capacity in 0..100_u64,
+    ) {
+        let (items, offsets): (Vec<Item>, Vec<u64>) = items.into_iter().unzip();
+        let end = |index: usize| offsets[index] + items[index].size;
+        let places = (0..items.len()).all(|index| offsets[index] % items[index].alignment == 0 && end(index) <= capacity);
+        let apart = |a: usize, b: usize| {
+            end(a) <= offsets[b] || end(b) <= offsets[a] || !items[a].lifetime.overlaps(items[b].lifetime)
+        };
+        let all_apart = (0..items.len()).all(|a| (0..a).all(|b| apart(a, b)));
+        let verdict = verify(&items, &offsets, capacity);
+        prop_assert_eq!(verdict.is_ok(), places && all_apart, "{:?}", verdict);
+        if let Err(Violation::Overlap { first, second }) = verdict {
+            prop_assert!(first < second && !apart(first, second));
+        }
+    }
+
+    #[test]
+    fn middling_plans_hold_and_repeat(items in prop::collection::vec(prop_oneof![item(), texture()], 8..40)) {
+        let plan = plan_for(&items, 20);
+        verify(&items, &plan.offsets, plan.height).unwrap();
+        prop_assert!(plan.lower_bound <= plan.height);
+        for policy in [Policy::OnlineFirstFit, Policy::BySize] {
+            let simple = plan_by(&Problem::new(&items).unwrap(), policy);
+            verify(&items, &simple.offsets, simple.height).unwrap();
+            prop_assert!(plan.lower_bound <= simple.height);
+        }
+        prop_assert_eq!(plan_for(&items, 20), plan);
+    }
+
+    #[test]
+    fn plans_over_queues_are_the_best_there_are(
+        edges in prop::collection::vec((0..7_usize, 0..7_usize), 0..12),
+        items in prop::collection::vec((1..20_u64, 0..3_u32, prop::collection::vec(0..7_usize, 1..3)), 1..6),
+    ) {
+        let edges: Vec<_> = edges.into_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.min(b), a.max(b))).collect();
+        let graph = PassGraph::new(7, &edges).unwrap();
+        let items: Vec<PassItem> = items
+            .into_iter()
+            .map(|(size, log2, passes)| PassItem { size, alignment: 1 << log2, passes })
+            .collect();
+        let before = reach(7, &edges);
+        let over = |a: usize, b: usize| {
+            items[a].passes.iter().all(|&first| items[b].passes.iter().all(|&second| before[first][second]))
+        };
+        let mut go_on = calls(100_000);
+        let plan = plan(&Problem::with_passes(&graph, &items).unwrap(), |_| go_on());
+        verify_passes(&graph, &items, &plan.offsets, plan.height).unwrap();
+        let pairs: Vec<_> = items.iter().map(|item| (item.size, item.alignment)).collect();
+        prop_assert_eq!(plan.height, brute_force(&pairs, &|a, b| !over(a, b) && !over(b, a)));
+        prop_assert!(plan.is_proven());
+    }
+
+    #[test]
+    fn the_checker_of_queues_agrees_with_every_pair(
+        edges in prop::collection::vec((0..6_usize, 0..6_usize), 0..10),
+        items in prop::collection::vec((1..9_u64, prop::collection::vec(0..6_usize, 1..3), 0..20_u64), 1..8),
+    ) {
+        let edges: Vec<_> = edges.into_iter().filter(|(a, b)| a < b).collect();
+        let graph = PassGraph::new(6, &edges).unwrap();
+        let before = reach(6, &edges);
+        let offsets: Vec<u64> = items.iter().map(|item| item.2).collect();
+        let items: Vec<PassItem> =
+            items.into_iter().map(|(size, passes, _)| PassItem { size, alignment: 1, passes }).collect();
+        let over = |a: &PassItem, b: &PassItem| a.passes.iter().all(|&p| b.passes.iter().all(|&q| before[p][q]));
+        let fine = (0..items.len()).all(|a| (0..a).all(|b| {
+            let apart = offsets[a] + items[a].size <= offsets[b] || offsets[b] + items[b].size <= offsets[a];
+            apart || over(&items[a], &items[b]) || over(&items[b], &items[a])
+        }));
+        prop_assert_eq!(verify_passes(&graph, &items, &offsets, 100).is_ok(), fine);
+    }
+
+    #[test]
+    fn one_queue_is_the_same_as_intervals(items in prop::collection::vec(item(), 1..7)) {
+        let edges: Vec<_> = (1..30).map(|pass| (pass - 1, pass)).collect();
+        let graph = PassGraph::new(30, &edges).unwrap();
+        let on_passes = |item: &Item| {
+            let passes = vec![item.lifetime.lower as usize, item.lifetime.upper as usize - 1];
+            PassItem { size: item.size, alignment: item.alignment, passes }
+        };
+        let passes: Vec<PassItem> = items.iter().map(on_passes).collect();
+        let mut go_on = calls(100_000);
+        let over_passes = plan(&Problem::with_passes(&graph, &passes).unwrap(), |_| go_on());
+        verify(&items, &over_passes.offsets, over_passes.height).unwrap();
+        prop_assert_eq!(over_passes.height, best_of(&items));
+        prop_assert_eq!(over_passes.load, Problem::new(&items).unwrap().load());
+    }
+
+    #[test]
+    fn transitions_are_those_of_single_bytes(items in prop::collection::vec(item(), 1..12)) {
+        let mut plan = plan_for(&items, 20);
+        let found = transitions(&items, &plan.offsets);
+        prop_assert_eq!(&found, &transitions_by_byte(&items, &plan));
+        let height = plan.height;
+        let left = lower_transitions(&items, &mut plan, |_| true);
+        prop_assert!(left <= found.len() && plan.height == height);
+        prop_assert_eq!(transitions(&items, &plan.offsets).len(), left);
+        verify(&items, &plan.offsets, height).unwrap();
+    }
+
+    #[test]
+    fn what_lay_well_stays(items in prop::collection::vec(item(), 2..20), gone in 0..20_usize) {
+        let before = plan_for(&items, 20);
+        let rest: Vec<Item> = items.iter().enumerate().filter(|&(i, _)| i != gone % items.len()).map(|(_, &it)| it).collect();
+        let last: Vec<Option<u64>> =
+            before.offsets.iter().enumerate().filter(|&(i, _)| i != gone % items.len()).map(|(_, &o)| Some(o)).collect();
+        let problem = Problem::new(&rest).unwrap();
+        let kept = plan_keeping(&problem, &last, before.height).unwrap();
+        verify(&rest, &kept.plan.offsets, before.height).unwrap();
+        prop_assert!(kept.kept.iter().all(|&kept| kept));
+        prop_assert_eq!(plan_keeping(&problem, &last, problem.load() - 1), None);
+        let moved = plan_keeping(&problem, &vec![None; rest.len()], u64::MAX).unwrap();
+        prop_assert!(moved.kept.iter().all(|&kept| !kept));
+        verify(&rest, &moved.plan.offsets, moved.plan.height).unwrap();
+    }
+
+    #[test]
+    fn a_suggested_order_is_allowed_and_no_worse(
+        edges in prop::collection::vec((0..8_usize, 0..8_usize), 0..10),
+        items in prop::collection::vec((1..50_u64, prop::collection::vec(0..8_usize, 1..4)), 1..8),
+    ) {
+        let edges: Vec<_> = edges.into_iter().filter(|(a, b)| a < b).collect();
+        let graph = PassGraph::new(8, &edges).unwrap();
+        let items: Vec<PassItem> =
+            items.into_iter().map(|(size, passes)| PassItem { size, alignment: 1, passes }).collect();
+        let given: Vec<usize> = (0..8).collect();
+        let advice = suggest_order(&graph, &items, &given, |_| true);
+        let mut sorted = advice.order.clone();
+        sorted.sort_unstable();
+        prop_assert_eq!(&sorted, &given);
+        let place = |pass: usize| advice.order.iter().position(|&other| other == pass).unwrap();
+        prop_assert!(edges.iter().all(|&(a, b)| place(a) < place(b)));
+        prop_assert_eq!(advice.load_before, load_in(&items, &given));
+        prop_assert_eq!(advice.load_after, load_in(&items, &advice.order));
+        prop_assert!(advice.load_after <= advice.load_before && advice.saving() <= advice.load_before);
+    }
+}
+
+fn reach(count: usize, edges: &[(usize, usize)]) -> Vec<Vec<bool>> {
+    let mut before = vec![vec![false; count]; count];
+    edges.iter().for_each(|&(a, b)| before[a][b] = true);
+    for via in 0..count {
+        for a in 0..count {
+            for b in 0..count {
+                before[a][b] |= before[a][via] && before[via][b];
+            }
+        }
+    }
+    before
+}
+
+fn load_in(items: &[PassItem], order: &[usize]) -> u64 {
+    let place = |pass: usize| order.iter().position(|&other| other == pass).unwrap();
+    let alive = |item: &PassItem, at: usize| {
+        let places = || item.passes.iter().map(|&pass| place(pass));
+        places().min().unwrap() <= at && at <= places().max().unwrap()
+    };
+    let load = |at: usize| items.iter().filter(|item| alive(item, at)).map(|item| item.size).sum();
+    (0..order.len()).map(load).max().unwrap_or(0)
+}
+
+fn transitions_by_byte(items: &[Item], plan: &AliasPlan) -> Vec<Transition> {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|&index| (items[index].lifetime.lower, index));
+    let mut owner = vec![None; plan.height as usize];
+    let mut found = Vec::new();
+    for after in order {
+        let bytes = plan.offsets[after] as usize..(plan.offsets[after] + items[after].size) as usize;
+        let mut before: Vec<usize> = owner[bytes.clone()].iter().flatten().copied().collect();
+        before.sort_unstable();
+        before.dedup();
+        found.extend(before.into_iter().map(|before| Transition { before, after }));
+        owner[bytes].fill(Some(after));
+    }
+    found
+}
+
+fn generated(count: u64, moments: u64, length_max: u64, seed: u64) -> Vec<Item> {
+    let mut state = seed;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut item = || {
+        let lower = random(moments);
+        Item::new(1 + random(1 << 20), lower, lower + 1 + random(length_max)).aligned(1 << random(9))
+    };
+    (0..count).map(|_| item()).collect()
+}
+
+#[test]
+fn large_sets_are_planned() {
+    for (count, moments, length, limit) in [(3_000, 1_000, 40, 3), (32_000, 32_000, 30, 1), (60_000, 60_000, 30, 2)] {
+        let items = generated(count, moments, length, count);
+        let plan = plan_for(&items, limit);
+        verify(&items, &plan.offsets, plan.height).unwrap();
+        assert!(plan.height < 2 * plan.lower_bound, "{count}: {} of {}", plan.height, plan.lower_bound);
+    }
+}
+
+#[test]
+fn the_deepest_search_fits_the_stack_of_a_thread() {
+    // Nearly all alive at once, and no greedy order at the bound: the search places one upon the other, 1,500 deep.
+    let items = generated(1_500, 30, 28, 5);
+    let mut asked = 0;
+    let plan = plan(&Problem::new(&items).unwrap(), |progress| {
+        assert!(progress.height >= progress.lower_bound);
+        asked += 1;
+        asked < 45
+    });
+    verify(&items, &plan.offsets, plan.height).unwrap();
+    assert!(asked > 30, "the search was at work");
+}
+
+#[test]
+fn a_set_that_no_greedy_order_packs_is_packed() {
+    // Two towers that fit one another only if the short ones are dealt out rightly between them.
+    let items: Vec<Item> = [(4, 0, 3), (3, 0, 2), (5, 2, 5), (2, 3, 6), (3, 3, 4), (4, 4, 7), (4, 5, 7), (2, 2, 3)]
+        .iter()
+        .map(|&(size, lower, upper)| Item::new(size, lower, upper))
+        .collect();
+    let plan = plan_for(&items, 10_000);
+    verify(&items, &plan.offsets, plan.height).unwrap();
+    assert!(plan.is_proven());
+}
+
+#[test]
+fn bad_items_are_named() {
+    let good = Item::new(4, 0, 1);
+    let check = |bad: Item| Problem::new(&[good, bad]).unwrap_err();
+    assert_eq!(check(Item::new(0, 0, 1)), ItemError::ZeroSize { index: 1 });
+    let lifetime = Lifetime { lower: 3, upper: 3 };
+    assert_eq!(check(Item::new(1, 3, 3)), ItemError::EmptyLifetime { index: 1, lifetime });
+    assert_eq!(check(good.aligned(0)), ItemError::BadAlignment { index: 1, alignment: 0 });
+    assert_eq!(check(good.aligned(48)), ItemError::BadAlignment { index: 1, alignment: 48 });
+    assert_eq!(check(Item::new(u64::MAX, 0, 1)), ItemError::Overflow { index: 1 });
+    assert_eq!(check(good.aligned(1 << 63)), ItemError::Overflow { index: 1 });
+    assert_eq!(verify(&[Item::new(0, 0, 1)], &[0], 9), Err(Violation::Item(ItemError::ZeroSize { index: 0 })));
+    assert!(check(Item::new(1, 3, 2)).to_string().contains("upper must be above lower"));
+}
+
+#[test]
+fn bad_passes_are_named() {
+    assert_eq!(PassGraph::new(2, &[(0, 2)]).unwrap_err(), PassError::UnknownPass { pass: 2 });
+    assert_eq!(PassGraph::new(3, &[(0, 1), (1, 2), (2, 1)]).unwrap_err(), PassError::Cycle { pass: 1 });
+    let graph = PassGraph::new(2, &[(0, 1)]).unwrap();
+    let check = |passes: Vec<usize>| Problem::with_passes(&graph, &[PassItem { size: 1, alignment: 1, passes }]);
+    assert_eq!(check(vec![]).unwrap_err(), ItemError::Unused { index: 0 });
+    assert_eq!(check(vec![5]).unwrap_err(), ItemError::UnknownPass { index: 0, pass: 5 });
+    assert!(graph.is_before(0, 1) && !graph.is_before(1, 0) && !graph.is_before(0, 0));
+}
+
+#[test]
+fn wrong_plans_are_named() {
+    let items = [Item::new(4, 0, 2).aligned(4), Item::new(4, 1, 3)];
+    assert_eq!(verify(&items, &[0], 8), Err(Violation::Count { items: 2, offsets: 1 }));
+    let misaligned = Violation::Misaligned { index: 0, offset: 2, alignment: 4 };
+    assert_eq!(verify(&items, &[2, 6], 10), Err(misaligned));
+    let beyond = Violation::BeyondCapacity { index: 1, offset: 6, size: 4, capacity: 8 };
+    assert_eq!(verify(&items, &[0, 6], 8), Err(beyond));
+    let overflowing = verify(&items, &[0, u64::MAX - 1], u64::MAX);
+    assert!(matches!(overflowing, Err(Violation::BeyondCapacity { index: 1, .. })));
+    assert_eq!(verify(&items, &[0, 3], 8), Err(Violation::Overlap { first: 0, second: 1 }));
+    assert_eq!(verify(&items, &[0, 4], 8), Ok(()));
+}
+
+#[test]
+fn nothing_to_plan_is_a_plan() {
+    let plan = plan_for(&[], 10);
+    assert_eq!((plan.height, plan.lower_bound, plan.is_proven()), (0, 0, true));
+    assert!(transitions(&[], &[]).is_empty());
+    assert_eq!(class_costs(&[], |_| true).unwrap().apart, []);
+    let graph = PassGraph::new(0, &[]).unwrap();
+    assert!(Problem::with_passes(&graph, &[]).unwrap().is_empty());
+    assert_eq!(suggest_order(&graph, &[], &[], |_| true).saving(), 0);
+}
+
+#[test]
+fn alignment_that_all_share_raises_the_bound() {
+    let items = [Item::new(5, 0, 1).aligned(8), Item::new(6, 0, 1).aligned(8), Item::new(7, 0, 1).aligned(16)];
+    let plan = plan_for(&items, 1_000);
+    assert_eq!((plan.load, plan.height), (18, 21));
+    assert!(plan.is_proven());
+}
+
+#[test]
+fn classes_apart_cost_what_the_sum_says() {
+    let of = |class, lower| Item { class, ..Item::new(10, lower, lower + 1) };
+    let items = [of(ItemClass::Buffer, 0), of(ItemClass::Texture, 1), of(ItemClass::RenderTarget, 2)];
+    let costs = class_costs(&items, |_| true).unwrap();
+    assert_eq!((costs.together.height, costs.apart_height(), costs.extra()), (10, 30, 20));
+    assert_eq!(costs.apart.iter().map(|class| class.items.clone()).collect::<Vec<_>>(), [[0], [1], [2]]);
+}
+
+#[test]
+fn a_repeated_frame_is_looked_up() {
+    let frames: Vec<Vec<Item>> = (0..3).map(|seed| generated(20, 30, 9, seed + 1)).collect();
+    let mut cache = PlanCache::new(2);
+    assert!(cache.get(&frames[0]).is_none());
+    for frame in &frames[..2] {
+        cache.insert(frame, plan_for(frame, 5));
+    }
+    assert_eq!(cache.get(&frames[0]).unwrap(), &plan_for(&frames[0], 5));
+    cache.insert(&frames[2], plan_for(&frames[2], 5));
+    assert_eq!((cache.len(), cache.get(&frames[1]).is_none(), cache.get(&frames[0]).is_some()), (2, true, true));
+    let mut fingerprint = Fingerprint::new();
+    frames[2].iter().for_each(|item| fingerprint.take(item));
+    assert!(cache.find(fingerprint, &frames[2]).is_some());
+    // A forged fingerprint finds nothing: the items are compared.
+    assert!(cache.find(fingerprint, &frames[1]).is_none());
+}
+
+#[test]
+fn a_pass_that_can_wait_is_moved() {
+    // Pass 0 writes what 3 reads, pass 1 what 2 reads: side by side they are alive together, one by one they are not.
+    let graph = PassGraph::new(4, &[(0, 3), (1, 2)]).unwrap();
+    let uses = |passes: [usize; 2]| PassItem { size: 100, alignment: 1, passes: passes.to_vec() };
+    let advice = suggest_order(&graph, &[uses([0, 3]), uses([1, 2])], &[0, 1, 2, 3], |_| true);
+    assert_eq!((advice.load_before, advice.load_after, advice.saving()), (200, 100, 100));
+    let stopped = suggest_order(&graph, &[], &[0, 1, 2, 3], |_| false);
+    assert_eq!(stopped.order, [0, 1, 2, 3]);
+}
+
+#[test]
+fn copy_queues_overlap_unless_they_are_ordered() {
+    // Two queues: 0 → 1 and 2 → 3; with a sync point from 1 to 2 everything is in order.
+    let item = |passes: [usize; 2]| PassItem { size: 64, alignment: 1, passes: passes.to_vec() };
+    let items = [item([0, 1]), item([2, 3])];
+    let height = |edges: &[(usize, usize)]| {
+        let graph = PassGraph::new(4, edges).unwrap();
+        plan(&Problem::with_passes(&graph, &items).unwrap(), |_| true).height
+    };
+    assert_eq!(height(&[(0, 1), (2, 3)]), 128);
+    assert_eq!(height(&[(0, 1), (2, 3), (1, 2)]), 64);
+    assert_eq!(height(&[(0, 1), (2, 3), (0, 2)]), 128);
+}
