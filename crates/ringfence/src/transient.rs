@@ -64,7 +64,9 @@ mod error;
 mod execution;
 mod flush;
 mod heap;
+mod layout;
 mod order;
+mod planned;
 mod spans;
 
 pub use allocator::{TransientAllocator, TransientDesc, TransientFigures};
@@ -74,3 +76,4 @@ pub use execution::{Execution, Transient, TransientBuffer, TransientTexture};
 pub use flush::Flushed;
 pub use heap::TransientKind;
 pub use order::{Pass, QUEUES_MAX};
+pub use planned::{Certificate, Described, FramePass, FrameResource};

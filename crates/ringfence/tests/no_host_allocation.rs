@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
-    Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures, sim,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped,
+    MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures, sim,
 };
 use ringfence::lifetime::RetireBin;
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 
 /// The system's allocator, counting this thread's allocations.
@@ -90,6 +91,11 @@ macro_rules! creates {
 
             fn describe(&self, desc: &<$kind as Kind>::Desc) -> Result<<$kind as Kind>::Desc, DeviceError> {
                 Ok(*desc)
+            }
+
+            /// Every description of these tests is the same.
+            fn key(&self, _: &<$kind as Kind>::Desc) -> Option<InfoKey> {
+                Some(InfoKey::new(&[1]))
             }
 
             unsafe fn prepare(&self, _: &<$kind as Kind>::Desc) -> Result<(u64, Requirements), DeviceError> {
@@ -216,4 +222,69 @@ fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
     });
     assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
     assert_eq!(counts.sum::<u64>(), 0);
+}
+
+/// Twenty passes on one queue, each resource read by the pass after the one that draws it.
+const TRANSIENT_PASSES: usize = 20;
+
+#[test]
+fn a_steady_frame_of_transient_resources_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let desc = TransientDesc { objects_kept: 4, latency_frames: 2, ..Default::default() };
+    let mut transient = TransientAllocator::new(&world.memory, desc);
+    let queue = world.timelines[0].id();
+    let mut made = 0;
+    let mut counts = (0..200).map(|number| {
+        let count = world.frame(|_| {
+            let mut execution = transient.begin();
+            let mut last = None;
+            for _ in 0..TRANSIENT_PASSES {
+                let pass = execution.pass(queue, &[]).expect("a queue");
+                let texture = execution.acquire_texture(&TextureDesc::default(), pass, "drawn").expect("room");
+                if let Some(last) = last.replace(texture) {
+                    execution.discard(last, &[pass]).expect("in use");
+                }
+            }
+            execution.finish(&[]);
+            transient.end_frame();
+        });
+        if number < 100 {
+            made = transient.figures().misses;
+        }
+        count
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    assert_eq!(transient.figures().misses, made);
+    assert!(transient.figures().hits > 199 * 18);
+}
+
+#[test]
+fn a_planned_frame_like_the_last_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+    let (graphics, compute) = (world.timelines[0].id(), world.timelines[1].id());
+    let desc = TextureDesc::default();
+    let lasts: Vec<_> = (0..TRANSIENT_PASSES).map(|first| [(first + 1).min(TRANSIENT_PASSES - 1)]).collect();
+    let waits: Vec<_> = (0..TRANSIENT_PASSES).map(|pass| [pass.saturating_sub(1)]).collect();
+    let pass = |at: usize| FramePass {
+        waits: if at == 0 { &[] } else { &waits[at] },
+        ..FramePass::on(if at % 2 == 0 { graphics } else { compute })
+    };
+    let passes: Vec<_> = (0..TRANSIENT_PASSES).map(pass).collect();
+    let resource =
+        |first: usize| FrameResource { info: Described::Texture(&desc), first, last: &lasts[first], name: "" };
+    let resources: Vec<_> = (0..TRANSIENT_PASSES).map(resource).collect();
+    let mut counts = (0..200).map(|_| {
+        world.frame(|_| {
+            let execution = transient.plan(&passes, &resources, |_| true).expect("room");
+            assert!(execution.certificate().height > 0);
+            execution.finish(&[]);
+            transient.end_frame();
+        })
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    assert!(transient.figures().misses < 200);
+    assert!(transient.certificate().is_reused);
 }

@@ -13,6 +13,7 @@ use super::error::TransientError;
 use super::execution::{Execution, Transient};
 use super::heap::{Cache, Heap, Object, ObjectKey, Spot, TransientKind, WordHasher};
 use super::order::{Clock, Order, Pass};
+use super::planned::Plans;
 use super::spans::Spans;
 use crate::device::{
     Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, Textures,
@@ -109,6 +110,7 @@ pub struct TransientAllocator<D: Device> {
     pub(super) acquired: Vec<u32>,
     /// What flush sorts; kept for its memory.
     pub(super) scratch: Vec<(u64, u32)>,
+    pub(super) plans: Plans,
     pub(super) execution: u64,
     pub(super) frame: u64,
     pub(super) figures: TransientFigures,
@@ -148,6 +150,7 @@ impl<D: Device> TransientAllocator<D> {
             peaks: Vec::new(),
             acquired: Vec::new(),
             scratch: Vec::new(),
+            plans: Plans::default(),
             execution: 0,
             frame: 0,
             figures: TransientFigures::default(),
@@ -158,6 +161,7 @@ impl<D: Device> TransientAllocator<D> {
     /// Begins a graph execution. Handles of the one before are stale from here on. No driver call.
     pub fn begin(&mut self) -> Execution<'_, D> {
         self.start();
+        self.plans.forget_frame();
         Execution::new(self)
     }
 

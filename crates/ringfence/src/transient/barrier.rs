@@ -114,16 +114,4 @@ impl Barriers {
             });
         }
     }
-
-    /// The barriers and dependencies of an execution that was like the last, without working them out again.
-    pub(super) fn repeat(&mut self, barriers: impl Iterator<Item = Barrier>) {
-        for barrier in barriers {
-            let queue = barrier.pass.queue as usize;
-            self.last_acquire[queue] = self.last_acquire[queue].max(barrier.pass.number);
-            if barrier.depends {
-                self.last_dependency[queue] = self.last_dependency[queue].max(barrier.pass.number);
-            }
-            self.list.push(barrier);
-        }
-    }
 }

@@ -39,6 +39,12 @@ pub enum TransientError {
         /// Which object it named.
         id: TransientId,
     },
+    /// A place that the lists of the planned frame do not have, or a resource of the other kind there.
+    #[error("the planned frame has no such pass or resource at place {place} of its list")]
+    NotPlanned {
+        /// The place that was named.
+        place: usize,
+    },
     /// More queues than one transient allocator works with.
     #[error("a transient allocator works with {max} queues at the most")]
     TooManyQueues {

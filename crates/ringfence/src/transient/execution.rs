@@ -73,6 +73,10 @@ impl<'a, D: Device> Execution<'a, D> {
         Self { transient, is_over: false }
     }
 
+    pub(super) fn transient(&mut self) -> &mut TransientAllocator<D> {
+        self.transient
+    }
+
     /// The next pass of a queue, which begins once the passes of `waits` are over. Those may be of earlier executions.
     ///
     /// Passes are numbered in the order in which their queue is given them; `waits` are what the caller makes the queue

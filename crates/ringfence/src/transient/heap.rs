@@ -118,8 +118,8 @@ pub(super) struct Heap<D: Device> {
     pub(super) is_planned: bool,
     /// The frame in which it became empty, if it is.
     pub(super) idle_since: Option<u64>,
-    /// Which plan it was last laid out by, and in which execution.
-    pub(super) last_plan: Option<(u64, u64)>,
+    /// Which plan it was last laid out by, if by one and by nothing else since.
+    pub(super) last_plan: Option<u64>,
 }
 
 /// Objects by what they were made from, each with its offset, ascending.

@@ -155,9 +155,14 @@ impl Order {
 
     /// What is over when the pass begins. Of a pass that is long past only what is over for sure.
     pub(super) fn begin_of(&self, pass: Pass) -> Clock {
+        *self.begin_ref(pass)
+    }
+
+    /// As [`Order::begin_of`], not copied.
+    pub(super) fn begin_ref(&self, pass: Pass) -> &Clock {
         let held = &self.queues[pass.queue as usize];
         let index = pass.number.checked_sub(held.first).and_then(|index| held.clocks.get(index as usize));
-        index.copied().unwrap_or(self.completed)
+        index.unwrap_or(&self.completed)
     }
 
     /// What is over when the pass ends.
@@ -172,20 +177,6 @@ impl Order {
         let mut clock = Clock::default();
         (0..self.queues.len() as u32).for_each(|queue| clock.join(&Clock::of(self.last_of(queue))));
         clock
-    }
-
-    /// Of each queue the number of its last pass, by slot: what the passes of the next execution are counted from.
-    pub(super) fn bases(&self) -> Clock {
-        self.end_of_all()
-    }
-
-    /// The queue's slot, if it was used before.
-    pub(super) fn slot_of(&self, timeline: TimelineId) -> Option<u32> {
-        self.queues.iter().position(|held| held.timeline == timeline).map(|at| at as u32)
-    }
-
-    pub(super) fn timeline_of(&self, queue: u32) -> TimelineId {
-        self.queues[queue as usize].timeline
     }
 
     /// Takes note of what has passed since, `seen` telling how far a timeline has come.

@@ -129,26 +129,8 @@ impl Spans {
         });
     }
 
-    /// The end of the last span that is in use; 0 if none is.
-    pub(super) fn used_end(&self) -> u64 {
-        self.0.iter().rev().find(|span| span.in_use).map_or(0, |span| span.end)
-    }
-
-    /// When everything that used the heap is over.
-    pub(super) fn users(&self) -> Clock {
-        let mut clock = Clock::default();
-        self.0.iter().for_each(|span| clock.join(&span.users));
-        clock
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = &Span> {
         self.0.iter()
-    }
-
-    /// Overwrites the spans, keeping their memory.
-    pub(super) fn copy_from(&mut self, spans: &[Span]) {
-        self.0.clear();
-        self.0.extend_from_slice(spans);
     }
 
     pub(super) fn validate(&self, bytes: u64) -> Result<(), Invalid> {
@@ -232,8 +214,6 @@ mod tests {
                     }
                 }
                 spans.validate(BYTES).unwrap();
-                let end = live.iter().map(|(_, offset, size)| offset + size).max().unwrap_or(0);
-                prop_assert_eq!(spans.used_end(), end);
             }
         }
     }
