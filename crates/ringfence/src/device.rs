@@ -162,6 +162,14 @@ pub unsafe trait Create<K: Kind>: Driver {
         None
     }
 
+    /// What tells this description from others, so that objects made from it can be kept for when it is asked for again
+    /// ([`TransientAllocator`](crate::transient::TransientAllocator)): equal keys give objects that can stand for one
+    /// another. `None` if the description holds more than a key does; such objects are made anew each time.
+    fn key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
+        let _ = info;
+        None
+    }
+
     /// Measures the resource (and makes its object, where the API makes it before its memory).
     ///
     /// # Errors
@@ -250,6 +258,32 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// # Safety
     /// The object is this device's and alive.
     unsafe fn set_name(&self, object: &Self::Object, name: &str);
+}
+
+/// What tells a description from others: see [`Create::key`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct InfoKey([u32; InfoKey::WORDS]);
+
+impl InfoKey {
+    /// How many words a key holds.
+    pub const WORDS: usize = 20;
+
+    /// A key of these words, the rest 0.
+    ///
+    /// # Panics
+    /// If there are more than [`InfoKey::WORDS`].
+    #[must_use]
+    pub fn new(words: &[u32]) -> Self {
+        let mut key = Self::default();
+        key.0[..words.len()].copy_from_slice(words);
+        key
+    }
+
+    /// Its words.
+    #[must_use]
+    pub const fn words(&self) -> &[u32; Self::WORDS] {
+        &self.0
+    }
 }
 
 /// A whole device: follows from its parts.
@@ -435,6 +469,12 @@ macro_rules! flags {
             #[must_use]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
+            }
+
+            /// The flags as bits.
+            #[must_use]
+            pub const fn bits(self) -> u32 {
+                self.0
             }
 
             /// The names of the flags that are here.

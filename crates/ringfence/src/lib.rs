@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
+//! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`upload`] | the [`UploadRing`] |
 //! | [`device`] | what is asked of a device, and how to bring your own |
 //! | [`sim`] | the simulated GPU with its hazard finder |
@@ -77,6 +78,7 @@ pub mod placement;
 mod resource;
 mod telling;
 pub mod trace;
+pub mod transient;
 pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;

@@ -10,6 +10,7 @@ use ringfence::descriptor::{
     BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap,
     View,
 };
+use ringfence::device::InfoKey;
 use ringfence::device::descriptors::{
     BufferView, BufferViewKind, DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart,
     PortableView, SamplerDesc, ViewCopy, ViewTypes,
@@ -20,6 +21,7 @@ use ringfence::device::{
 };
 use ringfence::lifetime::RetireBin;
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 
 /// The system's allocator, counting this thread's allocations.
@@ -102,6 +104,11 @@ macro_rules! creates {
 
             fn portable(&self, info: &<$kind as Kind>::Desc) -> Option<<$kind as Kind>::Desc> {
                 Some(*info)
+            }
+
+            /// Every description of these tests is the same.
+            fn key(&self, _: &<$kind as Kind>::Desc) -> Option<InfoKey> {
+                Some(InfoKey::new(&[1]))
             }
 
             unsafe fn prepare(&self, _: &<$kind as Kind>::Desc) -> Result<(u64, Requirements), DeviceError> {
@@ -348,4 +355,69 @@ fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
     assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
     assert_eq!(counts.sum::<u64>(), 0);
     assert!(heap.statistics().tables_shared >= 300 * 32);
+}
+
+/// Twenty passes on one queue, each resource read by the pass after the one that draws it.
+const TRANSIENT_PASSES: usize = 20;
+
+#[test]
+fn a_steady_frame_of_transient_resources_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let desc = TransientDesc { objects_kept: 4, latency_frames: 2, ..Default::default() };
+    let mut transient = TransientAllocator::new(&world.memory, desc);
+    let queue = world.timelines[0].id();
+    let mut made = 0;
+    let mut counts = (0..200).map(|number| {
+        let count = world.frame(|_| {
+            let mut execution = transient.begin();
+            let mut last = None;
+            for _ in 0..TRANSIENT_PASSES {
+                let pass = execution.pass(queue, &[]).expect("a queue");
+                let texture = execution.acquire_texture(&TextureDesc::default(), pass, "drawn").expect("room");
+                if let Some(last) = last.replace(texture) {
+                    execution.discard(last, &[pass]).expect("in use");
+                }
+            }
+            execution.finish(&[]);
+            transient.end_frame();
+        });
+        if number < 100 {
+            made = transient.figures().misses;
+        }
+        count
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    assert_eq!(transient.figures().misses, made);
+    assert!(transient.figures().hits > 199 * 18);
+}
+
+#[test]
+fn a_planned_frame_like_the_last_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+    let (graphics, compute) = (world.timelines[0].id(), world.timelines[1].id());
+    let desc = TextureDesc::default();
+    let lasts: Vec<_> = (0..TRANSIENT_PASSES).map(|first| [(first + 1).min(TRANSIENT_PASSES - 1)]).collect();
+    let waits: Vec<_> = (0..TRANSIENT_PASSES).map(|pass| [pass.saturating_sub(1)]).collect();
+    let pass = |at: usize| FramePass {
+        waits: if at == 0 { &[] } else { &waits[at] },
+        ..FramePass::on(if at % 2 == 0 { graphics } else { compute })
+    };
+    let passes: Vec<_> = (0..TRANSIENT_PASSES).map(pass).collect();
+    let resource =
+        |first: usize| FrameResource { info: Described::Texture(&desc), first, last: &lasts[first], name: "" };
+    let resources: Vec<_> = (0..TRANSIENT_PASSES).map(resource).collect();
+    let mut counts = (0..200).map(|_| {
+        world.frame(|_| {
+            let execution = transient.plan(&passes, &resources, |_| true).expect("room");
+            assert!(execution.certificate().height > 0);
+            execution.finish(&[]);
+            transient.end_frame();
+        })
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    assert!(transient.figures().misses < 200);
+    assert!(transient.certificate().is_reused);
 }

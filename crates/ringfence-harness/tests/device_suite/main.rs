@@ -23,6 +23,7 @@ mod placement;
 mod rig;
 mod staging;
 mod trace;
+mod transient;
 mod upload;
 
 /// Lists the tests of the suite, for one device.
@@ -120,6 +121,30 @@ macro_rules! suite {
             seed_004_18_pages_go_back_as_a_whole_and_out_of_order,
             pages_that_are_not_needed_for_long_go,
             seed_004_27_constants_of_a_graph_are_fast_constants,
+        );
+        suite!(@ $open, transient:
+            seed_004_02_textures_and_buffers_come_from_the_transient_allocator,
+            seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got,
+            seed_004_25_a_hit_creates_nothing,
+            seed_004_26_acquire_marks_in_use_and_discard_records_the_pass,
+            seed_004_28_unused_objects_go_beyond_a_number_and_an_age,
+            seed_004_29_empty_heaps_go_to_a_cache_and_then_go,
+            seed_004_30_release_is_proven_by_sync_points_not_by_latency,
+            classes_share_heaps_where_the_device_lets_them,
+            barriers_are_as_few_as_the_sharing_needs,
+            memory_is_saved_and_bytes_are_right,
+            bytes_are_right_with_several_queues_in_a_partial_order,
+            bytes_are_right_in_planned_frames_on_several_queues,
+            a_planned_frame_like_the_last_makes_nothing,
+            a_plan_needs_less_than_placement_as_it_goes,
+            a_planned_frame_almost_like_the_last_keeps_what_it_can,
+            planned_classes_have_heaps_of_their_own_only_where_they_must,
+            planned_frames_that_overlap_have_heaps_of_their_own,
+            bad_planned_frames_are_refused,
+            queues_share_bytes_only_where_one_waits_for_the_other,
+            what_the_device_has_completed_is_free_for_every_queue,
+            what_is_in_use_when_the_allocator_goes_outlives_the_device_work,
+            bad_transient_requests_are_typed_errors_and_change_nothing,
         );
         suite!(@ $open, upload:
             seed_001_01_one_ring_holds_mixed_data_of_several_frames,

@@ -3,7 +3,8 @@
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
-use crate::device::{BufferDesc, BufferUsage, DeviceError, Format, TextureDesc, TextureUsage};
+use super::ResourceInfo;
+use crate::device::{BufferDesc, BufferUsage, DeviceError, Format, InfoKey, TextureDesc, TextureUsage};
 
 /// A buffer. What it is used for makes no difference but for writes by shaders.
 pub(super) fn buffer(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
@@ -115,4 +116,46 @@ fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
     ];
     let set = flags.into_iter().filter(|(wanted, _)| *wanted);
     set.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag)
+}
+
+/// What tells a description from others: all of its numbers.
+pub(super) fn key(info: &ResourceInfo) -> InfoKey {
+    let desc = &info.desc;
+    let halves = |value: u64| [value as u32, (value >> 32) as u32];
+    let [alignment, width] = [desc.Alignment, desc.Width].map(halves);
+    let clear = info.clear_value.as_ref().map_or([0; 6], clear_words);
+    let mut words = [0; InfoKey::WORDS];
+    words[..13].copy_from_slice(&[
+        desc.Dimension.0 as u32,
+        alignment[0],
+        alignment[1],
+        width[0],
+        width[1],
+        desc.Height,
+        u32::from(desc.DepthOrArraySize) << 16 | u32::from(desc.MipLevels),
+        desc.Format.0 as u32,
+        desc.SampleDesc.Count,
+        desc.SampleDesc.Quality,
+        desc.Layout.0 as u32,
+        desc.Flags.0 as u32,
+        info.initial_state.0 as u32,
+    ]);
+    words[14..].copy_from_slice(&clear);
+    InfoKey::new(&words)
+}
+
+/// A clear value is a depth and a stencil for the formats of depth, else four colours.
+fn clear_words(clear: &D3D12_CLEAR_VALUE) -> [u32; 6] {
+    const DEPTH: [DXGI_FORMAT; 4] =
+        [DXGI_FORMAT_D16_UNORM, DXGI_FORMAT_D24_UNORM_S8_UINT, DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_D32_FLOAT_S8X24_UINT];
+    let format = clear.Format.0 as u32;
+    if DEPTH.contains(&clear.Format) {
+        // SAFETY: a depth and a stencil lie in the bytes that every member of the union fills.
+        let D3D12_DEPTH_STENCIL_VALUE { Depth, Stencil } = unsafe { clear.Anonymous.DepthStencil };
+        [1, format, Depth.to_bits(), u32::from(Stencil), 0, 0]
+    } else {
+        // SAFETY: the driver reads the clear value of such a format as a colour too, so that it holds one.
+        let [red, green, blue, alpha] = unsafe { clear.Anonymous.Color }.map(f32::to_bits);
+        [1, format, red, green, blue, alpha]
+    }
 }

@@ -19,7 +19,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use super::measure::{is_target, measure};
 use super::{Device, Memory, describe, error, name_object};
 use crate::device::{
-    Buffers, Create, DeviceError, Driver, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
+    Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
     ResourceClass, Textures,
 };
 
@@ -106,6 +106,10 @@ unsafe impl<K: Shape> Create<K> for Device {
 
     fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
         K::portable_desc(&info.desc)
+    }
+
+    fn key(&self, info: &ResourceInfo) -> Option<InfoKey> {
+        Some(describe::key(info))
     }
 
     unsafe fn prepare(&self, info: &ResourceInfo) -> Result<(ResourceInfo, Requirements), DeviceError> {

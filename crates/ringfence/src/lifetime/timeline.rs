@@ -344,6 +344,11 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
+    /// The value that a timeline was last seen to have reached. No driver call.
+    pub(crate) fn seen(&self, timeline: TimelineId) -> u64 {
+        self.entries.read().get(timeline.index()).map_or(0, |(clock, _)| clock.seen.load(Ordering::Acquire))
+    }
+
     /// Reads each timeline once and says what has passed.
     pub(crate) fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.0.clear();

@@ -7,7 +7,7 @@ use super::Device;
 use super::info::BufferInfo;
 use super::memory::{Memory, Owner, requirements};
 use crate::device::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass,
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass,
 };
 
 // SAFETY: a buffer lies where it was bound, in memory that stays mapped until it is freed.
@@ -36,6 +36,14 @@ unsafe impl Create<Buffers> for Device {
         let held = held.fold(BufferUsage::empty(), |all, (usage, _)| all | usage);
         let texels = shown && info.usage.contains(TEXELS);
         Some(BufferDesc { size: info.size, usage: if texels { held | BufferUsage::TEXELS } else { held } })
+    }
+
+    /// Chained structures and lists of families are behind pointers: no key.
+    fn key(&self, info: &BufferInfo<'_>) -> Option<InfoKey> {
+        let info = info.raw();
+        let plain = info.p_next.is_null() && info.sharing_mode == vk::SharingMode::EXCLUSIVE;
+        let size = [info.size as u32, (info.size >> 32) as u32];
+        plain.then(|| InfoKey::new(&[size[0], size[1], info.usage.as_raw(), info.flags.as_raw()]))
     }
 
     unsafe fn prepare(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {

@@ -7,7 +7,8 @@ use super::Device;
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
 use crate::device::{
-    Create, DeviceError, Format, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
+    Create, DeviceError, Format, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage,
+    Textures,
 };
 
 // SAFETY: an image lies where it was bound, in memory that stays mapped until it is freed.
@@ -26,6 +27,30 @@ unsafe impl Create<Textures> for Device {
 
     fn portable(&self, info: &TextureInfo<'_>) -> Option<TextureDesc> {
         portable(info.raw())
+    }
+
+    /// Chained structures and lists of families are behind pointers: no key.
+    fn key(&self, info: &TextureInfo<'_>) -> Option<InfoKey> {
+        let info = info.raw();
+        let plain = info.p_next.is_null() && info.sharing_mode == vk::SharingMode::EXCLUSIVE;
+        let (kinds, extent) = ([info.image_type.as_raw(), info.format.as_raw(), info.tiling.as_raw()], info.extent);
+        let [image_type, format, tiling] = kinds.map(|kind| kind as u32);
+        plain.then(|| {
+            InfoKey::new(&[
+                info.flags.as_raw(),
+                image_type,
+                format,
+                extent.width,
+                extent.height,
+                extent.depth,
+                info.mip_levels,
+                info.array_layers,
+                info.samples.as_raw(),
+                tiling,
+                info.usage.as_raw(),
+                info.initial_layout.as_raw() as u32,
+            ])
+        })
     }
 
     unsafe fn prepare(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {

@@ -9,8 +9,8 @@ use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
 use super::state::Shape;
 use crate::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
-    Placed, Requirements, TextureDesc, Textures,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped,
+    MemoryDesc, Placed, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
 
@@ -107,6 +107,11 @@ unsafe impl Create<Buffers> for Device {
         Some(*info)
     }
 
+    fn key(&self, info: &BufferDesc) -> Option<InfoKey> {
+        let BufferDesc { size, usage } = *info;
+        Some(InfoKey::new(&[size as u32, (size >> 32) as u32, usage.bits()]))
+    }
+
     unsafe fn prepare(&self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
         self.with(|state| {
             state.check_alive()?;
@@ -173,6 +178,11 @@ unsafe impl Create<Textures> for Device {
 
     fn portable(&self, info: &TextureDesc) -> Option<TextureDesc> {
         Some(*info)
+    }
+
+    fn key(&self, info: &TextureDesc) -> Option<InfoKey> {
+        let TextureDesc { width, height, layers, mips, samples, format, usage } = *info;
+        Some(InfoKey::new(&[width, height, layers, mips, samples, format as u32, usage.bits()]))
     }
 
     unsafe fn prepare(&self, info: &TextureDesc) -> Result<(Texture, Requirements), DeviceError> {

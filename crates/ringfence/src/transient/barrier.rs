@@ -1,0 +1,117 @@
+//! The barriers that shared bytes need, as data for the caller's own barrier code.
+//!
+//! ```text
+//!   pass      1        2        3        4        5
+//!   bytes A   ▓▓▓▓▓▓▓▓▓         ░░░░░░░░░              depth, then blur
+//!   bytes B   ▓▓▓▓▓▓▓▓▓                  ░░░░░░░░░     normals, then bloom
+//!                               ▲        ▲
+//!                        dependency      none: the one before pass 3 comes after pass 2 too
+//! ```
+//!
+//! Two kinds of thing are needed where bytes change hands:
+//!
+//! - A *dependency*: the earlier commands of the same queue that used the bytes have to be over, and what they wrote
+//!   available, before the pass writes there (a memory barrier; on Direct3D 12 part of the aliasing barrier). A
+//!   dependency covers all commands before it, so that one at the beginning of a pass serves for everything that was last
+//!   used before that pass. Each is placed as late as possible, at the first pass that needs one: no choice has fewer.
+//!   What was used on another queue needs none: it is ordered by the wait between the queues, or complete already.
+//! - The new owner has to be *activated*: on Direct3D 12 by an aliasing barrier, if other resources had bytes of it since
+//!   it was last there, and then for render targets and depth by a discard, a clear or a copy of the whole; on Vulkan a
+//!   texture's layout begins as `UNDEFINED`.
+
+use super::TransientError;
+use super::order::{Clock, Pass, QUEUES_MAX};
+use super::spans::NOBODY;
+
+/// An object of a transient allocator, in a barrier.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TransientId(pub(super) u32);
+
+/// What has to be recorded at the beginning of a pass. See the [module](self).
+///
+/// | | Vulkan | Direct3D 12 |
+/// |---|---|---|
+/// | `depends` | one memory barrier for the pass: all commands, memory writes → what the pass does | – |
+/// | `aliases` | – | aliasing barrier from `before` (null for `None`) to `after` |
+/// | `discards` | image barrier from layout `UNDEFINED`, in the scope of the memory barrier | `DiscardResource`, clear or whole copy first |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Barrier {
+    /// At whose beginning.
+    pub pass: Pass,
+    /// The resource whose bytes these were; `None` if several resources had them, or none that is left.
+    pub before: Option<TransientId>,
+    /// The resource that begins here.
+    pub after: TransientId,
+    /// Whether everything before on the pass's queue has to be over. At most one barrier of a pass says so.
+    pub depends: bool,
+    /// Whether others had bytes of it since it was last there.
+    pub aliases: bool,
+    /// Whether it is a texture, whose layout and contents are undefined now.
+    pub discards: bool,
+}
+
+/// The barriers of an execution, in the order of the acquires.
+#[derive(Default)]
+pub(super) struct Barriers {
+    list: Vec<Barrier>,
+    /// Of each queue the pass before which the latest dependency lies.
+    last_dependency: [u64; QUEUES_MAX],
+    /// Of each queue the latest pass that acquired something.
+    last_acquire: [u64; QUEUES_MAX],
+}
+
+impl Barriers {
+    pub(super) fn list(&self) -> &[Barrier] {
+        &self.list
+    }
+
+    /// Forgets the barriers; what they order stays ordered.
+    pub(super) fn begin(&mut self) {
+        self.list.clear();
+    }
+
+    /// Refuses an acquire for a pass before one that has acquired already.
+    pub(super) fn check(&self, pass: Pass) -> Result<(), TransientError> {
+        let latest = self.last_acquire[pass.queue as usize];
+        if pass.number < latest { Err(TransientError::OutOfOrder { pass, latest }) } else { Ok(()) }
+    }
+
+    /// Notes that `object` begins in `pass` on bytes whose last tenants and uses are these.
+    pub(super) fn acquire<'a>(
+        &mut self,
+        pass: Pass,
+        object: u32,
+        is_texture: bool,
+        past: impl Iterator<Item = (u32, &'a Clock)>,
+    ) {
+        let queue = pass.queue as usize;
+        self.last_acquire[queue] = self.last_acquire[queue].max(pass.number);
+        let (mut before, mut others, mut last_use) = (None, 0_u32, 0);
+        for (tenant, users) in past {
+            last_use = last_use.max(users.on(pass.queue));
+            if tenant != object && tenant != NOBODY && before != Some(TransientId(tenant)) {
+                before = Some(TransientId(tenant));
+                others += 1;
+            } else if tenant == NOBODY && *users != Clock::default() {
+                // Somebody who is gone.
+                others += 2;
+            }
+        }
+        let depends = last_use > 0 && last_use >= self.last_dependency[queue];
+        if depends {
+            self.last_dependency[queue] = pass.number;
+        }
+        let aliases = others > 0;
+        if depends || aliases || is_texture {
+            let before = before.filter(|_| others == 1);
+            self.list.push(Barrier {
+                pass,
+                before,
+                after: TransientId(object),
+                depends,
+                aliases,
+                discards: is_texture,
+            });
+        }
+    }
+}

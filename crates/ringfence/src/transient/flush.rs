@@ -1,0 +1,176 @@
+//! How objects and heaps go: by age and number, then proven by sync points.
+//!
+//! ```text
+//!   object   in use ──discard──▶ unused ──more than are kept, and older than the latency──▶ let go of
+//!                       ▲           │                                                          │ the device has passed
+//!                       └──acquire──┘                                                          ▼ all that had begun
+//!                                                                                          destroyed
+//!   heap     with objects ──the last one went──▶ in the cache ──idle for long──▶ let go of ──▶ freed
+//! ```
+
+use ringfence_core::sync::SyncPoint;
+
+use super::allocator::TransientAllocator;
+use super::heap::{Heap, Object};
+use crate::device::Device;
+use crate::memory::Place;
+
+/// What the end of an execution did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Flushed {
+    /// Objects that were let go of; they are destroyed once the device is done with what had begun.
+    pub released: usize,
+    /// Heaps that went to the cache.
+    pub heaps_cached: usize,
+    /// Resources that were still in use.
+    pub left_in_use: usize,
+}
+
+impl<D: Device> TransientAllocator<D> {
+    /// Ends the execution.
+    pub(super) fn end(&mut self, ends: &[SyncPoint]) -> Flushed {
+        let all = self.order.end_of_all();
+        let mut left_in_use = 0;
+        for index in 0..self.acquired.len() {
+            let number = self.acquired[index];
+            if self.object(number).tenancy.is_some() {
+                self.vacate(number, all);
+                left_in_use += 1;
+            }
+        }
+        self.order.close(ends);
+        let released = self.release_unused();
+        if released > 0 {
+            self.tidy();
+        }
+        Flushed { released, heaps_cached: self.cache_empty_heaps(), left_in_use }
+    }
+
+    /// Lets go of what is beyond the number that is kept and older than the latency, the oldest first (004-28).
+    fn release_unused(&mut self) -> usize {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let before = self.figures.released;
+        // Objects with memory of their own count like those of one more heap.
+        let heaps = (0..self.heaps.len() as u32).map(Some).chain([None]);
+        for (heap, is_texture) in heaps.flat_map(|heap| [(heap, false), (heap, true)]) {
+            scratch.clear();
+            let group = |object: &Object<D>| object.heap == heap && object.is_texture == is_texture;
+            let unused = (0..).zip(&self.objects).filter_map(|(number, object)| {
+                let object = object.as_ref().filter(|object| group(object))?;
+                (object.last_execution < self.execution).then_some((object.last_execution, number))
+            });
+            scratch.extend(unused);
+            // Those that no acquire can find again go at once, whatever their number and age.
+            scratch.retain(|&(_, number)| {
+                let found_again = self.objects[number as usize].as_ref().is_some_and(|object| object.key.is_some());
+                if !found_again {
+                    self.release(number);
+                }
+                found_again
+            });
+            let surplus = scratch.len().saturating_sub(self.desc.objects_kept);
+            if surplus > 0 {
+                scratch.sort_unstable();
+            }
+            for &(_, number) in &scratch[..surplus] {
+                let age = self.frame - self.object(number).last_frame;
+                if age <= self.desc.latency_frames {
+                    break;
+                }
+                self.release(number);
+            }
+        }
+        self.scratch = scratch;
+        (self.figures.released - before) as usize
+    }
+
+    /// Lets go of an object: it is destroyed once everything that had begun is complete (004-30).
+    fn release(&mut self, number: u32) {
+        let object = self.objects[number as usize].take().expect("a number in the list is an object's");
+        self.free_objects.push(number);
+        self.figures.released += 1;
+        match (object.heap, &object.key) {
+            (Some(heap), key) => {
+                let heap = self.heap(heap);
+                heap.object_count -= 1;
+                heap.last_plan = None;
+                if let Some(key) = key {
+                    heap.cache.remove(key, number);
+                }
+            }
+            (None, Some(key)) => self.solo.remove(key, number),
+            (None, None) => {}
+        }
+        self.shared.retire(Some(object.raw), object.place);
+    }
+
+    /// Has the spans forget objects that are gone.
+    fn tidy(&mut self) {
+        let completed = self.order.completed();
+        let Self { heaps, objects, .. } = self;
+        for heap in heaps.iter_mut().flatten() {
+            heap.spans.tidy(|number| objects[number as usize].is_none(), &completed);
+        }
+    }
+
+    /// Heaps without objects go to the cache (004-29).
+    fn cache_empty_heaps(&mut self) -> usize {
+        let mut count = 0;
+        for number in 0..self.heaps.len() {
+            if let Some(heap) = self.heaps[number].take_if(|heap| heap.object_count == 0) {
+                self.idle_heaps.push(Heap { idle_since: Some(self.frame), ..heap });
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// The end of a frame: heaps that were in the cache for too long go (004-29). Says how many. Call it once a frame,
+    /// beside [`Allocator::reclaim`](crate::Allocator::reclaim); it is also the clock by which objects age.
+    pub fn end_frame(&mut self) -> usize {
+        self.frame += 1;
+        let (frame, idle_frames) = (self.frame, self.desc.heap_idle_frames);
+        let is_due = |heap: &mut Heap<D>| heap.idle_since.is_some_and(|since| frame - since > idle_frames);
+        let mut count = 0;
+        while let Some(at) = self.idle_heaps.iter_mut().position(is_due) {
+            let heap = self.idle_heaps.remove(at);
+            self.release_heap(heap);
+            count += 1;
+        }
+        count
+    }
+
+    /// Lets go of an empty heap: it is freed once everything that had begun is complete.
+    fn release_heap(&self, heap: Heap<D>) {
+        let place = Place::aliased(&heap.whole, 0);
+        // First, so that whoever gives the place back is the last to hold it.
+        drop(heap);
+        self.shared.retire(None, place);
+    }
+
+    /// Lets go of every object and heap that is not in use now, without regard to numbers and ages: when memory is short,
+    /// or the window has another size. Says how many objects.
+    pub fn trim(&mut self) -> usize {
+        let before = self.figures.released;
+        for number in 0..self.objects.len() as u32 {
+            if self.objects[number as usize].is_some() {
+                self.release(number);
+            }
+        }
+        self.execution += 1; // no handle finds its object any more
+        self.barriers.begin();
+        self.tidy();
+        self.cache_empty_heaps();
+        while let Some(heap) = self.idle_heaps.pop() {
+            self.release_heap(heap);
+        }
+        (self.figures.released - before) as usize
+    }
+}
+
+impl<D: Device> Drop for TransientAllocator<D> {
+    /// Everything is let go of, and destroyed once the device is done with it.
+    fn drop(&mut self) {
+        self.trim();
+    }
+}

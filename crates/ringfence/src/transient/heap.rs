@@ -1,0 +1,205 @@
+//! A heap whose bytes resources of one execution share in turns, and the objects that were made in it.
+//!
+//! ```text
+//!   memory   │ depth 0..40 │ blur 40..64 │          │
+//!            │ bloom 0..48       │ output 48..96    │      other objects, made earlier, idle at the moment
+//!
+//!   cache    (description, offset) ──▶ object           a hit makes nothing
+//! ```
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use super::order::Clock;
+use super::spans::Spans;
+use crate::device::{Buffers, Device, InfoKey, RawBuffer, RawTexture, Textures};
+use crate::memory::Place;
+use crate::resource::{RawObject, ResourceKind};
+
+/// What an object was made from. Buffers and textures have keys of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct ObjectKey {
+    is_texture: bool,
+    info: InfoKey,
+}
+
+impl ObjectKey {
+    pub(super) fn new<K: TransientKind>(info: InfoKey) -> Self {
+        Self { is_texture: K::IS_TEXTURE, info }
+    }
+
+    /// As numbers, for the shape of a frame.
+    pub(super) fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        let pairs = self.info.words().chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
+        std::iter::once(u64::from(self.is_texture)).chain(pairs)
+    }
+}
+
+/// The kinds of which there are transient resources: [`Buffers`] and [`Textures`].
+pub trait TransientKind: ResourceKind + sealed::Sealed {
+    /// Whether what it holds has a layout.
+    #[doc(hidden)]
+    const IS_TEXTURE: bool;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::device::Buffers {}
+    impl Sealed for crate::device::Textures {}
+}
+
+impl TransientKind for Buffers {
+    const IS_TEXTURE: bool = false;
+}
+
+impl TransientKind for Textures {
+    const IS_TEXTURE: bool = true;
+}
+
+/// A driver object that was made for an execution and is kept for the next ones.
+pub(super) struct Object<D: Device> {
+    pub(super) raw: RawObject<D>,
+    pub(super) place: Place<D>,
+    /// `None` for one that cannot be found again.
+    pub(super) key: Option<ObjectKey>,
+    /// The heap's number; `None` if it has memory of its own.
+    pub(super) heap: Option<u32>,
+    /// In the heap.
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    pub(super) is_texture: bool,
+    /// `Some` iff it is in use.
+    pub(super) tenancy: Option<Tenancy>,
+    /// When its last use is over; only read where it has memory of its own.
+    pub(super) users: Clock,
+    /// Frame and execution of the last acquire.
+    pub(super) last_frame: u64,
+    pub(super) last_execution: u64,
+}
+
+/// The use of an object in this execution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tenancy {
+    pub(super) first: super::Pass,
+    /// Which acquire it was, of all.
+    pub(super) acquire: u32,
+}
+
+impl<D: Device> Object<D> {
+    pub(super) fn texture(&self) -> Option<&RawTexture<D>> {
+        match &self.raw {
+            RawObject::Texture(raw) => Some(raw),
+            RawObject::Buffer(_) => None,
+        }
+    }
+
+    pub(super) fn buffer(&self) -> Option<&RawBuffer<D>> {
+        match &self.raw {
+            RawObject::Buffer(raw) => Some(raw),
+            RawObject::Texture(_) => None,
+        }
+    }
+}
+
+/// See the [module](self).
+pub(super) struct Heap<D: Device> {
+    /// Whoever lets go of it last gives the memory back: this, or the last object that waits for the device.
+    pub(super) whole: Arc<Place<D>>,
+    pub(super) arena: u32,
+    pub(super) bytes: u64,
+    /// With which it was made.
+    pub(super) alignment: u64,
+    pub(super) spans: Spans,
+    pub(super) cache: Cache,
+    /// Objects in it, those that cannot be found again too.
+    pub(super) object_count: usize,
+    /// Whether it is for planned frames, which lay out a heap as a whole.
+    pub(super) is_planned: bool,
+    /// The frame in which it became empty, if it is.
+    pub(super) idle_since: Option<u64>,
+    /// Which plan it was last laid out by, if by one and by nothing else since.
+    pub(super) last_plan: Option<u64>,
+}
+
+/// Objects by what they were made from, each with its offset, ascending.
+#[derive(Default)]
+pub(super) struct Cache(HashMap<ObjectKey, Vec<(u64, u32)>, BuildHasherDefault<WordHasher>>);
+
+impl Cache {
+    /// The objects that were made from a description, by offset.
+    pub(super) fn all(&self, key: &ObjectKey) -> &[(u64, u32)] {
+        self.0.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn at(&self, key: &ObjectKey, offset: u64) -> Option<u32> {
+        let held = self.all(key);
+        held.binary_search_by_key(&offset, |(offset, _)| *offset).ok().map(|at| held[at].1)
+    }
+
+    pub(super) fn insert(&mut self, key: ObjectKey, offset: u64, object: u32) {
+        let held = self.0.entry(key).or_default();
+        held.insert(held.partition_point(|(other, _)| *other < offset), (offset, object));
+    }
+
+    pub(super) fn remove(&mut self, key: &ObjectKey, object: u32) {
+        if let Some(held) = self.0.get_mut(key) {
+            held.retain(|(_, other)| *other != object);
+            if held.is_empty() {
+                self.0.remove(key);
+            }
+        }
+    }
+}
+
+/// Where in a heap something can go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Spot {
+    pub(super) offset: u64,
+    /// The object that lies there already, if one was made from the same description.
+    pub(super) object: Option<u32>,
+}
+
+impl<D: Device> Heap<D> {
+    /// Room for a pass that begins at `clock`: where such an object was made before, as low as possible, or else the
+    /// lowest range that is free.
+    ///
+    /// On one queue, and as long as the same is asked for in the same order, this is first fit: what first fit found
+    /// before is the lowest range that is free now, and the object is there. With several queues, what is free when an
+    /// execution begins depends on how far the device is; taking what is made already then saves making it elsewhere.
+    pub(super) fn find(&self, key: Option<&ObjectKey>, size: u64, alignment: u64, clock: &Clock) -> Option<Spot> {
+        let made = key.map_or(&[][..], |key| self.cache.all(key));
+        let hit = made.iter().find(|(offset, _)| self.spans.is_free(*offset, size, clock));
+        if let Some(&(offset, object)) = hit {
+            return Some(Spot { offset, object: Some(object) });
+        }
+        let offset = self.spans.fit(size, alignment, clock)?;
+        Some(Spot { offset, object: None })
+    }
+}
+
+/// Hashes words by multiplying and rotating: keys are sizes, formats and flags that nobody chooses to collide.
+#[derive(Default)]
+pub(super) struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 29
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}

@@ -1,0 +1,80 @@
+//! Offsets for the resources of a frame, by the planner of [`ringfence_core::alias`].
+//!
+//! On one queue a resource lives from its first pass to its last: intervals. On several queues two may share bytes only
+//! where every last use of the one comes before the first use of the other, so that the planner is given the partial
+//! order.
+
+use ringfence_core::alias::{self, Item, ItemError, Lifetime, PassGraph, PassItem, Problem, Progress};
+
+use super::error::TransientError;
+use super::planned::FramePass;
+use crate::device::DeviceError;
+
+/// A resource as the planner sees it. Passes are named by their place in the list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    pub(super) size: u64,
+    pub(super) alignment: u64,
+    pub(super) first: usize,
+    pub(super) last: &'a [usize],
+}
+
+/// Where each piece goes.
+pub(super) struct Layout {
+    pub(super) offsets: Vec<u64>,
+    pub(super) height: u64,
+    pub(super) lower_bound: u64,
+}
+
+/// The layout of the frame before.
+#[derive(Clone, Debug)]
+pub(super) struct LastLayout {
+    /// Of each piece where it lay, if it was there.
+    pub(super) offsets: Vec<Option<u64>>,
+    pub(super) height: u64,
+}
+
+/// Plans the offsets of the pieces, as long as `go_on` says so. Pieces stay where they lay, as many as can without
+/// making the heap higher than both it was and it has to be.
+pub(super) fn plan(
+    passes: &[FramePass<'_>],
+    pieces: &[Piece<'_>],
+    last: Option<LastLayout>,
+    go_on: impl FnMut(&Progress) -> bool,
+) -> Result<Layout, TransientError> {
+    let is_one_queue = passes.windows(2).all(|pair| pair[0].queue == pair[1].queue);
+    let problem = if is_one_queue { on_one_queue(pieces) } else { on_several_queues(passes, pieces) };
+    let problem = problem
+        .map_err(|_| DeviceError::InvalidInfo("the sizes of the frame's resources add up to 63 bits or more"))?;
+    let plan = alias::plan(&problem, go_on);
+    let kept = last.and_then(|last| alias::plan_keeping(&problem, &last.offsets, plan.height.max(last.height)));
+    if let Some(kept) = kept.filter(|kept| kept.kept.contains(&true)) {
+        let alias::AliasPlan { offsets, height, .. } = kept.plan;
+        return Ok(Layout { offsets, height, lower_bound: plan.lower_bound });
+    }
+    Ok(Layout { offsets: plan.offsets, height: plan.height, lower_bound: plan.lower_bound })
+}
+
+fn on_one_queue(pieces: &[Piece<'_>]) -> Result<Problem, ItemError> {
+    let item = |piece: &Piece<'_>| {
+        let end = piece.last.iter().copied().max().unwrap_or(0).max(piece.first) as u64 + 1;
+        let lifetime = Lifetime { lower: piece.first as u64, upper: end };
+        Item { alignment: piece.alignment, lifetime, ..Item::new(piece.size, 0, 1) }
+    };
+    Problem::new(&pieces.iter().map(item).collect::<Vec<_>>())
+}
+
+fn on_several_queues(passes: &[FramePass<'_>], pieces: &[Piece<'_>]) -> Result<Problem, ItemError> {
+    let mut edges: Vec<(usize, usize)> = Vec::new();
+    for (at, pass) in passes.iter().enumerate() {
+        edges.extend(passes[..at].iter().rposition(|other| other.queue == pass.queue).map(|before| (before, at)));
+        edges.extend(pass.waits.iter().map(|wait| (*wait, at)));
+    }
+    let graph = PassGraph::new(passes.len(), &edges).expect("every edge leads from an earlier place to a later one");
+    let item = |piece: &Piece<'_>| PassItem {
+        size: piece.size,
+        alignment: piece.alignment,
+        passes: piece.last.iter().copied().chain([piece.first]).collect(),
+    };
+    Problem::with_passes(&graph, &pieces.iter().map(item).collect::<Vec<_>>())
+}

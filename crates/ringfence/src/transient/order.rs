@@ -1,0 +1,296 @@
+//! Which pass comes before which: passes on several queues, ordered by their queue and by what they wait for.
+//!
+//! ```text
+//!   graphics   ──1──────2──────────3──▶        clock of graphics 3: { graphics: 2, compute: 1 }
+//!                 ╲           ╱                clock of compute 1:  { graphics: 1 }
+//!   compute        ──────1──────2─────▶
+//!
+//!   a comes before b   iff   the clock of b holds at least the number of a on the queue of a
+//! ```
+//!
+//! A *clock* holds for each queue the number of its last pass that is over. The clock of a pass joins those of the pass
+//! before it on its queue, of the passes that it waits for, and what the host has seen the device complete. Numbers go on
+//! from one graph execution to the next, so that the order reaches across them.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | a new pass | O(queues) for each pass that it waits for |
+//! | whether something comes before a pass | O(queues) |
+
+use std::collections::VecDeque;
+
+use ringfence_core::sync::{SyncPoint, TimelineId};
+
+use super::TransientError;
+
+/// With how many queues one transient allocator works at the most.
+pub const QUEUES_MAX: usize = 8;
+
+/// A stretch of work on one queue, in a graph execution.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Pass {
+    pub(super) owner: u32,
+    pub(super) queue: u32,
+    /// Counts the passes of the queue, from 1.
+    pub(super) number: u64,
+}
+
+impl Pass {
+    /// Counts the passes of its queue from 1, over all graph executions.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.number
+    }
+}
+
+/// Of each queue the number up to which its passes are over.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Clock([u64; QUEUES_MAX]);
+
+impl Clock {
+    /// The clock at which a pass is over, its queue's earlier passes too.
+    pub(super) fn of(pass: Pass) -> Self {
+        let mut clock = Self::default();
+        clock.0[pass.queue as usize] = pass.number;
+        clock
+    }
+
+    /// Whether everything that `other` asks for is over.
+    #[inline]
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).all(|(have, want)| have >= want)
+    }
+
+    /// At each queue the later of both.
+    #[inline]
+    pub(super) fn join(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
+    }
+
+    pub(super) fn on(&self, queue: u32) -> u64 {
+        self.0[queue as usize]
+    }
+}
+
+/// What is kept of one queue.
+struct Queue {
+    timeline: TimelineId,
+    /// The clocks of passes `first..first + clocks.len()`: those of this execution and of the one before.
+    clocks: VecDeque<Clock>,
+    first: u64,
+    /// How many of them are of the execution before.
+    old: usize,
+    /// Passes up to this number are complete once the point has passed; ascending.
+    ends: VecDeque<(u64, SyncPoint)>,
+}
+
+impl Queue {
+    /// The number of its last pass; 0 if it had none.
+    fn last(&self) -> u64 {
+        self.first + self.clocks.len() as u64 - 1
+    }
+}
+
+/// The order of all passes of a transient allocator. See the [module](self).
+pub(super) struct Order {
+    owner: u32,
+    queues: Vec<Queue>,
+    /// What the host has seen the device complete.
+    completed: Clock,
+}
+
+impl Order {
+    pub(super) fn new(owner: u32) -> Self {
+        Self { owner, queues: Vec::with_capacity(QUEUES_MAX), completed: Clock::default() }
+    }
+
+    /// The next pass of a queue, which begins when those of `waits` are over.
+    pub(super) fn pass(&mut self, timeline: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
+        for &wait in waits {
+            self.check(wait)?;
+        }
+        let queue = self.queue(timeline)?;
+        let mut clock = self.completed;
+        if let Some(before) = self.queues[queue as usize].last().checked_sub(1).map(|_| self.last_of(queue)) {
+            clock.join(&self.end_of(before));
+        }
+        for &wait in waits {
+            clock.join(&self.end_of(wait));
+        }
+        let held = &mut self.queues[queue as usize];
+        held.clocks.push_back(clock);
+        Ok(Pass { owner: self.owner, queue, number: held.last() })
+    }
+
+    fn last_of(&self, queue: u32) -> Pass {
+        Pass { owner: self.owner, queue, number: self.queues[queue as usize].last() }
+    }
+
+    /// The slot of a queue, given when it is first used.
+    fn queue(&mut self, timeline: TimelineId) -> Result<u32, TransientError> {
+        if let Some(at) = self.queues.iter().position(|held| held.timeline == timeline) {
+            return Ok(at as u32);
+        }
+        if self.queues.len() == QUEUES_MAX {
+            return Err(TransientError::TooManyQueues { max: QUEUES_MAX });
+        }
+        self.queues.push(Queue { timeline, clocks: VecDeque::new(), first: 1, old: 0, ends: VecDeque::new() });
+        Ok(self.queues.len() as u32 - 1)
+    }
+
+    /// Refuses a pass that this order has not given.
+    pub(super) fn check(&self, pass: Pass) -> Result<(), TransientError> {
+        let known = pass.owner == self.owner
+            && self.queues.get(pass.queue as usize).is_some_and(|held| (1..=held.last()).contains(&pass.number));
+        if known { Ok(()) } else { Err(TransientError::UnknownPass { pass }) }
+    }
+
+    /// Refuses a pass that is not of this execution.
+    pub(super) fn check_current(&self, pass: Pass) -> Result<(), TransientError> {
+        self.check(pass)?;
+        let held = &self.queues[pass.queue as usize];
+        let is_current = pass.number >= held.first + held.old as u64;
+        if is_current { Ok(()) } else { Err(TransientError::UnknownPass { pass }) }
+    }
+
+    /// What is over when the pass begins. Of a pass that is long past only what is over for sure.
+    pub(super) fn begin_of(&self, pass: Pass) -> Clock {
+        *self.begin_ref(pass)
+    }
+
+    /// As [`Order::begin_of`], not copied.
+    pub(super) fn begin_ref(&self, pass: Pass) -> &Clock {
+        let held = &self.queues[pass.queue as usize];
+        let index = pass.number.checked_sub(held.first).and_then(|index| held.clocks.get(index as usize));
+        index.unwrap_or(&self.completed)
+    }
+
+    /// What is over when the pass ends.
+    pub(super) fn end_of(&self, pass: Pass) -> Clock {
+        let mut clock = self.begin_of(pass);
+        clock.join(&Clock::of(pass));
+        clock
+    }
+
+    /// The clock that is reached when every pass there is will be over.
+    pub(super) fn end_of_all(&self) -> Clock {
+        let mut clock = Clock::default();
+        (0..self.queues.len() as u32).for_each(|queue| clock.join(&Clock::of(self.last_of(queue))));
+        clock
+    }
+
+    /// Takes note of what has passed since, `seen` telling how far a timeline has come.
+    pub(super) fn refresh(&mut self, seen: impl Fn(TimelineId) -> u64) {
+        for (slot, queue) in self.queues.iter_mut().enumerate() {
+            let Some(&(_, next)) = queue.ends.front() else { continue };
+            let reached = seen(next.timeline);
+            while let Some(&(number, point)) = queue.ends.front()
+                && point.value <= reached
+            {
+                self.completed.0[slot] = number;
+                queue.ends.pop_front();
+            }
+        }
+    }
+
+    pub(super) fn completed(&self) -> Clock {
+        self.completed
+    }
+
+    /// As if the device had completed what the clock holds.
+    #[cfg(test)]
+    pub(super) fn refresh_to(&mut self, completed: Clock) {
+        self.completed.join(&completed);
+    }
+
+    /// Ends an execution: the passes of each queue are complete with its point in `ends`. Passes of a queue that has
+    /// none are taken to be complete with the queue's next point.
+    pub(super) fn close(&mut self, ends: &[SyncPoint]) {
+        for queue in &mut self.queues {
+            let last = queue.last();
+            for point in ends.iter().filter(|point| point.timeline == queue.timeline) {
+                // A point that does not rise says nothing about what came after it.
+                let rises = queue.ends.back().is_none_or(|(number, held)| *number < last && held.value < point.value);
+                if rises && last > 0 {
+                    queue.ends.push_back((last, *point));
+                }
+            }
+            queue.clocks.drain(..queue.old);
+            queue.first += queue.old as u64;
+            queue.old = queue.clocks.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeline(index: u32) -> TimelineId {
+        TimelineId::new(index)
+    }
+
+    fn is_before(order: &Order, a: Pass, b: Pass) -> bool {
+        order.begin_of(b).covers(&Clock::of(a))
+    }
+
+    #[test]
+    fn passes_are_ordered_by_their_queue_and_by_what_they_wait_for() {
+        let mut order = Order::new(1);
+        let g1 = order.pass(timeline(4), &[]).unwrap();
+        let c1 = order.pass(timeline(9), &[g1]).unwrap();
+        let g2 = order.pass(timeline(4), &[]).unwrap();
+        let c2 = order.pass(timeline(9), &[]).unwrap();
+        let g3 = order.pass(timeline(4), &[c1]).unwrap();
+        for (a, b, expected) in [
+            (g1, g2, true),
+            (g1, c1, true),
+            (g1, c2, true),
+            (c1, g2, false),
+            (g2, c2, false),
+            (c1, g3, true),
+            (c2, g3, false),
+            (g3, g1, false),
+            (g1, g1, false),
+        ] {
+            assert_eq!(is_before(&order, a, b), expected, "{a:?} before {b:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_reaches_across_executions_and_what_is_complete_comes_before_everything() {
+        let mut order = Order::new(1);
+        let g1 = order.pass(timeline(0), &[]).unwrap();
+        let c1 = order.pass(timeline(1), &[g1]).unwrap();
+        order.close(&[SyncPoint::new(timeline(0), 5), SyncPoint::new(timeline(1), 3)]);
+        let g2 = order.pass(timeline(0), &[]).unwrap();
+        assert!(is_before(&order, g1, g2));
+        assert!(!is_before(&order, c1, g2), "nothing orders the queues");
+        let c2 = order.pass(timeline(1), &[g2]).unwrap();
+        order.close(&[SyncPoint::new(timeline(0), 6)]);
+        let g3 = order.pass(timeline(0), &[c2]).unwrap();
+        assert!(is_before(&order, c1, g3), "waiting for a pass of the execution before");
+        // The host sees the first execution's compute work end, which then comes before all that is new.
+        order.refresh(|timeline| if timeline.index() == 1 { 3 } else { 0 });
+        let copy = order.pass(timeline(2), &[]).unwrap();
+        assert!(is_before(&order, c1, copy));
+        assert!(!is_before(&order, c2, copy), "its end was not told");
+        assert!(!is_before(&order, g1, copy));
+        order.close(&[SyncPoint::new(timeline(1), 4)]);
+        order.refresh(|_| 6);
+        let last = order.pass(timeline(3), &[]).unwrap();
+        assert!([g1, g2, c1, c2].iter().all(|pass| is_before(&order, *pass, last)), "{:?}", order.completed());
+    }
+
+    #[test]
+    fn passes_of_others_and_too_many_queues_are_refused() {
+        let (mut order, mut other) = (Order::new(1), Order::new(2));
+        let foreign = other.pass(timeline(0), &[]).unwrap();
+        assert_eq!(order.pass(timeline(0), &[foreign]), Err(TransientError::UnknownPass { pass: foreign }));
+        let unmade = Pass { owner: 1, queue: 0, number: 1 };
+        assert_eq!(order.check(unmade), Err(TransientError::UnknownPass { pass: unmade }));
+        (0..QUEUES_MAX as u32).for_each(|queue| _ = order.pass(timeline(queue), &[]).unwrap());
+        let refused = order.pass(timeline(QUEUES_MAX as u32), &[]);
+        assert_eq!(refused, Err(TransientError::TooManyQueues { max: QUEUES_MAX }));
+    }
+}

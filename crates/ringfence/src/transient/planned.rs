@@ -1,0 +1,530 @@
+//! Planned frames: every resource with its first and last passes is known up front, so that offsets can be planned.
+//!
+//! ```text
+//!   passes, resources ──▶ shape, as words ──▶ a plan with the same words? ── no ──▶ measured, grouped, planned
+//!                                                      │ yes                              │
+//!                                                      ▼                                  ▼
+//!               a heap for each group in which every range is free in time, else one is got
+//!                                                      ▼
+//!                        each object by description and offset: found, or made
+//! ```
+//!
+//! Groups are what one heap may hold: on heap tier 1 render targets, textures and buffers apart, elsewhere together. A
+//! group's heap is as large as its plan is high. While async compute of the frame before still runs, its heap is not
+//! taken for a frame that does not wait for it: another is got, so that there are as many as frames overlap.
+//!
+//! A new shape keeps the offsets of the frame before where that makes its heap no higher than it is: what is found in
+//! the caches need not be made.
+//!
+//! Plans are compared word by word, not by their hash alone, so that no two frames are ever taken for one another.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | a frame of a shape that is known | O(words of the shape + resources · log spans); no driver call, no host allocation |
+//! | a new shape | that of planning it, and of making what is not in the caches |
+
+use std::hash::Hasher;
+use std::marker::PhantomData;
+
+use ringfence_core::alias::Progress;
+use ringfence_core::sync::TimelineId;
+use smallvec::SmallVec;
+
+use super::allocator::{TransientAllocator, Wanted};
+use super::error::TransientError;
+use super::execution::{Execution, Transient};
+use super::heap::{Heap, ObjectKey, TransientKind, WordHasher};
+use super::layout::{self, LastLayout, Piece};
+use super::order::{Clock, Pass};
+use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
+use crate::error::Error;
+use crate::memory::Location;
+
+/// A pass of a planned frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FramePass<'a> {
+    /// The queue that it runs on.
+    pub queue: TimelineId,
+    /// The passes of other queues that it waits for, by their place in the list; each comes before it there.
+    pub waits: &'a [usize],
+    /// The passes of earlier executions that it waits for.
+    pub waits_before: &'a [Pass],
+}
+
+impl FramePass<'_> {
+    /// A pass that waits for nothing but its queue.
+    #[must_use]
+    pub const fn on(queue: TimelineId) -> Self {
+        Self { queue, waits: &[], waits_before: &[] }
+    }
+}
+
+/// What a resource of a planned frame is described with.
+pub enum Described<'a, 'i, D: Device> {
+    /// A buffer.
+    Buffer(&'a BufferInfo<'i, D>),
+    /// A texture.
+    Texture(&'a TextureInfo<'i, D>),
+}
+
+impl<D: Device> Clone for Described<'_, '_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for Described<'_, '_, D> {}
+
+/// A resource of a planned frame. Passes are named by their place in the list.
+pub struct FrameResource<'a, 'i, D: Device> {
+    /// What it is.
+    pub info: Described<'a, 'i, D>,
+    /// The pass that uses it first; every other use comes after that pass.
+    pub first: usize,
+    /// The passes after which nobody uses it; none if `first` is its only use.
+    pub last: &'a [usize],
+    /// For debuggers.
+    pub name: &'a str,
+}
+
+/// How good a frame's layout is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Certificate {
+    /// Bytes of the heaps, all groups together.
+    pub height: u64,
+    /// Bytes below which no layout can be, as far as was proven.
+    pub lower_bound: u64,
+    /// Groups that are kept apart.
+    pub group_count: usize,
+    /// Whether the layout was that of an earlier frame of the same shape.
+    pub is_reused: bool,
+}
+
+/// Which group a resource is in, if any.
+const OWN_MEMORY: u32 = u32::MAX;
+
+/// A resource in a plan that is kept.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    key: Option<ObjectKey>,
+    needs: Requirements,
+    /// [`OWN_MEMORY`] for what shares with nobody.
+    group: u32,
+    offset: u64,
+}
+
+/// What one heap holds.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    arena: u32,
+    height: u64,
+    lower_bound: u64,
+    /// The strictest of its resources.
+    needs: Requirements,
+}
+
+/// A frame's shape and its layout.
+struct Plan {
+    hash: u64,
+    words: Vec<u64>,
+    resources: Vec<Planned>,
+    groups: Vec<Group>,
+    /// The resources in the order of their first passes.
+    order: Vec<u32>,
+    id: u64,
+    /// The execution that used it last.
+    used: u64,
+}
+
+/// Plans that are kept, and the working memory of a frame.
+#[derive(Default)]
+pub(super) struct Plans {
+    kept: Vec<Plan>,
+    made: u64,
+    words: Vec<u64>,
+    passes: Vec<Pass>,
+    /// Of each resource the object and the acquire.
+    placed: Vec<(u32, u32)>,
+    /// Of each group the heap.
+    heaps: Vec<u32>,
+    certificate: Certificate,
+}
+
+/// Shapes that are kept; the one that was not used for longest goes.
+const PLANS_MAX: usize = 16;
+
+impl<D: Device> TransientAllocator<D> {
+    /// Begins an execution whose resources are all known: lays them out, or takes the layout of an earlier frame of the
+    /// same shape, and acquires them. [`Execution::planned`] gives the handles, [`Execution::frame_pass`] the passes;
+    /// nothing needs to be discarded.
+    ///
+    /// `go_on` is asked while a new shape is planned, as long as the plan is not proven to be the best: as
+    /// [`plan`](ringfence_core::alias::plan) says. A frame like the last costs a lookup: no driver call, no host allocation.
+    ///
+    /// # Errors
+    /// A place that the lists do not have, a last use that is not ordered after the first, no memory, or the driver's.
+    /// The execution is over then; what was made before the failure stays in the caches.
+    pub fn plan(
+        &mut self,
+        passes: &[FramePass<'_>],
+        resources: &[FrameResource<'_, '_, D>],
+        go_on: impl FnMut(&Progress) -> bool,
+    ) -> Result<Execution<'_, D>, TransientError> {
+        check_places(passes, resources)?;
+        self.shared.check_lost()?;
+        let index = self.plan_index(passes, resources, go_on)?;
+        self.start();
+        self.plans.placed.clear();
+        // From here on a failure ends the execution, as dropping the value does.
+        let mut execution = Execution::new(self);
+        let transient = execution.transient();
+        transient.declare(passes)?;
+        transient.lay_out(index, resources)?;
+        Ok(execution)
+    }
+
+    /// The plan of the frame's shape, made if it is new.
+    fn plan_index(
+        &mut self,
+        passes: &[FramePass<'_>],
+        resources: &[FrameResource<'_, '_, D>],
+        go_on: impl FnMut(&Progress) -> bool,
+    ) -> Result<usize, TransientError> {
+        let mut words = std::mem::take(&mut self.plans.words);
+        let described = self.describe(passes, resources, &mut words);
+        let hash = hash(&words);
+        let found = self.plans.kept.iter().position(|plan| plan.hash == hash && plan.words == words);
+        let result = match (described, found) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(index)) => Ok((index, true)),
+            (Ok(()), None) => self.make_plan(passes, resources, (hash, &words), go_on).map(|index| (index, false)),
+        };
+        self.plans.words = words;
+        let (index, is_reused) = result?;
+        let plan = &mut self.plans.kept[index];
+        plan.used = self.execution + 1;
+        self.plans.certificate = Certificate {
+            height: plan.groups.iter().map(|group| group.height).sum(),
+            lower_bound: plan.groups.iter().map(|group| group.lower_bound).sum(),
+            group_count: plan.groups.len(),
+            is_reused,
+        };
+        Ok(index)
+    }
+
+    /// The shape as words: two frames with the same words can have the same layout.
+    fn describe(
+        &mut self,
+        passes: &[FramePass<'_>],
+        resources: &[FrameResource<'_, '_, D>],
+        words: &mut Vec<u64>,
+    ) -> Result<(), TransientError> {
+        words.clear();
+        words.extend([passes.len() as u64, resources.len() as u64]);
+        for pass in passes {
+            words.extend([pass.queue.index() as u64, pass.waits.len() as u64]);
+            words.extend(pass.waits.iter().map(|at| *at as u64));
+        }
+        for resource in resources {
+            words.extend([resource.first as u64, resource.last.len() as u64]);
+            words.extend(resource.last.iter().map(|at| *at as u64));
+            match self.key_of(resource.info) {
+                Some(key) => words.extend(key.words()),
+                None => {
+                    let needs = self.measure_any(resource.info)?.1;
+                    words.extend([u64::MAX, needs.size, needs.alignment, u64::from(needs.memory_type_bits)]);
+                    words.push(needs.class as u64 | u64::from(needs.requires_dedicated) << 8);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn key_of(&self, info: Described<'_, '_, D>) -> Option<ObjectKey> {
+        let device = &self.shared.device;
+        match info {
+            Described::Buffer(info) => Create::<Buffers>::key(device, info).map(ObjectKey::new::<Buffers>),
+            Described::Texture(info) => Create::<Textures>::key(device, info).map(ObjectKey::new::<Textures>),
+        }
+    }
+
+    fn measure_any(&mut self, info: Described<'_, '_, D>) -> Result<(Option<ObjectKey>, Requirements), TransientError> {
+        match info {
+            Described::Buffer(info) => self.measure::<Buffers>(info),
+            Described::Texture(info) => self.measure::<Textures>(info),
+        }
+    }
+
+    /// Measures, groups and lays out; keeps the plan and says where.
+    fn make_plan(
+        &mut self,
+        passes: &[FramePass<'_>],
+        resources: &[FrameResource<'_, '_, D>],
+        (hash, words): (u64, &[u64]),
+        mut go_on: impl FnMut(&Progress) -> bool,
+    ) -> Result<usize, TransientError> {
+        let mut planned = Vec::with_capacity(resources.len());
+        let mut groups: Vec<Group> = Vec::new();
+        for resource in resources {
+            let (key, needs) = self.measure_any(resource.info)?;
+            let group = if needs.requires_dedicated { OWN_MEMORY } else { self.group_of(needs, &mut groups)? };
+            planned.push(Planned { key, needs, group, offset: 0 });
+        }
+        for (number, group) in (0..).zip(&mut groups) {
+            let members: Vec<usize> = (0..planned.len()).filter(|at| planned[*at].group == number).collect();
+            let piece = |&at: &usize| {
+                let FrameResource { first, last, .. } = resources[at];
+                Piece { size: planned[at].needs.size, alignment: planned[at].needs.alignment, first, last }
+            };
+            let pieces: Vec<_> = members.iter().map(piece).collect();
+            let last = self.plans.last_offsets(group.arena, members.iter().map(|at| planned[*at].key));
+            let found = layout::plan(passes, &pieces, last, &mut go_on)?;
+            members.iter().zip(&found.offsets).for_each(|(at, offset)| planned[*at].offset = *offset);
+            (group.height, group.lower_bound) = (found.height, found.lower_bound);
+        }
+        let mut order: Vec<u32> = (0..resources.len() as u32).collect();
+        order.sort_by_key(|&at| resources[at as usize].first);
+        self.plans.made += 1;
+        let id = self.plans.made;
+        let plan = Plan { hash, words: words.to_vec(), resources: planned, groups, order, id, used: 0 };
+        Ok(self.plans.keep(plan))
+    }
+
+    /// The group for such a resource: that of the best memory type for it, and its class.
+    fn group_of(&self, needs: Requirements, groups: &mut Vec<Group>) -> Result<u32, TransientError> {
+        let bits = needs.memory_type_bits;
+        let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: bits };
+        let memory_type = self.shared.order.candidates(Location::Device, bits).next().ok_or(none)?;
+        let arena = self.shared.arena_index(memory_type, needs.class);
+        if let Some(at) = groups.iter().position(|group| group.arena == arena) {
+            let held = &mut groups[at].needs;
+            held.alignment = held.alignment.max(needs.alignment);
+            return Ok(at as u32);
+        }
+        groups.push(Group { arena, height: 0, lower_bound: 0, needs });
+        Ok(groups.len() as u32 - 1)
+    }
+
+    /// Gives the execution its passes, and checks what can be checked only with their order.
+    fn declare(&mut self, passes: &[FramePass<'_>]) -> Result<(), TransientError> {
+        self.plans.passes.clear();
+        for pass in passes {
+            let mut waits: SmallVec<[Pass; 8]> = pass.waits.iter().map(|at| self.plans.passes[*at]).collect();
+            waits.extend_from_slice(pass.waits_before);
+            let made = self.order.pass(pass.queue, &waits)?;
+            self.plans.passes.push(made);
+        }
+        Ok(())
+    }
+
+    /// Acquires everything at the plan's offsets.
+    fn lay_out(&mut self, index: usize, resources: &[FrameResource<'_, '_, D>]) -> Result<(), TransientError> {
+        self.plans.placed.clear();
+        self.plans.placed.resize(resources.len(), (u32::MAX, 0));
+        self.check_lasts(resources)?;
+        self.choose_heaps(index, resources)?;
+        for at in 0..resources.len() {
+            let number = self.plans.kept[index].order[at] as usize;
+            let planned = self.plans.kept[index].resources[number];
+            let resource = &resources[number];
+            let pass = self.plans.passes[resource.first];
+            let object = match resource.info {
+                Described::Buffer(info) => self.place_planned::<Buffers>(info, &planned, resource, pass),
+                Described::Texture(info) => self.place_planned::<Textures>(info, &planned, resource, pass),
+            }?;
+            let mut users = Clock::of(pass);
+            resource.last.iter().for_each(|last| users.join(&Clock::of(self.plans.passes[*last])));
+            self.occupy(object, pass);
+            // At once: the layout keeps those apart that live at the same time, and the order tells the others.
+            self.vacate(object, users);
+            self.acquires = self.acquires.wrapping_add(1);
+            self.plans.placed[number] = (object, self.acquires);
+        }
+        let id = self.plans.kept[index].id;
+        for group in 0..self.plans.heaps.len() {
+            let heap = self.plans.heaps[group];
+            self.heap(heap).last_plan = Some(id);
+        }
+        Ok(())
+    }
+
+    fn check_lasts(&self, resources: &[FrameResource<'_, '_, D>]) -> Result<(), TransientError> {
+        for resource in resources {
+            let first = self.plans.passes[resource.first];
+            for last in resource.last.iter().map(|at| self.plans.passes[*at]) {
+                if !self.order.end_of(last).covers(&Clock::of(first)) {
+                    return Err(TransientError::NotAfter { first, last });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A heap for each group: one in which every resource's bytes are free when its first pass begins, best one that was
+    /// laid out by this plan before.
+    fn choose_heaps(&mut self, index: usize, resources: &[FrameResource<'_, '_, D>]) -> Result<(), TransientError> {
+        let mut chosen = std::mem::take(&mut self.plans.heaps);
+        chosen.clear();
+        let mut result = Ok(());
+        for number in 0..self.plans.kept[index].groups.len() as u32 {
+            match self.choose_heap(index, number, resources) {
+                Ok(heap) => chosen.push(heap),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        self.plans.heaps = chosen;
+        result
+    }
+
+    fn choose_heap(
+        &mut self,
+        index: usize,
+        number: u32,
+        resources: &[FrameResource<'_, '_, D>],
+    ) -> Result<u32, TransientError> {
+        let plan = &self.plans.kept[index];
+        let group = plan.groups[number as usize];
+        let is_free = |heap: &Heap<D>| {
+            heap.arena == group.arena
+                && heap.bytes >= group.height
+                && heap.alignment >= group.needs.alignment
+                && plan.resources.iter().zip(resources).filter(|(planned, _)| planned.group == number).all(
+                    |(planned, resource)| {
+                        let clock = self.order.begin_ref(self.plans.passes[resource.first]);
+                        heap.spans.is_free(planned.offset, planned.needs.size, clock)
+                    },
+                )
+        };
+        let at_hand = |wanted: &dyn Fn(&Heap<D>) -> bool| {
+            let heaps = (0..).zip(&self.heaps);
+            let mut heaps = heaps.filter_map(|(at, heap)| Some((at, heap.as_ref().filter(|heap| heap.is_planned)?)));
+            heaps.find(|(_, heap)| wanted(heap)).map(|(at, _)| at)
+        };
+        let same = |heap: &Heap<D>| heap.last_plan == Some(plan.id) && is_free(heap);
+        if let Some(heap) = at_hand(&same).or_else(|| at_hand(&is_free)) {
+            return Ok(heap);
+        }
+        if let Some(at) = self.idle_heaps.iter().position(is_free) {
+            let heap = self.idle_heaps.remove(at);
+            return Ok(self.add_heap(Heap { is_planned: true, ..heap }));
+        }
+        let heap = self.make_heap(group.arena, group.height, Requirements { size: group.height, ..group.needs })?;
+        Ok(self.add_heap(Heap { is_planned: true, ..heap }))
+    }
+
+    /// The object of a planned resource, found or made.
+    fn place_planned<K: TransientKind>(
+        &mut self,
+        info: &<D as Create<K>>::Info<'_>,
+        planned: &Planned,
+        resource: &FrameResource<'_, '_, D>,
+        pass: Pass,
+    ) -> Result<u32, TransientError>
+    where
+        D: Create<K>,
+    {
+        let wanted = Wanted { key: planned.key, needs: planned.needs, name: resource.name };
+        if planned.group == OWN_MEMORY {
+            let clock = self.order.begin_of(pass);
+            return self.find_or_make::<K>(info, wanted, &clock);
+        }
+        let number = self.plans.heaps[planned.group as usize];
+        let heap = self.heap(number);
+        match planned.key.and_then(|key| heap.cache.at(&key, planned.offset)) {
+            Some(object) => {
+                self.figures.hits += 1;
+                Ok(object)
+            }
+            None => self.make_in_heap::<K>(info, wanted, number, planned.offset),
+        }
+    }
+
+    /// How good the layout of the last planned frame is.
+    #[must_use]
+    pub fn certificate(&self) -> Certificate {
+        self.plans.certificate
+    }
+}
+
+impl<D: Device> Execution<'_, D> {
+    /// The handle of the resource at this place of the list that the frame was planned from.
+    ///
+    /// # Errors
+    /// [`TransientError::NotPlanned`] if there is none, or it is of the other kind.
+    pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
+        let placed = self.plans.placed.get(place);
+        let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
+        let held = self.objects[object as usize].as_ref().filter(|held| held.is_texture == K::IS_TEXTURE);
+        held.ok_or(TransientError::NotPlanned { place })?;
+        let (owner, execution) = (self.owner, self.execution);
+        Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
+    }
+
+    /// The pass at this place of the list that the frame was planned from; `None` if there is none.
+    #[must_use]
+    pub fn frame_pass(&self, place: usize) -> Option<Pass> {
+        self.plans.passes.get(place).copied()
+    }
+}
+
+impl Plans {
+    /// The execution that begins has no plan.
+    pub(super) fn forget_frame(&mut self) {
+        self.placed.clear();
+        self.passes.clear();
+        self.certificate = Certificate::default();
+    }
+
+    /// Where resources with these keys lay in the frame before, and how high that frame's heap for the arena was.
+    fn last_offsets(&self, arena: u32, keys: impl Iterator<Item = Option<ObjectKey>>) -> Option<LastLayout> {
+        let last = self.kept.iter().max_by_key(|plan| plan.used)?;
+        let number = last.groups.iter().position(|group| group.arena == arena)? as u32;
+        let members = last.resources.iter().filter(|planned| planned.group == number);
+        let mut left: Vec<_> = members.map(|planned| (planned.key, planned.offset)).collect();
+        let offsets = keys.map(|key| {
+            let at = left.iter().position(|(other, _)| key.is_some() && *other == key)?;
+            Some(left.remove(at).1)
+        });
+        Some(LastLayout { offsets: offsets.collect(), height: last.groups[number as usize].height })
+    }
+
+    /// Keeps a plan in place of the one that was not used for longest, if there are many.
+    fn keep(&mut self, plan: Plan) -> usize {
+        if self.kept.len() < PLANS_MAX {
+            self.kept.push(plan);
+            return self.kept.len() - 1;
+        }
+        let oldest = (0..self.kept.len()).min_by_key(|at| self.kept[*at].used).expect("as many as are kept");
+        self.kept[oldest] = plan;
+        oldest
+    }
+}
+
+fn hash(words: &[u64]) -> u64 {
+    let mut hasher = WordHasher::default();
+    words.iter().for_each(|word| hasher.write_u64(*word));
+    hasher.finish()
+}
+
+/// Refuses places that the lists do not have.
+fn check_places<D: Device>(
+    passes: &[FramePass<'_>],
+    resources: &[FrameResource<'_, '_, D>],
+) -> Result<(), TransientError> {
+    let bad = |place| Err(TransientError::NotPlanned { place });
+    for (at, pass) in passes.iter().enumerate() {
+        if let Some(&wait) = pass.waits.iter().find(|wait| **wait >= at) {
+            return bad(wait);
+        }
+    }
+    for resource in resources {
+        let uses = resource.last.iter().copied().chain([resource.first]);
+        if let Some(place) = uses.into_iter().find(|place| *place >= passes.len()) {
+            return bad(place);
+        }
+    }
+    Ok(())
+}

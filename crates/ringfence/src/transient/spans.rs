@@ -1,0 +1,220 @@
+//! The bytes of a transient heap: who has them, who had them last, and when they are free for a given pass.
+//!
+//! ```text
+//!   offset 0         40        64             128
+//!          │ depth   │ blur    │ never used    │
+//!          │ in use  │ free since { compute: 3 }
+//!                      └ may be taken by a pass iff compute 3 comes before it
+//! ```
+//!
+//! First fit by address, as engines place transient resources. A range is taken only if everything that used its bytes
+//! before comes before the pass that takes it: being given back alone is not enough, where there are several queues.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | fit | O(spans) |
+//! | is free, take, give back | O(log spans) and a move of the spans behind |
+
+use ringfence_core::range::Invalid;
+use smallvec::SmallVec;
+
+use super::order::Clock;
+
+/// No object.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// A run of bytes with one history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Span {
+    pub(super) offset: u64,
+    pub(super) end: u64,
+    /// Whose bytes they are, or were last.
+    pub(super) tenant: u32,
+    pub(super) in_use: bool,
+    /// When the last use is over; of a free span.
+    pub(super) users: Clock,
+}
+
+/// See the [module](self). The spans cover the heap without a gap.
+#[derive(Clone, Debug)]
+pub(super) struct Spans(Vec<Span>);
+
+impl Spans {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self(vec![Span { offset: 0, end: bytes, tenant: NOBODY, in_use: false, users: Clock::default() }])
+    }
+
+    /// The lowest offset at which a pass that begins at `clock` may have `size` bytes.
+    pub(super) fn fit(&self, size: u64, alignment: u64, clock: &Clock) -> Option<u64> {
+        let mut start = None;
+        for span in &self.0 {
+            if !span.is_free_at(clock) {
+                start = None;
+                continue;
+            }
+            let from: u64 = match start {
+                Some(from) => from,
+                None => span.offset.checked_next_multiple_of(alignment)?,
+            };
+            if from.checked_add(size)? <= span.end {
+                return Some(from);
+            }
+            start = Some(from);
+        }
+        None
+    }
+
+    /// Whether a pass that begins at `clock` may have these bytes.
+    pub(super) fn is_free(&self, offset: u64, size: u64, clock: &Clock) -> bool {
+        self.touching(offset, offset + size).iter().all(|span| span.is_free_at(clock))
+    }
+
+    /// The spans that have bytes in `offset..end`.
+    pub(super) fn touching(&self, offset: u64, end: u64) -> &[Span] {
+        &self.0[self.indices(offset, end)]
+    }
+
+    fn indices(&self, offset: u64, end: u64) -> std::ops::Range<usize> {
+        let first = self.0.partition_point(|span| span.end <= offset);
+        let count = self.0[first..].partition_point(|span| span.offset < end);
+        first..first + count
+    }
+
+    /// Makes `offset..offset + size` the tenant's, whoever had it.
+    pub(super) fn take(&mut self, offset: u64, size: u64, tenant: u32) {
+        self.put(Span { offset, end: offset + size, tenant, in_use: true, users: Clock::default() });
+    }
+
+    /// Gives a tenant's bytes back, to be used again when `users` is over.
+    pub(super) fn give_back(&mut self, offset: u64, size: u64, tenant: u32, users: Clock) {
+        self.put(Span { offset, end: offset + size, tenant, in_use: false, users });
+    }
+
+    fn put(&mut self, new: Span) {
+        let touched = self.indices(new.offset, new.end);
+        let (first, last) = (self.0[touched.start], self.0[touched.end - 1]);
+        let mut parts: SmallVec<[Span; 3]> = SmallVec::new();
+        if first.offset < new.offset {
+            parts.push(Span { end: new.offset, ..first });
+        }
+        parts.push(new);
+        if last.end > new.end {
+            parts.push(Span { offset: new.end, ..last });
+        }
+        if let [only] = parts.as_slice()
+            && touched.len() == 1
+        {
+            self.0[touched.start] = *only;
+        } else {
+            self.0.splice(touched, parts);
+        }
+    }
+
+    /// Forgets tenants that are gone and uses that are over, and joins what then has the same history.
+    pub(super) fn tidy(&mut self, is_gone: impl Fn(u32) -> bool, completed: &Clock) {
+        for span in &mut self.0 {
+            if span.tenant != NOBODY && is_gone(span.tenant) {
+                span.tenant = NOBODY;
+            }
+            if span.tenant == NOBODY && completed.covers(&span.users) {
+                span.users = Clock::default();
+            }
+        }
+        self.0.dedup_by(|next, held| {
+            let same = !held.in_use && !next.in_use && held.tenant == next.tenant && held.users == next.users;
+            if same {
+                held.end = next.end;
+            }
+            same
+        });
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Span> {
+        self.0.iter()
+    }
+
+    pub(super) fn validate(&self, bytes: u64) -> Result<(), Invalid> {
+        let mut at = 0;
+        for span in &self.0 {
+            Invalid::unless(span.offset == at, "the spans cover the heap without a gap", at)?;
+            Invalid::unless(span.offset < span.end, "no span is empty", at)?;
+            Invalid::unless(!span.in_use || span.tenant != NOBODY, "what is in use has a tenant", at)?;
+            at = span.end;
+        }
+        Invalid::unless(at == bytes, "the spans cover the heap to its end", at)
+    }
+}
+
+impl Span {
+    fn is_free_at(&self, clock: &Clock) -> bool {
+        !self.in_use && clock.covers(&self.users)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transient::order::Order;
+    use proptest::prelude::*;
+    use ringfence_core::sync::TimelineId;
+
+    const BYTES: u64 = 96;
+
+    /// Each byte's history by itself.
+    struct Twin(Vec<(Option<u32>, Clock)>);
+
+    impl Twin {
+        fn is_free(&self, offset: u64, size: u64, clock: &Clock) -> bool {
+            (offset..offset + size).all(|at| {
+                let (tenant, users) = &self.0[at as usize];
+                tenant.is_none() && clock.covers(users)
+            })
+        }
+
+        fn fit(&self, size: u64, alignment: u64, clock: &Clock) -> Option<u64> {
+            (0..=BYTES.checked_sub(size)?).filter(|at| at % alignment == 0).find(|at| self.is_free(*at, size, clock))
+        }
+    }
+
+    proptest! {
+        /// Resources come and go on three queues, some passes waiting for others.
+        #[test]
+        fn a_fit_is_what_a_map_of_every_byte_finds(
+            steps in prop::collection::vec((0..4_u8, 0..3_u32, 1..40_u64, 0..4_u32, any::<prop::sample::Index>()), 1..80)
+        ) {
+            let (mut spans, mut twin) = (Spans::new(BYTES), Twin(vec![(None, Clock::default()); BYTES as usize]));
+            let (mut order, mut live, mut passes) = (Order::new(0), Vec::new(), Vec::new());
+            for (tenant, (step, queue, size, shift, which)) in (0..).zip(steps) {
+                let waits: Vec<_> = if step == 0 && !passes.is_empty() { vec![*which.get(&passes)] } else { vec![] };
+                let pass = order.pass(TimelineId::new(queue), &waits).unwrap();
+                passes.push(pass);
+                let clock = order.begin_of(pass);
+                if step == 3 && !live.is_empty() {
+                    let (tenant, offset, size) = live.swap_remove(which.index(live.len()));
+                    let users = Clock::of(pass);
+                    spans.give_back(offset, size, tenant, users);
+                    twin.0[offset as usize..(offset + size) as usize].fill((None, users));
+                } else {
+                    let found = spans.fit(size, 1 << shift, &clock);
+                    prop_assert_eq!(found, twin.fit(size, 1 << shift, &clock));
+                    if let Some(offset) = found {
+                        prop_assert!(spans.is_free(offset, size, &clock));
+                        spans.take(offset, size, tenant);
+                        twin.0[offset as usize..(offset + size) as usize].fill((Some(tenant), Clock::default()));
+                        live.push((tenant, offset, size));
+                    }
+                }
+                if step == 2 {
+                    let completed = if shift == 0 { order.end_of_all() } else { Clock::default() };
+                    let held = live.clone();
+                    spans.tidy(|tenant| tenant % 2 == 0 && !held.iter().any(|live| live.0 == tenant), &completed);
+                    // Forgetting uses is only right for clocks that hold them.
+                    if shift == 0 {
+                        order.refresh_to(completed);
+                    }
+                }
+                spans.validate(BYTES).unwrap();
+            }
+        }
+    }
+}
