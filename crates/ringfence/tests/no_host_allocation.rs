@@ -402,7 +402,7 @@ fn a_planned_frame_like_the_last_allocates_nothing_on_the_host() {
     let waits: Vec<_> = (0..TRANSIENT_PASSES).map(|pass| [pass.saturating_sub(1)]).collect();
     let pass = |at: usize| FramePass {
         waits: if at == 0 { &[] } else { &waits[at] },
-        ..FramePass::on(if at % 2 == 0 { graphics } else { compute })
+        ..FramePass::on(if at.is_multiple_of(2) { graphics } else { compute })
     };
     let passes: Vec<_> = (0..TRANSIENT_PASSES).map(pass).collect();
     let resource =
