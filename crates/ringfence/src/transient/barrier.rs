@@ -27,7 +27,7 @@ use super::spans::NOBODY;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TransientId(pub(super) u32);
 
-/// What has to be recorded at the beginning of a pass. See the [module](self).
+/// What has to be recorded at the beginning of a pass.
 ///
 /// | | Vulkan | Direct3D 12 |
 /// |---|---|---|
