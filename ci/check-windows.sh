@@ -16,9 +16,11 @@ trap 'rm -rf "$scratch"' EXIT
 cp -r Cargo.toml Cargo.lock crates "$scratch"
 cd "$scratch"
 harness=(-p ringfence-harness --no-default-features --features d3d12 --tests)
+# On this target the macro hides from the lint that the initializers are const already.
+lints=(-D warnings -A clippy::missing_const_for_thread_local)
 for version in 0.58.0 0.62.2; do
     echo "windows $version"
     cargo update --quiet -p windows --precise "$version"
-    windows_cargo clippy --quiet -p ringfence --features d3d12 --lib -- -D warnings
-    windows_cargo clippy --quiet "${harness[@]}" -- -D warnings
+    windows_cargo clippy --quiet -p ringfence --features d3d12 --lib -- "${lints[@]}"
+    windows_cargo clippy --quiet "${harness[@]}" -- "${lints[@]}"
 done
