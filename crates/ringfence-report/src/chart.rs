@@ -102,10 +102,11 @@ impl Chart {
         let most = most.max(self.level.as_ref().map(|level| level.value)).unwrap_or(0);
         let end = self.unit.scale_end(most);
         format!(
-            "<figure class=\"chart\" id=\"chart-{id}\" data-unit=\"{unit}\" data-keys=\"{keys}\" data-end=\"{end}\">\
+            "<figure class=\"chart\" id=\"chart-{id}\" data-unit=\"{unit}\" data-keys=\"{keys}\">\
              <figcaption><h3>{title}</h3><ul class=\"key\">{key}</ul></figcaption>\n\
              <div class=\"plot\"><div class=\"scale\" aria-hidden=\"true\">{scale}</div>\n{svg}</div>\n\
-             <div class=\"ends\" aria-hidden=\"true\"><span>frame {first}</span>{thinned}<span>{last}</span></div></figure>\n",
+             <div class=\"ends\" aria-hidden=\"true\"><span>frame {first}</span>{thinned}<span>{last}</span>\
+             </div></figure>\n",
             id = self.id,
             unit = self.unit.name(),
             keys = self.lines.iter().map(|line| line.key).collect::<Vec<_>>().join(" "),

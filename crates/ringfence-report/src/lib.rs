@@ -105,10 +105,14 @@ impl Report {
 }
 
 /// The page's scripts, each after those that it uses.
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 9] = [
     include_str!("page/basics.js"),
     include_str!("page/charts.js"),
     include_str!("page/map.js"),
+    include_str!("page/map-draw.js"),
+    include_str!("page/map-point.js"),
+    include_str!("page/map-keys.js"),
+    include_str!("page/map-search.js"),
     include_str!("page/ranges.js"),
     include_str!("page/page.js"),
 ];

@@ -47,7 +47,8 @@ const tip = {
   // Shows a heading and lines under it, near a point of the window.
   show(x, y, heading, lines) {
     const box = byId("tip");
-    box.replaceChildren(element("strong", {}, element("bdi", {}, heading)), ...lines.map((line) => element("span", {}, line)));
+    const under = lines.map((line) => element("span", {}, line));
+    box.replaceChildren(element("strong", {}, element("bdi", {}, heading)), ...under);
     box.hidden = false;
     const { width, height } = box.getBoundingClientRect();
     const left = Math.min(x + 12, document.documentElement.clientWidth - width - 8);

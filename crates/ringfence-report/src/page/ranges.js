@@ -12,7 +12,8 @@ function startList() {
   list.shown = 0;
   byId("ranges-body").replaceChildren();
   const searched = byId("search").value.trim();
-  byId("ranges-of").textContent = searched ? `Ranges named like “${searched}”` : `Ranges of block #${list.row?.index ?? 0}`;
+  const which = searched ? `named like “${searched}”` : `of block #${list.row?.index ?? 0}`;
+  byId("ranges-of").textContent = `Ranges ${which}`;
   listMore();
 }
 
