@@ -7,6 +7,7 @@
 //!
 //! | module | what it holds | allocate / free |
 //! |---|---|---|
+//! | [`alias`] | offsets for what is never alive together: bound, planners, checker | see there |
 //! | [`range`] | the contract that the allocators share | – |
 //! | [`buddy`] | powers of two in a tree inside one array | O(log n), no host allocation |
 //! | [`free_list`] | best fit, every block walkable in address order | O(log n) expected |

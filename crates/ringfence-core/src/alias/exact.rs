@@ -28,6 +28,8 @@
 //! A decision costs O(entries of the sections concerned), in runs over arrays of 32-bit numbers where these hold the
 //! sizes counted in their greatest common divisor. The state takes O(n² / 64) words.
 
+mod choose;
+mod infer;
 mod state;
 mod strategy;
 mod unit;

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! One order in ten solves in a thousand decisions what another does not in a million; so attempts are short, and
-//! longer only as they fail. A section that failed counts as fuller the next time, which moves its items forward. Both
-//! kinds of attempt get as many decisions: a plan at the bound is proven at once, and an episode betters the plan where
-//! the bound is out of reach. An attempt that looks at everything raises the bound.
+//! longer only as they fail. A section that failed counts as fuller the next time, which moves its items forward. A plan
+//! at the bound is proven at once; an episode betters the plan where the bound is out of reach, and aims lower after a
+//! success. An attempt that looks at everything raises the bound.
 
 use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
 use super::plan::Planner;
@@ -42,34 +42,45 @@ impl Planner<'_> {
             loads: shape.loads(&problem.sizes.size),
             shape,
             random: Random(0x9e37_79b9_7f4a_7c15),
+            share: 0.5,
+            episodes: 0,
         };
         let mut threads: Vec<Thread> = strategies().map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
-        let mut episode = portfolio.episode(problem, 0);
-        let (mut turns, mut episodes) = (0, 0);
-        // Decisions made at the bound, and above it: the two take turns evenly.
-        let mut spent = [0_u64; 2];
+        let mut episode = portfolio.episode(problem);
+        let mut turns = 0;
+        // Decisions made at the bound, and above it.
+        let (mut at_bound, mut above) = (0_u64, 0_u64);
         while !self.done() {
             let before = portfolio.search.decisions;
-            let above = usize::from(spent[0] > spent[1]);
-            if above == 0 {
-                let count = threads.len();
+            if at_bound * bound_weight(problem, at_bound) <= above {
                 let bound = self.best.lower_bound;
-                self.attempt(&mut portfolio, &mut threads[whose_turn(turns, count)], bound);
+                let turn = whose_turn(turns, threads.len());
+                self.attempt(&mut portfolio, &mut threads[turn], bound);
                 turns += 1;
+                at_bound += portfolio.search.decisions - before;
             } else {
-                if episode.attempts == EPISODE_ATTEMPTS {
-                    episodes += 1;
-                    episode = portfolio.episode(problem, episodes);
-                }
-                episode.attempts += 1;
-                let gap = self.best.gap() as f64;
-                let target = (self.best.lower_bound + (gap * episode.share) as u64).min(self.best.height - 1);
-                self.attempt(&mut portfolio, &mut episode.thread, target);
+                self.continue_episode(&mut portfolio, &mut episode);
+                above += portfolio.search.decisions - before;
             }
-            spent[above] += portfolio.search.decisions - before;
         }
     }
 
+    /// One more attempt of the episode; at its end a new one, bolder after a success, less bold after a failure.
+    fn continue_episode<S: Shape, U: Unit>(&mut self, portfolio: &mut Portfolio<S, U>, episode: &mut Episode) {
+        let gap = self.best.gap() as f64;
+        let target = (self.best.lower_bound + (gap * episode.share) as u64).min(self.best.height - 1);
+        episode.attempts += 1;
+        if self.attempt(portfolio, &mut episode.thread, target) {
+            portfolio.share = (portfolio.share - SHARE_DOWN).max(SHARE_MIN);
+        } else if episode.attempts == EPISODE_ATTEMPTS {
+            portfolio.share = (portfolio.share + SHARE_UP).min(1.0);
+        } else {
+            return;
+        }
+        *episode = portfolio.episode(self.problem);
+    }
+
+    /// Whether the target was met.
     fn attempt<S: Shape, U: Unit>(
         &mut self,
         portfolio: &mut Portfolio<S, U>,
@@ -95,7 +106,15 @@ fn whose_turn(turn: usize, count: usize) -> usize {
     if place < LEADING { place } else { LEADING + round % (count - LEADING) }
 }
 
+/// Both kinds of attempt get as many decisions at first; when many at the bound have failed, those above it get more.
+fn bound_weight(problem: &Problem, at_bound: u64) -> u64 {
+    if at_bound < 200 * problem.len() as u64 { 1 } else { 4 }
+}
+
 const EPISODE_ATTEMPTS: u32 = 10;
+const SHARE_UP: f64 = 0.04;
+const SHARE_DOWN: f64 = 0.08;
+const SHARE_MIN: f64 = 0.2;
 
 /// A few short attempts somewhere between the bound and the plan at hand, in a way drawn by chance. Those that succeed
 /// do so soon; so many short ones find more than a few long ones.
@@ -112,6 +131,10 @@ struct Portfolio<'s, S: Shape, U: Unit> {
     shape: &'s S,
     loads: Vec<u64>,
     random: Random,
+    /// How far above the bound episodes aim at present.
+    share: f64,
+    /// How many episodes there were.
+    episodes: usize,
 }
 
 /// A strategy, with what it has learned over its attempts.
@@ -157,14 +180,12 @@ impl Thread {
 }
 
 impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
-    fn episode(&mut self, problem: &Problem, number: usize) -> Episode {
-        let mut strategy = self.random.strategy();
-        if number < 4
-            && let Some(fixed) = strategies().nth(2 * number)
-        {
-            strategy = fixed;
-        }
-        let share = if number == 0 { 0.5 } else { 0.3 + 0.7 * self.random.next() };
+    /// The first two in the fixed ways that succeed most, the others by chance.
+    fn episode(&mut self, problem: &Problem) -> Episode {
+        let drawn = self.random.strategy();
+        let strategy = strategies().take(2).nth(self.episodes).unwrap_or(drawn);
+        self.episodes += 1;
+        let share = (self.share + 0.3 * (self.random.next() - 0.5)).clamp(0.1, 1.0);
         Episode { thread: Thread::new(problem, self.shape, strategy, self.random.0), share, attempts: 0 }
     }
 

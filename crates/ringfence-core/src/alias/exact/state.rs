@@ -1,7 +1,15 @@
-//! The state of the search, the decisions and the inference.
+//! The state of the search, and its decisions: placed or postponed, part by part, with what failed undone.
+//!
+//! ```text
+//!   list of open items ──▶ choose ──▶ place ──▶ infer ──▶ split ──▶ part, part, …   each solved by itself
+//!                            ▲          │ failed, and the item had a part in it
+//!                            └─ postpone┘ it had none: the whole list fails at once
+//! ```
+//!
+//! Changes lie on a stack and are undone from its top; lists lie one behind the other in one array.
 
 use super::{Pick, Scale, Unit};
-use crate::alias::shape::{Bits, Shape, ones};
+use crate::alias::shape::{Bits, Shape};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -22,9 +30,6 @@ pub(in crate::alias) type GoOn<'g> = &'g mut dyn FnMut(u64) -> bool;
 
 const DECISIONS_A_TICK: u64 = 256;
 
-/// After so many rounds of raising, items that drive one another upwards are looked for.
-const ROUNDS_MAX: u32 = 4;
-
 /// A change of an item, to be undone.
 struct Change<U> {
     item: u32,
@@ -34,50 +39,50 @@ struct Change<U> {
 
 /// One search over one problem; used again for each attempt.
 pub(in crate::alias) struct Search<'a, S: Shape, U: Unit> {
-    shape: &'a S,
-    grain: u64,
-    true_sizes: &'a [u64],
-    size: Vec<U>,
-    mask: Vec<U>,
+    pub(super) shape: &'a S,
+    pub(super) grain: u64,
+    pub(super) true_sizes: &'a [u64],
+    pub(super) size: Vec<U>,
+    pub(super) mask: Vec<U>,
     /// The highest that an item may lie.
-    limit: Vec<U>,
-    near: Bits,
+    pub(super) limit: Vec<U>,
+    pub(super) near: Bits,
     /// A bit for each item that is not placed.
-    open: Vec<u64>,
+    pub(super) open: Vec<u64>,
     /// Of open items the lowest offset, of placed ones the offset.
-    low: Vec<U>,
+    pub(super) low: Vec<U>,
     /// Set iff the item must lie upon one that is open, unless a placed one has come to end at its `low`.
-    postponed: Vec<bool>,
+    pub(super) postponed: Vec<bool>,
     /// Of postponed items an item that clashes with it and ended lowest when that was looked at; or the item itself.
-    supporter: Vec<u32>,
+    pub(super) supporter: Vec<u32>,
     changes: Vec<Change<U>>,
     /// Of each item the placed items that its `low` follows from, as a row of bits.
-    reasons: Vec<u64>,
+    pub(super) reasons: Vec<u64>,
     /// The reasons that were replaced: a row for each change.
-    replaced: Vec<u64>,
+    pub(super) replaced: Vec<u64>,
     /// After a failure: placed items that cannot all lie where they lie.
-    conflict: Vec<u64>,
+    pub(super) conflict: Vec<u64>,
     /// Scratch: a row.
-    row: Vec<u64>,
+    pub(super) row: Vec<u64>,
     /// Of each section the sum of the sizes of its open items.
-    left: Vec<U>,
+    pub(super) left: Vec<U>,
     /// Of each section the least `low` of its open items, as of the last inference; the capacity if there is none.
-    floor: Vec<U>,
-    capacity: U,
+    pub(super) floor: Vec<U>,
+    pub(super) capacity: U,
     /// The lists of open items of the frames, one behind the other.
-    lists: Vec<u32>,
+    pub(super) lists: Vec<u32>,
     /// Scratch of the decomposition: of each section how far the items that begin there reach.
-    reach: Vec<u32>,
-    pub rank: Vec<u32>,
-    pub pick: Pick,
-    pub focus: bool,
+    pub(super) reach: Vec<u32>,
+    pub(in crate::alias) rank: Vec<u32>,
+    pub(in crate::alias) pick: Pick,
+    pub(in crate::alias) focus: bool,
     /// The section that failed last.
-    pub last: usize,
+    pub(in crate::alias) last: usize,
     /// Of each section how often it failed.
-    pub failures: Vec<u32>,
+    pub(in crate::alias) failures: Vec<u32>,
     /// Decisions made so far, over all attempts.
-    pub decisions: u64,
-    decisions_max: u64,
+    pub(in crate::alias) decisions: u64,
+    pub(super) decisions_max: u64,
 }
 
 impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
@@ -244,7 +249,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
     }
 
     /// From the first section of any item of the list to the last.
-    fn hull(&self, list: Range<usize>) -> (usize, usize) {
+    pub(super) fn hull(&self, list: Range<usize>) -> (usize, usize) {
         let (mut first, mut last) = (u32::MAX, 0);
         for &item in &self.lists[list] {
             let span = self.shape.hull(item as usize);
@@ -343,7 +348,7 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
     }
 
-    fn change(&mut self, item: usize, low: U, postponed: bool) {
+    pub(super) fn change(&mut self, item: usize, low: U, postponed: bool) {
         let before = Change { item: item as u32, low: self.low[item], postponed: self.postponed[item] };
         self.changes.push(before);
         let words = self.row.len();
@@ -361,283 +366,6 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             self.replaced.truncate(rest);
             self.low[change.item as usize] = change.low;
             self.postponed[change.item as usize] = change.postponed;
-        }
-    }
-
-    /// Raises what is postponed; false if the items of the list cannot all fit.
-    fn infer(&mut self, list: Range<usize>) -> bool {
-        for _ in 0..ROUNDS_MAX {
-            match self.support(list.clone()) {
-                None => return false,
-                Some(false) => return self.fits(list),
-                Some(true) => {}
-            }
-        }
-        self.ground(list.clone()) && self.fits(list)
-    }
-
-    /// The same at once, where items that lean upon one another would drive one another upwards step by step: by
-    /// ascending end, from the items that are not postponed. What leans upon nothing else at last cannot lie anywhere.
-    fn ground(&mut self, list: Range<usize>) -> bool {
-        let settled = self.settle(list);
-        let climbing: Vec<(usize, U)> = settled.into_iter().filter(|&(item, low)| low > self.low[item]).collect();
-        let mut reasons = vec![0; self.row.len()];
-        let mut too_high = None;
-        for &(item, low) in &climbing {
-            self.explain_support(item, low);
-            reasons.iter_mut().zip(&self.row).for_each(|(reason, row)| *reason |= row);
-            if low > self.limit[item] {
-                too_high = Some(item);
-            }
-        }
-        if let Some(item) = too_high {
-            self.blame(item);
-            self.conflict.copy_from_slice(&reasons);
-            return false;
-        }
-        for (item, low) in climbing {
-            self.change(item, low, true);
-            self.reasons[item * reasons.len()..][..reasons.len()].copy_from_slice(&reasons);
-        }
-        true
-    }
-
-    /// Of each postponed item where it lies at least, as by Dijkstra's shortest paths.
-    fn settle(&mut self, list: Range<usize>) -> Vec<(usize, U)> {
-        let (mut waiting, mut settled) = (Vec::new(), Vec::new());
-        for place in list {
-            let item = self.lists[place] as usize;
-            if self.postponed[item] {
-                let low = self.least_grounded_end(item).up(self.mask[item]).max(self.low[item]);
-                waiting.push((item, low));
-            }
-        }
-        while let Some(next) = (0..waiting.len()).min_by_key(|&place| waiting[place].1) {
-            let (item, low) = waiting.swap_remove(next);
-            settled.push((item, low));
-            let end = low + self.size[item].min(U::FAR - low.min(U::FAR));
-            for (other, other_low) in &mut waiting {
-                let new = end.up(self.mask[*other]).max(self.low[*other]);
-                if self.near.get(item, *other) && new < *other_low {
-                    *other_low = new;
-                }
-            }
-        }
-        settled
-    }
-
-    /// The least end of the open items that clash with this one and are not postponed.
-    fn least_grounded_end(&self, item: usize) -> U {
-        let open = ones(self.near.row(item)).filter(|&other| self.open[other / 64] >> (other % 64) & 1 == 1);
-        let ends = open.filter(|&other| !self.postponed[other]).map(|other| self.low[other] + self.size[other]);
-        ends.min().unwrap_or(U::FAR)
-    }
-
-    /// Raises each postponed item to the least end of an open one that clashes with it. Whether any rose; `None` if
-    /// there is nothing that one could lie upon.
-    fn support(&mut self, list: Range<usize>) -> Option<bool> {
-        let mut changed = false;
-        for place in list {
-            let item = self.lists[place] as usize;
-            if !self.postponed[item] || self.is_supported(item) {
-                continue;
-            }
-            let least = self.least_end(item);
-            let low = if least >= U::FAR { least } else { least.up(self.mask[item]) };
-            if low > self.low[item] {
-                self.explain_support(item, low);
-            }
-            if low > self.limit[item] {
-                self.blame(item);
-                self.conflict.copy_from_slice(&self.row);
-                return None;
-            }
-            if low > self.low[item] {
-                self.change(item, low, true);
-                let words = self.row.len();
-                self.reasons[item * words..][..words].copy_from_slice(&self.row);
-                changed = true;
-            }
-        }
-        Some(changed)
-    }
-
-    /// Why a postponed item lies at `low` or above: why it was postponed, why each open item that clashes with it does
-    /// not end before, and each placed one small enough that it could.
-    fn explain_support(&mut self, item: usize, low: U) {
-        let words = self.row.len();
-        self.row.copy_from_slice(&self.reasons[item * words..][..words]);
-        for word in 0..words {
-            let mut bits = self.near.row(item)[word];
-            while bits != 0 {
-                let bit = bits & bits.wrapping_neg();
-                let other = 64 * word + bits.trailing_zeros() as usize;
-                bits ^= bit;
-                if self.size[other] >= low {
-                    continue;
-                }
-                if self.open[word] & bit == 0 {
-                    self.row[word] |= bit;
-                } else {
-                    for (row, reason) in self.row.iter_mut().zip(&self.reasons[other * words..]) {
-                        *row |= reason;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether the item found last still may end no higher than this one begins. Lows only rise between two looks, or
-    /// are as they were before: so what was found is good as long as this holds, and this is seen at once.
-    fn is_supported(&self, item: usize) -> bool {
-        let other = self.supporter[item] as usize;
-        let open = self.open[other / 64] >> (other % 64) & 1 == 1;
-        open && other != item && self.low[other] + self.size[other] <= self.low[item]
-    }
-
-    /// The least end that an open item that clashes with this one may have; remembers which.
-    fn least_end(&mut self, item: usize) -> U {
-        let mut least = U::FAR;
-        for (word, (&near, &open)) in self.near.row(item).iter().zip(&self.open).enumerate() {
-            let mut bits = near & open;
-            while bits != 0 {
-                let other = 64 * word + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let end = self.low[other] + self.size[other];
-                if end < least {
-                    least = end;
-                    self.supporter[item] = other as u32;
-                }
-            }
-        }
-        least
-    }
-
-    /// The inference over sections.
-    fn fits(&mut self, list: Range<usize>) -> bool {
-        let (first, last) = self.hull(list.clone());
-        self.floor[first..last].fill(self.capacity);
-        for &item in &self.lists[list.clone()] {
-            let low = self.low[item as usize];
-            if low > self.limit[item as usize] {
-                self.blame(item as usize);
-                let words = self.row.len();
-                self.conflict.copy_from_slice(&self.reasons[item as usize * words..][..words]);
-                return false;
-            }
-            self.shape.lower(item as usize, &mut self.floor, low);
-        }
-        let capacity = self.capacity;
-        let over = |floor: U, left: U| floor + left > capacity && floor < capacity;
-        let pairs = || self.floor[first..last].iter().zip(&self.left[first..last]);
-        if !pairs().fold(false, |any, (&floor, &left)| any | over(floor, left)) {
-            return true;
-        }
-        let failed = pairs().position(|(&floor, &left)| over(floor, left));
-        self.last = failed.map_or(self.last, |place| first + place);
-        self.failures[self.last] += 1;
-        self.explain_section(list);
-        false
-    }
-
-    /// Why a section is too full: why each open item of it lies no lower.
-    fn explain_section(&mut self, list: Range<usize>) {
-        let words = self.row.len();
-        self.conflict.fill(0);
-        for &item in &self.lists[list] {
-            if self.shape.is_in(item as usize, self.last) {
-                for (conflict, reason) in self.conflict.iter_mut().zip(&self.reasons[item as usize * words..]) {
-                    *conflict |= reason;
-                }
-            }
-        }
-    }
-
-    /// An item fails by itself: its fullest section is to blame.
-    fn blame(&mut self, item: usize) {
-        let fullest = self.shape.sections(item).max_by_key(|&section| self.left[section]);
-        self.last = fullest.unwrap_or(self.last);
-        self.failures[self.last] += 1;
-    }
-
-    /// The item to decide on: one below which no open item that clashes with it could still end.
-    fn choose(&self, list: Range<usize>) -> usize {
-        if self.focus
-            && let Some(item) = self.lowest_in(self.last, list.clone())
-        {
-            return self.eligible_below(item);
-        }
-        match self.pick {
-            Pick::Lowest => self.lowest(&self.lists[list]),
-            Pick::Ranked => self.ranked(&self.lists[list]),
-            Pick::Tightest => match self.lowest_in(self.tightest(list.clone()), list.clone()) {
-                Some(item) => self.eligible_below(item),
-                None => self.lowest(&self.lists[list]),
-            },
-        }
-    }
-
-    fn place_of(&self, item: u32) -> (U, u32) {
-        (self.low[item as usize], self.rank[item as usize])
-    }
-
-    fn lowest(&self, list: &[u32]) -> usize {
-        list.iter().copied().min_by_key(|&item| self.place_of(item)).unwrap_or(0) as usize
-    }
-
-    /// The lowest item of a section.
-    fn lowest_in(&self, section: usize, list: Range<usize>) -> Option<usize> {
-        let mut best: Option<u32> = None;
-        for &item in &self.lists[list] {
-            let better = best.is_none_or(|best| self.place_of(item) < self.place_of(best));
-            if better && self.shape.is_in(item as usize, section) {
-                best = Some(item);
-            }
-        }
-        best.map(|item| item as usize)
-    }
-
-    /// The item of the best rank among those that nothing more can go below, whatever it is.
-    fn ranked(&self, list: &[u32]) -> usize {
-        let ends = list.iter().map(|&item| self.low[item as usize] + self.size[item as usize]);
-        let least = ends.min().unwrap_or(U::FAR);
-        let eligible = list.iter().copied().filter(|&item| self.low[item as usize] < least);
-        eligible.min_by_key(|&item| self.rank[item as usize]).unwrap_or(0) as usize
-    }
-
-    /// Where least is to spare; the height of the floor counts for half, so that low places go first.
-    fn tightest(&self, list: Range<usize>) -> usize {
-        let (first, last) = self.hull(list);
-        let slack = |section: usize| {
-            let (floor, left) = (self.floor[section], self.left[section]);
-            if floor >= self.capacity {
-                return U::FAR;
-            }
-            let slack = self.capacity - floor - left;
-            slack + slack + floor
-        };
-        (first..last).min_by_key(|&section| slack(section)).unwrap_or(first)
-    }
-
-    /// From an item down along those that could still go below it, to one below which nothing more can.
-    fn eligible_below(&self, mut item: usize) -> usize {
-        loop {
-            let mut below: Option<u32> = None;
-            for (word, (&near, &open)) in self.near.row(item).iter().zip(&self.open).enumerate() {
-                let mut bits = near & open;
-                while bits != 0 {
-                    let other = 64 * word + bits.trailing_zeros() as usize;
-                    bits &= bits - 1;
-                    let fits = self.low[other] + self.size[other] <= self.low[item];
-                    if fits && below.is_none_or(|below| self.place_of(other as u32) < self.place_of(below)) {
-                        below = Some(other as u32);
-                    }
-                }
-            }
-            match below {
-                Some(other) => item = other as usize,
-                None => return item,
-            }
         }
     }
 }

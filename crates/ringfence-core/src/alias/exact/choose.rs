@@ -1,0 +1,91 @@
+//! Which open item is decided on next.
+//!
+//! Any may be below which no open item that clashes with it could still end; from one that may not, a walk downwards
+//! leads to one that may. O(open items), or of the sections looked at.
+
+use super::{Pick, Search, Unit};
+use crate::alias::shape::Shape;
+use core::ops::Range;
+
+impl<S: Shape, U: Unit> Search<'_, S, U> {
+    /// The item to decide on: one below which no open item that clashes with it could still end.
+    pub(super) fn choose(&self, list: Range<usize>) -> usize {
+        if self.focus
+            && let Some(item) = self.lowest_in(self.last, list.clone())
+        {
+            return self.eligible_below(item);
+        }
+        match self.pick {
+            Pick::Lowest => self.lowest(&self.lists[list]),
+            Pick::Ranked => self.ranked(&self.lists[list]),
+            Pick::Tightest => match self.lowest_in(self.tightest(list.clone()), list.clone()) {
+                Some(item) => self.eligible_below(item),
+                None => self.lowest(&self.lists[list]),
+            },
+        }
+    }
+
+    fn place_of(&self, item: u32) -> (U, u32) {
+        (self.low[item as usize], self.rank[item as usize])
+    }
+
+    fn lowest(&self, list: &[u32]) -> usize {
+        list.iter().copied().min_by_key(|&item| self.place_of(item)).unwrap_or(0) as usize
+    }
+
+    /// The lowest item of a section.
+    fn lowest_in(&self, section: usize, list: Range<usize>) -> Option<usize> {
+        let mut best: Option<u32> = None;
+        for &item in &self.lists[list] {
+            let better = best.is_none_or(|best| self.place_of(item) < self.place_of(best));
+            if better && self.shape.is_in(item as usize, section) {
+                best = Some(item);
+            }
+        }
+        best.map(|item| item as usize)
+    }
+
+    /// The item of the best rank among those that nothing more can go below, whatever it is.
+    fn ranked(&self, list: &[u32]) -> usize {
+        let ends = list.iter().map(|&item| self.low[item as usize] + self.size[item as usize]);
+        let least = ends.min().unwrap_or(U::FAR);
+        let eligible = list.iter().copied().filter(|&item| self.low[item as usize] < least);
+        eligible.min_by_key(|&item| self.rank[item as usize]).unwrap_or(0) as usize
+    }
+
+    /// Where least is to spare; the height of the floor counts for half, so that low places go first.
+    fn tightest(&self, list: Range<usize>) -> usize {
+        let (first, last) = self.hull(list);
+        let slack = |section: usize| {
+            let (floor, left) = (self.floor[section], self.left[section]);
+            if floor >= self.capacity {
+                return U::FAR;
+            }
+            let slack = self.capacity - floor - left;
+            slack + slack + floor
+        };
+        (first..last).min_by_key(|&section| slack(section)).unwrap_or(first)
+    }
+
+    /// From an item down along those that could still go below it, to one below which nothing more can.
+    fn eligible_below(&self, mut item: usize) -> usize {
+        loop {
+            let mut below: Option<u32> = None;
+            for (word, (&near, &open)) in self.near.row(item).iter().zip(&self.open).enumerate() {
+                let mut bits = near & open;
+                while bits != 0 {
+                    let other = 64 * word + bits.trailing_zeros() as usize;
+                    bits &= bits - 1;
+                    let fits = self.low[other] + self.size[other] <= self.low[item];
+                    if fits && below.is_none_or(|below| self.place_of(other as u32) < self.place_of(below)) {
+                        below = Some(other as u32);
+                    }
+                }
+            }
+            match below {
+                Some(other) => item = other as usize,
+                None => return item,
+            }
+        }
+    }
+}
