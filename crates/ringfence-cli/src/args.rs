@@ -1,6 +1,7 @@
 //! What the command understands. Bad input is answered with one line and exit code 1.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -30,6 +31,8 @@ pub enum Task {
     Devices(DevicesOptions),
     /// Replays a recorded sequence of allocations with one strategy or all
     Replay(ReplayOptions),
+    /// Plans offsets for buffers with known lifetimes, so that those never alive together share bytes
+    Plan(PlanOptions),
     /// Makes a page out of a snapshot: memory map, heaps, names
     Report(ReportOptions),
     /// Prints the completions for a shell
@@ -104,6 +107,39 @@ pub struct ReplayOptions {
     /// The heap that the timed run has: bytes, or 64KiB, 512MiB, 4GiB; without it, four times what the trace needs
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub capacity: Option<u64>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Plans offsets for buffers with known lifetimes, so that those never alive together share bytes.
+#[derive(Parser, Debug, Clone)]
+#[command(
+    after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
+    ignored.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
+    offset.\nWith a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, and \
+    no output\nis written then.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
+    ringfence plan model.csv --capacity 1MiB --time-limit 2\n  zcat big.csv.gz | ringfence plan - --json"
+)]
+pub struct PlanOptions {
+    /// The buffers; - is standard input
+    #[arg(value_name = "IN.csv")]
+    pub input: PathBuf,
+    /// Bytes that there are: a plan that needs no more is good enough
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub capacity: Option<u64>,
+    /// The alignment of rows that say none, a power of two
+    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment)]
+    pub alignment: u64,
+    /// For how long to search for a better plan than the first
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub time_limit: Duration,
+    /// Write the rows with their offsets; - is standard output, and the figures then go to standard error
+    #[arg(long, short, value_name = "OUT.csv")]
+    pub output: Option<PathBuf>,
+    /// Write a page with a chart of time by offset
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -202,6 +238,16 @@ fn frames(text: &str) -> Result<u64, String> {
         Ok(frames @ 1..=FRAMES_MAX) => Ok(frames),
         _ => Err(format!("expected a number of frames from 1 to {FRAMES_MAX}")),
     }
+}
+
+fn alignment(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text).ok().filter(|bytes| bytes.is_power_of_two());
+    bytes.ok_or_else(|| "expected a power of two, such as 256 or 64KiB".to_owned())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "expected a number of seconds, such as 10 or 0.5".to_owned())
 }
 
 /// The parser's complaint without its hints.

@@ -6,6 +6,7 @@ mod demo;
 mod devices;
 mod output;
 mod paper;
+mod plan;
 mod replay;
 mod report;
 mod units;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::main(&options),
         Task::Devices(options) => devices::main(&options),
         Task::Replay(options) => replay::main(&options),
+        Task::Plan(options) => plan::main(&options),
         Task::Report(options) => report::main(&options),
         Task::Completions(options) => paper::completions(&options),
         Task::Man => paper::man(),

@@ -22,6 +22,15 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     try_write(path, bytes).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
+/// As [`write`]; `-` is standard output.
+pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::Failure> {
+    if path.as_os_str() == "-" {
+        io::stdout().lock().write_all(bytes)?;
+        return Ok(());
+    }
+    Ok(write(path, bytes)?)
+}
+
 fn try_check(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         // Opened without truncating: only the right to write is asked for.

@@ -20,6 +20,7 @@ mod chart;
 mod consumers;
 mod figures;
 mod frames;
+mod gantt;
 mod history;
 mod html;
 pub mod import;
@@ -33,6 +34,7 @@ use ringfence::memory::Snapshot;
 pub use consumers::{Consumer, consumers, prefix};
 pub use figures::{BlockFigures, Figures};
 pub use frames::FrameSample;
+pub use gantt::{PlanPage, PlannedRow};
 pub use history::{HeapMoment, History, Lifetime, Moment};
 
 /// What a page shows.

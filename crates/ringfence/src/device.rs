@@ -163,8 +163,9 @@ pub unsafe trait Create<K: Kind>: Driver {
     }
 
     /// What tells this description from others, so that objects made from it can be kept for when it is asked for again
-    /// ([`TransientAllocator`](crate::transient::TransientAllocator)): equal keys give objects that can stand for one
-    /// another. `None` if the description holds more than a key does; such objects are made anew each time.
+    /// ([`TransientAllocator`](crate::transient::TransientAllocator)). Equal keys have equal requirements and give
+    /// objects that can stand for one another: whoever implements this answers for that. `None` if the description
+    /// holds more than a key does; such objects are made anew each time.
     fn key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         let _ = info;
         None

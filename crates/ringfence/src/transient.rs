@@ -51,7 +51,7 @@
 //! |---|---|
 //! | acquire | O(spans of the heaps at hand); no driver call and no host allocation on a hit |
 //! | discard | O(log spans) |
-//! | finish | O(objects) |
+//! | finish | O(heaps · objects) |
 //!
 //! # Threads
 //!

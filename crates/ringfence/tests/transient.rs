@@ -184,3 +184,9 @@ fn commands_first(commands: &[Command]) -> ringfence::sim::Buffer {
         _ => unreachable!("the first command writes the pass's own buffer"),
     }
 }
+
+#[test]
+fn a_transient_allocator_goes_from_thread_to_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<TransientAllocator<Device>>();
+}

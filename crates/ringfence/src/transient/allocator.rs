@@ -409,8 +409,8 @@ impl<D: Device> TransientAllocator<D> {
         let place = Place::aliased(&self.heap(heap).whole, offset);
         let desc = AllocationDesc { name: wanted.name, location: Location::Device, ..Default::default() };
         let ((placed, place), _) = shared.create_with::<K>(info, desc, |unplaced, _| {
-            // SAFETY: equal descriptions have equal requirements: the heap is of their memory type and class, and the
-            // range lies inside, aligned.
+            // SAFETY: descriptions with equal keys have equal requirements (see `Create::key`), and one without a key
+            // was measured for this acquire: the heap is of their memory type and class, the range inside and aligned.
             Ok(unsafe { shared.place_at::<K>(unplaced, place) }?)
         })?;
         let object = self.add_object(Object {

@@ -171,7 +171,7 @@ impl<'a, D: Device> Execution<'a, D> {
     /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without
     /// it they take passes of other queues to be still running, and give nobody bytes that those have used.
     ///
-    /// What is still in use is taken to be used by every pass. O(objects).
+    /// What is still in use is taken to be used by every pass. O(heaps · objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> Flushed {
         self.is_over = true;
         self.transient.end(ends)

@@ -1,0 +1,146 @@
+//! `ringfence plan`: offsets for buffers with known lifetimes.
+//!
+//! ```text
+//!   input ── CSV, each row checked: file and line of what is wrong
+//!     │
+//!   plan ── ringfence_core::alias, until it is proven, meets the capacity, or the time is over
+//!     │
+//!   verify ── by the checker, which shares no code with the planner
+//!     │
+//!   output ── the same rows with their offsets; figures; a page
+//! ```
+
+mod input;
+mod output;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use ringfence::core::alias::{self, AliasPlan, Policy, Problem, Progress};
+use serde::Serialize;
+
+use crate::args::PlanOptions;
+use crate::units::bytes;
+use crate::{Failure, output as files};
+
+/// What exit code says that the capacity was not met.
+const NOT_MET: u8 = 2;
+
+/// Above so many rows first fit is not worked out to compare with: it takes longer than the plan.
+const COMPARED_MAX: usize = 20_000;
+
+/// How often progress is shown.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// What is printed.
+#[derive(Serialize)]
+struct Figures {
+    input: String,
+    rows: usize,
+    peak_bytes: u64,
+    lower_bound_bytes: u64,
+    /// The largest sum of sizes alive at once, which the bound may lie above where alignment forces gaps.
+    load_bytes: u64,
+    ratio: f64,
+    is_proven: bool,
+    capacity_bytes: Option<u64>,
+    is_capacity_met: Option<bool>,
+    first_fit_bytes: Option<u64>,
+    seconds: f64,
+}
+
+/// Runs the command.
+pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
+    for path in [&options.output, &options.report].into_iter().flatten().filter(|path| path.as_os_str() != "-") {
+        files::check(path)?;
+    }
+    let input = input::read(&options.input, options.alignment)?;
+    let started = Instant::now();
+    let problem = Problem::new(&input.items).map_err(|error| input.explain(&error))?;
+    let plan = search(&problem, options, started);
+    let seconds = started.elapsed().as_secs_f64();
+    alias::verify(&input.items, &plan.offsets, plan.height).map_err(|error| format!("the plan is wrong: {error}"))?;
+    let met = options.capacity.map(|capacity| plan.height <= capacity);
+    let first_fit = (problem.len() <= COMPARED_MAX).then(|| alias::plan_by(&problem, Policy::OnlineFirstFit).height);
+    let figures = Figures {
+        input: input.name.clone(),
+        rows: problem.len(),
+        peak_bytes: plan.height,
+        lower_bound_bytes: plan.lower_bound,
+        load_bytes: plan.load,
+        ratio: plan.height as f64 / plan.lower_bound as f64,
+        is_proven: plan.is_proven(),
+        capacity_bytes: options.capacity,
+        is_capacity_met: met,
+        first_fit_bytes: first_fit,
+        seconds,
+    };
+    if let Some(path) = &options.report {
+        let page = output::page(&input, &plan, options.capacity, figures.facts());
+        files::write_or_print(path, page.as_bytes())?;
+    }
+    if let Some(path) = options.output.as_ref().filter(|_| met != Some(false)) {
+        files::write_or_print(path, &output::rows(&input, &plan)?)?;
+    }
+    let to_output = [&options.output, &options.report].into_iter().flatten().any(|path| path.as_os_str() == "-");
+    let out: &mut dyn Write = if to_output { &mut io::stderr().lock() } else { &mut io::stdout().lock() };
+    figures.print(options.json, out)?;
+    Ok(if met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
+}
+
+/// Searches until the plan is proven, low enough, or the time is over; the first plan is always finished.
+fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPlan {
+    let spinner = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    let mut shown = started;
+    let plan = alias::plan(problem, |progress: &Progress| {
+        let now = Instant::now();
+        if now - shown >= PROGRESS_EVERY {
+            shown = now;
+            spinner.set_message(format!("peak {}, bound {}", bytes(progress.height), bytes(progress.lower_bound)));
+            spinner.tick();
+        }
+        let settled = options.capacity.is_some_and(|capacity| {
+            // Low enough, or it is proven that none is.
+            progress.height <= capacity || progress.lower_bound > capacity
+        });
+        !settled && now - started < options.time_limit
+    });
+    spinner.finish_and_clear();
+    plan
+}
+
+impl Figures {
+    /// The lines for people: label and value.
+    fn facts(&self) -> Vec<(String, String)> {
+        let both = |count: u64| format!("{count} ({})", bytes(count));
+        let proven = if self.is_proven { ", and no plan is lower" } else { "" };
+        let mut facts = vec![
+            ("Rows".to_owned(), self.rows.to_string()),
+            ("Peak".to_owned(), both(self.peak_bytes)),
+            ("Lower bound".to_owned(), both(self.lower_bound_bytes)),
+            ("Ratio".to_owned(), format!("{:.4}{proven}", self.ratio)),
+        ];
+        if let Some(first_fit) = self.first_fit_bytes {
+            facts.push(("First fit".to_owned(), both(first_fit)));
+        }
+        if let (Some(capacity), Some(met)) = (self.capacity_bytes, self.is_capacity_met) {
+            let answer = if met { "met" } else { "not met" };
+            facts.push(("Capacity".to_owned(), format!("{}, {answer}", both(capacity))));
+        }
+        facts.push(("Time".to_owned(), format!("{:.3} s", self.seconds)));
+        facts
+    }
+
+    fn print(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
+        if json {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            return writeln!(out);
+        }
+        for (label, value) in self.facts() {
+            writeln!(out, "{label:<12} {value}")?;
+        }
+        Ok(())
+    }
+}

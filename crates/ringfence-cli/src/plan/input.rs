@@ -1,0 +1,245 @@
+//! The rows as they come in, each checked.
+//!
+//! The file is kept as it is, and read once more for the output: ten million rows then cost their text, 40 bytes each for
+//! the planner, and 16 each while their ids are compared.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read};
+use std::path::Path;
+
+use csv::{ByteRecord, Reader, ReaderBuilder};
+use ringfence::core::alias::{Item, ItemError, Lifetime};
+
+use crate::Failure;
+
+/// What was read.
+pub struct Input {
+    /// What messages call it.
+    pub name: String,
+    pub text: Vec<u8>,
+    pub items: Vec<Item>,
+    pub columns: Columns,
+}
+
+/// Where each column stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Columns {
+    pub has_heading: bool,
+    pub id: usize,
+    lower: usize,
+    upper: usize,
+    size: usize,
+    alignment: Option<usize>,
+    /// Where offsets stand already: they are replaced.
+    pub offset: Option<usize>,
+    /// What the page calls a row beside its id.
+    pub name: Option<usize>,
+}
+
+const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe alignment";
+
+/// Reads all rows; `-` is standard input.
+pub fn read(path: &Path, alignment: u64) -> Result<Input, Failure> {
+    let is_input = path.as_os_str() == "-";
+    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let text = text(path, is_input).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let mut input = Input { name, text, items: Vec::new(), columns: Columns::BY_PLACE };
+    let mut items = Vec::new();
+    let mut ids = Vec::new();
+    let (mut reader, mut record) = (reader(&input.text), ByteRecord::new());
+    let mut is_first = true;
+    while read_record(&mut reader, &mut record).map_err(|what| format!("{}{what}", input.name))? {
+        let line = line(&input.text, &record);
+        let at = |what: String| format!("{}:{line}: {what}", input.name);
+        if std::mem::take(&mut is_first)
+            && let Some(columns) = Columns::of(&record).map_err(at)?
+        {
+            input.columns = columns;
+            continue;
+        }
+        let (id, item) = row(&record, &input.columns, alignment).map_err(at)?;
+        let count = u32::try_from(items.len()).map_err(|_| at(format!("expected at most {} rows", u32::MAX)))?;
+        ids.push((hash(id), count));
+        items.push(item);
+    }
+    if items.is_empty() {
+        return Err(format!("{}: expected at least one row; {EXPECTED}", input.name).into());
+    }
+    input.items = items;
+    input.check_ids(ids)?;
+    Ok(input)
+}
+
+fn text(path: &Path, is_input: bool) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut file: Box<dyn Read> = if is_input { Box::new(io::stdin().lock()) } else { Box::new(File::open(path)?) };
+    file.read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// A reader over the text: rows may have more or fewer fields than others, what is missing is found row by row.
+pub fn reader(text: &[u8]) -> Reader<&[u8]> {
+    ReaderBuilder::new().has_headers(false).flexible(true).comment(Some(b'#')).trim(csv::Trim::All).from_reader(text)
+}
+
+fn read_record(reader: &mut Reader<&[u8]>, record: &mut ByteRecord) -> Result<bool, String> {
+    reader.read_byte_record(record).map_err(|error| {
+        let line = error.position().map_or(String::new(), |position| format!(":{}", position.line()));
+        format!("{line}: {EXPECTED}: {error}")
+    })
+}
+
+/// The line of a record. Its position is that of the blank lines and comments before it.
+fn line(text: &[u8], record: &ByteRecord) -> u64 {
+    let Some(position) = record.position() else { return 0 };
+    let mut rest = &text[(position.byte() as usize).min(text.len())..];
+    let mut line = position.line();
+    while let [first @ (b'\n' | b'\r' | b'#'), ..] = rest {
+        let end = rest.iter().position(|byte| *byte == b'\n').filter(|_| *first != b'\n');
+        rest = &rest[(end.unwrap_or(0) + 1).min(rest.len())..];
+        line += 1;
+    }
+    line
+}
+
+fn hash(id: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Columns {
+    /// Without a heading.
+    const BY_PLACE: Self =
+        Self { has_heading: false, id: 0, lower: 1, upper: 2, size: 3, alignment: Some(4), offset: None, name: None };
+
+    /// From a heading, if it is one: if none of its fields is a number.
+    fn of(record: &ByteRecord) -> Result<Option<Self>, String> {
+        let is_number = |field: &[u8]| number(field).is_some();
+        let known = |field: &[u8]| [b"id".as_slice(), b"lower", b"upper", b"size"].contains(&field);
+        if !record.iter().any(known) && record.iter().any(is_number) {
+            return Ok(None);
+        }
+        let column = |name: &str| record.iter().position(|held| held == name.as_bytes());
+        let needed = |name: &str| column(name).ok_or_else(|| format!("{EXPECTED}; there is no {name}"));
+        Ok(Some(Self {
+            has_heading: true,
+            id: needed("id")?,
+            lower: needed("lower")?,
+            upper: needed("upper")?,
+            size: needed("size")?,
+            alignment: column("alignment"),
+            offset: column("offset"),
+            name: column("name"),
+        }))
+    }
+}
+
+/// A row's id and what is to be planned of it.
+fn row<'r>(record: &'r ByteRecord, columns: &Columns, alignment: u64) -> Result<(&'r [u8], Item), String> {
+    let field = |at: usize| record.get(at).unwrap_or_default();
+    let found = |at: usize| {
+        let text = field(at);
+        let text = String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned();
+        if text.is_empty() { "nothing".to_owned() } else { format!("{text:?}") }
+    };
+    let bad = |what: &str, at: usize| format!("expected {what}, found {}", found(at));
+    let id = field(columns.id);
+    if id.is_empty() {
+        return Err(bad("an id", columns.id));
+    }
+    let moment = "a whole number from 0 to 2^64-1";
+    let lower = number(field(columns.lower)).ok_or_else(|| bad(&format!("lower to be {moment}"), columns.lower))?;
+    let upper = number(field(columns.upper)).ok_or_else(|| bad(&format!("upper to be {moment}"), columns.upper))?;
+    if upper <= lower {
+        return Err(format!("expected upper to be above lower, found {lower} to {upper}"));
+    }
+    let size = number(field(columns.size)).filter(|size| *size > 0);
+    let size = size.ok_or_else(|| bad("a size above 0", columns.size))?;
+    let own = columns.alignment.filter(|at| !field(*at).is_empty());
+    let alignment = match own {
+        None => alignment,
+        Some(at) => {
+            let own = number(field(at)).filter(|own| own.is_power_of_two());
+            own.ok_or_else(|| bad("an alignment that is a power of two", at))?
+        }
+    };
+    Ok((id, Item { alignment, lifetime: Lifetime { lower, upper }, ..Item::new(size, 0, 1) }))
+}
+
+impl Input {
+    /// The records of the rows, without the heading.
+    pub fn each_row(&self, mut visit: impl FnMut(usize, &ByteRecord) -> Result<(), Failure>) -> Result<(), Failure> {
+        let (mut reader, mut record) = (reader(&self.text), ByteRecord::new());
+        let mut skip = usize::from(self.columns.has_heading);
+        let mut number = 0;
+        while read_record(&mut reader, &mut record)? {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            visit(number, &record)?;
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// The line and id of some rows, which are given ascending.
+    fn find(&self, rows: &[u32]) -> Vec<(u64, Vec<u8>)> {
+        let mut found = Vec::with_capacity(rows.len());
+        let mut wanted = rows.iter().copied().peekable();
+        let id = self.columns.id;
+        let _ = self.each_row(|number, record| {
+            if wanted.next_if_eq(&(number as u32)).is_some() {
+                let line = line(&self.text, record);
+                found.push((line, record.get(id).unwrap_or_default().to_vec()));
+            }
+            Ok(())
+        });
+        found
+    }
+
+    /// Refuses an id that two rows have. Only rows whose ids have the same hash are compared.
+    fn check_ids(&self, mut ids: Vec<(u64, u32)>) -> Result<(), Failure> {
+        ids.sort_unstable();
+        let mut suspects: Vec<u32> =
+            ids.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1).flatten().map(|(_, row)| *row).collect();
+        drop(ids);
+        suspects.sort_unstable();
+        let mut seen = std::collections::HashMap::new();
+        for (line, id) in self.find(&suspects) {
+            if let Some(first) = seen.get(&id) {
+                let id = String::from_utf8_lossy(&id).into_owned();
+                return Err(format!("{}:{line}: expected a new id, {id:?} is in line {first} too", self.name).into());
+            }
+            seen.insert(id, line);
+        }
+        Ok(())
+    }
+
+    /// What the planner refuses, with the line where it is.
+    pub fn explain(&self, error: &ItemError) -> Failure {
+        let row = match *error {
+            ItemError::ZeroSize { index }
+            | ItemError::EmptyLifetime { index, .. }
+            | ItemError::BadAlignment { index, .. }
+            | ItemError::Overflow { index } => index as u32,
+            _ => return format!("{}: {error}", self.name).into(),
+        };
+        let line = self.find(&[row]).first().map_or(0, |(line, _)| *line);
+        match error {
+            ItemError::Overflow { .. } => {
+                format!("{}:{line}: expected sizes and alignments that add up to less than 2^63", self.name).into()
+            }
+            error => format!("{}:{line}: {error}", self.name).into(),
+        }
+    }
+}
+
+/// Decimal digits alone.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
+}

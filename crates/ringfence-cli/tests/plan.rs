@@ -1,0 +1,129 @@
+//! `ringfence plan` as its users call it.
+
+mod command;
+
+use std::fs;
+
+use command::{cases, folder, ringfence, ringfence_with_input};
+
+/// Two of 4 that are never alive together, one of 6 that is alive all the time.
+const SMALL: &str =
+    "id,lower,upper,size,alignment,what\na,0,10,4,,first\nb,10,20,4,4,\"second, quoted\"\nc,0,20,6,1,all\n";
+
+#[test]
+fn a_small_plan_is_at_its_bound_and_has_the_same_rows_in_the_same_order() {
+    let answer = ringfence_with_input(&["plan", "-", "--output", "-"], SMALL.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let lines: Vec<_> = answer.out.lines().collect();
+    assert_eq!(lines[0], "id,lower,upper,size,alignment,what,offset");
+    let offset = |line: &str| line.rsplit(',').next().and_then(|text| text.parse::<u64>().ok()).expect("a number");
+    let [a, b, c] = [lines[1], lines[2], lines[3]].map(offset);
+    assert!(lines[2].starts_with("b,10,20,4,4,\"second, quoted\","), "{}", lines[2]);
+    assert_eq!((a, b, c), (a, a, if a == 0 { 4 } else { 0 }), "a and b share, c is beside them");
+    assert!(answer.err.contains("Peak         10 (10 B)"), "the figures go elsewhere: {}", answer.err);
+    // What was planned can be planned again; the offsets are replaced.
+    let again = ringfence_with_input(&["plan", "-", "--output", "-"], answer.out.as_bytes());
+    assert_eq!(again.out, answer.out);
+    // Without a heading, the columns are taken in their order.
+    let bare = ringfence_with_input(&["plan", "-", "--output", "-"], b"x,0,1,5\ny,1,2,5\n");
+    assert_eq!(bare.out, "x,0,1,5,0\ny,1,2,5,0\n");
+}
+
+#[test]
+fn the_figures_are_peak_bound_ratio_and_time() {
+    let answer = ringfence_with_input(&["plan", "-", "--json"], SMALL.as_bytes());
+    let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    assert_eq!((json["rows"].as_u64(), json["peak_bytes"].as_u64()), (Some(3), Some(10)));
+    assert_eq!((json["lower_bound_bytes"].as_u64(), json["ratio"].as_f64()), (Some(10), Some(1.0)));
+    assert_eq!(json["is_proven"], true);
+    assert!(json["seconds"].as_f64().is_some_and(|seconds| seconds < 10.0));
+    let aligned = ringfence_with_input(&["plan", "-", "--json", "--alignment", "64"], SMALL.as_bytes());
+    let json: serde_json::Value = serde_json::from_str(&aligned.out).expect("it is JSON");
+    assert_eq!(json["peak_bytes"].as_u64(), Some(10), "the one that says none is at 0, the next at 4");
+}
+
+#[test]
+fn a_capacity_that_is_not_met_is_exit_code_2_and_writes_no_plan() {
+    let folder = folder("plan-capacity");
+    let out = folder.join("out.csv");
+    let path = out.to_str().expect("a plain path");
+    let answer = ringfence_with_input(&["plan", "-", "--capacity", "9", "--output", path], SMALL.as_bytes());
+    assert_eq!(answer.code, Some(2), "{}", answer.err);
+    assert!(answer.out.contains("not met"), "{}", answer.out);
+    assert!(!out.exists());
+    let answer = ringfence_with_input(&["plan", "-", "--capacity", "10", "--output", path], SMALL.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    assert!(out.exists());
+}
+
+#[test]
+fn bad_rows_are_named_with_their_line_and_what_was_expected() {
+    let cases = [
+        ("", "standard input: expected at least one row"),
+        ("id,lower,upper,size\n", "standard input: expected at least one row"),
+        ("id,lower,size\n1,0,8\n", "standard input:1: expected the columns id,lower,upper,size"),
+        ("name,from,to\n", "standard input:1: expected the columns id,lower,upper,size"),
+        ("id,lower,upper,size\n1,0,1,8\n\n2,0,1,0\n", "standard input:4: expected a size above 0, found \"0\""),
+        ("# no\r\n\r\n# one\n1,0,1,8\n\n# two\n2,0,1,0\n", "standard input:7: expected a size above 0"),
+        ("id,lower,upper,size\n1,5,5,8\n", "standard input:2: expected upper to be above lower, found 5 to 5"),
+        ("id,lower,upper,size\n1,7,5,8\n", "standard input:2: expected upper to be above lower, found 7 to 5"),
+        ("1,0,1,8\n2,0,1,8\n1,1,2,8\n", "standard input:3: expected a new id, \"1\" is in line 1 too"),
+        (
+            "id,lower,upper,size,alignment\n1,0,1,8,3\n",
+            "standard input:2: expected an alignment that is a power of two",
+        ),
+        ("1,0,1,8,0\n", "standard input:1: expected an alignment that is a power of two, found \"0\""),
+        ("1,0,1\n", "standard input:1: expected a size above 0, found nothing"),
+        (",0,1,8\n", "standard input:1: expected an id, found nothing"),
+        ("1,-1,1,8\n", "standard input:1: expected lower to be a whole number"),
+        ("1,0,1,99999999999999999999\n", "standard input:1: expected a size above 0"),
+        (
+            "1,0,1,9223372036854775807\n",
+            "standard input:1: expected sizes and alignments that add up to less than 2^63",
+        ),
+        ("1,0,1,8\n2,3,4,9223372036854775800\n", "standard input:2: expected sizes and alignments that add up"),
+    ];
+    for (input, expected) in cases {
+        let answer = ringfence_with_input(&["plan", "-"], input.as_bytes());
+        assert_eq!(answer.code, Some(1), "{input:?}: {}", answer.out);
+        assert!(answer.err.contains(expected), "{input:?}: {}", answer.err);
+        assert_eq!(answer.err.lines().count(), 1, "{}", answer.err);
+        assert!(answer.out.is_empty());
+    }
+    for (arguments, expected) in [
+        (&["plan", "no such file.csv"][..], "no such file.csv"),
+        (&["plan", "-", "--alignment", "3"], "expected a power of two"),
+        (&["plan", "-", "--capacity", "0"], "expected a number of bytes"),
+        (&["plan", "-", "--time-limit", "-1"], "time-limit"),
+        (&["plan", "-", "--output", "/no/such/folder/out.csv"], "cannot write"),
+    ] {
+        let answer = ringfence(arguments);
+        assert_eq!(answer.code, Some(1), "{arguments:?}");
+        assert!(answer.err.contains(expected), "{arguments:?}: {}", answer.err);
+    }
+}
+
+#[test]
+fn the_report_is_a_chart_of_every_row() {
+    let folder = folder("plan-report");
+    let page = folder.join("plan.html");
+    let arguments = ["plan", "-", "--report", page.to_str().expect("a plain path")];
+    let answer = ringfence_with_input(&arguments, SMALL.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let html = fs::read_to_string(&page).expect("it was written");
+    assert_eq!(html.matches("<rect").count(), 3);
+    assert!(html.contains("Lower bound") && !html.contains("http"));
+}
+
+#[test]
+fn real_frames_are_at_their_bound() {
+    let Some(folder) = cases() else { return };
+    for frame in ["o3de_lowend_1080p", "o3de_main_1080p"] {
+        let path = folder.join("alias/frames").join(frame).with_extension("csv");
+        let answer = ringfence(&["plan", path.to_str().expect("a plain path"), "--json"]);
+        assert!(answer.is_success(), "{}", answer.err);
+        let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+        assert_eq!(json["is_proven"], true, "{frame}: {json}");
+        assert!(json["first_fit_bytes"].as_u64() >= json["peak_bytes"].as_u64());
+    }
+}
