@@ -77,7 +77,9 @@ fn open_and_run<G: Gpu>(options: &DemoOptions, name: Option<String>, why: &str) 
 }
 
 fn open<G: Gpu>(options: &DemoOptions, name: Option<String>) -> Result<G, OpenError> {
-    G::open(&Options { queues: QUEUES, validation: options.validation, name, seed: options.seed })
+    let options =
+        Options { queues: QUEUES, validation: options.validation, name, seed: options.seed, ..Default::default() };
+    G::open(&options)
 }
 
 fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Failure> {

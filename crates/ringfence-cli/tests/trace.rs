@@ -45,7 +45,13 @@ fn a_recorded_demo_is_replayed_to_the_same_end_state() {
         blocks
     };
     assert_eq!(sorted(&replayed), sorted(&told));
-    assert_eq!(replayed.types, told.types, "the statistics, high-water marks too");
+    let types = |snapshot: &Snapshot| {
+        let mut types = snapshot.types.clone();
+        // Counted in chunks by an allocator that serves small sizes from pools, in ranges by a trace.
+        types.iter_mut().for_each(|held| held.statistics.range_bytes_high_water = 0);
+        types
+    };
+    assert_eq!(types(&replayed), types(&told), "the statistics, the high-water mark of blocks too");
     assert_eq!(replayed.retired_count, told.retired_count);
     assert_eq!(replayed.device, told.device);
     let reserved = |snapshot: &Snapshot| snapshot.heaps.iter().map(|heap| heap.reserved_bytes).collect::<Vec<_>>();

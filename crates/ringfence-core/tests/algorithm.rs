@@ -78,8 +78,12 @@ proptest! {
             prop_assert_eq!(allocator.free(range), Ok(()));
         }
         prop_assert_eq!(allocator.free_size(), 4000);
-        let whole = if which == 4 { 256 } else { 4000 };
-        prop_assert_eq!(allocator.peek(whole, 1), Some(0));
+        if matches!(ALGORITHMS[which], Algorithm::Equal { .. }) {
+            // Which of its blocks comes next is the pool's affair.
+            prop_assert!(allocator.peek(256, 1).is_some());
+        } else {
+            prop_assert_eq!(allocator.peek(4000, 1), Some(0));
+        }
     }
 
     #[test]

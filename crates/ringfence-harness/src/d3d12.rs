@@ -21,6 +21,7 @@ use windows::Win32::Graphics::Dxgi::{
 use windows::core::Interface;
 
 use self::queue::Queue;
+use crate::through::Through;
 use crate::{Command, Gpu, OpenError, Options};
 
 /// How long dropping a device waits for work that does not end before it lets go of it all the same.
@@ -146,11 +147,23 @@ impl Gpu for D3d12Gpu {
         commands: &[Command<Device>],
         signal: u64,
     ) -> Result<(), DeviceError> {
-        for (other, value) in waits {
-            let fence = self.queues.get(*other).map_or(&self.gate, Queue::fence).clone();
-            self.queues[queue].wait_for(&fence, *value)?;
-        }
+        self.wait_for(queue, waits)?;
         self.queues[queue].submit(&self.device, commands, signal)
+    }
+
+    fn can_copy_through(&self) -> bool {
+        false
+    }
+
+    fn submit_through(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        through: Through<'_, Device>,
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        self.wait_for(queue, waits)?;
+        self.queues[queue].submit_through(&self.device, through, signal)
     }
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {
@@ -168,6 +181,14 @@ impl Gpu for D3d12Gpu {
 }
 
 impl D3d12Gpu {
+    fn wait_for(&self, queue: usize, waits: &[(usize, u64)]) -> Result<(), DeviceError> {
+        for (other, value) in waits {
+            let fence = self.queues.get(*other).map_or(&self.gate, Queue::fence).clone();
+            self.queues[queue].wait_for(&fence, *value)?;
+        }
+        Ok(())
+    }
+
     fn wait_all(&self, timeout: Duration) -> Result<(), DeviceError> {
         for queue in &self.queues {
             // SAFETY: the fence is this device's and alive.

@@ -7,11 +7,15 @@
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
 pub mod sim;
+pub mod through;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
 use ringfence::UploadBatch;
+use ringfence::device::descriptors::{DescriptorModel, Descriptors};
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
+
+use through::Through;
 
 /// How to open a device.
 #[derive(Clone, Debug)]
@@ -25,11 +29,13 @@ pub struct Options {
     pub name: Option<String>,
     /// Seed of the simulated device's clock.
     pub seed: u64,
+    /// How descriptors are to be kept, on Vulkan, where the device can; its best way if `None`.
+    pub descriptors: Option<DescriptorModel>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { queues: 1, validation: false, name: None, seed: 0 }
+        Self { queues: 1, validation: false, name: None, seed: 0, descriptors: None }
     }
 }
 
@@ -52,7 +58,7 @@ pub enum OpenError {
 /// A device with queues to run [`Command`]s on.
 pub trait Gpu: Sized + Send + 'static {
     /// Ringfence's side of the device.
-    type Device: Device;
+    type Device: Descriptors;
 
     /// What the command line calls this kind of device.
     const NAME: &'static str;
@@ -98,6 +104,21 @@ pub trait Gpu: Sized + Send + 'static {
         queue: usize,
         waits: &[(usize, u64)],
         commands: &[Command<Self::Device>],
+        signal: u64,
+    ) -> Result<(), DeviceError>;
+
+    /// Whether [`through::Job::Copy`] works here.
+    fn can_copy_through(&self) -> bool;
+
+    /// As [`Gpu::submit`], for work that goes through descriptors.
+    ///
+    /// # Errors
+    /// Device lost, out of memory, or a job that the device cannot do.
+    fn submit_through(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        through: Through<'_, Self::Device>,
         signal: u64,
     ) -> Result<(), DeviceError>;
 

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use ringfence::device::sim::{
-    BufferLayout, BufferRange, Command as SimCommand, Device, Fence, Kernel, Memory, Profile, SimOptions,
-    TextureRegion as SimRegion,
+    BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel, Memory, Profile,
+    SimOptions, TextureRegion as SimRegion,
 };
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, MemoryProperties, ResourceClass,
 };
 
+use crate::through::{Job, Through};
 use crate::{Command, Disc, Gpu, OpenError, Options, TextureRegion, draw_reference};
 
 /// The largest picture that can be drawn, in texels.
@@ -91,6 +92,32 @@ impl SimGpu {
     }
 }
 
+/// A job in place of a shader: it reaches bytes through descriptors alone.
+fn kernel(job: &Job<Device>, uses: &impl Fn(u32, bool) -> DescriptorUse) -> Kernel {
+    match *job {
+        Job::Fill { ref to, words, value } => Kernel {
+            reads: vec![],
+            writes: vec![],
+            descriptors: vec![uses(to.index, true)],
+            run: Box::new(move |memory| {
+                for word in memory.descriptors[0].chunks_exact_mut(4).take(words as usize) {
+                    word.copy_from_slice(&value.to_le_bytes());
+                }
+            }),
+        },
+        Job::Copy { ref from, ref to, words } => Kernel {
+            reads: vec![],
+            writes: vec![],
+            descriptors: vec![uses(from.index, false), uses(to.index, true)],
+            run: Box::new(move |memory| {
+                let (from, to) = memory.descriptors.split_at_mut(1);
+                let bytes = (words as usize * 4).min(from[0].len()).min(to[0].len());
+                to[0][..bytes].copy_from_slice(&from[0][..bytes]);
+            }),
+        },
+    }
+}
+
 /// A buffer that only this harness uses, with memory of its own.
 fn canvas(device: &Device) -> Result<(ringfence::device::sim::Buffer, Memory), DeviceError> {
     let usage = BufferUsage::COPY_SRC | BufferUsage::STORAGE;
@@ -169,6 +196,28 @@ impl Gpu for SimGpu {
         let mut translated = Vec::with_capacity(commands.len());
         commands.iter().for_each(|command| self.translate(command, &mut translated));
         self.device.submit(queue, &waits, translated, (self.fences[queue], signal))?;
+        self.submitted[queue] = signal;
+        Ok(())
+    }
+
+    fn can_copy_through(&self) -> bool {
+        true
+    }
+
+    fn submit_through(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        through: Through<'_, Device>,
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        let bound = through.binding.set_once().ok().and_then(|mut bound| bound.next().copied());
+        let heap = bound.ok_or(DeviceError::InvalidInfo("a binding that is empty or was set on another list"))?;
+        let uses = |slot: u32, writes| DescriptorUse { heap, slot, writes };
+        let commands = through.jobs.iter().map(|job| SimCommand::Kernel(kernel(job, &uses))).collect();
+        let fence = |queue: usize| self.fences.get(queue).copied().unwrap_or(self.gate);
+        let waits: Vec<_> = waits.iter().map(|&(queue, value)| (fence(queue), value)).collect();
+        self.device.submit(queue, &waits, commands, (self.fences[queue], signal))?;
         self.submitted[queue] = signal;
         Ok(())
     }

@@ -19,13 +19,16 @@ mod messages;
 mod open;
 mod queue;
 mod record;
+mod through;
 
 use std::fmt;
 
 use ash::vk;
+use ringfence::device::descriptors::HeapKind;
 use ringfence::device::{DeviceError, Driver};
 use ringfence::vulkan::Device;
 
+use crate::through::Through;
 use crate::{Command, Gpu, OpenError, Options};
 use draw::Painter;
 pub use enumerate::{DeviceSummary, enumerate};
@@ -43,6 +46,8 @@ pub struct VulkanGpu {
     queue_family: u32,
     /// There iff [`Command::Draw`] works.
     painter: Option<Painter>,
+    /// What goes through descriptors.
+    pipelines: through::Pipelines,
     device: Device,
     /// Dropped last: the device is destroyed before its instance.
     instance: Instance,
@@ -59,6 +64,14 @@ impl VulkanGpu {
     #[must_use]
     pub fn queue_family(&self) -> u32 {
         self.queue_family
+    }
+
+    /// Notes up to where the gate has to be opened in the end.
+    fn note_gate(&mut self, waits: &[(usize, u64)]) {
+        let gate = self.gate();
+        for &(_, value) in waits.iter().filter(|(queue, _)| *queue == gate) {
+            self.gate_values.1 = self.gate_values.1.max(value);
+        }
     }
 
     /// The fence of a queue, or of the gate.
@@ -114,13 +127,31 @@ impl Gpu for VulkanGpu {
         commands: &[Command<Device>],
         signal: u64,
     ) -> Result<(), DeviceError> {
-        let gate = self.gate();
-        for &(_, value) in waits.iter().filter(|(queue, _)| *queue == gate) {
-            self.gate_values.1 = self.gate_values.1.max(value);
-        }
+        self.note_gate(waits);
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
         let (raw, painter) = (self.device.raw(), self.painter.as_ref());
         self.queues[queue].submit(raw, &waits, signal, |batch| record::commands(raw, painter, commands, batch))
+    }
+
+    fn can_copy_through(&self) -> bool {
+        true
+    }
+
+    fn submit_through(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        through: Through<'_, Device>,
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        let missing = DeviceError::InvalidInfo("a binding without a heap of resources");
+        let bound = *through.binding.bound(HeapKind::Resources).ok_or(missing)?;
+        let raw = self.device.raw();
+        self.pipelines.prepare(raw, &bound, through.slots).map_err(through::error)?;
+        self.note_gate(waits);
+        let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
+        let (raw, device, pipelines) = (self.device.raw(), &self.device, &self.pipelines);
+        self.queues[queue].submit(raw, &waits, signal, |batch| pipelines.record(device, batch, through))
     }
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {
@@ -152,6 +183,7 @@ impl Drop for VulkanGpu {
         // SAFETY: nothing is pending, and each is this device's and destroyed once.
         unsafe {
             self.queues.drain(..).for_each(|queue| queue.destroy(device));
+            std::mem::take(&mut self.pipelines).destroy(device);
             if let Some(painter) = self.painter.take() {
                 painter.destroy(device);
             }

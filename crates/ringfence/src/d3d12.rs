@@ -21,6 +21,7 @@
 mod allocator;
 mod capabilities;
 mod describe;
+mod descriptor;
 mod error;
 mod event;
 mod measure;
@@ -38,6 +39,7 @@ use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, Memo
 
 pub use self::allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use self::capabilities::Features;
+pub use self::descriptor::{DescriptorHeap, View};
 pub use self::record::CopyRecorder;
 pub use self::resource::{ResourceInfo, Shape};
 

@@ -28,6 +28,7 @@
 //! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 asks for sizes in `prepare` and makes the
 //! object in `place`. The policy above sees no difference.
 
+pub mod descriptors;
 pub mod fault;
 pub mod record;
 pub mod sim;
@@ -154,6 +155,13 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// [`DeviceError::Unsupported`] if the device has no such resource.
     fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
 
+    /// The portable description of what the device's own one describes, usages that the portable one has no word for left
+    /// out; `None` where it has no word for the format or the shape. Views are checked against it. Middleware forwards it.
+    fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
+        let _ = info;
+        None
+    }
+
     /// Measures the resource (and makes its object, where the API makes it before its memory).
     ///
     /// # Errors
@@ -261,7 +269,7 @@ pub type TextureInfo<'a, D> = <D as Create<Textures>>::Info<'a>;
 /// Buffers or textures.
 pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// The portable description.
-    type Desc: Clone + fmt::Debug;
+    type Desc: Clone + fmt::Debug + Send + Sync + 'static;
     /// What a message calls one.
     const NAME: &'static str;
 
@@ -471,6 +479,8 @@ flags! {
         INDIRECT = 6;
         /// Reached by its address in shaders: see [`Buffer::device_address`](crate::Buffer::device_address).
         DEVICE_ADDRESS = 7;
+        /// Shown to shaders as texels; with `STORAGE` too where they write.
+        TEXELS = 8;
     }
 }
 

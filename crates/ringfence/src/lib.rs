@@ -68,6 +68,7 @@ struct Readme;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod descriptor;
 pub mod device;
 mod error;
 pub mod lifetime;

@@ -54,6 +54,7 @@ mod snapshot;
 mod statistics;
 mod subject;
 mod types;
+mod vma_json;
 
 pub use allocation::Allocation;
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};

@@ -85,6 +85,8 @@ pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     location: Location,
     has_address: bool,
     user_data: u64,
+    /// What it was made as, where that can be said portably.
+    desc: Option<K::Desc>,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
@@ -96,7 +98,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         location: Location,
     ) -> Self {
         let (placed, place) = (ManuallyDrop::new(placed), ManuallyDrop::new(place));
-        Self { shared, placed, place, size, location, has_address: false, user_data: 0 }
+        Self { shared, placed, place, size, location, has_address: false, user_data: 0, desc: None }
     }
 
     pub(crate) fn with_address(self, has_address: bool) -> Self {
@@ -105,6 +107,11 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 
     pub(crate) fn with_user_data(self, user_data: u64) -> Self {
         Self::change(self, |resource| resource.user_data = user_data)
+    }
+
+    /// With what it was made as.
+    pub(crate) fn described(self, desc: Option<K::Desc>) -> Self {
+        Self::change(self, |resource| resource.desc = desc)
     }
 
     fn change(mut self, change: impl FnOnce(&mut Self)) -> Self {
@@ -128,6 +135,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn location(&self) -> Location {
         self.location
+    }
+
+    /// What it was made as, where that can be said portably ([`Create::portable`]).
+    #[must_use]
+    pub fn desc(&self) -> Option<&K::Desc> {
+        self.desc.as_ref()
     }
 
     /// The memory type that it lies in, an index into [`memory_types`](crate::device::Capabilities::memory_types).

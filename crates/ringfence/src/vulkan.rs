@@ -17,6 +17,7 @@
 mod allocator;
 mod buffer;
 mod capabilities;
+mod descriptor;
 mod error;
 mod image;
 mod info;
@@ -34,6 +35,7 @@ use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, Memo
 
 pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
+pub use descriptor::{Bound, DescriptorHeap, Leftover, View};
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 pub use record::CopyRecorder;
@@ -51,6 +53,19 @@ pub struct DeviceDesc {
     /// Whether the instance was made with `VK_EXT_debug_utils`. Then names reach debuggers and validation messages;
     /// without it they go nowhere.
     pub debug_utils: bool,
+    /// Whether `VK_EXT_descriptor_buffer` and its feature `descriptorBuffer` were enabled, and `buffer_device_address` too.
+    /// Then descriptors are kept as bytes in buffers.
+    pub descriptor_buffer: bool,
+    /// Whether the features `descriptorBindingPartiallyBound`, `descriptorBindingUpdateUnusedWhilePending` and
+    /// `descriptorBinding…UpdateAfterBind` were enabled, the last for every type of view that heaps are made for.
+    pub update_after_bind: bool,
+    /// Whether `nullDescriptor` (`VK_EXT_robustness2`) was enabled. Without it slots that show nothing are left as they are,
+    /// and there are no plain sets.
+    pub null_descriptor: bool,
+    /// Whether the feature `robustBufferAccess` was enabled: descriptors in buffers are longer then.
+    pub robust_buffer_access: bool,
+    /// Whether the feature `samplerAnisotropy` was enabled. Without it portable samplers ask for none.
+    pub sampler_anisotropy: bool,
 }
 
 /// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
@@ -64,6 +79,8 @@ struct Inner {
     device: ash::Device,
     desc: DeviceDesc,
     found: capabilities::Found,
+    descriptors: descriptor::Facts,
+    plain_heaps: descriptor::PlainHeaps,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
     debug_utils: Option<ash::ext::debug_utils::Device>,
 }
@@ -88,7 +105,13 @@ impl Device {
         let found = unsafe { capabilities::find(instance, physical) }?;
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
-        Ok(Self(Arc::new(Inner { instance: instance.clone(), physical, device, desc, found, debug_utils })))
+        let desc = DeviceDesc { descriptor_buffer: desc.descriptor_buffer && desc.buffer_device_address, ..desc };
+        // SAFETY: as above, and `desc` is true.
+        let descriptors = unsafe { descriptor::Facts::read(instance, physical, &device, desc) };
+        let instance = instance.clone();
+        let plain_heaps = Default::default();
+        let inner = Inner { instance, physical, device, desc, found, descriptors, plain_heaps, debug_utils };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// The device that was passed in.

@@ -6,6 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ringfence::descriptor::{
+    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap,
+    View,
+};
+use ringfence::device::descriptors::{
+    BufferView, BufferViewKind, DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart,
+    PortableView, SamplerDesc, ViewCopy, ViewTypes,
+};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
     Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures, sim,
@@ -92,6 +100,10 @@ macro_rules! creates {
                 Ok(*desc)
             }
 
+            fn portable(&self, info: &<$kind as Kind>::Desc) -> Option<<$kind as Kind>::Desc> {
+                Some(*info)
+            }
+
             unsafe fn prepare(&self, _: &<$kind as Kind>::Desc) -> Result<(u64, Requirements), DeviceError> {
                 let needs = Requirements {
                     size: 4096,
@@ -123,6 +135,60 @@ macro_rules! creates {
 
 creates!(Buffers, Buffer);
 creates!(Textures, Texture);
+
+// SAFETY: heaps and views are numbers that nobody reads.
+unsafe impl Descriptors for Bare {
+    type Heap = u64;
+    type Bound = u64;
+    type View<'a> = ();
+    type Leftover = u64;
+
+    fn descriptor_support(&self) -> DescriptorSupport {
+        DescriptorSupport {
+            model: DescriptorModel::Heaps,
+            constant_alignment: 256,
+            storage_alignment: 16,
+            texel_alignment: 16,
+            constant_bytes_max: 64 << 10,
+            storage_bytes_max: 1 << 30,
+            slots_own_objects: true,
+            anisotropy_max: 16,
+        }
+    }
+
+    fn visible_slots_max(&self, _: HeapKind, _: ViewTypes) -> u32 {
+        1 << 20
+    }
+
+    fn describe_view<'a>(&self, _: &PortableView<'a, Self>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(u64, HeapStart), DeviceError> {
+        let heap = self.next.fetch_add(1, Ordering::Relaxed);
+        Ok((heap, HeapStart { cpu: 0, gpu: desc.shader_visible.then_some(0), increment: 1 }))
+    }
+
+    unsafe fn destroy_heap(&self, _: u64) {}
+
+    unsafe fn write_view(&self, heap: &u64, _: u32, (): &()) -> Result<Option<u64>, DeviceError> {
+        Ok(Some(*heap))
+    }
+
+    unsafe fn clear_view(&self, heap: &u64, _: u32) -> Option<u64> {
+        Some(*heap)
+    }
+
+    unsafe fn copy_views(&self, _: &[ViewCopy<'_, u64>]) {}
+
+    unsafe fn bind_heap(&self, heap: &u64) -> Result<u64, DeviceError> {
+        Ok(*heap)
+    }
+
+    unsafe fn unbind_heap(&self, _: &u64, _: u64) {}
+
+    unsafe fn discard_leftover(&self, _: u64) {}
+}
 
 struct World {
     memory: Allocator<Bare>,
@@ -216,4 +282,70 @@ fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
     });
     assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
     assert_eq!(counts.sum::<u64>(), 0);
+}
+
+#[test]
+fn a_steady_frame_of_descriptors_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let heap = |kind| ShaderVisibleHeap::new(&world.memory, ShaderVisibleDesc { kind, ..Default::default() });
+    let (heap, samplers) = (heap(HeapKind::Resources).expect("small"), heap(HeapKind::Samplers).expect("small"));
+    let table = BindlessTable::new(&world.memory, &heap, BindlessDesc::default()).expect("room");
+    let samplers = SamplerTable::new(&world.memory, &samplers, BindlessDesc::default()).expect("room");
+    let cpu = CpuDescriptorHeap::<Bare>::new(&world.memory, CpuHeapDesc::default()).expect("small");
+    let desc = BufferDesc { size: 4096, usage: BufferUsage::STORAGE };
+    let buffer = world.memory.create_buffer(&desc, AllocationDesc::default()).expect("there is room");
+    let range = BufferView { kind: BufferViewKind::Storage { stride: 0, writes: false }, offset: 0, size: 256 };
+    let fixed = world.timelines[0].begin();
+    world.timelines[0].submitted(fixed).expect("in order");
+    let mut counts = (0..300).map(|_| {
+        world.frame(|_| {
+            let view = View::buffer(&buffer, range).expect("in range");
+            for number in 0..40_u32 {
+                let index = table.insert(&view).expect("six frames' worth fit");
+                table.remove(index).expect("it is live");
+                let mut one = cpu.allocate(1).expect("blocks grow");
+                one.write(0, &view).expect("of its type");
+                let mut run = heap.allocate(3).expect("six frames' worth fit");
+                run.copy(0, &[one.all()]).expect("fresh");
+                let sampler = SamplerDesc { levels: [0.0, number as f32], ..Default::default() };
+                drop(samplers.get(sampler).expect("forty distinct"));
+            }
+        })
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+}
+
+#[test]
+fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let desc = ShaderVisibleDesc { chunk_slots: 16, ..Default::default() };
+    let heap = ShaderVisibleHeap::<Bare>::new(&world.memory, desc).expect("small");
+    let cpu = CpuDescriptorHeap::<Bare>::new(&world.memory, CpuHeapDesc::default()).expect("small");
+    let desc = BufferDesc { size: 4096, usage: BufferUsage::STORAGE };
+    let buffer = world.memory.create_buffer(&desc, AllocationDesc::default()).expect("there is room");
+    let range = BufferView { kind: BufferViewKind::Storage { stride: 0, writes: false }, offset: 0, size: 256 };
+    let view = View::buffer(&buffer, range).expect("in range");
+    let mut shown = cpu.allocate(64).expect("blocks grow");
+    (0..64).for_each(|index| shown.write(index, &view).expect("of its type"));
+    let mut counts = (0..300_u64).map(|number| {
+        let before = COUNT.get();
+        let frame = world.timelines[0].begin();
+        let mut lease = heap.lease(&frame).expect("its own frame");
+        for first in 0..32_u32 {
+            let parts = [shown.part(first..first + 2).expect("inside"), shown.part(40..43).expect("inside")];
+            let table = lease.table(&parts).expect("room");
+            assert_eq!(lease.table(&parts), Ok(table));
+            lease.table_of(&[View::buffer(&buffer, range).expect("in range")]).expect("room");
+        }
+        drop(lease);
+        drop(heap.bind(&frame).expect("nothing to make"));
+        world.fences[0].store(frame.value().saturating_sub(number % 3), Ordering::Relaxed);
+        world.timelines[0].submitted(frame).expect("in order");
+        world.memory.reclaim();
+        COUNT.get() - before
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    assert!(heap.statistics().tables_shared >= 300 * 32);
 }

@@ -8,6 +8,7 @@ use windows::core::Interface;
 use super::device_error;
 use super::record::Recorder;
 use crate::Command;
+use crate::through::Through;
 
 /// A queue with its fence.
 pub(super) struct Queue {
@@ -59,15 +60,38 @@ impl Queue {
         commands: &[Command<Device>],
         signal: u64,
     ) -> Result<(), DeviceError> {
-        if !commands.is_empty() {
-            let mut list = self.free_list(device)?;
-            list.record(device, commands)?;
-            let raw = list.raw.cast().map_err(|error| device_error(&error))?;
-            // SAFETY: the list is closed, and is kept until the fence is past it.
-            unsafe { self.raw.ExecuteCommandLists(&[Some(raw)]) };
-            list.busy_until = signal;
-            self.lists.push(list);
+        if commands.is_empty() {
+            return self.signal(signal);
         }
+        self.submit_list(device, signal, |recorder| commands.iter().try_for_each(|command| recorder.record(command)))
+    }
+
+    pub(super) fn submit_through(
+        &mut self,
+        device: &Device,
+        through: Through<'_, Device>,
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        self.submit_list(device, signal, |recorder| recorder.go_through(through))
+    }
+
+    fn submit_list(
+        &mut self,
+        device: &Device,
+        signal: u64,
+        record: impl FnOnce(&mut Recorder<'_>) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let mut list = self.free_list(device)?;
+        list.record(device, record)?;
+        let raw = list.raw.cast().map_err(|error| device_error(&error))?;
+        // SAFETY: the list is closed, and is kept until the fence is past it.
+        unsafe { self.raw.ExecuteCommandLists(&[Some(raw)]) };
+        list.busy_until = signal;
+        self.lists.push(list);
+        self.signal(signal)
+    }
+
+    fn signal(&mut self, signal: u64) -> Result<(), DeviceError> {
         // SAFETY: both objects are alive and of one device.
         unsafe { self.raw.Signal(&self.fence, signal) }.map_err(|error| device_error(&error))?;
         self.submitted = signal;
@@ -96,13 +120,17 @@ impl List {
         }
     }
 
-    fn record(&mut self, device: &Device, commands: &[Command<Device>]) -> Result<(), DeviceError> {
+    fn record(
+        &mut self,
+        device: &Device,
+        record: impl FnOnce(&mut Recorder<'_>) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
         self.kept.clear();
         // SAFETY: the device is done with the list (it is a free one), and it is closed.
         unsafe { self.allocator.Reset().and_then(|()| self.raw.Reset(&self.allocator, None)) }
             .map_err(|error| device_error(&error))?;
         let mut recorder = Recorder::new(device, &self.raw, &mut self.kept);
-        commands.iter().try_for_each(|command| recorder.record(command))?;
+        record(&mut recorder)?;
         // SAFETY: the list is open.
         unsafe { self.raw.Close() }.map_err(|error| device_error(&error))
     }

@@ -15,6 +15,7 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, M
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::device_error;
+use crate::through::{Job, Through};
 use crate::{Command, TextureRegion};
 
 /// Bytes of the buffer that a fill is copied from, again and again.
@@ -64,6 +65,27 @@ impl<'a> Recorder<'a> {
             Command::CopyTextureToBuffer { src, dst, region } => self.copy_from_texture(src, dst, region),
             Command::Draw { .. } => Err(DeviceError::Unsupported("drawing on Direct3D 12")),
         }
+    }
+
+    /// Binds the heap and clears through its descriptors: the one thing that goes through a descriptor without a shader.
+    pub(super) fn go_through(&mut self, through: Through<'_, Device>) -> Result<(), DeviceError> {
+        // SAFETY: the list is open, and nothing was recorded to it yet.
+        unsafe { through.binding.set(self.list) }
+            .map_err(|_| DeviceError::InvalidInfo("a binding that was set before"))?;
+        for job in through.jobs {
+            let Job::Fill { to, value, .. } = job else {
+                return Err(DeviceError::Unsupported("copies through descriptors on Direct3D 12"));
+            };
+            self.enter(&to.buffer, D3D12_RESOURCE_STATE_UNORDERED_ACCESS)?;
+            let values = [*value; 4];
+            // SAFETY: the list is open and bound to the heap of the first handle; the second is CPU-only and shows the
+            // same, an unordered-access view of this live buffer.
+            unsafe {
+                self.list.ClearUnorderedAccessViewUint(to.gpu.into(), to.cpu.into(), &to.buffer, &values, &[]);
+            }
+            self.leave(&to.buffer, D3D12_RESOURCE_STATE_UNORDERED_ACCESS)?;
+        }
+        Ok(())
     }
 
     /// A copy within one buffer takes a detour, since a resource is never in both states at once.

@@ -1,8 +1,9 @@
 //! From the options to a device: which physical device, which queues, which features.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 
-use ash::{khr, vk};
+use ash::{ext, khr, vk};
+use ringfence::device::descriptors::DescriptorModel;
 use ringfence::vulkan::{Device, DeviceDesc};
 
 use super::draw::{self, Painter};
@@ -19,7 +20,7 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let families = unsafe { instance.raw().get_physical_device_queue_family_properties(physical) };
     let (family, queue_count) = choose_queues(&families, options.queues.max(1))
         .ok_or_else(|| absent("the Vulkan device has no queue for compute work"))?;
-    let (raw, desc) = create_device(&instance, physical, family, queue_count)?;
+    let (raw, desc) = create_device(&instance, physical, family, queue_count, options.descriptors)?;
     // SAFETY: the device was just made from them, for Vulkan 1.2, with timeline semaphores and what `desc` says.
     let device = unsafe { Device::new(instance.raw(), physical, raw.clone(), desc) };
     let device = device.map_err(|error| {
@@ -29,8 +30,9 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     })?;
     let gate = vk::Semaphore::null();
     let gate_values = (0, 0);
+    let (queues, pipelines) = (Vec::new(), Default::default());
     let mut gpu =
-        VulkanGpu { queues: Vec::new(), gate, gate_values, queue_family: family, painter: None, device, instance };
+        VulkanGpu { queues, gate, gate_values, queue_family: family, painter: None, pipelines, device, instance };
     furnish(&mut gpu, physical, queue_count)?;
     Ok(gpu)
 }
@@ -95,38 +97,135 @@ fn choose_queues(families: &[vk::QueueFamilyProperties], wanted: usize) -> Optio
     best.map(|((count, _), index)| (index, count))
 }
 
-/// Makes the device, with timeline semaphores, and with buffer device addresses where it can.
+/// Makes the device, with timeline semaphores and what [`Wanted`] found.
 fn create_device(
     instance: &Instance,
     physical: vk::PhysicalDevice,
     family: u32,
     queue_count: u32,
+    descriptors: Option<DescriptorModel>,
 ) -> Result<(ash::Device, DeviceDesc), OpenError> {
     let debug_utils = instance.has_debug_utils();
     let instance = instance.raw();
-    let mut offered = vk::PhysicalDeviceVulkan12Features::default();
-    let mut all = vk::PhysicalDeviceFeatures2::default().push_next(&mut offered);
     // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2.
-    unsafe { instance.get_physical_device_features2(physical, &mut all) };
-    // SAFETY: as above.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }
         .map_err(failed("listing the extensions of the Vulkan device"))?;
-    // A device that has this one demands that it be enabled.
-    let portability = khr::portability_subset::NAME;
-    let names: &[*const c_char] = if lists(&extensions, portability) { &[portability.as_ptr()] } else { &[] };
+    let mut wanted = Wanted::find(instance, physical, &extensions, descriptors);
+    let names: Vec<*const c_char> = wanted.names.iter().map(|name| name.as_ptr()).collect();
     let priorities = vec![1.0; queue_count as usize];
     let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
-    let buffer_device_address = offered.buffer_device_address == vk::TRUE;
-    let mut enabled = vk::PhysicalDeviceVulkan12Features::default()
-        .timeline_semaphore(true)
-        .buffer_device_address(buffer_device_address);
+    let desc = wanted.desc(debug_utils);
+    let mut features = vk::PhysicalDeviceFeatures2::default().features(wanted.core).push_next(&mut wanted.twelve);
+    if desc.null_descriptor {
+        features = features.push_next(&mut wanted.robustness);
+    }
+    if desc.descriptor_buffer {
+        features = features.push_next(&mut wanted.buffers).push_next(&mut wanted.synchronization);
+    }
     let info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
-        .enabled_extension_names(names)
-        .push_next(&mut enabled);
+        .enabled_extension_names(&names)
+        .push_next(&mut features);
     // SAFETY: the queues, extensions and features exist; Vulkan 1.2 always has timeline semaphores.
     let raw = unsafe { instance.create_device(physical, &info, None) }.map_err(failed("making a Vulkan device"))?;
-    Ok((raw, DeviceDesc { buffer_device_address, debug_utils }))
+    Ok((raw, desc))
+}
+
+/// The features to be enabled, of those that the device offers.
+struct Wanted {
+    names: Vec<&'static CStr>,
+    core: vk::PhysicalDeviceFeatures,
+    twelve: vk::PhysicalDeviceVulkan12Features<'static>,
+    robustness: vk::PhysicalDeviceRobustness2FeaturesEXT<'static>,
+    buffers: vk::PhysicalDeviceDescriptorBufferFeaturesEXT<'static>,
+    synchronization: vk::PhysicalDeviceSynchronization2Features<'static>,
+}
+
+impl Wanted {
+    fn find(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        extensions: &[vk::ExtensionProperties],
+        descriptors: Option<DescriptorModel>,
+    ) -> Self {
+        let mut names = Vec::new();
+        let mut twelve = vk::PhysicalDeviceVulkan12Features::default();
+        let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default();
+        let mut buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default();
+        let mut offered = vk::PhysicalDeviceFeatures2::default().push_next(&mut twelve);
+        // A device that has this one demands that it be enabled.
+        if lists(extensions, khr::portability_subset::NAME) {
+            names.push(khr::portability_subset::NAME);
+        }
+        let has_null = lists(extensions, ext::robustness2::NAME);
+        if has_null {
+            names.push(ext::robustness2::NAME);
+            offered = offered.push_next(&mut robustness);
+        }
+        let may_buffer = matches!(descriptors, None | Some(DescriptorModel::Buffers));
+        let has_buffers = may_buffer
+            && lists(extensions, ext::descriptor_buffer::NAME)
+            && lists(extensions, khr::synchronization2::NAME);
+        if has_buffers {
+            names.extend([ext::descriptor_buffer::NAME, khr::synchronization2::NAME]);
+            offered = offered.push_next(&mut buffers);
+        }
+        // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2; it lists what is chained.
+        unsafe { instance.get_physical_device_features2(physical, &mut offered) };
+        let core = vk::PhysicalDeviceFeatures {
+            shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,
+            ..Default::default()
+        };
+        let may_update = !matches!(descriptors, Some(DescriptorModel::PlainSets));
+        let twelve = enabled(&twelve, may_update);
+        let robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default()
+            .null_descriptor(has_null && robustness.null_descriptor == vk::TRUE);
+        let buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default()
+            .descriptor_buffer(has_buffers && buffers.descriptor_buffer == vk::TRUE);
+        let synchronization = vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
+        Self { names, core, twelve, robustness, buffers, synchronization }
+    }
+
+    fn desc(&self, debug_utils: bool) -> DeviceDesc {
+        DeviceDesc {
+            buffer_device_address: self.twelve.buffer_device_address == vk::TRUE,
+            debug_utils,
+            descriptor_buffer: self.buffers.descriptor_buffer == vk::TRUE,
+            update_after_bind: self.twelve.descriptor_binding_partially_bound == vk::TRUE,
+            null_descriptor: self.robustness.null_descriptor == vk::TRUE,
+            ..Default::default()
+        }
+    }
+}
+
+/// Of the features of Vulkan 1.2, those that are of use; those of descriptor indexing only together.
+fn enabled(
+    offered: &vk::PhysicalDeviceVulkan12Features<'_>,
+    may_update: bool,
+) -> vk::PhysicalDeviceVulkan12Features<'static> {
+    let needed = [
+        offered.descriptor_binding_partially_bound,
+        offered.descriptor_binding_update_unused_while_pending,
+        offered.descriptor_binding_uniform_buffer_update_after_bind,
+        offered.descriptor_binding_storage_buffer_update_after_bind,
+        offered.descriptor_binding_sampled_image_update_after_bind,
+        offered.descriptor_binding_storage_image_update_after_bind,
+        offered.descriptor_binding_uniform_texel_buffer_update_after_bind,
+        offered.descriptor_binding_storage_texel_buffer_update_after_bind,
+    ];
+    let update = may_update && needed.iter().all(|feature| *feature == vk::TRUE);
+    vk::PhysicalDeviceVulkan12Features::default()
+        .timeline_semaphore(true)
+        .buffer_device_address(offered.buffer_device_address == vk::TRUE)
+        .descriptor_indexing(update && offered.descriptor_indexing == vk::TRUE)
+        .descriptor_binding_partially_bound(update)
+        .descriptor_binding_update_unused_while_pending(update)
+        .descriptor_binding_uniform_buffer_update_after_bind(update)
+        .descriptor_binding_storage_buffer_update_after_bind(update)
+        .descriptor_binding_sampled_image_update_after_bind(update)
+        .descriptor_binding_storage_image_update_after_bind(update)
+        .descriptor_binding_uniform_texel_buffer_update_after_bind(update)
+        .descriptor_binding_storage_texel_buffer_update_after_bind(update)
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ fn discarded(command: &Command<Device>) -> Option<(vk::Image, u32, u32)> {
 }
 
 /// Everything after waits for everything before; the subresource that is discarded goes to [`LAYOUT`].
-fn barrier(device: &ash::Device, commands: vk::CommandBuffer, discarded: Option<(vk::Image, u32, u32)>) {
+pub(super) fn barrier(device: &ash::Device, commands: vk::CommandBuffer, discarded: Option<(vk::Image, u32, u32)>) {
     let (before, after) = (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
     let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
     let image = discarded.map(|(image, mip, layer)| {
@@ -112,7 +112,7 @@ fn barrier(device: &ash::Device, commands: vk::CommandBuffer, discarded: Option<
 }
 
 /// The host may read what was written.
-fn host_barrier(device: &ash::Device, commands: vk::CommandBuffer) {
+pub(super) fn host_barrier(device: &ash::Device, commands: vk::CommandBuffer) {
     let memory = vk::MemoryBarrier::default()
         .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
         .dst_access_mask(vk::AccessFlags::HOST_READ);

@@ -9,10 +9,12 @@
 //! ```
 //!
 //! A device that is not here skips its tests, saying so, unless `RINGFENCE_REQUIRE_VULKAN` or `RINGFENCE_REQUIRE_D3D12`
-//! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard
-//! finder nor the validation layers have said anything.
+//! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard finder
+//! nor the validation layers have said anything. `RINGFENCE_DESCRIPTORS` picks how Vulkan keeps descriptors, of what the
+//! device has; `RINGFENCE_NO_VALIDATION` does without the layers.
 
 mod constants;
+mod descriptor;
 mod lifetime;
 mod manager;
 mod memory;
@@ -149,6 +151,25 @@ macro_rules! suite {
             a_damaged_trace_is_read_up_to_the_damage,
             a_trace_begins_with_an_allocator_that_made_nothing,
             a_full_disk_ends_the_recording_and_nothing_else,
+        );
+        suite!(@ $open, descriptor:
+            seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list,
+            seed_000_02_many_requests_share_few_heaps,
+            seed_000_19_handles_are_a_start_and_an_increment,
+            seed_000_20_counts_are_checked,
+            seed_000_21_the_algorithm_inside_can_be_swapped,
+            work_goes_through_bindless_persistent_and_table_descriptors,
+            work_reads_through_a_bindless_index,
+            freed_slots_come_back_at_their_sync_points_only,
+            an_entry_keeps_its_index_when_it_is_updated,
+            identical_tables_of_a_frame_share_one_copy,
+            tables_are_refused_with_the_numbers,
+            threads_lease_chunks_side_by_side,
+            two_thousand_requests_for_forty_samplers_use_forty_slots,
+            a_heap_grows_at_a_submission_and_keeps_its_indices,
+            empty_cpu_heaps_go_after_their_grace,
+            every_portable_view_is_written_and_bad_ones_are_refused,
+            anything_may_be_dropped_in_any_order,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

@@ -145,8 +145,18 @@ pub fn sim(profile: &str, test: impl FnOnce(&mut Rig<SimGpu>)) {
 /// Runs a test on a Vulkan device with validation.
 #[cfg(feature = "vulkan")]
 pub fn vulkan(test: impl FnOnce(&mut Rig<ringfence_harness::vulkan::VulkanGpu>)) {
+    use ringfence::device::descriptors::DescriptorModel;
     let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
-    run(open(&Options { queues: 3, validation: true, ..Default::default() }, required), test);
+    // For machines without the layers: what the tests themselves see is checked all the same.
+    let validation = std::env::var_os("RINGFENCE_NO_VALIDATION").is_none();
+    let descriptors = std::env::var("RINGFENCE_DESCRIPTORS").ok().map(|wanted| match wanted.as_str() {
+        "buffers" => DescriptorModel::Buffers,
+        "update-after-bind" => DescriptorModel::UpdateAfterBind,
+        "plain-sets" => DescriptorModel::PlainSets,
+        other => panic!("RINGFENCE_DESCRIPTORS is buffers, update-after-bind or plain-sets, not {other}"),
+    });
+    let options = Options { queues: 3, validation, descriptors, ..Default::default() };
+    run(open(&options, required), test);
 }
 
 /// Runs a test on a Direct3D 12 device.

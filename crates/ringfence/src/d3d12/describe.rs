@@ -41,6 +41,53 @@ pub(super) fn texture(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceE
     })
 }
 
+/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer.
+pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
+    let always = [
+        BufferUsage::COPY_SRC,
+        BufferUsage::COPY_DST,
+        BufferUsage::VERTEX,
+        BufferUsage::INDEX,
+        BufferUsage::CONSTANT,
+        BufferUsage::INDIRECT,
+        BufferUsage::TEXELS,
+    ];
+    let usage = always.into_iter().fold(BufferUsage::empty(), BufferUsage::union);
+    let storage = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
+    let usage = if storage { usage | BufferUsage::STORAGE } else { usage };
+    (desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER).then_some(BufferDesc { size: desc.Width, usage })
+}
+
+/// What a texture's description says portably.
+pub(super) fn portable_texture(desc: &D3D12_RESOURCE_DESC) -> Option<TextureDesc> {
+    if desc.Dimension != D3D12_RESOURCE_DIMENSION_TEXTURE2D || desc.MipLevels == 0 {
+        return None;
+    }
+    let format = match desc.Format {
+        DXGI_FORMAT_R8G8B8A8_UNORM => Format::Rgba8Unorm,
+        DXGI_FORMAT_R16G16B16A16_FLOAT => Format::Rgba16Float,
+        DXGI_FORMAT_R32_FLOAT => Format::R32Float,
+        DXGI_FORMAT_D32_FLOAT | DXGI_FORMAT_R32_TYPELESS => Format::D32Float,
+        _ => return None,
+    };
+    let usages = [
+        (!desc.Flags.contains(D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE), TextureUsage::SAMPLED),
+        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS), TextureUsage::STORAGE),
+        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET), TextureUsage::RENDER_TARGET),
+        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL), TextureUsage::DEPTH_STENCIL),
+    ];
+    let usages = usages.into_iter().filter(|(has, _)| *has).map(|(_, usage)| usage);
+    Some(TextureDesc {
+        width: u32::try_from(desc.Width).ok()?,
+        height: desc.Height,
+        layers: desc.DepthOrArraySize.into(),
+        mips: desc.MipLevels.into(),
+        samples: desc.SampleDesc.Count,
+        format,
+        usage: usages.fold(TextureUsage::COPY_SRC | TextureUsage::COPY_DST, TextureUsage::union),
+    })
+}
+
 /// Depth that shaders read has to be typeless, since it is viewed in two ways; other depth is typed.
 fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceError> {
     let depth = usage.contains(TextureUsage::DEPTH_STENCIL);

@@ -56,6 +56,9 @@ pub trait Shape: Kind + sealed::Sealed {
     /// [`DeviceError::Unsupported`] if there is no such resource.
     fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
 
+    /// Direct3D 12's description portably; `None` where there is no word for it.
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
+
     /// Whether a description is of this kind.
     fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
 }
@@ -63,6 +66,10 @@ pub trait Shape: Kind + sealed::Sealed {
 impl Shape for Buffers {
     fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         describe::buffer(desc)
+    }
+
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc> {
+        describe::portable_buffer(desc)
     }
 
     fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
@@ -73,6 +80,10 @@ impl Shape for Buffers {
 impl Shape for Textures {
     fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         describe::texture(desc)
+    }
+
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc> {
+        describe::portable_texture(desc)
     }
 
     fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
@@ -91,6 +102,10 @@ unsafe impl<K: Shape> Create<K> for Device {
     fn describe(&self, desc: &K::Desc) -> Result<ResourceInfo, DeviceError> {
         K::check(desc)?;
         K::resource_desc(desc).map(ResourceInfo::from)
+    }
+
+    fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
+        K::portable_desc(&info.desc)
     }
 
     unsafe fn prepare(&self, info: &ResourceInfo) -> Result<(ResourceInfo, Requirements), DeviceError> {

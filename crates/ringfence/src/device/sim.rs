@@ -48,6 +48,7 @@ mod store;
 
 pub use command::{BufferLayout, BufferRange, Command, DescriptorUse, Kernel, KernelFn, KernelMemory, TextureRegion};
 pub use counts::{CallCounts, Live};
+pub use descriptor::View;
 pub use hazard::{Hazard, HazardKind, PendingWork};
 pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
 pub use profile::{CostCurve, Costs, Profile};

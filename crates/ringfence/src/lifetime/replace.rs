@@ -102,7 +102,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// # Errors
     /// The new one could not be made; nothing has changed then.
     pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
-        let new = made(self.shared(), self.shared().create::<K>(info, desc)?, desc);
+        let portable = Create::<K>::portable(&self.shared().device, info);
+        let new = made(self.shared(), self.shared().create::<K>(info, desc)?, desc).described(portable);
         // The assignment drops the old one, which retires it.
         *self = new;
         Ok(())
@@ -135,7 +136,8 @@ impl<D: Device> Buffer<D> {
         if keep_bytes > old_bytes {
             return Err(too_much(shared.measure::<Buffers>(info).map_err(Error::from)?.size));
         }
-        let new: Self = made(shared, shared.create::<Buffers>(info, desc)?, desc);
+        let portable = Create::<Buffers>::portable(&shared.device, info);
+        let new: Self = made(shared, shared.create::<Buffers>(info, desc)?, desc).described(portable);
         if keep_bytes > new.size() {
             return Err(too_much(new.size()));
         }
@@ -166,7 +168,7 @@ impl<D: Device> Texture<D> {
         }
         let (src_first, dst_first) = overlap(present, wanted)?;
         let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
-        let new: Self = made(shared, shared.create::<Textures>(&info, desc)?, desc);
+        let new: Self = made(shared, shared.create::<Textures>(&info, desc)?, desc).described(Some(*wanted));
         let count = (present.mips - src_first).min(wanted.mips - dst_first);
         let copies = (0..count).map(|step| MipCopy {
             src: self.object().clone(),

@@ -244,7 +244,9 @@ impl<D: Device> Allocation<D> {
         let place = Place { offset: self.place.offset + offset, arena: self.place.arena.clone(), hold };
         let has_address = Create::<K>::has_address(&self.shared.device, info);
         let shared = Arc::clone(&self.shared);
-        Ok(Resource::new(shared, placed, place, needs.size, self.location).with_address(has_address))
+        let portable = Create::<K>::portable(&self.shared.device, info);
+        let made = Resource::new(shared, placed, place, needs.size, self.location);
+        Ok(made.with_address(has_address).described(portable))
     }
 
     fn check_aliasing(&self, needs: &Requirements, offset: u64) -> Result<(), Error> {

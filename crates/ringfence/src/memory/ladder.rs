@@ -67,7 +67,7 @@ pub struct Pressure {
     pub round: u32,
 }
 
-/// The callback that lets go of memory when there is no other way.
+/// The callback that lets go of memory when there is no other way, and says whether it did.
 pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;
 
 /// What a request allows.

@@ -53,7 +53,8 @@ impl<D: Device> Allocator<D> {
         })?;
         let has_address = Create::<K>::has_address(&shared.device, info);
         let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
-        Ok(resource.with_address(has_address).with_user_data(desc.user_data))
+        let portable = Create::<K>::portable(&shared.device, info);
+        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable))
     }
 
     /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.

@@ -22,6 +22,7 @@ use super::small::SmallBuffers;
 use super::snapshot::class_name;
 use super::statistics::Calls;
 use super::types::TypeOrder;
+use crate::descriptor::Rooms;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
 use crate::trace::{StartTraceError, Trace};
@@ -31,6 +32,7 @@ use crate::upload::Recycle;
 pub(crate) struct Shared<D: Device> {
     pub(crate) device: D,
     pub(crate) lifetimes: Lifetimes<D>,
+    pub(crate) rooms: Rooms<D>,
     pub(super) rings: Mutex<Vec<Weak<dyn Recycle>>>,
     pub(crate) order: TypeOrder,
     /// One for each memory type and class group: see [`Shared::arena_index`].
@@ -85,6 +87,7 @@ impl<D: Device> Shared<D> {
             order: TypeOrder::new(capabilities),
             arenas: arenas.collect(),
             lifetimes: Lifetimes::new(),
+            rooms: Rooms::new(),
             rings: Mutex::new(Vec::new()),
             releases: Releases::new(),
             lost: AtomicBool::new(false),

@@ -181,7 +181,8 @@ impl<D: Device> Placement<D> {
             }
             heaps.place::<Buffers>(shared, unplaced, needs, Location::Device)
         })?;
-        let buffer = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device);
+        let buffer = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
+            .described(Some(request.desc()));
         Ok(BufferLocation::own(buffer, request.size, route))
     }
 

@@ -80,7 +80,8 @@ impl<D: Device> Placement<D> {
             }
             shared.place::<Textures>(unplaced, needs, desc)
         })?;
-        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device);
+        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
+            .described(Create::<Textures>::portable(&shared.device, info));
         Ok(TextureLocation { texture, texture_kind, route })
     }
 

@@ -276,7 +276,8 @@ impl State {
     }
 
     /// The memory as [`Allocator::snapshot`](crate::Allocator::snapshot) would have shown it, blocks in the order in
-    /// which they were made; without upload rings, and without the count of waits, which a trace does not hold.
+    /// which they were made; without upload rings, the count of waits and what users noted of ranges, which a trace does not
+    /// hold. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let types = self.types.iter().zip(self.statistics()).map(|((heap, properties), statistics)| TypeSnapshot {

@@ -1,6 +1,7 @@
 //! Buffers: made, measured, bound.
 
 use ash::vk;
+use ash::vk::Handle;
 
 use super::Device;
 use super::info::BufferInfo;
@@ -16,8 +17,25 @@ unsafe impl Create<Buffers> for Device {
     type Object = vk::Buffer;
 
     fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
-        let info = BufferInfo::new(desc.size, buffer_usage(desc.usage));
+        let mut usage = buffer_usage(desc.usage);
+        let shown = BufferUsage::STORAGE | BufferUsage::CONSTANT | BufferUsage::TEXELS;
+        if self.0.desc.descriptor_buffer && desc.usage.intersects(shown) {
+            // Descriptors in buffers show addresses.
+            usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        }
+        let info = BufferInfo::new(desc.size, usage);
         self.check_buffer(info.raw()).map(|()| info)
+    }
+
+    fn portable(&self, info: &BufferInfo<'_>) -> Option<BufferDesc> {
+        let (info, usages) = (info.raw(), USAGES.into_iter());
+        let addressed = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+        // Without an address there is no descriptor of it to be made.
+        let shown = addressed || !self.0.desc.descriptor_buffer;
+        let held = usages.filter(|(_, equal)| shown && info.usage.contains(*equal));
+        let held = held.fold(BufferUsage::empty(), |all, (usage, _)| all | usage);
+        let texels = shown && info.usage.contains(TEXELS);
+        Some(BufferDesc { size: info.size, usage: if texels { held | BufferUsage::TEXELS } else { held } })
     }
 
     unsafe fn prepare(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
@@ -81,6 +99,7 @@ unsafe impl Create<Buffers> for Device {
     }
 
     unsafe fn destroy(&self, object: vk::Buffer) {
+        self.forget_resource(object.as_raw());
         // SAFETY: the caller promises that the buffer is alive and unused.
         unsafe { self.0.device.destroy_buffer(object, None) }
     }
@@ -117,20 +136,28 @@ impl Device {
     }
 }
 
+/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`].
+const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
+    (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
+    (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
+    (BufferUsage::VERTEX, vk::BufferUsageFlags::VERTEX_BUFFER),
+    (BufferUsage::INDEX, vk::BufferUsageFlags::INDEX_BUFFER),
+    (BufferUsage::CONSTANT, vk::BufferUsageFlags::UNIFORM_BUFFER),
+    (BufferUsage::STORAGE, vk::BufferUsageFlags::STORAGE_BUFFER),
+    (BufferUsage::INDIRECT, vk::BufferUsageFlags::INDIRECT_BUFFER),
+    (BufferUsage::DEVICE_ADDRESS, vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
+];
+
+/// Texels that shaders read, and those that they write.
+const TEXELS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER.as_raw() | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER.as_raw(),
+);
+
 /// Vulkan's usage flags for the portable ones.
 fn buffer_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
-    const EQUALS: [(BufferUsage, vk::BufferUsageFlags); 8] = [
-        (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
-        (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
-        (BufferUsage::VERTEX, vk::BufferUsageFlags::VERTEX_BUFFER),
-        (BufferUsage::INDEX, vk::BufferUsageFlags::INDEX_BUFFER),
-        (BufferUsage::CONSTANT, vk::BufferUsageFlags::UNIFORM_BUFFER),
-        (BufferUsage::STORAGE, vk::BufferUsageFlags::STORAGE_BUFFER),
-        (BufferUsage::INDIRECT, vk::BufferUsageFlags::INDIRECT_BUFFER),
-        (BufferUsage::DEVICE_ADDRESS, vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
-    ];
-    let present = EQUALS.into_iter().filter(|(flag, _)| usage.contains(*flag));
-    present.fold(vk::BufferUsageFlags::empty(), |all, (_, equal)| all | equal)
+    let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));
+    let texels = if usage.contains(BufferUsage::TEXELS) { TEXELS } else { vk::BufferUsageFlags::empty() };
+    present.fold(texels, |all, (_, equal)| all | equal)
 }
 
 #[cfg(test)]

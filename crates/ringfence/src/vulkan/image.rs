@@ -1,6 +1,7 @@
 //! Textures, which Vulkan calls images: described, made, measured, bound.
 
 use ash::vk;
+use ash::vk::Handle;
 
 use super::Device;
 use super::info::TextureInfo;
@@ -21,6 +22,10 @@ unsafe impl Create<Textures> for Device {
             .layers(desc.layers)
             .samples(vk::SampleCountFlags::from_raw(desc.samples));
         self.check_described(info.raw()).map(|()| info)
+    }
+
+    fn portable(&self, info: &TextureInfo<'_>) -> Option<TextureDesc> {
+        portable(info.raw())
     }
 
     unsafe fn prepare(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
@@ -77,6 +82,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     unsafe fn destroy(&self, object: vk::Image) {
+        self.forget_resource(object.as_raw());
         // SAFETY: the caller promises that the image is alive and unused.
         unsafe { self.0.device.destroy_image(object, None) }
     }
@@ -166,7 +172,7 @@ fn class(info: &vk::ImageCreateInfo<'_>) -> ResourceClass {
 }
 
 /// Vulkan's format for the portable one.
-fn format(format: Format) -> vk::Format {
+pub(super) fn format(format: Format) -> vk::Format {
     match format {
         Format::Rgba8Unorm => vk::Format::R8G8B8A8_UNORM,
         Format::Rgba16Float => vk::Format::R16G16B16A16_SFLOAT,
@@ -175,17 +181,37 @@ fn format(format: Format) -> vk::Format {
     }
 }
 
+/// Portable usages and Vulkan's.
+const USAGES: [(TextureUsage, vk::ImageUsageFlags); 6] = [
+    (TextureUsage::COPY_SRC, vk::ImageUsageFlags::TRANSFER_SRC),
+    (TextureUsage::COPY_DST, vk::ImageUsageFlags::TRANSFER_DST),
+    (TextureUsage::SAMPLED, vk::ImageUsageFlags::SAMPLED),
+    (TextureUsage::STORAGE, vk::ImageUsageFlags::STORAGE),
+    (TextureUsage::RENDER_TARGET, vk::ImageUsageFlags::COLOR_ATTACHMENT),
+    (TextureUsage::DEPTH_STENCIL, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT),
+];
+
+/// What an image's description says portably; `None` for other shapes and formats.
+fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
+    let format = [Format::Rgba8Unorm, Format::Rgba16Float, Format::R32Float, Format::D32Float]
+        .into_iter()
+        .find(|portable| format(*portable) == info.format)?;
+    let plain = info.image_type == vk::ImageType::TYPE_2D && info.extent.depth == 1;
+    let usages = USAGES.into_iter().filter(|(_, equal)| info.usage.contains(*equal));
+    plain.then(|| TextureDesc {
+        width: info.extent.width,
+        height: info.extent.height,
+        layers: info.array_layers,
+        mips: info.mip_levels,
+        samples: info.samples.as_raw(),
+        format,
+        usage: usages.fold(TextureUsage::empty(), |all, (usage, _)| all | usage),
+    })
+}
+
 /// Vulkan's usage flags for the portable ones.
 fn image_usage(usage: TextureUsage) -> vk::ImageUsageFlags {
-    const EQUALS: [(TextureUsage, vk::ImageUsageFlags); 6] = [
-        (TextureUsage::COPY_SRC, vk::ImageUsageFlags::TRANSFER_SRC),
-        (TextureUsage::COPY_DST, vk::ImageUsageFlags::TRANSFER_DST),
-        (TextureUsage::SAMPLED, vk::ImageUsageFlags::SAMPLED),
-        (TextureUsage::STORAGE, vk::ImageUsageFlags::STORAGE),
-        (TextureUsage::RENDER_TARGET, vk::ImageUsageFlags::COLOR_ATTACHMENT),
-        (TextureUsage::DEPTH_STENCIL, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT),
-    ];
-    let present = EQUALS.into_iter().filter(|(flag, _)| usage.contains(*flag));
+    let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));
     present.fold(vk::ImageUsageFlags::empty(), |all, (_, equal)| all | equal)
 }
 

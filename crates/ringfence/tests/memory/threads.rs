@@ -29,8 +29,8 @@ fn sixty_four_threads_allocate_write_and_free_without_meeting() {
                 barrier.wait();
                 for step in 0..400 {
                     let random = next(&mut state);
-                    if held.len() < 8 || random % 2 == 0 {
-                        let size = 1 + random % if random % 16 == 0 { 256 * KIB } else { 4 * KIB };
+                    if held.len() < 8 || random.is_multiple_of(2) {
+                        let size = 1 + random % if random.is_multiple_of(16) { 256 * KIB } else { 4 * KIB };
                         let upload = AllocationDesc { location: Location::Upload, ..Default::default() };
                         let mut made =
                             world.memory.allocate(needs(size, 1 << (random >> 8 & 7)), upload).expect("room");
@@ -45,17 +45,17 @@ fn sixty_four_threads_allocate_write_and_free_without_meeting() {
                             gone.read(at, &mut seen).expect("mapped");
                             assert_eq!(seen, [mark], "nobody else has written there");
                         }
-                        if random % 3 == 0 {
+                        if random.is_multiple_of(3) {
                             drop(gone);
                         } else {
                             // SAFETY: no work is ever submitted.
                             unsafe { gone.free_now() };
                         }
                     }
-                    if random % 64 == 0 {
+                    if random.is_multiple_of(64) {
                         world.memory.reclaim();
                     }
-                    if random % 256 == 0 {
+                    if random.is_multiple_of(256) {
                         world.memory.trim();
                     }
                 }

@@ -3,7 +3,7 @@
 use crate::counting_allocator::uncounted;
 use ringfence::device::sim::{self, Fence, Memory, Profile, SimOptions};
 use ringfence::device::{
-    Capabilities, Create, DeviceError, Driver, HeapBudget, Kind, Mapped, MemoryDesc, Placed, Requirements,
+    Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements,
 };
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ unsafe impl Driver for Quiet {
         quietly(|| unsafe { self.0.wait(fence, value, timeout) })
     }
 
-    fn budgets(&self) -> Option<Vec<HeapBudget>> {
+    fn budgets(&self) -> Option<HeapBudgets> {
         self.0.budgets()
     }
 }

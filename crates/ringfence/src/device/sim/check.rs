@@ -113,6 +113,11 @@ impl State {
             return None;
         };
         let label = heap.label.clone();
+        if !self.is_visible(used.heap) {
+            let hazard = Hazard::about(HazardKind::Misuse, label);
+            self.report(hazard.detail("a kernel through a heap that shaders do not see"));
+            return None;
+        }
         let Some(shown) = self.descriptor(used.heap, used.slot).cloned() else {
             self.report_slot(label, used.slot);
             return None;

@@ -27,6 +27,12 @@ pub struct CallCounts {
     pub completed: u64,
     /// Waits for a fence.
     pub wait: u64,
+    /// Descriptor heaps made.
+    pub make_heap: u64,
+    /// Descriptors written or cleared.
+    pub write_view: u64,
+    /// Calls that copied descriptors.
+    pub copy_views: u64,
     /// Submissions.
     pub submit: u64,
     /// What all of it costs by the profile's prices, in nanoseconds, and the time that waits passed.
@@ -42,4 +48,6 @@ pub struct Live {
     pub buffers: u64,
     /// Textures, unplaced ones included.
     pub textures: u64,
+    /// Descriptor heaps.
+    pub descriptor_heaps: u64,
 }

@@ -103,6 +103,10 @@ unsafe impl Create<Buffers> for Device {
         Buffers::check(desc).map(|()| *desc)
     }
 
+    fn portable(&self, info: &BufferDesc) -> Option<BufferDesc> {
+        Some(*info)
+    }
+
     unsafe fn prepare(&self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
         self.with(|state| {
             state.check_alive()?;
@@ -165,6 +169,10 @@ unsafe impl Create<Textures> for Device {
 
     fn describe(&self, desc: &TextureDesc) -> Result<TextureDesc, DeviceError> {
         Textures::check(desc).map(|()| *desc)
+    }
+
+    fn portable(&self, info: &TextureDesc) -> Option<TextureDesc> {
+        Some(*info)
     }
 
     unsafe fn prepare(&self, info: &TextureDesc) -> Result<(Texture, Requirements), DeviceError> {

@@ -445,6 +445,7 @@ impl State {
     pub(super) fn live(&self) -> Live {
         let buffers = self.resources.values().filter(|held| matches!(held.shape, Shape::Buffer(_))).count() as u64;
         let all = self.resources.len() as u64;
-        Live { memories: self.memories.len() as u64, buffers, textures: all - buffers }
+        let descriptor_heaps = self.descriptor_heaps.len() as u64;
+        Live { memories: self.memories.len() as u64, buffers, textures: all - buffers, descriptor_heaps }
     }
 }

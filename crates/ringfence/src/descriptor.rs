@@ -1,0 +1,78 @@
+//! Descriptors: who gets which slot of which heap, and when a slot may show something else.
+//!
+//! ```text
+//!   View ──write──▶ CpuDescriptors                    a run of slots in a CPU-only heap (buddy, growable blocks)
+//!                        │
+//!        ┌───────────────┼──────── copy, in merged batches ─────────┐
+//!        ▼               ▼                                          ▼
+//!   ┌───────────────┬───────────────────────────────────────────────────────┐
+//!   │ frame region  │ persistent region                                     │   ShaderVisibleHeap: one a kind
+//!   │ ring of chunks│ free list:  Persistent │ BindlessTable │ SamplerTable │
+//!   └───────────────┴───────────────────────────────────────────────────────┘
+//!        ▲                                   │ bind(frame): once a command list
+//!     FrameLease (one a thread) ─▶ Table     ▼
+//!                                         Binding
+//! ```
+//!
+//! # The rules behind it
+//!
+//! - *A slot that a shader may still read is never written* (rule 2 of the design). What is let go of waits for every
+//!   submission that had begun by then; a table of a frame waits for that frame. [`Allocator::reclaim`](crate::Allocator)
+//!   hands back what has passed.
+//! - *A CPU-only descriptor is a value*: it may be written, copied and let go of at any time. Where the API has an object
+//!   behind it (Vulkan's image views and samplers), the object lives until nothing that is under way can use it.
+//! - *The device's part is mechanism only* ([`device::descriptors`](crate::device::descriptors)); this room holds all the
+//!   policy, once, for every device.
+//!
+//! # What is in use
+//!
+//! [`DescriptorModel`](crate::device::descriptors::DescriptorModel) tells, by
+//! [`Descriptors::descriptor_support`](crate::device::descriptors::Descriptors::descriptor_support):
+//!
+//! | model | where | what follows |
+//! |---|---|---|
+//! | `Heaps` | Direct3D 12, simulated | all of this room as it stands |
+//! | `Buffers` | Vulkan with `VK_EXT_descriptor_buffer` | the same; each type is an array of its own in one buffer |
+//! | `UpdateAfterBind` | Vulkan with descriptor indexing | the same; slots up to the device's limits of such sets |
+//! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees what was there at its [`ShaderVisibleHeap::bind`]; few slots |
+//!
+//! # Costs
+//!
+//! | operation | cost |
+//! |---|---|
+//! | allocate CPU-only slots | O(log slots) under a short lock; a driver call for a new block |
+//! | lease, table | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
+//! | bindless insert, remove | O(1) under a short lock, one driver call outside of it |
+//! | bind | on plain sets a copy of the heap if it was written since the last; else nothing |
+//! | reclaim | O(what comes back) |
+//!
+//! Rows 000-1 to 000-4 and 000-19 to 000-21. Room is left for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a
+//! reserved part: [`HeapStart`](crate::device::descriptors::HeapStart) has a start and an increment of its own.
+
+mod binding;
+mod bindless;
+mod cpu;
+mod error;
+mod heap;
+mod lease;
+mod persistent;
+mod room;
+mod samplers;
+mod slots;
+mod state;
+mod tables;
+mod view;
+mod visible;
+
+pub use binding::Binding;
+pub use bindless::{BindlessDesc, BindlessIndex, BindlessTable};
+pub use cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, TableSource};
+pub use error::{DescriptorError, Region};
+pub use heap::Heap;
+pub use lease::{FrameLease, Table};
+pub use persistent::Persistent;
+pub(crate) use room::Rooms;
+pub use samplers::{Sampler, SamplerTable};
+pub use slots::SlotAllocator;
+pub use view::View;
+pub use visible::{ShaderVisibleDesc, ShaderVisibleHeap, VisibleStatistics};

@@ -1,0 +1,94 @@
+//! What a command list goes through: bound once, at its begin (row 000-1).
+
+use std::fmt;
+use std::sync::Arc;
+
+use ringfence_core::sync::SyncPoint;
+use smallvec::SmallVec;
+
+use super::state::{Core, Epoch, Retired};
+use super::{DescriptorError, ShaderVisibleHeap, SlotAllocator};
+use crate::device::descriptors::{Descriptors, HeapKind};
+use crate::lifetime::Frame;
+
+/// The heaps of one command list: at most one of resources and one of samplers. Which they are is said before the list is
+/// recorded, and nothing here binds another later; each backend has a call that sets them on the driver's list, once.
+///
+/// Drop it when the list is submitted or given up. Until the frame is complete the heaps stay as they are.
+#[must_use = "a command list sees no descriptors until the binding is set on it"]
+pub struct Binding<D: Descriptors> {
+    frame: SyncPoint,
+    /// Where the allocator is that all its heaps are of: a number to compare, never followed.
+    shared: Option<usize>,
+    bound: SmallVec<[Bound<D>; 2]>,
+    /// Whether it was set on a list.
+    is_set: bool,
+}
+
+/// One heap of a binding.
+struct Bound<D: Descriptors> {
+    core: Arc<Core<D>>,
+    epoch: Arc<Epoch<D>>,
+    raw: D::Bound,
+}
+
+impl<D: Descriptors> Binding<D> {
+    pub(super) fn new(frame: &Frame) -> Self {
+        Self { frame: frame.point(), shared: None, bound: SmallVec::new(), is_set: false }
+    }
+
+    /// With the heap of another kind too.
+    ///
+    /// # Errors
+    /// [`DescriptorError::AlreadyBound`] if there is one of this kind or the binding was set on its list already;
+    /// the heap is another allocator's; or the driver has no memory for it. What was bound is let go of then.
+    pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
+        let kind = heap.kind();
+        let shared: *const () = Arc::as_ptr(&heap.keeper.shared).cast();
+        if *self.shared.get_or_insert(shared as usize) != shared as usize {
+            return Err(DescriptorError::Foreign);
+        }
+        if self.is_set || self.bound(kind).is_some() {
+            return Err(DescriptorError::AlreadyBound { kind });
+        }
+        let core = Arc::clone(&heap.keeper.state.core);
+        let epoch = Arc::clone(core.epochs.read().of(self.frame));
+        // SAFETY: the heap is the device's and shader-visible.
+        let raw = unsafe { heap.keeper.shared.device.bind_heap(epoch.heap.object()) }?;
+        self.bound.push(Bound { core, epoch, raw });
+        Ok(self)
+    }
+
+    /// What the command list is to take for a kind, in the device's own terms.
+    #[must_use]
+    pub fn bound(&self, kind: HeapKind) -> Option<&D::Bound> {
+        self.bound.iter().find(|bound| bound.core.kind == kind).map(|bound| &bound.raw)
+    }
+
+    /// Everything that the command list is to take, at its one setting.
+    ///
+    /// # Errors
+    /// [`DescriptorError::AlreadyBound`] if it was asked for before: a list is never bound again (row 000-1).
+    pub fn set_once(&mut self) -> Result<impl Iterator<Item = &D::Bound>, DescriptorError> {
+        if std::mem::replace(&mut self.is_set, true) {
+            let kind = self.bound.first().map_or(HeapKind::Resources, |bound| bound.core.kind);
+            return Err(DescriptorError::AlreadyBound { kind });
+        }
+        Ok(self.bound.iter().map(|bound| &bound.raw))
+    }
+}
+
+impl<D: Descriptors> Drop for Binding<D> {
+    fn drop(&mut self) {
+        for Bound { core, epoch, raw } in self.bound.drain(..) {
+            core.waiting.until(&self.frame.into(), Retired::Bound(epoch, raw));
+        }
+    }
+}
+
+impl<D: Descriptors> fmt::Debug for Binding<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = self.bound.iter().map(|bound| (bound.core.kind, &bound.raw));
+        f.debug_map().entries(bound).finish()
+    }
+}

@@ -1,0 +1,330 @@
+//! Bindless: entries that shaders reach by their index, in one run of the shader-visible heap.
+//!
+//! ```text
+//!   free ──insert──▶ live, generation g ──remove──▶ waits for all that has begun ──reclaim──▶ free
+//!                       │        ▲                         (cleared, in debug mode)
+//!                       └ update ┘  the slot shows the new view once all that had begun is complete
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | insert | O(1) under a short lock, one driver call outside of it |
+//! | remove, update | O(1) under a short lock |
+//! | reclaim | O(what comes back) |
+//!
+//! Free slots are used again in the order in which they came back, so that a late use shows as long as possible.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use ringfence_core::free_list::FreeList;
+use ringfence_core::range::Invalid;
+
+use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
+use super::room::{Room, Waiting};
+use super::state::State;
+use super::visible::Keeper;
+use super::{DescriptorError, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View};
+use crate::device::descriptors::Descriptors;
+use crate::lifetime::Passed;
+use crate::memory::Allocator;
+
+/// How a bindless table is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BindlessDesc {
+    /// Entries that it holds at most.
+    pub capacity: u32,
+    /// Whether slots are made to show nothing when they come back, so that a late use shows: a driver call for each.
+    pub clear_freed: bool,
+}
+
+impl Default for BindlessDesc {
+    /// 4,096 entries; slots are cleared in debug builds.
+    fn default() -> Self {
+        Self { capacity: 4096, clear_freed: cfg!(debug_assertions) }
+    }
+}
+
+/// An entry of a [`BindlessTable`]. A plain value: the table refuses one that was removed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BindlessIndex {
+    slot: u32,
+    generation: u32,
+}
+
+impl BindlessIndex {
+    /// What shaders are told: the slot, counted from the start of the heap. Stays the same as long as the entry lives.
+    #[must_use]
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
+    /// How often the slot was given out and taken back before, twice: even while it is free.
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// Entries that shaders reach by index. See the [module](crate::descriptor). Any thread may use it.
+pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
+    state: Arc<TableState<D, A>>,
+    keeper: Arc<Keeper<D, A>>,
+    /// Where updates wait.
+    staging: CpuDescriptorHeap<D>,
+    /// The run of slots.
+    _run: Persistent<D, A>,
+}
+
+struct TableState<D: Descriptors, A: SlotAllocator> {
+    heap: Arc<State<D, A>>,
+    base: u32,
+    clear_freed: bool,
+    /// Whether a write shows in later binds only, and so never meets pending work.
+    is_snapshot: bool,
+    entries: Mutex<Entries>,
+    waiting: Waiting<Retired<D>>,
+    closed: AtomicBool,
+}
+
+struct Entries {
+    /// Slots from the base on, longest free first.
+    free: VecDeque<u32>,
+    /// Odd iff the entry is live.
+    generations: Box<[u32]>,
+}
+
+enum Retired<D: Descriptors> {
+    Slot(u32),
+    Update(BindlessIndex, CpuDescriptors<D>),
+}
+
+impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
+    /// Takes a run of the heap's persistent region.
+    ///
+    /// # Errors
+    /// The region has no such run.
+    pub fn new(
+        memory: &Allocator<D>,
+        heap: &ShaderVisibleHeap<D, A>,
+        desc: BindlessDesc,
+    ) -> Result<Self, DescriptorError> {
+        if !std::ptr::eq(&**memory.shared(), &*heap.keeper.shared) {
+            return Err(DescriptorError::Foreign);
+        }
+        let run = heap.allocate(desc.capacity)?;
+        let staging = CpuHeapDesc {
+            kind: heap.kind(),
+            types: heap.types(),
+            block_slots: 64,
+            name: "bindless updates",
+            ..Default::default()
+        };
+        let staging = CpuDescriptorHeap::new(memory, staging)?;
+        let keeper = Arc::clone(&heap.keeper);
+        let entries = Entries {
+            free: (0..desc.capacity).collect(),
+            generations: vec![0; desc.capacity as usize].into_boxed_slice(),
+        };
+        let state = Arc::new(TableState {
+            heap: Arc::clone(&keeper.state),
+            base: run.start(),
+            clear_freed: desc.clear_freed,
+            is_snapshot: keeper.shared.device.descriptor_support().is_snapshot(),
+            entries: Mutex::new(entries),
+            waiting: Waiting::new(),
+            closed: AtomicBool::new(false),
+        });
+        keeper.shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
+        Ok(Self { state, keeper, staging, _run: run })
+    }
+
+    /// A new entry.
+    ///
+    /// # Errors
+    /// No slot is free now (those of removed entries come back when the device is done with them), or the heap does not
+    /// take such a view.
+    pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+        let Keeper { shared, state: heap } = &*self.keeper;
+        let Some(slot) = self.state.entries.lock().free.pop_front() else {
+            return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
+        };
+        // SAFETY: the slot was free, so it is this call's alone, and nothing under way was told to read it.
+        let written = unsafe { heap.write_slot(shared, self.state.base + slot, view) };
+        let mut entries = self.state.entries.lock();
+        if let Err(error) = written {
+            entries.free.push_front(slot);
+            return Err(error);
+        }
+        let generation = &mut entries.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        Ok(BindlessIndex { slot: self.state.base + slot, generation: *generation })
+    }
+
+    /// Takes an entry out. Its slot is another's once every submission that has begun by now is complete.
+    ///
+    /// # Errors
+    /// The entry is not in the table (any more).
+    pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
+        let slot = self.state.take(index)?;
+        self.state.waiting.until_now(&self.keeper.shared, Retired::Slot(slot));
+        Ok(())
+    }
+
+    /// Makes an entry show something else, under the same index: once every submission that has begun by now is complete,
+    /// in [`Allocator::reclaim`]; at once if nothing is under way. Submissions that begin meanwhile must not go through the
+    /// entry until [`BindlessTable::is_settled`]; to change what is in use every frame, [`BindlessTable::replace`] it.
+    ///
+    /// # Errors
+    /// The entry is not in the table, or the heap does not take such a view.
+    pub fn update(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<(), DescriptorError> {
+        self.state.check(index)?;
+        if self.state.is_snapshot {
+            // SAFETY: the slot is a live entry's; on a device of snapshots a write meets no pending work.
+            return unsafe { self.keeper.state.write_slot(&self.keeper.shared, index.slot, view) };
+        }
+        let mut staged = self.staging.allocate(1)?;
+        staged.write(0, view)?;
+        self.state.waiting.until_now(&self.keeper.shared, Retired::Update(index, staged));
+        Ok(())
+    }
+
+    /// Puts another view in the place of an entry, under another index: submissions under way go on with the old one, later
+    /// ones are told the new.
+    ///
+    /// # Errors
+    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry then stays.
+    pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+        self.state.check(index)?;
+        let new = self.insert(view)?;
+        self.remove(index).inspect_err(|_| {
+            let _ = self.remove(new);
+        })?;
+        Ok(new)
+    }
+
+    /// Whether no update or removal waits any more.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.state.waiting.len() == 0
+    }
+
+    /// Whether this entry is in the table. O(1).
+    #[must_use]
+    pub fn is_live(&self, index: BindlessIndex) -> bool {
+        self.state.check(index).is_ok()
+    }
+
+    /// Entries that are in it: neither free nor waiting.
+    #[must_use]
+    pub fn live_count(&self) -> u32 {
+        let entries = self.state.entries.lock();
+        entries.generations.iter().filter(|generation| **generation % 2 == 1).count() as u32
+    }
+
+    /// Slots that an insert could take now.
+    #[must_use]
+    pub fn free_count(&self) -> u32 {
+        self.state.entries.lock().free.len() as u32
+    }
+
+    /// Entries that it holds at most.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.state.entries.lock().generations.len() as u32
+    }
+
+    /// Checks every rule of the structure. For tests; no other thread may use the table meanwhile.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.state.waiting.validate()?;
+        let entries = self.state.entries.lock();
+        let mut free = vec![false; entries.generations.len()];
+        for &slot in &entries.free {
+            let at = slot as usize;
+            Invalid::unless(!free[at], "a slot is free once", slot.into())?;
+            Invalid::unless(entries.generations[at].is_multiple_of(2), "a free slot has no live entry", slot.into())?;
+            free[at] = true;
+        }
+        Ok(())
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
+    fn check(&self, index: BindlessIndex) -> Result<u32, DescriptorError> {
+        self.entries.lock().find(self.base, index)
+    }
+
+    /// Ends a live entry, and gives its slot from the base on.
+    fn take(&self, index: BindlessIndex) -> Result<u32, DescriptorError> {
+        let mut entries = self.entries.lock();
+        let slot = entries.find(self.base, index)?;
+        let generation = &mut entries.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        Ok(slot)
+    }
+
+    fn release(&self, device: &D, retired: Retired<D>) {
+        match retired {
+            Retired::Slot(slot) => {
+                if self.clear_freed || self.heap.owning {
+                    // SAFETY: the entry was removed, and every submission that had begun by then is complete.
+                    unsafe { self.heap.clear_passed(device, self.base + slot) };
+                }
+                self.entries.lock().free.push_back(slot);
+            }
+            Retired::Update(index, staged) => {
+                if self.check(index).is_ok() {
+                    // SAFETY: every submission that had begun at the update is complete, and the entry is live, so that its
+                    // slot is no other's; what is staged was checked when it was written.
+                    unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
+                }
+            }
+        }
+    }
+}
+
+impl Entries {
+    fn find(&self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
+        let slot = index.slot.wrapping_sub(base);
+        match self.generations.get(slot as usize) {
+            Some(generation) if *generation == index.generation && generation % 2 == 1 => Ok(slot),
+            _ => Err(DescriptorError::Stale { slot: index.slot, generation: index.generation }),
+        }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Room<D> for TableState<D, A> {
+    fn reclaim(&self, device: &D, passed: &Passed, device_lost: bool) -> bool {
+        if self.closed.load(Ordering::Acquire) {
+            return false;
+        }
+        self.waiting.release(passed, device_lost, |retired| self.release(device, retired));
+        true
+    }
+
+    unsafe fn destroy(&self, _: &D) {
+        // The run and what its slots own are the heap's.
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for BindlessTable<D, A> {
+    fn drop(&mut self) {
+        self.state.closed.store(true, Ordering::Release);
+        drop(self.state.waiting.drain());
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessTable<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BindlessTable")
+            .field("capacity", &self.capacity())
+            .field("free_count", &self.free_count())
+            .finish_non_exhaustive()
+    }
+}

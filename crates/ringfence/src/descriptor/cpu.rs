@@ -1,0 +1,449 @@
+//! CPU-only descriptors: runs of slots in heaps that shaders do not see (rows 000-2, 000-6, 000-20).
+//!
+//! ```text
+//!   CpuDescriptorHeap ──▶ Blocks<Buddy, Heap>     block ┌────┬────┬─────────┐   a block is one heap of the driver
+//!                                                       │ 1  │ 1  │    2    │   runs of slots: no heap a request
+//!   CpuDescriptors { heap, start, length } ────────────────┘               │
+//!                                                       └────┴────┴─────────┘
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | allocate, drop | O(log slots), one short lock; a driver call for a new block, outside of the lock |
+//! | write | one driver call |
+//! | reclaim | O(1), and a driver call for each block that has been empty for its grace |
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc, BlocksStatistics};
+use ringfence_core::buddy::Buddy;
+use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
+use smallvec::SmallVec;
+
+use super::room::{Room, Waiting};
+use super::{DescriptorError, Heap, SlotAllocator, View};
+use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
+use crate::lifetime::Passed;
+use crate::memory::{Allocator, Shared};
+
+/// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.
+const BLOCK_SLOTS_MAX: u32 = 1 << 20;
+
+/// How an allocator of CPU-only descriptors is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuHeapDesc<'a> {
+    /// What the descriptors show.
+    pub kind: HeapKind,
+    /// For resources: the types of view; the same as in the shader-visible heap that they are copied to.
+    pub types: ViewTypes,
+    /// Slots of a block. A larger request gets a block of its own size.
+    pub block_slots: u32,
+    /// How many empty blocks are kept for good.
+    pub empty_blocks_kept: usize,
+    /// For how many calls of [`Allocator::reclaim`] an empty block beyond those is kept.
+    pub empty_block_grace: u64,
+    /// A name for debuggers.
+    pub name: &'a str,
+}
+
+impl Default for CpuHeapDesc<'_> {
+    fn default() -> Self {
+        Self {
+            kind: HeapKind::Resources,
+            types: ViewTypes::all(),
+            block_slots: 256,
+            empty_blocks_kept: 1,
+            empty_block_grace: 120,
+            name: "CPU-only descriptors",
+        }
+    }
+}
+
+/// Hands out CPU-only descriptors of one kind, from as many heaps as it takes.
+///
+/// Cheap to clone; every clone is the same. Any thread may allocate. `A` is the algorithm inside.
+pub struct CpuDescriptorHeap<D: Descriptors, A: SlotAllocator = Buddy> {
+    keeper: Arc<Keeper<D, A>>,
+}
+
+impl<D: Descriptors, A: SlotAllocator> Clone for CpuDescriptorHeap<D, A> {
+    fn clone(&self) -> Self {
+        Self { keeper: Arc::clone(&self.keeper) }
+    }
+}
+
+/// What handles and allocations share; when the last goes, the heaps may.
+struct Keeper<D: Descriptors, A: SlotAllocator> {
+    shared: Arc<Shared<D>>,
+    state: Arc<State<D, A>>,
+}
+
+/// What `reclaim` works on.
+struct State<D: Descriptors, A: SlotAllocator> {
+    kind: HeapKind,
+    types: ViewTypes,
+    name: Box<str>,
+    /// Whether slots own objects of the driver.
+    owning: bool,
+    blocks: Mutex<Blocks<A, Arc<Heap<D>>>>,
+    leftovers: Waiting<D::Leftover>,
+    /// Counts the calls of reclaim: the clock of empty blocks.
+    tick: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl<D: Descriptors> CpuDescriptorHeap<D> {
+    /// An allocator of descriptors, with buddy inside. Makes no heap yet.
+    ///
+    /// # Errors
+    /// A block of no slots, or of more than 2²⁰.
+    pub fn new(memory: &Allocator<D>, desc: CpuHeapDesc<'_>) -> Result<Self, DescriptorError> {
+        Self::with_algorithm(memory, desc)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
+    /// As [`CpuDescriptorHeap::new`], with another algorithm inside (row 000-21).
+    ///
+    /// # Errors
+    /// As [`CpuDescriptorHeap::new`].
+    pub fn with_algorithm(memory: &Allocator<D>, desc: CpuHeapDesc<'_>) -> Result<Self, DescriptorError> {
+        if desc.block_slots == 0 {
+            return Err(DescriptorError::ZeroCount);
+        }
+        check_count(desc.block_slots.into())?;
+        let blocks = Blocks::new(BlocksDesc {
+            basic_size: desc.block_slots.into(),
+            destroy_threshold: desc.empty_blocks_kept,
+            grace_ticks: desc.empty_block_grace,
+        });
+        let shared = Arc::clone(memory.shared());
+        let state = Arc::new(State {
+            kind: desc.kind,
+            types: desc.types,
+            name: desc.name.into(),
+            owning: shared.device.descriptor_support().slots_own_objects,
+            blocks: Mutex::new(blocks),
+            leftovers: Waiting::new(),
+            tick: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        });
+        shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
+        Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
+    }
+
+    /// A run of slots that lie side by side.
+    ///
+    /// # Errors
+    /// 0 slots, more than a heap has at most (2²⁰), or the driver makes no further heap. Nothing has changed then.
+    pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
+        self.allocate_aligned(count.into(), 1)
+    }
+
+    fn allocate_aligned(&self, count: u64, alignment: u64) -> Result<CpuDescriptors<D, A>, DescriptorError> {
+        check_count(count)?;
+        let found = self.keeper.state.blocks.lock().allocate(count, alignment);
+        let (allocation, heap) = match found {
+            Ok(found) => found,
+            Err(AllocError::OutOfSpace { .. }) => self.allocate_from_new_block(count, alignment)?,
+            Err(_) => return Err(DescriptorError::BadView("an alignment that is not a power of two")),
+        };
+        let contents = SmallVec::from_elem(UNWRITTEN, count as usize);
+        Ok(CpuDescriptors { keeper: Arc::clone(&self.keeper), heap, allocation, contents })
+    }
+
+    /// The heap is made without the lock; another thread may make one meanwhile.
+    fn allocate_from_new_block(
+        &self,
+        count: u64,
+        alignment: u64,
+    ) -> Result<(BlockAllocation, Arc<Heap<D>>), DescriptorError> {
+        let Keeper { shared, state } = &*self.keeper;
+        let slots = state.blocks.lock().new_block_size(count);
+        let slots = check_count(slots)?;
+        let mut allocator = A::with_slots(slots);
+        let Ok(range) = allocator.allocate(count, alignment) else {
+            return Err(DescriptorError::TooMany { count, max: slots.into() });
+        };
+        let desc = HeapDesc {
+            kind: state.kind,
+            types: state.types,
+            slots,
+            layout_slots: slots,
+            shader_visible: false,
+            name: &state.name,
+        };
+        let heap = Arc::new(Heap::new(&shared.device, &desc)?);
+        let id = state.blocks.lock().insert(Arc::clone(&heap), allocator);
+        Ok((BlockAllocation::new(id, range), heap))
+    }
+
+    /// What the descriptors show.
+    #[must_use]
+    pub fn kind(&self) -> HeapKind {
+        self.keeper.state.kind
+    }
+
+    /// Blocks, slots, free slots. O(blocks).
+    #[must_use]
+    pub fn statistics(&self) -> BlocksStatistics {
+        self.keeper.state.blocks.lock().statistics()
+    }
+
+    /// Checks every rule of the structure. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.keeper.state.leftovers.validate()?;
+        self.keeper.state.blocks.lock().validate()
+    }
+}
+
+fn check_count(count: u64) -> Result<u32, DescriptorError> {
+    match u32::try_from(count) {
+        Ok(0) => Err(DescriptorError::ZeroCount),
+        Ok(count) if count <= BLOCK_SLOTS_MAX => Ok(count),
+        _ => Err(DescriptorError::TooMany { count, max: BLOCK_SLOTS_MAX.into() }),
+    }
+}
+
+/// Blocks with the heap of the block that an allocation fell into.
+trait AllocateWithHeap<H> {
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<(BlockAllocation, H), AllocError>;
+}
+
+impl<A: SlotAllocator, H: Clone> AllocateWithHeap<H> for Blocks<A, H> {
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<(BlockAllocation, H), AllocError> {
+        let allocation = self.try_allocate(size, alignment)?;
+        let (heap, _) = self.get(allocation.block()).expect("an allocation's block is there");
+        Ok((allocation, heap.clone()))
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Allocate for CpuDescriptorHeap<D, A> {
+    type Allocation = CpuDescriptors<D, A>;
+    type Error = DescriptorError;
+
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<CpuDescriptors<D, A>, DescriptorError> {
+        self.allocate_aligned(size, alignment)
+    }
+
+    /// The same as dropping it. One that is another heap's goes back there, and this heap stays as it is.
+    fn free(&mut self, allocation: CpuDescriptors<D, A>) -> Result<(), FreeError> {
+        let (offset, size) = (allocation.start().into(), allocation.len() as u64);
+        let own = Arc::ptr_eq(&allocation.keeper.state, &self.keeper.state);
+        if own { Ok(()) } else { Err(FreeError::Foreign { offset, size }) }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptorHeap<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuDescriptorHeap({}, {:?})", self.kind(), self.statistics())
+    }
+}
+
+/// The number of content that was never written.
+const UNWRITTEN: u64 = 0;
+
+/// A number that no content ever had: what tells equal tables from different ones without looking at bytes.
+fn new_content() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(UNWRITTEN + 1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A run of CPU-only descriptors: {heap, start, length} (row 000-19). Dropping it gives the slots back at once.
+pub struct CpuDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
+    keeper: Arc<Keeper<D, A>>,
+    heap: Arc<Heap<D>>,
+    allocation: BlockAllocation,
+    /// Numbers what each slot shows.
+    contents: SmallVec<[u64; 2]>,
+}
+
+impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
+    /// The heap that the slots are in.
+    #[must_use]
+    pub fn heap(&self) -> &Heap<D> {
+        &self.heap
+    }
+
+    /// The first slot, counted from the start of the heap.
+    #[must_use]
+    pub fn start(&self) -> u32 {
+        self.allocation.offset() as u32
+    }
+
+    /// How many slots; never 0.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> u32 {
+        self.contents.len() as u32
+    }
+
+    /// The slot as the host names it: the device's own handle.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub fn cpu_handle(&self, index: u32) -> CpuHandle {
+        assert!(index < self.len(), "descriptor {index} of {}", self.len());
+        self.heap.cpu_handle(self.start() + index)
+    }
+
+    /// Makes a slot show something. Copies that were made of it before stay as they are.
+    ///
+    /// # Errors
+    /// No such slot; the heap does not take such a view, or the device does not; the resource is another allocator's. The
+    /// slot is as before.
+    pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
+        self.check_index(index)?;
+        let Keeper { shared, state } = &*self.keeper;
+        let view = view.describe(shared, state.kind, state.types)?;
+        // SAFETY: the slot is this allocation's, which is borrowed exclusively; shaders do not see the heap; the view was
+        // checked, or its maker answers for it.
+        let leftover = unsafe { shared.device.write_view(self.heap.object(), self.start() + index, &view) }?;
+        self.contents[index as usize] = new_content();
+        if let Some(leftover) = leftover {
+            state.leftovers.until_now(shared, leftover);
+        }
+        Ok(())
+    }
+
+    fn check_index(&self, index: u32) -> Result<(), DescriptorError> {
+        let count = self.len();
+        if index < count {
+            Ok(())
+        } else {
+            Err(DescriptorError::OutOfRange { index: index.into(), count: count.into() })
+        }
+    }
+
+    /// All of it, to be copied into a table.
+    #[must_use]
+    pub fn all(&self) -> TableSource<'_, D> {
+        TableSource { owner: &self.keeper.shared, heap: &self.heap, start: self.start(), contents: &self.contents }
+    }
+
+    /// A part of it, to be copied into a table.
+    ///
+    /// # Errors
+    /// There are no such slots.
+    pub fn part(&self, range: Range<u32>) -> Result<TableSource<'_, D>, DescriptorError> {
+        let contents = self.contents.get(range.start as usize..range.end as usize);
+        let out = DescriptorError::OutOfRange { index: range.end.into(), count: self.len().into() };
+        let contents = contents.filter(|part| !part.is_empty()).ok_or(out)?;
+        Ok(TableSource { contents, start: self.start() + range.start, ..self.all() })
+    }
+}
+
+/// CPU-only descriptors that a table is made of.
+pub struct TableSource<'a, D: Descriptors> {
+    pub(super) owner: &'a Shared<D>,
+    pub(super) heap: &'a Heap<D>,
+    pub(super) start: u32,
+    pub(super) contents: &'a [u64],
+}
+
+impl<D: Descriptors> Clone for TableSource<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Descriptors> Copy for TableSource<'_, D> {}
+
+impl<D: Descriptors> TableSource<'_, D> {
+    /// # Errors
+    /// It is of another kind, other types or another allocator, or some slot was never written.
+    pub(super) fn check(&self, shared: &Shared<D>, kind: HeapKind, types: ViewTypes) -> Result<(), DescriptorError> {
+        super::view::check_kind(kind, self.heap.kind())?;
+        if !std::ptr::eq(self.owner, shared) {
+            return Err(DescriptorError::Foreign);
+        }
+        if kind == HeapKind::Resources && self.heap.types() != types {
+            return Err(DescriptorError::WrongType { heap: types, found: self.heap.types() });
+        }
+        match self.contents.iter().position(|content| *content == UNWRITTEN) {
+            Some(index) => Err(DescriptorError::Unwritten { index: index as u32 }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<D: Descriptors> fmt::Debug for TableSource<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TableSource({} slots from {} of {:?})", self.contents.len(), self.start, self.heap)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
+    fn drop(&mut self) {
+        let Keeper { shared, state } = &*self.keeper;
+        if state.owning {
+            for (slot, _) in (self.start()..).zip(&self.contents).filter(|(_, content)| **content != UNWRITTEN) {
+                // SAFETY: the slot is this allocation's, which nobody else has; shaders do not see the heap.
+                if let Some(leftover) = unsafe { shared.device.clear_view(self.heap.object(), slot) } {
+                    state.leftovers.until_now(shared, leftover);
+                }
+            }
+        }
+        let freed = state.blocks.lock().free(&self.allocation);
+        debug_assert!(freed.is_ok(), "an allocation is given back once");
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptors<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CpuDescriptors({} slots from {} of {:?})", self.len(), self.start(), self.heap)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
+    fn drop(&mut self) {
+        self.state.closed.store(true, Ordering::Release);
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> State<D, A> {
+    fn destroy_heap(device: &D, heap: Arc<Heap<D>>) {
+        let heap = Arc::into_inner(heap).expect("nothing lives in an empty block");
+        // SAFETY: no allocation is in the heap, and shaders never saw it; each heap comes out of the blocks once.
+        unsafe { heap.destroy(device) };
+    }
+
+    fn discard_leftovers(&self, device: &D, passed: &Passed, device_lost: bool) {
+        self.leftovers.release(passed, device_lost, |leftover| {
+            // SAFETY: every submission that had begun when the slot let go of it is complete, or the device is lost.
+            unsafe { device.discard_leftover(leftover) };
+        });
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
+    fn reclaim(&self, device: &D, passed: &Passed, device_lost: bool) -> bool {
+        self.discard_leftovers(device, passed, device_lost);
+        let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
+        let closed = self.closed.load(Ordering::Acquire);
+        loop {
+            let mut blocks = self.blocks.lock();
+            let empty = if closed { blocks.take_empty() } else { blocks.take_surplus(now) };
+            drop(blocks);
+            let Some((_, heap)) = empty else { break };
+            Self::destroy_heap(device, heap);
+        }
+        !closed || self.leftovers.len() > 0
+    }
+
+    unsafe fn destroy(&self, device: &D) {
+        for leftover in self.leftovers.drain() {
+            // SAFETY: the caller promises that no pending work uses it.
+            unsafe { device.discard_leftover(leftover) };
+        }
+        self.blocks.lock().drain().for_each(|(_, heap)| Self::destroy_heap(device, heap));
+    }
+}

@@ -1,0 +1,135 @@
+//! What can go wrong with descriptors, with the numbers that one needs to see why.
+
+use std::fmt;
+
+use crate::device::DeviceError;
+use crate::device::descriptors::{HeapKind, ViewTypes};
+
+/// A part of a shader-visible heap.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Region {
+    /// What lives until it is let go of.
+    Persistent,
+    /// What lives for a frame.
+    Frame,
+    /// The slots of a [`BindlessTable`](super::BindlessTable).
+    Bindless,
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Persistent => "persistent region",
+            Self::Frame => "frame region",
+            Self::Bindless => "bindless table",
+        })
+    }
+}
+
+/// Why nothing was done. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptorError {
+    /// No slot was asked for.
+    #[error("0 descriptors were asked for")]
+    ZeroCount,
+    /// More than the heap could ever hold, or than a 32-bit count can say.
+    #[error("{count} descriptors were asked for, at most {max} are to be had")]
+    TooMany {
+        /// Slots that were asked for.
+        count: u64,
+        /// The most there could be.
+        max: u64,
+    },
+    /// No room now.
+    #[error(
+        "the {region} has no room for {need} descriptors: {free} are free, the longest run of them is {largest_free}"
+    )]
+    Full {
+        /// Where it was looked for.
+        region: Region,
+        /// Slots that were needed.
+        need: u32,
+        /// Slots that are free, all runs together.
+        free: u32,
+        /// The longest run of free slots.
+        largest_free: u32,
+    },
+    /// There is one already: a device has one shader-visible heap a kind, bound by every command list (row 000-1).
+    #[error("there is a shader-visible heap of {kind} already")]
+    SecondHeap {
+        /// Its kind.
+        kind: HeapKind,
+    },
+    /// A command list binds one heap a kind, once.
+    #[error("a heap of {kind} is bound to this command list already")]
+    AlreadyBound {
+        /// Its kind.
+        kind: HeapKind,
+    },
+    /// The heap takes no such descriptors.
+    #[error("a heap of {heap} takes no descriptors of {found}")]
+    WrongKind {
+        /// What the heap holds.
+        heap: HeapKind,
+        /// What it was given.
+        found: HeapKind,
+    },
+    /// The heap was not made for this type of view.
+    #[error("a view of type {found:?} in a heap for {heap:?}")]
+    WrongType {
+        /// What the heap was made for.
+        heap: ViewTypes,
+        /// What it was given.
+        found: ViewTypes,
+    },
+    /// The resource, or the heap, is another allocator's.
+    #[error("the resource or the heap belongs to another allocator")]
+    Foreign,
+    /// There is no such slot.
+    #[error("descriptor {index} of {count}")]
+    OutOfRange {
+        /// What was asked for.
+        index: u64,
+        /// How many there are.
+        count: u64,
+    },
+    /// A slot is to be copied that was never written.
+    #[error("descriptor {index} was never written")]
+    Unwritten {
+        /// The slot, counted from the start of its allocation.
+        index: u32,
+    },
+    /// A slot that shaders may read is to be written: let go of it and take another.
+    #[error("descriptor {index} was written already, and shaders may be reading it")]
+    InUse {
+        /// The slot, counted from the start of its allocation.
+        index: u32,
+    },
+    /// The entry was removed, or was never in this table.
+    #[error("entry {slot} of generation {generation} is not in the table")]
+    Stale {
+        /// The entry's slot.
+        slot: u32,
+        /// Its generation.
+        generation: u32,
+    },
+    /// The view and what it shows do not go together.
+    #[error("the view is not valid: {0}")]
+    BadView(&'static str),
+    /// A range of a view is not aligned or not inside.
+    #[error("bytes {offset}..{offset}+{size} cannot be shown: {rule} {limit}")]
+    BadRange {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        size: u64,
+        /// What does not hold.
+        rule: &'static str,
+        /// The number that the rule is about.
+        limit: u64,
+    },
+    /// The driver failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}

@@ -1,0 +1,87 @@
+//! A driver's heap with what is asked of it again and again: where its slots are (row 000-19).
+
+use std::fmt;
+
+use crate::device::DeviceError;
+use crate::device::descriptors::{CpuHandle, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, ViewTypes};
+
+/// A heap of descriptors. Its start for the host, its start for shaders and its increment are asked for once.
+pub struct Heap<D: Descriptors> {
+    object: D::Heap,
+    start: HeapStart,
+    kind: HeapKind,
+    types: ViewTypes,
+    slots: u32,
+}
+
+impl<D: Descriptors> Heap<D> {
+    pub(super) fn new(device: &D, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
+        let (object, start) = device.make_heap(desc)?;
+        Ok(Self { object, start, kind: desc.kind, types: desc.types, slots: desc.slots })
+    }
+
+    /// # Safety
+    /// No pending work uses the heap, and it was made by this device.
+    pub(super) unsafe fn destroy(self, device: &D) {
+        // SAFETY: the caller promises that it is unused; it is destroyed once, as `self` is gone.
+        unsafe { device.destroy_heap(self.object) };
+    }
+
+    /// The driver's heap.
+    #[must_use]
+    pub fn object(&self) -> &D::Heap {
+        &self.object
+    }
+
+    /// What its slots show.
+    #[must_use]
+    pub fn kind(&self) -> HeapKind {
+        self.kind
+    }
+
+    /// The types of view that it takes, if it is of resources.
+    #[must_use]
+    pub fn types(&self) -> ViewTypes {
+        self.types
+    }
+
+    /// How many slots it has.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// The slot as the host names it. O(1), no driver call.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub fn cpu_handle(&self, slot: u32) -> CpuHandle {
+        CpuHandle(self.start.cpu + self.distance(slot))
+    }
+
+    /// The slot as command lists name it; `None` if shaders do not see the heap. O(1), no driver call.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub fn gpu_handle(&self, slot: u32) -> Option<GpuHandle> {
+        let distance = self.distance(slot);
+        self.start.gpu.map(|start| GpuHandle(start + distance))
+    }
+
+    fn distance(&self, slot: u32) -> u64 {
+        assert!(slot < self.slots, "slot {slot} of a heap of {} slots", self.slots);
+        u64::from(slot) * self.start.increment
+    }
+}
+
+impl<D: Descriptors> fmt::Debug for Heap<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heap")
+            .field("object", &self.object)
+            .field("kind", &self.kind)
+            .field("slots", &self.slots)
+            .finish()
+    }
+}

@@ -1,0 +1,238 @@
+//! Tables of a frame, made by one recording thread.
+//!
+//! ```text
+//!   frame region   ┌──────────────┬──────────────┬──────────────┬───────────┐
+//!                  │ chunk, lease │ chunk, lease │ chunk, lease │   free    │     the ring: one lock a chunk
+//!                  │ A, frame 7   │ B, frame 7   │ A, frame 8   │           │
+//!                  └──┬───────────┴──────────────┴──────────────┴───────────┘
+//!                     └ ▓▓▓░░░░░  tables: a bump, no lock
+//! ```
+//!
+//! Identical tables of a frame share one copy: those of the same lease always, those of other threads unless two look at the
+//! same moment (then each makes its own rather than wait).
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use ringfence_core::ring::RingError;
+use ringfence_core::sync::SyncPoint;
+use smallvec::SmallVec;
+
+use super::persistent::check_sources;
+use super::state::{Epoch, copy_runs};
+use super::tables::TableCache;
+use super::visible::Keeper;
+use super::{DescriptorError, Region, SlotAllocator, TableSource, View};
+use crate::device::descriptors::{Descriptors, GpuHandle};
+use crate::lifetime::Frame;
+
+/// A run of slots in the frame region, filled: what a command list sets as a descriptor table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Table {
+    start: u32,
+    len: u32,
+}
+
+impl Table {
+    /// The first slot, counted from the start of the heap.
+    #[must_use]
+    pub const fn start(self) -> u32 {
+        self.start
+    }
+
+    /// How many slots; never 0.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub const fn len(self) -> u32 {
+        self.len
+    }
+}
+
+/// What a lease leaves to the next one, so that a steady frame makes nothing.
+#[derive(Default)]
+pub(super) struct LeaseStore {
+    tables: TableCache,
+}
+
+/// The tables that all leases of a frame share, for the frames that are under way.
+#[derive(Default)]
+pub(super) struct FrameTables(SmallVec<[SharedTables; 4]>);
+
+struct SharedTables {
+    /// The frame, and the number of the heap that it sees.
+    key: (SyncPoint, u64),
+    tables: TableCache,
+}
+
+impl FrameTables {
+    /// How many frames are told apart; of more, the oldest is forgotten, which only costs copies.
+    const FRAMES: usize = 8;
+
+    fn of(&mut self, key: (SyncPoint, u64)) -> &mut TableCache {
+        if let Some(at) = self.0.iter().position(|held| held.key == key) {
+            return &mut self.0[at].tables;
+        }
+        if self.0.len() < Self::FRAMES {
+            self.0.push(SharedTables { key, tables: TableCache::default() });
+        } else {
+            self.0.rotate_left(1);
+            let newest = &mut self.0[Self::FRAMES - 1];
+            newest.key = key;
+            newest.tables.clear();
+        }
+        let newest = self.0.len() - 1;
+        &mut self.0[newest].tables
+    }
+}
+
+/// Slots for the tables of one frame, held by one thread. Made by
+/// [`ShaderVisibleHeap::lease`](super::ShaderVisibleHeap::lease); the slots come back when the frame is complete.
+pub struct FrameLease<'f, D: Descriptors, A: SlotAllocator> {
+    keeper: Arc<Keeper<D, A>>,
+    epoch: Arc<Epoch<D>>,
+    frame: SyncPoint,
+    /// What is left of the chunk.
+    next: u32,
+    end: u32,
+    store: LeaseStore,
+    /// The frame is not submitted as long as a lease writes its tables.
+    _frame: PhantomData<&'f Frame>,
+}
+
+impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
+    pub(super) fn new(keeper: Arc<Keeper<D, A>>, epoch: Arc<Epoch<D>>, frame: SyncPoint) -> Self {
+        let store = keeper.state.leases.lock().pop().unwrap_or_default();
+        Self { keeper, epoch, frame, next: 0, end: 0, store, _frame: PhantomData }
+    }
+
+    /// A table with copies of CPU-only descriptors, side by side. If the frame has such a table already, that one.
+    ///
+    /// # Errors
+    /// No source, a source of another kind or allocator, one that was never written; or the region is full: frames have to
+    /// become complete, or it is too small ([`VisibleStatistics`](super::VisibleStatistics)).
+    pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
+        let keeper = Arc::clone(&self.keeper);
+        let (shared, state) = (&keeper.shared, &keeper.state);
+        let len = check_sources(shared, state, sources)?;
+        let contents = sources.iter().flat_map(|source| source.contents.iter().copied());
+        if let Some(start) = self.find(contents.clone()) {
+            state.count_table(true);
+            return Ok(Table { start, len });
+        }
+        let start = self.take(len)?;
+        let runs = sources.iter().map(|source| (source.heap.object(), source.start, source.contents.len() as u32));
+        // SAFETY: the slots are this lease's alone, and no work was told to read them; the sources were checked, and are
+        // borrowed, so that nobody writes them.
+        unsafe { copy_runs(&shared.device, self.epoch.heap.object(), start, runs) };
+        self.store.tables.add(contents.clone(), start);
+        if let Some(mut frames) = state.frames.try_lock() {
+            frames.of((self.frame, self.epoch.number)).add(contents, start);
+        }
+        state.count_table(false);
+        Ok(Table { start, len })
+    }
+
+    /// A table of views, written straight into the slots.
+    ///
+    /// # Errors
+    /// As [`FrameLease::table`]; or the driver refuses a view: the slots are lost to this frame then.
+    pub fn table_of(&mut self, views: &[View<'_, D>]) -> Result<Table, DescriptorError> {
+        let keeper = Arc::clone(&self.keeper);
+        let (shared, state) = (&keeper.shared, &keeper.state);
+        let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
+        if count == 0 {
+            return Err(DescriptorError::ZeroCount);
+        }
+        let described: Result<SmallVec<[_; 16]>, _> =
+            views.iter().map(|view| view.describe(shared, state.kind, state.types)).collect();
+        let described = described?;
+        let start = self.take(count)?;
+        for (slot, view) in (start..).zip(&described) {
+            // SAFETY: the slots are this lease's alone, and no work was told to read them; the views were checked.
+            let leftover = unsafe { shared.device.write_view(self.epoch.heap.object(), slot, view) }?;
+            if let Some(leftover) = leftover {
+                state.retire_leftover(shared, leftover);
+            }
+        }
+        state.count_table(false);
+        Ok(Table { start, len: count })
+    }
+
+    /// The table's first slot as command lists name it.
+    #[must_use]
+    pub fn gpu_handle(&self, table: Table) -> GpuHandle {
+        self.epoch.heap.gpu_handle(table.start).expect("shaders see the heap")
+    }
+
+    fn find(&mut self, contents: impl Iterator<Item = u64> + Clone) -> Option<u32> {
+        if let Some(start) = self.store.tables.find(contents.clone()) {
+            return Some(start);
+        }
+        let mut frames = self.keeper.state.frames.try_lock()?;
+        frames.of((self.frame, self.epoch.number)).find(contents)
+    }
+
+    /// Slots from the chunk, or from a new one. What is left of the old chunk comes back with the frame.
+    fn take(&mut self, count: u32) -> Result<u32, DescriptorError> {
+        if count > self.end - self.next {
+            (self.next, self.end) = self.lease_chunk(count)?;
+        }
+        let start = self.next;
+        self.next += count;
+        Ok(start)
+    }
+
+    fn lease_chunk(&self, count: u32) -> Result<(u32, u32), DescriptorError> {
+        let (shared, state) = (&self.keeper.shared, &self.keeper.state);
+        let wanted = count.max(state.chunk_slots);
+        if let Some(chunk) = self.try_chunk(wanted) {
+            return Ok(chunk);
+        }
+        state.poll(shared)?;
+        if let Some(chunk) = self.try_chunk(wanted).or_else(|| self.try_chunk(count)) {
+            return Ok(chunk);
+        }
+        let ring = state.ring.lock();
+        let (free, capacity) = (ring.free(), ring.capacity());
+        if u64::from(count) > capacity {
+            return Err(DescriptorError::TooMany { count: count.into(), max: capacity });
+        }
+        let largest_free = largest_free(&ring) as u32;
+        Err(DescriptorError::Full { region: Region::Frame, need: count, free: free as u32, largest_free })
+    }
+
+    fn try_chunk(&self, count: u32) -> Option<(u32, u32)> {
+        match self.keeper.state.ring.lock().allocate(count.into(), 1, &self.frame) {
+            Ok(range) => Some((range.offset() as u32, range.end() as u32)),
+            Err(RingError::Full { .. } | RingError::TooLarge { .. }) => None,
+            Err(RingError::ZeroSize | RingError::BadAlignment { .. }) => unreachable!("a chunk has slots"),
+        }
+    }
+}
+
+/// The longest run of free slots of a ring: before its end, or before its tail.
+fn largest_free(ring: &ringfence_core::ring::Ring<SyncPoint>) -> u64 {
+    let mut extents: SmallVec<[_; 8]> = ring.iter().flat_map(|held| held.extents()).collect();
+    extents.sort_unstable_by_key(|extent| extent.offset);
+    let (mut longest, mut end) = (0, 0);
+    for extent in extents {
+        longest = longest.max(extent.offset - end);
+        end = extent.offset + extent.size;
+    }
+    longest.max(ring.capacity() - end)
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for FrameLease<'_, D, A> {
+    fn drop(&mut self) {
+        let mut store = std::mem::take(&mut self.store);
+        store.tables.clear();
+        self.keeper.state.leases.lock().push(store);
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for FrameLease<'_, D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FrameLease({}, {} slots left of the chunk)", self.frame, self.end - self.next)
+    }
+}

@@ -1,0 +1,107 @@
+//! Runs of slots that live until they are let go of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ringfence_core::blocks::BlockAllocation;
+use ringfence_core::free_list::FreeList;
+use smallvec::SmallVec;
+
+use super::state::{Retired, State};
+use super::visible::Keeper;
+use super::{DescriptorError, SlotAllocator, TableSource, View};
+use crate::device::descriptors::Descriptors;
+use crate::memory::Shared;
+
+/// A run of persistent slots. Each is written once; to change it, take another run. Dropping it lets go of the slots: they
+/// come back once every submission that has begun by then is complete.
+pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
+    pub(super) keeper: Arc<Keeper<D, A>>,
+    pub(super) allocation: BlockAllocation,
+    pub(super) start: u32,
+    /// A bit for each slot that was written.
+    pub(super) written: SmallVec<[u64; 1]>,
+}
+
+impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
+    /// The first slot, counted from the start of the heap: what shaders are told.
+    #[must_use]
+    pub fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// How many slots; never 0.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> u32 {
+        self.allocation.size() as u32
+    }
+
+    /// Makes a slot show something. Lists that are bound already see it, unless the device is one of snapshots.
+    ///
+    /// # Errors
+    /// There is no such slot, it was written already, or the heap does not take such a view.
+    pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
+        self.check_unwritten(index, 1)?;
+        let Keeper { shared, state } = &*self.keeper;
+        // SAFETY: the slot is this run's and was not written since the run was taken, so no work was told to read it.
+        unsafe { state.write_slot(shared, self.start + index, view) }?;
+        self.mark(index, 1);
+        Ok(())
+    }
+
+    /// Copies CPU-only descriptors side by side to `index` on.
+    ///
+    /// # Errors
+    /// There are not so many slots, one was written already, or the sources are not of this heap's kind.
+    pub fn copy(&mut self, index: u32, sources: &[TableSource<'_, D>]) -> Result<(), DescriptorError> {
+        let Keeper { shared, state } = &*self.keeper;
+        let count = check_sources(shared, state, sources)?;
+        self.check_unwritten(index, count)?;
+        // SAFETY: as in `write`; the sources are borrowed, so that nobody writes them.
+        unsafe { state.copy_to_slots(&shared.device, self.start + index, sources) };
+        self.mark(index, count);
+        Ok(())
+    }
+
+    fn check_unwritten(&self, index: u32, count: u32) -> Result<(), DescriptorError> {
+        let end = u64::from(index) + u64::from(count);
+        if count == 0 || end > u64::from(self.len()) {
+            return Err(DescriptorError::OutOfRange { index: end.saturating_sub(1), count: self.len().into() });
+        }
+        let is_written = |index: &u32| self.written[*index as usize / 64] >> (index % 64) & 1 == 1;
+        (index..index + count).find(is_written).map_or(Ok(()), |index| Err(DescriptorError::InUse { index }))
+    }
+
+    fn mark(&mut self, index: u32, count: u32) {
+        (index..index + count).for_each(|index| self.written[index as usize / 64] |= 1 << (index % 64));
+    }
+}
+
+/// How many descriptors the sources are together, if the heap takes them.
+pub(super) fn check_sources<D: Descriptors, A: SlotAllocator>(
+    shared: &Shared<D>,
+    state: &State<D, A>,
+    sources: &[TableSource<'_, D>],
+) -> Result<u32, DescriptorError> {
+    sources.iter().try_for_each(|source| source.check(shared, state.kind, state.types))?;
+    let count: u64 = sources.iter().map(|source| source.contents.len() as u64).sum();
+    match u32::try_from(count) {
+        Ok(0) => Err(DescriptorError::ZeroCount),
+        Ok(count) => Ok(count),
+        Err(_) => Err(DescriptorError::TooMany { count, max: u32::MAX.into() }),
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for Persistent<D, A> {
+    fn drop(&mut self) {
+        let Keeper { shared, state } = &*self.keeper;
+        state.core.waiting.until_now(shared, Retired::Range(self.allocation));
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for Persistent<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Persistent({} slots from {})", self.len(), self.start())
+    }
+}

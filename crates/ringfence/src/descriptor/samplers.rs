@@ -1,0 +1,156 @@
+//! Samplers, one slot for each distinct one: programs ask for thousands, and few differ.
+//!
+//! ```text
+//!   request ──▶ by content ──▶ slot, and how many hold it ──last one dropped──▶ removed from the bindless table
+//! ```
+//!
+//! Direct3D 12 takes 2,048 samplers in the bound heap and Vulkan often 4,000 sampler objects altogether, so that a slot for
+//! each request runs out.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use ringfence_core::free_list::FreeList;
+
+use super::{BindlessDesc, BindlessIndex, BindlessTable, DescriptorError, ShaderVisibleHeap, SlotAllocator, View};
+use crate::device::descriptors::{Descriptors, SamplerDesc};
+use crate::memory::Allocator;
+
+/// Samplers by content. Cheap to clone; every clone is the same table.
+pub struct SamplerTable<D: Descriptors, A: SlotAllocator = FreeList> {
+    state: Arc<State<D, A>>,
+}
+
+impl<D: Descriptors, A: SlotAllocator> Clone for SamplerTable<D, A> {
+    fn clone(&self) -> Self {
+        Self { state: Arc::clone(&self.state) }
+    }
+}
+
+struct State<D: Descriptors, A: SlotAllocator> {
+    table: BindlessTable<D, A>,
+    held: Mutex<HashMap<Key, Held>>,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    index: BindlessIndex,
+    users: u64,
+}
+
+/// A description with numbers that can be compared: equal iff every bit is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key([u32; 12]);
+
+impl Key {
+    fn of(desc: &SamplerDesc) -> Self {
+        let [across, down, deep] = desc.address.map(|mode| mode as u32);
+        // -0.0 and 0.0 mean the same.
+        let bits = |number: f32| (number + 0.0).to_bits();
+        Self([
+            desc.magnify as u32,
+            desc.minify as u32,
+            desc.mip as u32,
+            across,
+            down,
+            deep,
+            bits(desc.level_bias),
+            bits(desc.levels[0]),
+            bits(desc.levels[1]),
+            desc.anisotropy.into(),
+            desc.compare.map_or(0, |compare| compare as u32 + 1),
+            desc.border as u32,
+        ])
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
+    /// Takes a run of a heap of samplers.
+    ///
+    /// # Errors
+    /// As [`BindlessTable::new`].
+    pub fn new(
+        memory: &Allocator<D>,
+        heap: &ShaderVisibleHeap<D, A>,
+        desc: BindlessDesc,
+    ) -> Result<Self, DescriptorError> {
+        let table = BindlessTable::new(memory, heap, desc)?;
+        Ok(Self { state: Arc::new(State { table, held: Mutex::new(HashMap::new()) }) })
+    }
+
+    /// The slot of this sampler: one that is there already, or a new one. O(1); a driver call for a new one.
+    ///
+    /// # Errors
+    /// The description is not valid, or as many distinct samplers are held as the table takes.
+    pub fn get(&self, desc: SamplerDesc) -> Result<Sampler<D, A>, DescriptorError> {
+        let view = View::sampler(desc)?;
+        let key = Key::of(&desc);
+        // The driver makes a sampler with the lock held, so that two threads do not make the same one twice. No allocation
+        // of memory or of other descriptors needs this lock.
+        let mut held = self.state.held.lock();
+        let index = match held.entry(key) {
+            Entry::Occupied(mut found) => {
+                found.get_mut().users += 1;
+                found.get().index
+            }
+            Entry::Vacant(place) => place.insert(Held { index: self.state.table.insert(&view)?, users: 1 }).index,
+        };
+        drop(held);
+        Ok(Sampler { state: Arc::clone(&self.state), key, index })
+    }
+
+    /// How many distinct samplers are held.
+    #[must_use]
+    pub fn distinct_count(&self) -> usize {
+        self.state.held.lock().len()
+    }
+
+    /// The slots behind it.
+    #[must_use]
+    pub fn table(&self) -> &BindlessTable<D, A> {
+        &self.state.table
+    }
+}
+
+/// A sampler that someone asked for. Its slot stays as long as one of its kind is held.
+pub struct Sampler<D: Descriptors, A: SlotAllocator = FreeList> {
+    state: Arc<State<D, A>>,
+    key: Key,
+    index: BindlessIndex,
+}
+
+impl<D: Descriptors, A: SlotAllocator> Sampler<D, A> {
+    /// What shaders are told.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.index.slot()
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for Sampler<D, A> {
+    fn drop(&mut self) {
+        let mut held = self.state.held.lock();
+        let Entry::Occupied(mut found) = held.entry(self.key) else { return };
+        found.get_mut().users -= 1;
+        if found.get().users == 0 {
+            found.remove();
+            let removed = self.state.table.remove(self.index);
+            debug_assert!(removed.is_ok(), "a held sampler is in the table");
+        }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for SamplerTable<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SamplerTable({} distinct, {:?})", self.distinct_count(), self.state.table)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for Sampler<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sampler({:?})", self.index)
+    }
+}

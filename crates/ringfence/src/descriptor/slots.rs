@@ -1,0 +1,43 @@
+//! The algorithm inside: what cuts a heap into runs of slots. Any of the core's will do (row 000-21).
+
+use ringfence_core::buddy::Buddy;
+use ringfence_core::free_list::FreeList;
+use ringfence_core::range::{Allocate, RangeAllocator};
+use ringfence_core::tlsf::Tlsf;
+
+/// An allocator of slots. The defaults are the document's: buddy for CPU-only heaps, where nearly every request is for one
+/// slot and none is wasted; the free list for the shader-visible heap (row 000-20).
+pub trait SlotAllocator: RangeAllocator + Send + 'static {
+    /// An allocator over this many slots, at least 1.
+    fn with_slots(slots: u32) -> Self;
+}
+
+impl SlotAllocator for Buddy {
+    fn with_slots(slots: u32) -> Self {
+        Self::new(slots.into(), 1)
+    }
+}
+
+impl SlotAllocator for FreeList {
+    fn with_slots(slots: u32) -> Self {
+        Self::new(slots.into())
+    }
+}
+
+impl SlotAllocator for Tlsf {
+    fn with_slots(slots: u32) -> Self {
+        Self::new(slots.into())
+    }
+}
+
+/// Checked when the library is compiled: both outer allocators keep the contract of row 000-3, whatever is inside.
+const _: () = {
+    const fn keeps_the_contract<T: Allocate>() {}
+    const fn of_any_device<D: crate::device::descriptors::Descriptors, A: SlotAllocator>() {
+        keeps_the_contract::<super::CpuDescriptorHeap<D, A>>();
+        keeps_the_contract::<super::ShaderVisibleHeap<D, A>>();
+    }
+    of_any_device::<crate::sim::Device, Buddy>();
+    of_any_device::<crate::sim::Device, FreeList>();
+    of_any_device::<crate::sim::Device, Tlsf>();
+};

@@ -1,0 +1,385 @@
+//! What is behind a shader-visible heap: epochs of driver heaps, the regions, and what waits.
+//!
+//! ```text
+//!   State ── persistent region, frame region, leases        Persistent, FrameLease, BindlessTable
+//!     └── Core ── epochs ── Epoch { heap, shadow }           Binding
+//!              └─ waiting: ranges, leftovers, bindings, old epochs ── reclaim ──▶ given back or destroyed
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use ringfence_core::blocks::{BlockAllocation, Blocks};
+use ringfence_core::ring::Ring;
+use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
+use smallvec::SmallVec;
+
+use super::lease::{FrameTables, LeaseStore};
+use super::room::{OnlyOne, Room, Waiting};
+use super::{DescriptorError, Heap, ShaderVisibleDesc, SlotAllocator, TableSource, View};
+use crate::device::DeviceError;
+use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
+use crate::lifetime::Passed;
+use crate::memory::Shared;
+
+/// What `reclaim` works on.
+pub(super) struct State<D: Descriptors, A: SlotAllocator> {
+    pub(super) kind: HeapKind,
+    pub(super) types: ViewTypes,
+    pub(super) chunk_slots: u32,
+    pub(super) frame_slots: u32,
+    pub(super) slots_max: u32,
+    pub(super) name: Box<str>,
+    pub(super) owning: bool,
+    /// The runs of the persistent region. What stands for a block's heap is its first slot.
+    pub(super) persistent: Mutex<Blocks<A, u32>>,
+    pub(super) ring: Mutex<Ring<SyncPoint>>,
+    pub(super) leases: Mutex<Vec<LeaseStore>>,
+    pub(super) frames: Mutex<FrameTables>,
+    pub(super) core: Arc<Core<D>>,
+    /// What a shortage polls with.
+    pub(super) scratch: Mutex<Passed>,
+    pub(super) tables_made: AtomicU64,
+    pub(super) tables_shared: AtomicU64,
+    pub(super) closed: AtomicBool,
+    pub(super) only: Mutex<Option<OnlyOne>>,
+}
+
+/// The part that bindings hold: what does not depend on the algorithm inside.
+pub(super) struct Core<D: Descriptors> {
+    pub(super) kind: HeapKind,
+    pub(super) epochs: RwLock<Epochs<D>>,
+    pub(super) waiting: Waiting<Retired<D>>,
+}
+
+/// A heap of the driver and the frames that it serves.
+pub(super) struct Epoch<D: Descriptors> {
+    pub(super) number: u64,
+    pub(super) heap: Heap<D>,
+    /// The persistent region, for the host; there iff the heap may grow.
+    pub(super) shadow: Option<Heap<D>>,
+}
+
+pub(super) struct Epochs<D: Descriptors> {
+    pub(super) current: Arc<Epoch<D>>,
+    /// Older ones, oldest first, each with the last frames that it serves.
+    pub(super) old: SmallVec<[(SyncSet, Arc<Epoch<D>>); 1]>,
+}
+
+impl<D: Descriptors> Epochs<D> {
+    pub(super) fn of(&self, frame: SyncPoint) -> &Arc<Epoch<D>> {
+        let serves = |until: &SyncSet| until.value_on(frame.timeline).is_some_and(|last| frame.value <= last);
+        self.old.iter().find(|(until, _)| serves(until)).map_or(&self.current, |(_, epoch)| epoch)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Epoch<D>> {
+        self.old.iter().map(|(_, epoch)| &**epoch).chain([&*self.current])
+    }
+}
+
+/// What waits for points.
+pub(super) enum Retired<D: Descriptors> {
+    Range(BlockAllocation),
+    Leftover(D::Leftover),
+    Bound(Arc<Epoch<D>>, D::Bound),
+    Epoch(u64),
+}
+
+impl<D: Descriptors> Epoch<D> {
+    pub(super) fn new(
+        device: &D,
+        desc: &ShaderVisibleDesc<'_>,
+        (slots, number): (u32, u64),
+    ) -> Result<Self, DeviceError> {
+        let visible = HeapDesc {
+            kind: desc.kind,
+            types: desc.types,
+            slots,
+            layout_slots: slots.max(desc.slots_max),
+            shader_visible: true,
+            name: desc.name,
+        };
+        let heap = Heap::new(device, &visible)?;
+        let shadow_slots = slots - desc.frame_slots;
+        if desc.slots_max == 0 || shadow_slots == 0 {
+            return Ok(Self { number, heap, shadow: None });
+        }
+        match Heap::new(
+            device,
+            &HeapDesc { slots: shadow_slots, layout_slots: shadow_slots, shader_visible: false, ..visible },
+        ) {
+            Ok(shadow) => Ok(Self { number, heap, shadow: Some(shadow) }),
+            Err(error) => {
+                // SAFETY: nobody has seen it.
+                unsafe { heap.destroy(device) };
+                Err(error)
+            }
+        }
+    }
+
+    /// # Safety
+    /// No pending work uses it.
+    pub(super) unsafe fn destroy(self, device: &D) {
+        // SAFETY: as the caller promises; shaders do not see the shadow.
+        unsafe {
+            self.heap.destroy(device);
+            if let Some(shadow) = self.shadow {
+                shadow.destroy(device);
+            }
+        }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> State<D, A> {
+    pub(super) fn desc(&self) -> ShaderVisibleDesc<'_> {
+        ShaderVisibleDesc {
+            kind: self.kind,
+            types: self.types,
+            frame_slots: self.frame_slots,
+            persistent_slots: 0,
+            chunk_slots: self.chunk_slots,
+            slots_max: self.slots_max,
+            name: &self.name,
+        }
+    }
+
+    /// Brings the persistent region into a larger heap that nobody has seen yet.
+    pub(super) fn copy_shadow(&self, device: &D, from: &Epoch<D>, to: &Epoch<D>) {
+        let (Some(src), Some(dst)) = (&from.shadow, &to.shadow) else { return };
+        let to_shadow =
+            ViewCopy { src: src.object(), src_start: 0, dst: dst.object(), dst_start: 0, count: src.slots() };
+        let to_heap = ViewCopy { dst: to.heap.object(), dst_start: self.frame_slots, ..to_shadow };
+        // SAFETY: the heaps are this device's and have the slots; the new ones are nobody's yet; who would write the old
+        // shadow holds the lock of the epochs, which the caller has for itself.
+        unsafe { device.copy_views(&[to_shadow, to_heap]) };
+    }
+
+    /// Makes a persistent slot show something.
+    ///
+    /// # Safety
+    /// The slot is the caller's alone and no pending work reads it (on a device of snapshots: the slot is the caller's).
+    pub(super) unsafe fn write_slot(
+        &self,
+        shared: &Shared<D>,
+        slot: u32,
+        view: &View<'_, D>,
+    ) -> Result<(), DescriptorError> {
+        let view = view.describe(shared, self.kind, self.types)?;
+        let epochs = self.core.epochs.read();
+        let first = match &epochs.current.shadow {
+            Some(shadow) => (shadow, slot - self.frame_slots),
+            None => (&epochs.current.heap, slot),
+        };
+        // SAFETY: the caller promises that the slot is free to be written; the view was checked.
+        let leftover = unsafe { shared.device.write_view(first.0.object(), first.1, &view) }?;
+        if let Some(shadow) = &epochs.current.shadow {
+            let source = [(shadow.object(), slot - self.frame_slots, 1)];
+            // SAFETY: as above; the shadow's slot is the caller's too.
+            unsafe { self.copy_to_all(&shared.device, &epochs, source.into_iter(), slot) };
+        }
+        drop(epochs);
+        if let Some(leftover) = leftover {
+            self.core.waiting.until_now(shared, Retired::Leftover(leftover));
+        }
+        Ok(())
+    }
+
+    /// Copies CPU-only descriptors to persistent slots, side by side from `slot` on.
+    ///
+    /// # Safety
+    /// As [`State::write_slot`]; the sources were checked.
+    pub(super) unsafe fn copy_to_slots(&self, device: &D, slot: u32, sources: &[TableSource<'_, D>]) {
+        let epochs = self.core.epochs.read();
+        let runs = sources.iter().map(|part| (part.heap.object(), part.start, part.contents.len() as u32));
+        if let Some(shadow) = &epochs.current.shadow {
+            // SAFETY: as the caller promises; the shadow's slots are the caller's too.
+            unsafe { copy_runs(device, shadow.object(), slot - self.frame_slots, runs.clone()) };
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.copy_to_all(device, &epochs, runs, slot) };
+    }
+
+    /// # Safety
+    /// As [`State::write_slot`].
+    unsafe fn copy_to_all<'a>(
+        &self,
+        device: &D,
+        epochs: &'a Epochs<D>,
+        runs: impl Iterator<Item = (&'a D::Heap, u32, u32)> + Clone,
+        slot: u32,
+    ) {
+        for epoch in epochs.all().filter(|epoch| slot < epoch.heap.slots()) {
+            // SAFETY: as the caller promises.
+            unsafe { copy_runs(device, epoch.heap.object(), slot, runs.clone()) };
+        }
+    }
+
+    /// Makes a slot show nothing that nothing under way can read: what it showed goes at once.
+    ///
+    /// # Safety
+    /// As [`State::write_slot`], and no pending work uses what the slot shows through it.
+    pub(super) unsafe fn clear_passed(&self, device: &D, slot: u32) {
+        let discard = |retired| {
+            if let Retired::Leftover(leftover) = retired {
+                // SAFETY: the caller promises that no pending work uses it.
+                unsafe { device.discard_leftover(leftover) };
+            }
+        };
+        // SAFETY: as the caller promises.
+        unsafe { self.clear_with(device, slot, discard) };
+    }
+
+    /// # Safety
+    /// As [`State::write_slot`].
+    unsafe fn clear_with(&self, device: &D, slot: u32, mut leftover: impl FnMut(Retired<D>)) {
+        let epochs = self.core.epochs.read();
+        let shadow = epochs.current.shadow.as_ref().map(|shadow| (shadow, slot - self.frame_slots));
+        let visible = epochs.all().map(|epoch| (&epoch.heap, slot));
+        for (heap, slot) in visible.chain(shadow).filter(|(heap, slot)| *slot < heap.slots()) {
+            // SAFETY: as the caller promises.
+            if let Some(found) = unsafe { device.clear_view(heap.object(), slot) } {
+                leftover(Retired::Leftover(found));
+            }
+        }
+    }
+
+    pub(super) fn retire_leftover(&self, shared: &Shared<D>, leftover: D::Leftover) {
+        self.core.waiting.until_now(shared, Retired::Leftover(leftover));
+    }
+
+    pub(super) fn count_table(&self, is_shared: bool) {
+        let counter = if is_shared { &self.tables_shared } else { &self.tables_made };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Frees what is complete of the frame region, without waiting.
+    pub(super) fn poll(&self, shared: &Shared<D>) -> Result<(), DeviceError> {
+        let mut passed = self.scratch.lock();
+        shared.lifetimes.read(&shared.device, &mut passed)?;
+        self.ring.lock().release_while(|frame| passed.passed(*frame));
+        Ok(())
+    }
+
+    fn release(&self, device: &D, retired: Retired<D>) -> Option<Retired<D>> {
+        match retired {
+            Retired::Leftover(leftover) => {
+                // SAFETY: every submission that had begun when its slot let go of it is complete.
+                unsafe { device.discard_leftover(leftover) };
+            }
+            Retired::Bound(epoch, bound) => {
+                // SAFETY: the frame that it was bound for is complete, and each comes out of the queue once.
+                unsafe { device.unbind_heap(epoch.heap.object(), bound) };
+            }
+            Retired::Range(allocation) => self.free(device, &allocation),
+            Retired::Epoch(number) => return self.end_epoch(device, number),
+        }
+        None
+    }
+
+    fn free(&self, device: &D, allocation: &BlockAllocation) {
+        let blocks = self.persistent.lock();
+        let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
+        let start = base + allocation.offset() as u32;
+        drop(blocks);
+        if self.owning {
+            for slot in start..start + allocation.size() as u32 {
+                // SAFETY: the run was let go of, and every submission that had begun by then is complete.
+                unsafe { self.clear_passed(device, slot) };
+            }
+        }
+        let freed = self.persistent.lock().free(allocation);
+        debug_assert!(freed.is_ok(), "an allocation is given back once");
+    }
+
+    /// The frames of an old heap are complete. A binding that a program still holds keeps it for another while.
+    fn end_epoch(&self, device: &D, number: u64) -> Option<Retired<D>> {
+        let mut epochs = self.core.epochs.write();
+        let at = epochs.old.iter().position(|(_, epoch)| epoch.number == number)?;
+        if Arc::strong_count(&epochs.old[at].1) > 1 {
+            return Some(Retired::Epoch(number));
+        }
+        let (_, epoch) = epochs.old.remove(at);
+        drop(epochs);
+        if let Some(epoch) = Arc::into_inner(epoch) {
+            // SAFETY: the frames that it served are complete, and nobody holds it.
+            unsafe { epoch.destroy(device) };
+        }
+        None
+    }
+
+    /// # Safety
+    /// No pending work uses the heaps, and no handle is left.
+    unsafe fn destroy_heaps(&self, device: &D) {
+        let mut epochs = self.core.epochs.write();
+        let old = epochs.old.drain(..).map(|(_, epoch)| epoch).collect::<Vec<_>>();
+        for epoch in old.iter().chain([&epochs.current]) {
+            // SAFETY: as the caller promises; the object is not used again, as the state is closed.
+            unsafe {
+                device.destroy_heap(epoch.heap.object().clone());
+                if let Some(shadow) = &epoch.shadow {
+                    device.destroy_heap(shadow.object().clone());
+                }
+            }
+        }
+        self.only.lock().take();
+    }
+}
+
+/// Copies runs of slots side by side to `dst_start` on. Neighbours are merged; 32 runs go in one call.
+///
+/// # Safety
+/// As [`Descriptors::copy_views`].
+pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
+    device: &D,
+    dst: &'a D::Heap,
+    mut dst_start: u32,
+    runs: impl Iterator<Item = (&'a D::Heap, u32, u32)>,
+) {
+    let mut batch: SmallVec<[ViewCopy<'a, D::Heap>; 32]> = SmallVec::new();
+    for (src, src_start, count) in runs {
+        match batch.last_mut() {
+            Some(last) if std::ptr::eq(last.src, src) && last.src_start + last.count == src_start => {
+                last.count += count
+            }
+            _ => {
+                if batch.len() == batch.inline_size() {
+                    // SAFETY: as the caller promises.
+                    unsafe { device.copy_views(&batch) };
+                    batch.clear();
+                }
+                batch.push(ViewCopy { src, src_start, dst, dst_start, count });
+            }
+        }
+        dst_start += count;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { device.copy_views(&batch) };
+}
+
+impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
+    fn reclaim(&self, device: &D, passed: &Passed, device_lost: bool) -> bool {
+        // Before the queue is looked at, so that what the last handle let go of is in it.
+        let closed = self.closed.load(Ordering::Acquire);
+        self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));
+        let mut held: SmallVec<[Retired<D>; 2]> = SmallVec::new();
+        self.core.waiting.release(passed, device_lost, |retired| held.extend(self.release(device, retired)));
+        held.into_iter().for_each(|retired| self.core.waiting.until(&SyncSet::new(), retired));
+        if !closed || self.core.waiting.len() > 0 || !self.ring.lock().is_empty() {
+            return true;
+        }
+        // SAFETY: no handle is left, and all that they were used for has passed: the last handle put a mark on the queue.
+        unsafe { self.destroy_heaps(device) };
+        false
+    }
+
+    unsafe fn destroy(&self, device: &D) {
+        for retired in self.core.waiting.drain() {
+            if !matches!(retired, Retired::Epoch(_)) {
+                self.release(device, retired);
+            }
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.destroy_heaps(device) };
+    }
+}

@@ -1,0 +1,174 @@
+//! What a slot is made to show, checked before the driver sees it.
+
+use std::fmt;
+
+use crate::device::descriptors::{
+    BufferView, BufferViewKind, DescriptorSupport, Descriptors, HeapKind, PortableView, SamplerDesc, TextureView,
+    TextureViewKind, ViewTypes,
+};
+use crate::device::{BufferDesc, TextureDesc};
+use crate::memory::Shared;
+use crate::resource::{Buffer, Texture};
+
+use super::DescriptorError;
+
+/// A view of a resource, or a sampler.
+///
+/// What it shows must outlive the work that goes through it, not the descriptor: a slot that shows what is gone does no
+/// harm as long as no shader reads it.
+pub struct View<'a, D: Descriptors> {
+    shown: Shown<'a, D>,
+}
+
+enum Shown<'a, D: Descriptors> {
+    Portable { view: PortableView<'a, D>, owner: Option<&'a Shared<D>>, kind: HeapKind, types: ViewTypes },
+    Native { view: D::View<'a>, kind: HeapKind },
+}
+
+impl<'a, D: Descriptors> View<'a, D> {
+    /// A range of a buffer.
+    ///
+    /// # Errors
+    /// The buffer was not made for it, or was made with a description that the library cannot check
+    /// ([`View::native`] serves then); the range is not inside, not aligned or too long for the device.
+    pub fn buffer(buffer: &'a Buffer<D>, view: BufferView) -> Result<Self, DescriptorError> {
+        let desc = *buffer.desc().ok_or(DescriptorError::BadView("what the buffer was made for is not known"))?;
+        let owner = buffer.shared();
+        check_buffer(desc, view, &owner.device.descriptor_support())?;
+        let types = view.kind.view_type();
+        let view = PortableView::Buffer { object: buffer.object(), desc, view };
+        Ok(Self { shown: Shown::Portable { view, owner: Some(owner), kind: HeapKind::Resources, types } })
+    }
+
+    /// Subresources of a texture.
+    ///
+    /// # Errors
+    /// As [`View::buffer`].
+    pub fn texture(texture: &'a Texture<D>, view: TextureView) -> Result<Self, DescriptorError> {
+        let desc = *texture.desc().ok_or(DescriptorError::BadView("what the texture was made for is not known"))?;
+        check_texture(desc, &view)?;
+        let kind = view.kind.heap_kind();
+        let types = match view.kind {
+            TextureViewKind::Storage => ViewTypes::STORAGE_TEXTURE,
+            _ => ViewTypes::SAMPLED_TEXTURE,
+        };
+        let view = PortableView::Texture { object: texture.object(), desc, view };
+        Ok(Self { shown: Shown::Portable { view, owner: Some(texture.shared()), kind, types } })
+    }
+
+    /// A sampler.
+    ///
+    /// # Errors
+    /// The anisotropy is not in 1..=16, or the levels or their bias are no numbers in order.
+    pub fn sampler(desc: SamplerDesc) -> Result<Self, DescriptorError> {
+        check_sampler(&desc)?;
+        let (kind, types) = (HeapKind::Samplers, ViewTypes::empty());
+        Ok(Self { shown: Shown::Portable { view: PortableView::Sampler(desc), owner: None, kind, types } })
+    }
+
+    /// A view in the API's own words, for what the portable ones have no word for.
+    ///
+    /// # Safety
+    /// The view is valid as the API demands and of this heap kind, and what it shows is the device's and alive.
+    #[must_use]
+    pub const unsafe fn native(view: D::View<'a>, kind: HeapKind) -> Self {
+        Self { shown: Shown::Native { view, kind } }
+    }
+
+    /// In the device's words, if a heap of this kind and these types takes it.
+    pub(super) fn describe(
+        &self,
+        shared: &Shared<D>,
+        heap: HeapKind,
+        heap_types: ViewTypes,
+    ) -> Result<D::View<'a>, DescriptorError> {
+        match &self.shown {
+            Shown::Native { view, kind } => {
+                check_kind(heap, *kind)?;
+                Ok(view.clone())
+            }
+            Shown::Portable { view, owner, kind, types } => {
+                check_kind(heap, *kind)?;
+                if owner.is_some_and(|owner| !std::ptr::eq(owner, shared)) {
+                    return Err(DescriptorError::Foreign);
+                }
+                if heap == HeapKind::Resources && !heap_types.contains(*types) {
+                    return Err(DescriptorError::WrongType { heap: heap_types, found: *types });
+                }
+                Ok(shared.device.describe_view(view)?)
+            }
+        }
+    }
+}
+
+pub(super) fn check_kind(heap: HeapKind, found: HeapKind) -> Result<(), DescriptorError> {
+    if heap == found { Ok(()) } else { Err(DescriptorError::WrongKind { heap, found }) }
+}
+
+fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport) -> Result<(), DescriptorError> {
+    let BufferView { kind, offset, size } = view;
+    if !desc.usage.contains(kind.usage()) {
+        return Err(DescriptorError::BadView("the buffer was not made for it"));
+    }
+    let bad = |rule, limit| Err(DescriptorError::BadRange { offset, size, rule, limit });
+    if size == 0 || offset.checked_add(size).is_none_or(|end| end > desc.size) {
+        return bad("the buffer's bytes are", desc.size);
+    }
+    let (alignment, size_max) = match kind {
+        BufferViewKind::Constants => (support.constant_alignment, support.constant_bytes_max),
+        BufferViewKind::Storage { .. } => (support.storage_alignment, support.storage_bytes_max),
+        BufferViewKind::Texels { .. } => (support.texel_alignment, support.storage_bytes_max),
+    };
+    let unit = match kind {
+        BufferViewKind::Constants | BufferViewKind::Storage { stride: 0, .. } => 4,
+        BufferViewKind::Storage { stride, .. } => u64::from(stride),
+        BufferViewKind::Texels { format, .. } => format.texel_bytes(),
+    };
+    if !offset.is_multiple_of(alignment) {
+        return bad("the offset has to be a multiple of", alignment);
+    }
+    if !unit.is_multiple_of(4) || !offset.is_multiple_of(unit) || !size.is_multiple_of(unit) {
+        return bad("offset and size have to be whole elements, multiples of 4, of bytes", unit);
+    }
+    if size > size_max {
+        return bad("the most bytes shown at once are", size_max);
+    }
+    Ok(())
+}
+
+fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
+    if !desc.usage.contains(view.kind.usage()) {
+        return Err(DescriptorError::BadView("the texture was not made for it"));
+    }
+    let inside = |range: &std::ops::Range<u32>, count| range.start < range.end && range.end <= count;
+    if !inside(&view.mips, desc.mips) || !inside(&view.layers, desc.layers) {
+        return Err(DescriptorError::BadView("the texture has no such mip levels or layers"));
+    }
+    if view.kind != TextureViewKind::Sampled && view.mips.len() != 1 {
+        return Err(DescriptorError::BadView("what is written is one mip level"));
+    }
+    if view.kind == TextureViewKind::Storage && desc.samples != 1 {
+        return Err(DescriptorError::BadView("storage textures have one sample"));
+    }
+    Ok(())
+}
+
+fn check_sampler(desc: &SamplerDesc) -> Result<(), DescriptorError> {
+    let [finest, coarsest] = desc.levels;
+    let ordered = finest <= coarsest && finest.is_finite() && coarsest.is_finite();
+    if !ordered || !(-16.0..16.0).contains(&desc.level_bias) || !(1..=16).contains(&desc.anisotropy) {
+        return Err(DescriptorError::BadView("a sampler's levels, bias or anisotropy"));
+    }
+    Ok(())
+}
+
+impl<D: Descriptors> fmt::Debug for View<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.shown {
+            Shown::Portable { view: PortableView::Buffer { view, .. }, .. } => write!(f, "View({view:?})"),
+            Shown::Portable { view: PortableView::Texture { view, .. }, .. } => write!(f, "View({view:?})"),
+            Shown::Portable { view: PortableView::Sampler(desc), .. } => write!(f, "View({desc:?})"),
+            Shown::Native { kind, .. } => write!(f, "View(native, of {kind})"),
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The shader-visible heap: one a kind, made once, large, bound once a command list (rows 000-1, 000-20).
+//!
+//! ```text
+//!   0              frame_slots                               slots       slots_max
+//!   ├───────────────┼──────────────────────────────────────────┼ ─ ─ ─ ─ ─ ─┤
+//!   │ frame region  │ persistent region: a free list           │ grow()     │
+//!   │ a ring of     │ let go of ─▶ waits ─▶ reclaim ─▶ free     │ a larger   │
+//!   │ chunks        │                                          │ heap, the  │
+//!   └───────────────┴──────────────────────────────────────────┴ same slots ┘
+//!
+//!   grow():  epoch 0 ── frames begun before ──▶ retired
+//!            epoch 1 ── frames begun from now on
+//! ```
+//!
+//! A heap that may grow keeps a CPU-only shadow of its persistent region, since no API lets one read a shader-visible heap.
+//! A frame sees one epoch from its begin to its end; what is written meanwhile goes to every epoch that is still in use.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use ringfence_core::blocks::{Blocks, BlocksDesc};
+use ringfence_core::free_list::FreeList;
+use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
+use ringfence_core::ring::Ring;
+use ringfence_core::sync::SyncSet;
+use smallvec::SmallVec;
+
+use super::lease::FrameTables;
+use super::room::{Room, Waiting};
+use super::state::{Core, Epoch, Epochs, Retired, State};
+use super::{Binding, DescriptorError, FrameLease, Persistent, Region, SlotAllocator};
+use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
+use crate::lifetime::{Frame, Passed};
+use crate::memory::{Allocator, Shared};
+
+/// How a shader-visible heap is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShaderVisibleDesc<'a> {
+    /// [`HeapKind::Resources`] or [`HeapKind::Samplers`].
+    pub kind: HeapKind,
+    /// For resources: the types of view.
+    pub types: ViewTypes,
+    /// Slots for tables that live for a frame; may be 0.
+    pub frame_slots: u32,
+    /// Slots for what lives until it is let go of; may be 0.
+    pub persistent_slots: u32,
+    /// Slots that a thread takes of the frame region at a time; at least 1.
+    pub chunk_slots: u32,
+    /// What [`ShaderVisibleHeap::grow`] may grow the whole heap to; 0 if it never grows, which spares the shadow.
+    pub slots_max: u32,
+    /// A name for debuggers.
+    pub name: &'a str,
+}
+
+impl Default for ShaderVisibleDesc<'_> {
+    fn default() -> Self {
+        Self {
+            kind: HeapKind::Resources,
+            types: ViewTypes::all(),
+            frame_slots: 16 << 10,
+            persistent_slots: 48 << 10,
+            chunk_slots: 256,
+            slots_max: 0,
+            name: "shader-visible descriptors",
+        }
+    }
+}
+
+/// The descriptors of one kind that shaders see.
+///
+/// Cheap to clone; every clone is the same heap. Any thread may use it. `A` is the algorithm of the persistent region.
+pub struct ShaderVisibleHeap<D: Descriptors, A: SlotAllocator = FreeList> {
+    pub(super) keeper: Arc<Keeper<D, A>>,
+}
+
+impl<D: Descriptors, A: SlotAllocator> Clone for ShaderVisibleHeap<D, A> {
+    fn clone(&self) -> Self {
+        Self { keeper: Arc::clone(&self.keeper) }
+    }
+}
+
+/// What handles, allocations and bindings share.
+pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
+    pub(super) shared: Arc<Shared<D>>,
+    pub(super) state: Arc<State<D, A>>,
+}
+
+/// Figures of a shader-visible heap.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct VisibleStatistics {
+    /// Slots of the frame region.
+    pub frame_slots: u64,
+    /// Of those, in use.
+    pub frame_used: u64,
+    /// The most that ever were: what the region has to hold.
+    pub frame_high_water: u64,
+    /// Slots of the persistent region.
+    pub persistent_slots: u64,
+    /// Of those, free.
+    pub persistent_free: u64,
+    /// Things let go of that wait for the device.
+    pub waiting_count: u64,
+    /// Tables that were copied.
+    pub tables_made: u64,
+    /// Tables that were there already.
+    pub tables_shared: u64,
+    /// Heaps of the driver: more than 1 while an old one serves its last frames.
+    pub heap_count: u64,
+}
+
+impl<D: Descriptors> ShaderVisibleHeap<D> {
+    /// Makes the heap of its kind, with the free list inside.
+    ///
+    /// # Errors
+    /// There is one already; the kind is not one that shaders see; no slots, no chunks, more slots than the device takes;
+    /// the driver failed.
+    pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
+        Self::with_algorithm(memory, desc)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
+    /// As [`ShaderVisibleHeap::new`], with another algorithm inside (row 000-21).
+    ///
+    /// # Errors
+    /// As [`ShaderVisibleHeap::new`].
+    pub fn with_algorithm(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
+        let shared = Arc::clone(memory.shared());
+        let slots = check_desc(&shared.device, &desc)?;
+        let only = shared.rooms.claim(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
+        let mut state = State {
+            kind: desc.kind,
+            types: desc.types,
+            chunk_slots: desc.chunk_slots,
+            frame_slots: desc.frame_slots,
+            slots_max: desc.slots_max,
+            name: desc.name.into(),
+            owning: shared.device.descriptor_support().slots_own_objects,
+            persistent: Mutex::new(Blocks::new(BlocksDesc::default())),
+            ring: Mutex::new(Ring::new(desc.frame_slots.into())),
+            leases: Mutex::new(Vec::new()),
+            frames: Mutex::new(FrameTables::default()),
+            core: Arc::new(Core {
+                kind: desc.kind,
+                epochs: RwLock::new(Epochs {
+                    current: Arc::new(Epoch::new(&shared.device, &desc, (slots, 0))?),
+                    old: SmallVec::new(),
+                }),
+                waiting: Waiting::new(),
+            }),
+            scratch: Mutex::new(Passed::default()),
+            tables_made: AtomicU64::new(0),
+            tables_shared: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            only: Mutex::new(Some(only)),
+        };
+        if desc.persistent_slots != 0 {
+            state.persistent.get_mut().insert(desc.frame_slots, A::with_slots(desc.persistent_slots));
+        }
+        let state = Arc::new(state);
+        shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
+        Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
+    }
+
+    /// A run of slots that lives until it is let go of.
+    ///
+    /// # Errors
+    /// 0 slots, or no run as long as that is free: what was let go of comes back in [`Allocator::reclaim`].
+    pub fn allocate(&self, count: u32) -> Result<Persistent<D, A>, DescriptorError> {
+        self.allocate_aligned(count, 1)
+    }
+
+    fn allocate_aligned(&self, count: u32, alignment: u64) -> Result<Persistent<D, A>, DescriptorError> {
+        let state = &self.keeper.state;
+        let mut blocks = state.persistent.lock();
+        let allocation = match blocks.try_allocate(count.into(), alignment) {
+            Ok(allocation) => allocation,
+            Err(AllocError::ZeroSize) => return Err(DescriptorError::ZeroCount),
+            Err(AllocError::OutOfSpace { free, largest_free, .. }) => {
+                let (free, largest_free) = (free as u32, largest_free as u32);
+                return Err(DescriptorError::Full { region: Region::Persistent, need: count, free, largest_free });
+            }
+            Err(_) => return Err(DescriptorError::BadView("an alignment that is not a power of two")),
+        };
+        let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
+        let start = base + allocation.offset() as u32;
+        let written = SmallVec::from_elem(0, count.div_ceil(u64::BITS) as usize);
+        Ok(Persistent { keeper: Arc::clone(&self.keeper), allocation, start, written })
+    }
+
+    /// Room for the tables of a frame, for one thread that records.
+    ///
+    /// # Errors
+    /// [`DescriptorError::Foreign`] if the frame is another allocator's.
+    pub fn lease<'f>(&self, frame: &'f Frame) -> Result<FrameLease<'f, D, A>, DescriptorError> {
+        self.check_frame(frame)?;
+        let epoch = Arc::clone(self.keeper.state.core.epochs.read().of(frame.point()));
+        Ok(FrameLease::new(Arc::clone(&self.keeper), epoch, frame.point()))
+    }
+
+    fn check_frame(&self, frame: &Frame) -> Result<(), DescriptorError> {
+        if self.keeper.shared.lifetimes.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
+    }
+
+    /// What a command list of this frame binds, at its begin.
+    ///
+    /// # Errors
+    /// The frame is another allocator's, or the driver has no memory for it.
+    pub fn bind(&self, frame: &Frame) -> Result<Binding<D>, DescriptorError> {
+        self.check_frame(frame)?;
+        Binding::new(frame).and(self)
+    }
+
+    /// Adds slots to the persistent region: a larger heap with the same descriptors in the same slots, for the frames that
+    /// begin from now on. The old one goes once the frames before are complete. Slow; plan it for a loading screen.
+    ///
+    /// # Errors
+    /// More slots than [`ShaderVisibleDesc::slots_max`] or than the device takes, or the driver failed.
+    pub fn grow(&self, more_slots: u32) -> Result<(), DescriptorError> {
+        let Keeper { shared, state } = &*self.keeper;
+        if more_slots == 0 {
+            return Err(DescriptorError::ZeroCount);
+        }
+        let before = Arc::clone(&state.core.epochs.read().current);
+        let slots = u64::from(before.heap.slots()) + u64::from(more_slots);
+        if slots > u64::from(state.slots_max) {
+            return Err(DescriptorError::TooMany { count: slots, max: state.slots_max.into() });
+        }
+        let next = Epoch::new(&shared.device, &state.desc(), (slots as u32, before.number + 1))?;
+        let mut epochs = state.core.epochs.write();
+        if !Arc::ptr_eq(&epochs.current, &before) {
+            drop(epochs);
+            // SAFETY: nobody has seen it.
+            unsafe { next.destroy(&shared.device) };
+            return Err(DescriptorError::BadView("the heap is being grown by another thread"));
+        }
+        state.copy_shadow(&shared.device, &before, &next);
+        let mut until = SyncSet::new();
+        shared.lifetimes.begun(&mut until);
+        let old = std::mem::replace(&mut epochs.current, Arc::new(next));
+        state.core.waiting.until(&until, Retired::Epoch(old.number));
+        epochs.old.push((until, old));
+        drop(epochs);
+        state.persistent.lock().insert(before.heap.slots(), A::with_slots(more_slots));
+        Ok(())
+    }
+
+    /// What its slots show.
+    #[must_use]
+    pub fn kind(&self) -> HeapKind {
+        self.keeper.state.kind
+    }
+
+    /// The types of view that it takes, if it is of resources: those of the CPU-only heaps that are copied to it.
+    #[must_use]
+    pub fn types(&self) -> ViewTypes {
+        self.keeper.state.types
+    }
+
+    /// Slots of the heap that new frames see.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.keeper.state.core.epochs.read().current.heap.slots()
+    }
+
+    /// A slot as command lists of this frame name it.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub fn gpu_handle(&self, slot: u32, frame: &Frame) -> GpuHandle {
+        let epochs = self.keeper.state.core.epochs.read();
+        epochs.of(frame.point()).heap.gpu_handle(slot).expect("shaders see the heap")
+    }
+
+    /// Figures, cheap enough for each frame.
+    #[must_use]
+    pub fn statistics(&self) -> VisibleStatistics {
+        let state = &self.keeper.state;
+        let ring = state.ring.lock();
+        let (frame_slots, frame_used, frame_high_water) = (ring.capacity(), ring.used(), ring.high_water());
+        drop(ring);
+        let blocks = state.persistent.lock().statistics();
+        VisibleStatistics {
+            frame_slots,
+            frame_used,
+            frame_high_water,
+            persistent_slots: blocks.capacity,
+            persistent_free: blocks.free_size,
+            waiting_count: state.core.waiting.len() as u64,
+            tables_made: state.tables_made.load(Ordering::Relaxed),
+            tables_shared: state.tables_shared.load(Ordering::Relaxed),
+            heap_count: state.core.epochs.read().all().count() as u64,
+        }
+    }
+
+    /// Checks every rule of the structure. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let state = &self.keeper.state;
+        state.core.waiting.validate()?;
+        state.ring.lock().validate()?;
+        state.persistent.lock().validate()
+    }
+}
+
+/// The slots of the whole heap.
+fn check_desc<D: Descriptors>(device: &D, desc: &ShaderVisibleDesc<'_>) -> Result<u32, DescriptorError> {
+    if !desc.kind.can_be_shader_visible() {
+        return Err(DescriptorError::BadView("shaders do not see descriptors of this kind"));
+    }
+    let count = u64::from(desc.frame_slots) + u64::from(desc.persistent_slots);
+    let max = u64::from(device.visible_slots_max(desc.kind, desc.types));
+    let most = count.max(desc.slots_max.into());
+    if most > max {
+        return Err(DescriptorError::TooMany { count: most, max });
+    }
+    if count == 0 || desc.chunk_slots == 0 {
+        return Err(DescriptorError::ZeroCount);
+    }
+    Ok(count as u32)
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
+    /// The heap goes once every submission that has begun by now is complete: a mark on the queue waits for them.
+    fn drop(&mut self) {
+        self.state.core.waiting.until_now(&self.shared, Retired::Epoch(u64::MAX));
+        self.state.closed.store(true, Ordering::Release);
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Allocate for ShaderVisibleHeap<D, A> {
+    type Allocation = Persistent<D, A>;
+    type Error = DescriptorError;
+
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Persistent<D, A>, DescriptorError> {
+        let max = u64::from(self.slots() - self.keeper.state.frame_slots);
+        match u32::try_from(size) {
+            Ok(count) if size <= max => self.allocate_aligned(count, alignment),
+            _ => Err(DescriptorError::TooMany { count: size, max }),
+        }
+    }
+
+    /// The same as dropping it. One that is another heap's goes back there, and this heap stays as it is.
+    fn free(&mut self, allocation: Persistent<D, A>) -> Result<(), FreeError> {
+        let (offset, size) = (allocation.start().into(), allocation.len().into());
+        let own = Arc::ptr_eq(&allocation.keeper.state, &self.keeper.state);
+        if own { Ok(()) } else { Err(FreeError::Foreign { offset, size }) }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for ShaderVisibleHeap<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShaderVisibleHeap({}, {:?})", self.kind(), self.statistics())
+    }
+}

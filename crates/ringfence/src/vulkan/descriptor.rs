@@ -1,0 +1,388 @@
+//! Descriptors on Vulkan: bytes in a buffer, one set that is written while it is bound, or plain sets.
+//!
+//! ```text
+//!   DeviceDesc::descriptor_buffer ──▶ Buffers           heap = bytes; bound by address          (bytes.rs)
+//!        else update_after_bind ────▶ UpdateAfterBind   heap = one set, written while bound     (set.rs)
+//!        else ──────────────────────▶ PlainSets         heap = a set never bound; each bind     (set.rs, pool.rs)
+//!                                                       after a write takes a copy from a pool
+//! ```
+//!
+//! In all three a heap of resources is one set layout with a binding for each type of view, in the order of [`ViewTypes`],
+//! each an array over all slots: slot 7 as a storage buffer is element 7 of binding 1. A slot shows one thing, of one type,
+//! at a time. A heap of samplers has one binding. Render targets and depth-stencils are image views, which no shader sees.
+//!
+//! Image views, texel-buffer views and samplers are objects here. A slot owns its object, copies share it, and it goes with
+//! the last slot that shows it, once pending work is done with that.
+//!
+//! Plain sets are for devices without descriptor indexing. They need `nullDescriptor` (`VK_EXT_robustness2`), since every
+//! element of an array has to be valid, and `VkPhysicalDeviceLimits` allow few: 15 to 32 slots on Mesa's software driver.
+
+mod bytes;
+mod facts;
+mod pool;
+mod set;
+mod types;
+mod view;
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use ash::vk;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::Device;
+use crate::descriptor::{Binding, DescriptorError};
+use crate::device::DeviceError;
+use crate::device::descriptors::{
+    DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
+};
+use bytes::Bytes;
+pub(super) use facts::Facts;
+use set::SetHeap;
+pub use view::View;
+use view::{Owned, Real};
+
+/// A heap of descriptors. A copy is the same heap.
+#[derive(Clone)]
+pub struct DescriptorHeap(Arc<Inner>);
+
+struct Inner {
+    kind: HeapKind,
+    store: Store,
+    slots: Mutex<Box<[Slot]>>,
+}
+
+/// How the descriptors are kept.
+enum Store {
+    /// Image views that are used as attachments: nothing but the slots.
+    Attachments,
+    Set(SetHeap),
+    Bytes(Bytes),
+}
+
+/// What a slot shows.
+#[derive(Clone, Default)]
+struct Slot {
+    /// The binding that its type has, if it shows anything.
+    binding: Option<u32>,
+    object: Option<Arc<Owned>>,
+    /// The handle of the buffer or image; 0 for none.
+    resource: u64,
+}
+
+/// The heaps of a device whose slots must not outlive what they show: those of plain sets, where every slot of a bound set
+/// has to be valid, read or not.
+#[derive(Default)]
+pub(super) struct PlainHeaps(Mutex<Vec<Weak<Inner>>>);
+
+impl PlainHeaps {
+    fn add(&self, heap: &DescriptorHeap) {
+        let mut heaps = self.0.lock();
+        heaps.retain(|held| held.strong_count() > 0);
+        heaps.push(Arc::downgrade(&heap.0));
+    }
+}
+
+impl Device {
+    /// Makes every slot show nothing that shows a buffer or image that is about to be destroyed. Only on plain sets; costs a
+    /// look at every slot of every heap there.
+    pub(super) fn forget_resource(&self, resource: u64) {
+        if self.0.descriptors.model() != DescriptorModel::PlainSets {
+            return;
+        }
+        for heap in self.0.plain_heaps.0.lock().iter().filter_map(Weak::upgrade) {
+            let mut slots = heap.slots.lock();
+            for (slot, held) in (0..).zip(slots.iter_mut()).filter(|(_, held)| held.resource == resource) {
+                if let (Some(binding), Store::Set(set)) = (held.binding, &heap.store) {
+                    // SAFETY: nothing that is under way uses the resource, and the lock keeps others from the set; what is
+                    // bound is a copy of the set.
+                    unsafe { set.clear(self, slot, binding) };
+                }
+                *held = Slot::default();
+            }
+        }
+    }
+}
+
+impl DescriptorHeap {
+    /// The layout for pipelines; null for heaps that shaders do not see.
+    #[must_use]
+    pub fn set_layout(&self) -> vk::DescriptorSetLayout {
+        match &self.0.store {
+            Store::Attachments => vk::DescriptorSetLayout::null(),
+            Store::Set(set) => set.layout(),
+            Store::Bytes(bytes) => bytes.layout(),
+        }
+    }
+
+    /// The image view in a slot, for heaps of render targets and depth-stencils; null if it shows none. It stays alive until
+    /// the slot is written again or let go of and what had begun by then is complete.
+    #[must_use]
+    pub fn image_view(&self, slot: u32) -> vk::ImageView {
+        let slots = self.0.slots.lock();
+        let object = slots.get(slot as usize).and_then(|slot| slot.object.as_ref());
+        object.map_or(vk::ImageView::null(), |object| object.image_view())
+    }
+}
+
+impl fmt::Debug for DescriptorHeap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DescriptorHeap").field("kind", &self.0.kind).field("layout", &self.set_layout()).finish()
+    }
+}
+
+/// What a command buffer binds for a heap. A copy is the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound {
+    layout: vk::DescriptorSetLayout,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Set(vk::DescriptorSet),
+    Buffer { address: vk::DeviceAddress, usage: vk::BufferUsageFlags },
+}
+
+impl fmt::Debug for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(set) => write!(f, "{set:?}"),
+            Self::Buffer { address, .. } => write!(f, "buffer at {address:#x}"),
+        }
+    }
+}
+
+impl Bound {
+    /// The layout that the pipeline has at this set.
+    #[must_use]
+    pub const fn set_layout(&self) -> vk::DescriptorSetLayout {
+        self.layout
+    }
+
+    /// Whether pipelines have to be made with `VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT`.
+    #[must_use]
+    pub const fn needs_descriptor_buffer_pipelines(&self) -> bool {
+        matches!(self.how, How::Buffer { .. })
+    }
+}
+
+impl Binding<Device> {
+    /// Binds the heaps to a command buffer, once (row 000-1): the first at set number `first_set` of the layout, the second
+    /// at the next. With descriptor buffers, call [`Binding::set_offsets`] for other layouts and bind points.
+    ///
+    /// # Errors
+    /// [`DescriptorError::AlreadyBound`] at every later call.
+    ///
+    /// # Safety
+    /// The command buffer is being recorded, and is of this device; the layout has the heaps' set layouts there.
+    pub unsafe fn set(
+        &mut self,
+        device: &Device,
+        commands: vk::CommandBuffer,
+        point: vk::PipelineBindPoint,
+        layout: vk::PipelineLayout,
+        first_set: u32,
+    ) -> Result<(), DescriptorError> {
+        let buffers: SmallVec<[_; 2]> = self.set_once()?.filter_map(buffer_binding).collect();
+        if let (Some(api), false) = (&device.0.descriptors.buffer_api, buffers.is_empty()) {
+            // SAFETY: the caller promises that the commands are being recorded; the buffers are alive and of that usage.
+            unsafe { api.cmd_bind_descriptor_buffers(commands, &buffers) };
+        }
+        // SAFETY: as the caller promises.
+        unsafe { self.set_offsets(device, commands, point, layout, first_set) };
+        Ok(())
+    }
+
+    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds nothing
+    /// else; sets are the same sets.
+    ///
+    /// # Safety
+    /// As [`Binding::set`], which has been called.
+    pub unsafe fn set_offsets(
+        &self,
+        device: &Device,
+        commands: vk::CommandBuffer,
+        point: vk::PipelineBindPoint,
+        layout: vk::PipelineLayout,
+        first_set: u32,
+    ) {
+        let heaps = [HeapKind::Resources, HeapKind::Samplers].into_iter().filter_map(|kind| self.bound(kind));
+        let (mut number, mut buffer) = (first_set, 0);
+        for bound in heaps {
+            // SAFETY: as the caller promises; buffers are numbered in the order in which they were bound.
+            unsafe {
+                match (bound.how, &device.0.descriptors.buffer_api) {
+                    (How::Set(set), _) => {
+                        device.raw().cmd_bind_descriptor_sets(commands, point, layout, number, &[set], &[]);
+                    }
+                    (How::Buffer { .. }, Some(api)) => {
+                        api.cmd_set_descriptor_buffer_offsets(commands, point, layout, number, &[buffer], &[0]);
+                        buffer += 1;
+                    }
+                    (How::Buffer { .. }, None) => unreachable!("such a heap is made with the extension only"),
+                }
+            }
+            number += 1;
+        }
+    }
+}
+
+fn buffer_binding(bound: &Bound) -> Option<vk::DescriptorBufferBindingInfoEXT<'static>> {
+    match bound.how {
+        How::Set(_) => None,
+        How::Buffer { address, usage } => {
+            Some(vk::DescriptorBufferBindingInfoEXT::default().address(address).usage(usage))
+        }
+    }
+}
+
+// SAFETY: heaps and objects are what the driver made; a slot's object lives as long as the slot shows it, and beyond that as
+// long as the policy keeps what the slot let go of.
+unsafe impl Descriptors for Device {
+    type Heap = DescriptorHeap;
+    type Bound = Bound;
+    type View<'a> = View;
+    type Leftover = Leftover;
+
+    fn descriptor_support(&self) -> DescriptorSupport {
+        self.0.descriptors.support()
+    }
+
+    fn visible_slots_max(&self, kind: HeapKind, types: ViewTypes) -> u32 {
+        self.0.descriptors.slots_max(kind, types)
+    }
+
+    fn describe_view<'a>(&self, portable: &PortableView<'a, Self>) -> Result<View, DeviceError> {
+        view::describe(self, portable)
+    }
+
+    fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
+        if desc.slots == 0 || desc.layout_slots < desc.slots {
+            return Err(DeviceError::InvalidInfo("a heap of no slots, or a layout of fewer"));
+        }
+        let facts = &self.0.descriptors;
+        if desc.shader_visible && desc.layout_slots > facts.slots_max(desc.kind, desc.types) {
+            return Err(DeviceError::Unsupported("so many shader-visible descriptors"));
+        }
+        let store = match (desc.kind.can_be_shader_visible(), facts.buffer_api.is_some()) {
+            (false, _) => Store::Attachments,
+            (true, false) => Store::Set(SetHeap::new(self, desc)?),
+            (true, true) => Store::Bytes(Bytes::new(self, desc)?),
+        };
+        let slots = Mutex::new(vec![Slot::default(); desc.slots as usize].into_boxed_slice());
+        let gpu = desc.shader_visible.then_some(0);
+        let heap = DescriptorHeap(Arc::new(Inner { kind: desc.kind, store, slots }));
+        if facts.model() == DescriptorModel::PlainSets && desc.kind.can_be_shader_visible() {
+            self.0.plain_heaps.add(&heap);
+        }
+        Ok((heap, HeapStart { cpu: 0, gpu, increment: 1 }))
+    }
+
+    unsafe fn destroy_heap(&self, heap: DescriptorHeap) {
+        let slots = std::mem::take(&mut *heap.0.slots.lock());
+        // SAFETY: the caller promises that nothing uses the heap any more.
+        unsafe {
+            match &heap.0.store {
+                Store::Attachments => {}
+                Store::Set(set) => set.destroy(self),
+                Store::Bytes(bytes) => bytes.destroy(self),
+            }
+        }
+        drop(slots);
+    }
+
+    unsafe fn write_view(
+        &self,
+        heap: &DescriptorHeap,
+        slot: u32,
+        view: &View,
+    ) -> Result<Option<Leftover>, DeviceError> {
+        let real = Real::new(self, heap.0.kind, view)?;
+        let mut slots = heap.0.slots.lock();
+        let held = slots.get_mut(slot as usize).ok_or(DeviceError::InvalidInfo("a heap has no such slot"))?;
+        // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is real.
+        unsafe {
+            match &heap.0.store {
+                Store::Attachments => {}
+                Store::Set(set) => set.write(self, (slot, held.binding), &real)?,
+                Store::Bytes(bytes) => bytes.write(self, (slot, held.binding), &real)?,
+            }
+        }
+        let before = std::mem::replace(held, real.into_slot());
+        Ok(before.object.map(Leftover))
+    }
+
+    unsafe fn clear_view(&self, heap: &DescriptorHeap, slot: u32) -> Option<Leftover> {
+        let mut slots = heap.0.slots.lock();
+        let held = std::mem::take(slots.get_mut(slot as usize)?);
+        let binding = held.binding?;
+        // SAFETY: as for `write_view`.
+        unsafe {
+            match &heap.0.store {
+                Store::Attachments => {}
+                Store::Set(set) => set.clear(self, slot, binding),
+                Store::Bytes(bytes) => bytes.clear(self, slot, binding),
+            }
+        }
+        held.object.map(Leftover)
+    }
+
+    unsafe fn copy_views(&self, copies: &[ViewCopy<'_, DescriptorHeap>]) {
+        for copy in copies {
+            // SAFETY: the caller's promise.
+            unsafe { self.copy_run(copy) };
+        }
+    }
+
+    unsafe fn bind_heap(&self, heap: &DescriptorHeap) -> Result<Bound, DeviceError> {
+        let how = match &heap.0.store {
+            Store::Attachments => return Err(DeviceError::InvalidInfo("shaders do not see attachments")),
+            Store::Set(set) => {
+                // A plain set is copied here: nobody may write it meanwhile.
+                let _slots = heap.0.slots.lock();
+                // SAFETY: the heap is this device's, and the lock keeps writers away.
+                How::Set(unsafe { set.bind(self) }?)
+            }
+            Store::Bytes(bytes) => bytes.how(),
+        };
+        Ok(Bound { layout: heap.set_layout(), how })
+    }
+
+    unsafe fn unbind_heap(&self, heap: &DescriptorHeap, bound: Bound) {
+        if let (Store::Set(set), How::Set(raw)) = (&heap.0.store, bound.how) {
+            set.unbind(raw);
+        }
+    }
+
+    unsafe fn discard_leftover(&self, leftover: Leftover) {
+        drop(leftover);
+    }
+}
+
+/// An object that a slot let go of. Dropping it destroys it, unless another slot shows it too.
+pub struct Leftover(#[allow(dead_code, reason = "held to be dropped")] Arc<Owned>);
+
+impl Device {
+    /// # Safety
+    /// As [`Descriptors::copy_views`].
+    unsafe fn copy_run(&self, copy: &ViewCopy<'_, DescriptorHeap>) {
+        let (src, dst) = (copy.src_start as usize, copy.dst_start as usize);
+        let count = copy.count as usize;
+        // Taken out first: the two locks are never held together.
+        let shown: SmallVec<[Slot; 16]> = copy.src.0.slots.lock()[src..src + count].iter().cloned().collect();
+        let mut slots = copy.dst.0.slots.lock();
+        let held = &mut slots[dst..dst + count];
+        // SAFETY: the caller promises that the slots are there and nobody touches them; the lock keeps others from the set.
+        unsafe {
+            match (&copy.src.0.store, &copy.dst.0.store) {
+                (Store::Set(from), Store::Set(to)) => to.copy(self, from, copy, held, &shown),
+                (Store::Bytes(from), Store::Bytes(to)) => to.copy(self, from, copy, held, &shown),
+                _ => {}
+            }
+        }
+        // What the slots showed before is of no use to pending work: nothing pending reads them.
+        held.iter_mut().zip(shown).for_each(|(held, shown)| *held = shown);
+    }
+}

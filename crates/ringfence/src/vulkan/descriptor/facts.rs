@@ -1,0 +1,204 @@
+//! What a device can do with descriptors: read once.
+
+use ash::vk;
+
+use super::types;
+use crate::device::descriptors::{DescriptorModel, DescriptorSupport, HeapKind, ViewTypes};
+use crate::vulkan::DeviceDesc;
+
+/// Limits and the way that follows from what was enabled.
+pub(in crate::vulkan) struct Facts {
+    pub(super) desc: DeviceDesc,
+    pub(super) limits: vk::PhysicalDeviceLimits,
+    indexing: vk::PhysicalDeviceDescriptorIndexingProperties<'static>,
+    pub(super) buffer: vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'static>,
+    /// There iff descriptor buffers are in use.
+    pub(super) buffer_api: Option<ash::ext::descriptor_buffer::Device>,
+}
+
+/// The most descriptors of each type that a stage may reach.
+struct StageLimits {
+    constants: u32,
+    storage_buffers: u32,
+    /// Sampled textures and texels.
+    sampled: u32,
+    /// Storage textures and texels.
+    stored: u32,
+    samplers: u32,
+    together: u32,
+}
+
+impl Facts {
+    /// # Safety
+    /// `physical` and `device` come from `instance`, the device from that physical one, and `desc` is true of it.
+    pub(in crate::vulkan) unsafe fn read(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: &ash::Device,
+        desc: DeviceDesc,
+    ) -> Self {
+        let mut indexing = vk::PhysicalDeviceDescriptorIndexingProperties::default();
+        let mut buffer = vk::PhysicalDeviceDescriptorBufferPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut indexing);
+        if desc.descriptor_buffer {
+            properties = properties.push_next(&mut buffer);
+        }
+        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first structure, and the second is
+        // chained only where its extension is enabled.
+        unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
+        let limits = properties.properties.limits;
+        indexing.p_next = std::ptr::null_mut();
+        buffer.p_next = std::ptr::null_mut();
+        let buffer_api = desc.descriptor_buffer.then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
+        Self { desc, limits, indexing, buffer, buffer_api }
+    }
+
+    pub(super) fn model(&self) -> DescriptorModel {
+        if self.buffer_api.is_some() {
+            DescriptorModel::Buffers
+        } else if self.desc.update_after_bind {
+            DescriptorModel::UpdateAfterBind
+        } else {
+            DescriptorModel::PlainSets
+        }
+    }
+
+    pub(super) fn support(&self) -> DescriptorSupport {
+        let limits = &self.limits;
+        DescriptorSupport {
+            model: self.model(),
+            constant_alignment: limits.min_uniform_buffer_offset_alignment.max(1),
+            storage_alignment: limits.min_storage_buffer_offset_alignment.max(1),
+            texel_alignment: limits.min_texel_buffer_offset_alignment.max(1),
+            constant_bytes_max: limits.max_uniform_buffer_range.into(),
+            storage_bytes_max: limits.max_storage_buffer_range.into(),
+            slots_own_objects: true,
+            // Anisotropy is a feature that the program may not have enabled; native samplers may ask for it.
+            anisotropy_max: if self.desc.sampler_anisotropy { limits.max_sampler_anisotropy as u8 } else { 1 },
+        }
+    }
+
+    /// Bytes of a descriptor in a descriptor buffer.
+    pub(super) fn descriptor_bytes(&self, descriptor_type: vk::DescriptorType) -> usize {
+        let (sizes, robust) = (&self.buffer, self.desc.robust_buffer_access);
+        match descriptor_type {
+            vk::DescriptorType::SAMPLER => sizes.sampler_descriptor_size,
+            vk::DescriptorType::SAMPLED_IMAGE => sizes.sampled_image_descriptor_size,
+            vk::DescriptorType::STORAGE_IMAGE => sizes.storage_image_descriptor_size,
+            vk::DescriptorType::UNIFORM_BUFFER if robust => sizes.robust_uniform_buffer_descriptor_size,
+            vk::DescriptorType::UNIFORM_BUFFER => sizes.uniform_buffer_descriptor_size,
+            vk::DescriptorType::STORAGE_BUFFER if robust => sizes.robust_storage_buffer_descriptor_size,
+            vk::DescriptorType::STORAGE_BUFFER => sizes.storage_buffer_descriptor_size,
+            vk::DescriptorType::UNIFORM_TEXEL_BUFFER if robust => sizes.robust_uniform_texel_buffer_descriptor_size,
+            vk::DescriptorType::UNIFORM_TEXEL_BUFFER => sizes.uniform_texel_buffer_descriptor_size,
+            vk::DescriptorType::STORAGE_TEXEL_BUFFER if robust => sizes.robust_storage_texel_buffer_descriptor_size,
+            _ => sizes.storage_texel_buffer_descriptor_size,
+        }
+    }
+
+    /// The most slots of a shader-visible heap.
+    pub(super) fn slots_max(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
+        let limits = match self.model() {
+            DescriptorModel::UpdateAfterBind => self.update_after_bind_limits(),
+            _ => self.plain_limits(),
+        };
+        let by_stage = match kind {
+            HeapKind::Resources => limits.resources(view_types),
+            HeapKind::Samplers => limits.samplers,
+            HeapKind::RenderTargets | HeapKind::DepthStencils => 0,
+        };
+        if self.model() == DescriptorModel::Buffers {
+            by_stage.min(self.slots_by_bytes(kind, view_types))
+        } else {
+            by_stage
+        }
+    }
+
+    /// What the address range of descriptor buffers holds, rounding between the arrays left some room.
+    fn slots_by_bytes(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
+        let slot: u64 = types::bindings(kind, view_types).map(|(_, of)| self.descriptor_bytes(of) as u64).sum();
+        let range = match kind {
+            HeapKind::Samplers => self
+                .buffer
+                .max_sampler_descriptor_buffer_range
+                .min(self.buffer.sampler_descriptor_buffer_address_space_size),
+            _ => {
+                let space = self.buffer.resource_descriptor_buffer_address_space_size;
+                self.buffer.max_resource_descriptor_buffer_range.min(space)
+            }
+        };
+        let spare = 6 * self.buffer.descriptor_buffer_offset_alignment.max(256);
+        u32::try_from(range.saturating_sub(spare) / slot.max(1)).unwrap_or(u32::MAX)
+    }
+
+    fn plain_limits(&self) -> StageLimits {
+        let limits = &self.limits;
+        StageLimits {
+            constants: limits.max_per_stage_descriptor_uniform_buffers.min(limits.max_descriptor_set_uniform_buffers),
+            storage_buffers: limits
+                .max_per_stage_descriptor_storage_buffers
+                .min(limits.max_descriptor_set_storage_buffers),
+            sampled: limits.max_per_stage_descriptor_sampled_images.min(limits.max_descriptor_set_sampled_images),
+            stored: limits.max_per_stage_descriptor_storage_images.min(limits.max_descriptor_set_storage_images),
+            samplers: limits.max_per_stage_descriptor_samplers.min(limits.max_descriptor_set_samplers),
+            together: limits.max_per_stage_resources,
+        }
+    }
+
+    fn update_after_bind_limits(&self) -> StageLimits {
+        let found = &self.indexing;
+        // A heap, and the one that it grows into, at once.
+        let pools = found.max_update_after_bind_descriptors_in_all_pools / 2;
+        StageLimits {
+            constants: found
+                .max_per_stage_descriptor_update_after_bind_uniform_buffers
+                .min(found.max_descriptor_set_update_after_bind_uniform_buffers),
+            storage_buffers: found
+                .max_per_stage_descriptor_update_after_bind_storage_buffers
+                .min(found.max_descriptor_set_update_after_bind_storage_buffers),
+            sampled: found
+                .max_per_stage_descriptor_update_after_bind_sampled_images
+                .min(found.max_descriptor_set_update_after_bind_sampled_images),
+            stored: found
+                .max_per_stage_descriptor_update_after_bind_storage_images
+                .min(found.max_descriptor_set_update_after_bind_storage_images),
+            samplers: found
+                .max_per_stage_descriptor_update_after_bind_samplers
+                .min(found.max_descriptor_set_update_after_bind_samplers)
+                .min(pools),
+            together: found.max_per_stage_update_after_bind_resources.min(pools),
+        }
+    }
+}
+
+impl StageLimits {
+    /// Slots of a heap with all of these types: each type takes as many descriptors as there are slots.
+    fn resources(&self, types: ViewTypes) -> u32 {
+        let has = |of| u32::from(types.contains(of));
+        let shares = [
+            (self.constants, has(ViewTypes::CONSTANTS)),
+            (self.storage_buffers, has(ViewTypes::STORAGE_BUFFER)),
+            (self.sampled, has(ViewTypes::SAMPLED_TEXTURE) + has(ViewTypes::SAMPLED_TEXELS)),
+            (self.stored, has(ViewTypes::STORAGE_TEXTURE) + has(ViewTypes::STORAGE_TEXELS)),
+        ];
+        let all: u32 = shares.iter().map(|(_, count)| count).sum();
+        let shares = shares.into_iter().chain([(self.together, all)]).filter(|(_, count)| *count > 0);
+        shares.map(|(limit, count)| limit / count).min().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_share_the_limits_of_their_stage() {
+        let limits =
+            StageLimits { constants: 15, storage_buffers: 32, sampled: 128, stored: 64, samplers: 32, together: 128 };
+        assert_eq!(limits.resources(ViewTypes::STORAGE_BUFFER), 32);
+        assert_eq!(limits.resources(ViewTypes::SAMPLED_TEXTURE | ViewTypes::SAMPLED_TEXELS), 64);
+        assert_eq!(limits.resources(ViewTypes::STORAGE_BUFFER | ViewTypes::SAMPLED_TEXTURE), 32);
+        assert_eq!(limits.resources(ViewTypes::all()), 15);
+        assert_eq!(limits.resources(ViewTypes::empty()), 0);
+    }
+}

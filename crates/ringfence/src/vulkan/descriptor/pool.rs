@@ -1,0 +1,93 @@
+//! Sets of one layout, from pools that never fragment.
+//!
+//! ```text
+//!   pool of 8 sets of the layout: all taken from the driver when it is made, none ever given back singly
+//!   free ──take──▶ in use ──its sync points passed──▶ free
+//! ```
+//!
+//! A pool that serves many layouts breaks into pieces that fit none; one for a single layout, whose sets go round, cannot.
+
+use ash::vk;
+use smallvec::SmallVec;
+
+/// Sets of a pool.
+const POOL_SETS: u32 = 8;
+
+/// Sets of one layout.
+pub(super) struct SetPool {
+    layout: vk::DescriptorSetLayout,
+    /// What one set needs.
+    sizes: SmallVec<[vk::DescriptorPoolSize; 6]>,
+    flags: vk::DescriptorPoolCreateFlags,
+    pools: Vec<vk::DescriptorPool>,
+    free: Vec<vk::DescriptorSet>,
+}
+
+impl SetPool {
+    pub(super) fn new(
+        layout: vk::DescriptorSetLayout,
+        types: impl Iterator<Item = vk::DescriptorType>,
+        slots: u32,
+        flags: vk::DescriptorPoolCreateFlags,
+    ) -> Self {
+        let sizes = types.map(|ty| vk::DescriptorPoolSize { ty, descriptor_count: slots }).collect();
+        Self { layout, sizes, flags, pools: Vec::new(), free: Vec::new() }
+    }
+
+    /// A set that nothing uses; its content is whatever it was.
+    ///
+    /// # Safety
+    /// The layout is the device's and alive.
+    pub(super) unsafe fn take(&mut self, device: &ash::Device) -> Result<vk::DescriptorSet, vk::Result> {
+        if let Some(set) = self.free.pop() {
+            return Ok(set);
+        }
+        // The first pool is of one set: the common heap needs no more.
+        let count = if self.pools.is_empty() { 1 } else { POOL_SETS };
+        // SAFETY: as the caller promises.
+        unsafe { self.add_pool(device, count) }?;
+        self.free.pop().ok_or(vk::Result::ERROR_OUT_OF_POOL_MEMORY)
+    }
+
+    /// # Safety
+    /// As for `take`.
+    unsafe fn add_pool(&mut self, device: &ash::Device, count: u32) -> Result<(), vk::Result> {
+        let sizes: SmallVec<[_; 6]> = self
+            .sizes
+            .iter()
+            .map(|size| vk::DescriptorPoolSize { ty: size.ty, descriptor_count: size.descriptor_count * count })
+            .collect();
+        let info = vk::DescriptorPoolCreateInfo::default().flags(self.flags).max_sets(count).pool_sizes(&sizes);
+        let layouts = [self.layout; POOL_SETS as usize];
+        // SAFETY: the description lives through the call; the pool is new and has room for exactly these sets.
+        unsafe {
+            let pool = device.create_descriptor_pool(&info, None)?;
+            let sets =
+                vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts[..count as usize]);
+            match device.allocate_descriptor_sets(&sets) {
+                Ok(sets) => self.free.extend(sets),
+                Err(error) => {
+                    device.destroy_descriptor_pool(pool, None);
+                    return Err(error);
+                }
+            }
+            self.pools.push(pool);
+        }
+        Ok(())
+    }
+
+    /// Takes a set back that nothing uses any more.
+    pub(super) fn put(&mut self, set: vk::DescriptorSet) {
+        self.free.push(set);
+    }
+
+    /// # Safety
+    /// No pending work uses a set of it; no set is used again.
+    pub(super) unsafe fn destroy(&mut self, device: &ash::Device) {
+        self.free.clear();
+        for pool in self.pools.drain(..) {
+            // SAFETY: as the caller promises.
+            unsafe { device.destroy_descriptor_pool(pool, None) };
+        }
+    }
+}

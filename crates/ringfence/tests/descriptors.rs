@@ -1,0 +1,390 @@
+//! Descriptors on the simulated device: long runs, mistakes on purpose, limits, and a naive twin.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use ringfence::descriptor::{
+    BindlessDesc, BindlessIndex, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, Region,
+    ShaderVisibleDesc, ShaderVisibleHeap, View,
+};
+use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
+use ringfence::device::sim::{
+    BufferRange, Command, DescriptorUse, Device, Fence, HazardKind, Kernel, Profile, SimOptions,
+};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Timeline};
+
+/// The system's allocator, counting bytes that are held, of all threads.
+struct Counting;
+
+static HELD: AtomicI64 = AtomicI64::new(0);
+
+// SAFETY: forwards to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const BYTES: u64 = 256;
+
+struct World {
+    device: Device,
+    memory: Allocator<Device>,
+    timeline: Timeline<Device>,
+    fence: Fence,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let device = Device::new(Profile::h200(), SimOptions { seed, ..Default::default() });
+        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+        let fence = device.create_fence(0);
+        // SAFETY: the fence lives as long as the device, and every frame that is submitted signals it.
+        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        Self { device, memory, timeline, fence }
+    }
+
+    fn buffer(&self) -> Buffer<Device> {
+        let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
+        self.memory.create_buffer(&desc, AllocationDesc::default()).expect("there is room")
+    }
+
+    fn heap(&self, persistent_slots: u32) -> ShaderVisibleHeap<Device> {
+        let desc = ShaderVisibleDesc { frame_slots: 64, persistent_slots, chunk_slots: 8, ..Default::default() };
+        ShaderVisibleHeap::new(&self.memory, desc).expect("it is small")
+    }
+
+    fn table(&self, heap: &ShaderVisibleHeap<Device>, capacity: u32) -> BindlessTable<Device> {
+        let desc = BindlessDesc { capacity, clear_freed: true };
+        BindlessTable::new(&self.memory, heap, desc).expect("there is room")
+    }
+
+    /// Submits a kernel that goes through slots, as a frame of its own.
+    fn submit(&self, heap: &ShaderVisibleHeap<Device>, slots: impl IntoIterator<Item = u32>) -> u64 {
+        let frame = self.timeline.begin();
+        let binding = heap.bind(&frame).expect("there is nothing to make");
+        let bound = *binding.bound(HeapKind::Resources).expect("of that kind");
+        let descriptors = slots.into_iter().map(|slot| DescriptorUse { heap: bound, slot, writes: false }).collect();
+        let kernel = Kernel { reads: vec![], writes: vec![], descriptors, run: Box::new(|_| {}) };
+        let signal = (self.fence, frame.value());
+        self.device.submit(0, &[], vec![Command::Kernel(kernel)], signal).expect("the device is not lost");
+        self.timeline.submitted(frame).expect("in order").value
+    }
+
+    fn wait(&self, value: u64) {
+        assert!(self.timeline.wait(value, Duration::from_secs(60)).expect("the device is not lost"));
+    }
+
+    /// Nothing was wrong, and nothing is left.
+    fn finish(self) {
+        let Self { device, memory, timeline, .. } = self;
+        memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
+        drop((memory, timeline));
+        assert_eq!(device.hazards(), []);
+        assert_eq!(device.live(), Default::default());
+    }
+}
+
+fn view(of: &Buffer<Device>) -> View<'_, Device> {
+    let kind = BufferViewKind::Storage { stride: 0, writes: true };
+    View::buffer(of, BufferView { kind, offset: 0, size: BYTES }).expect("it was made for storage")
+}
+
+/// A hundred inserts and a hundred removes a frame, two or three frames in flight, each of which goes through what it was
+/// told of. A slot that came back too early would be a hazard: the device watches every descriptor that is pending.
+#[test]
+fn a_million_inserts_and_removes_over_ten_thousand_frames_are_without_hazard_or_growth() {
+    const FRAMES: u64 = 10_000;
+    const CHANGES: usize = 100;
+    let world = World::new(3);
+    let heap = world.heap(1024);
+    let table = world.table(&heap, 1024);
+    let buffer = world.buffer();
+    let (mut live, mut in_flight) = (VecDeque::new(), VecDeque::new());
+    let mut held_after_warm_up = 0;
+    for number in 0..FRAMES {
+        let most = 2 + (number / 7 % 2) as usize;
+        while in_flight.len() > most {
+            world.wait(in_flight.pop_front().expect("more than two"));
+        }
+        for _ in 0..CHANGES {
+            if live.len() >= 500 {
+                table.remove(live.pop_front().expect("five hundred")).expect("it is live");
+            }
+            live.push_back(table.insert(&view(&buffer)).expect("three frames' removals and 500 fit in 1024"));
+        }
+        let used = [0, live.len() / 2, live.len() - 1].map(|at| live[at].slot());
+        in_flight.push_back(world.submit(&heap, used));
+        world.memory.reclaim();
+        if number == 2000 {
+            held_after_warm_up = HELD.load(Ordering::Relaxed);
+        }
+    }
+    let grown = HELD.load(Ordering::Relaxed) - held_after_warm_up;
+    println!("host memory grew by {grown} bytes from frame 2000 to frame {FRAMES}");
+    assert!(grown < 16 << 10, "{grown} bytes");
+    table.validate().expect("sound");
+    heap.validate().expect("sound");
+    drop((table, heap, buffer));
+    world.finish();
+}
+
+/// What the library holds back, a program that writes to the driver's heap itself does not: the same device finds it.
+#[test]
+fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
+    let world = World::new(5);
+    let heap = world.heap(8);
+    let table = world.table(&heap, 8);
+    let buffer = world.buffer();
+    let index = table.insert(&view(&buffer)).expect("room");
+    world.device.pause(0);
+    let value = world.submit(&heap, [index.slot()]);
+    let frame = world.timeline.begin();
+    let bound = *heap.bind(&frame).expect("room").bound(HeapKind::Resources).expect("of that kind");
+    let range = BufferRange::new(*buffer.object(), 0, BYTES);
+    world.device.write_descriptor(bound, index.slot(), Some(range));
+    let found = world.device.take_hazards();
+    assert!(matches!(found.as_slice(), [one] if one.kind == HazardKind::DescriptorWhilePending), "{found:?}");
+    drop(frame);
+    world.device.resume(0);
+    world.wait(value);
+    drop((table, heap, buffer));
+    world.finish();
+}
+
+/// Freed slots show nothing, so that a shader that is late is found.
+#[test]
+fn a_late_use_of_a_removed_entry_shows() {
+    let world = World::new(7);
+    let heap = world.heap(8);
+    let table = world.table(&heap, 8);
+    let buffer = world.buffer();
+    let index = table.insert(&view(&buffer)).expect("room");
+    table.remove(index).expect("it is live");
+    world.memory.reclaim();
+    let value = world.submit(&heap, [index.slot()]);
+    world.wait(value);
+    let found = world.device.take_hazards();
+    assert!(matches!(found.as_slice(), [one] if one.kind == HazardKind::OutOfRange), "{found:?}");
+    drop((table, heap, buffer));
+    world.finish();
+}
+
+/// Two queues: what the slower one may still go through stays, whatever the other has done.
+#[test]
+fn a_slot_waits_for_every_queue_that_had_begun() {
+    let world = World::new(9);
+    let other_fence = world.device.create_fence(0);
+    // SAFETY: as for the first.
+    let other = unsafe { world.memory.timeline(other_fence) }.expect("the device is not lost");
+    let heap = world.heap(4);
+    let table = world.table(&heap, 1);
+    let buffer = world.buffer();
+    let index = table.insert(&view(&buffer)).expect("room");
+    let slow = other.begin();
+    let bound = *heap.bind(&slow).expect("room").bound(HeapKind::Resources).expect("of that kind");
+    table.remove(index).expect("it is live");
+    let value = world.submit(&heap, []);
+    world.wait(value);
+    world.memory.reclaim();
+    assert_eq!(table.free_count(), 0, "the other queue's frame is not even submitted");
+    let descriptors = vec![DescriptorUse { heap: bound, slot: index.slot(), writes: false }];
+    let kernel = Kernel { reads: vec![], writes: vec![], descriptors, run: Box::new(|_| {}) };
+    let signal = (other_fence, slow.value());
+    world.device.submit(1, &[], vec![Command::Kernel(kernel)], signal).expect("the device is not lost");
+    let point = other.submitted(slow).expect("in order");
+    assert!(other.wait(point.value, Duration::from_secs(60)).expect("the device is not lost"));
+    world.memory.reclaim();
+    assert_eq!(table.free_count(), 1);
+    drop((table, heap, buffer, other));
+    world.finish();
+}
+
+#[test]
+fn a_lost_device_gives_everything_back_and_new_things_are_typed_errors() {
+    let world = World::new(11);
+    let (heap, buffer) = (world.heap(8), world.buffer());
+    let table = world.table(&heap, 4);
+    let index = table.insert(&view(&buffer)).expect("room");
+    world.submit(&heap, [index.slot()]);
+    table.remove(index).expect("it is live");
+    world.device.lose_device();
+    assert!(world.memory.reclaim().device_lost);
+    assert_eq!(table.free_count(), 4);
+    let refused = table.insert(&view(&buffer));
+    assert_eq!(refused, Err(DescriptorError::Device(DeviceError::Lost)));
+    assert_eq!((table.free_count(), table.live_count()), (4, 0), "a failed call changes nothing");
+    let cpu = CpuDescriptorHeap::<Device>::new(&world.memory, CpuHeapDesc::default()).expect("no heap is made yet");
+    assert_eq!(cpu.allocate(1).err(), Some(DescriptorError::Device(DeviceError::Lost)));
+    assert_eq!(cpu.statistics().block_count, 0);
+    table.validate().expect("sound");
+    drop((table, heap, buffer, cpu));
+    let World { device, memory, timeline, .. } = world;
+    drop((memory, timeline));
+    assert_eq!(device.live(), Default::default());
+}
+
+#[test]
+fn resources_and_frames_of_another_allocator_are_refused() {
+    let (world, other) = (World::new(13), World::new(14));
+    let heap = world.heap(4);
+    let table = world.table(&heap, 2);
+    let theirs = other.buffer();
+    assert_eq!(table.insert(&view(&theirs)), Err(DescriptorError::Foreign));
+    assert_eq!(table.free_count(), 2);
+    let frame = other.timeline.begin();
+    assert_eq!(heap.bind(&frame).err(), Some(DescriptorError::Foreign));
+    assert_eq!(heap.lease(&frame).err(), Some(DescriptorError::Foreign));
+    assert_eq!(BindlessTable::new(&other.memory, &heap, BindlessDesc::default()).err(), Some(DescriptorError::Foreign));
+    drop((frame, theirs, table, heap));
+    world.finish();
+    other.finish();
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert,
+    Remove(usize),
+    Update(usize),
+    Allocate(u32),
+    Free(usize),
+    Table(u32),
+    Submit,
+    Wait,
+    Reclaim,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::Insert),
+        3 => any::<usize>().prop_map(Step::Remove),
+        1 => any::<usize>().prop_map(Step::Update),
+        2 => (0..7_u32).prop_map(Step::Allocate),
+        2 => any::<usize>().prop_map(Step::Free),
+        2 => (1..5_u32).prop_map(Step::Table),
+        3 => Just(Step::Submit),
+        2 => Just(Step::Wait),
+        3 => Just(Step::Reclaim),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A naive twin knows which slots are whose; no slot is ever two things at once, work goes through everything that is
+    /// live, and the device finds no hazard.
+    #[test]
+    fn no_slot_is_ever_two_things_at_once(steps in prop::collection::vec(step(), 1..120), seed in any::<u64>()) {
+        let world = World::new(seed);
+        let heap = world.heap(24);
+        let table = world.table(&heap, 8);
+        let cpu = CpuDescriptorHeap::<Device>::new(&world.memory, CpuHeapDesc::default()).expect("small");
+        let buffer = world.buffer();
+        let mut shown = cpu.allocate(4).expect("room");
+        (0..4).for_each(|index| shown.write(index, &view(&buffer)).expect("a storage buffer"));
+        let mut entries: Vec<BindlessIndex> = Vec::new();
+        let mut dead: Vec<BindlessIndex> = Vec::new();
+        let mut runs: Vec<Persistent<Device>> = Vec::new();
+        // The twin: what each slot is now.
+        let mut owners: HashMap<u32, &str> = HashMap::new();
+        let mut in_flight = VecDeque::new();
+        for step in steps {
+            match step {
+                Step::Insert => match table.insert(&view(&buffer)) {
+                    Ok(index) => {
+                        prop_assert_eq!(owners.insert(index.slot(), "entry"), None);
+                        entries.push(index);
+                    }
+                    Err(error) => {
+                        let full = matches!(error, DescriptorError::Full { region: Region::Bindless, .. });
+                        prop_assert!(full && table.free_count() == 0);
+                    }
+                },
+                Step::Remove(at) if !entries.is_empty() => {
+                    let index = entries.swap_remove(at % entries.len());
+                    table.remove(index).expect("it is live");
+                    owners.remove(&index.slot());
+                    dead.push(index);
+                }
+                Step::Update(at) if !entries.is_empty() && in_flight.is_empty() => {
+                    table.update(entries[at % entries.len()], &view(&buffer)).expect("it is live");
+                    world.memory.reclaim();
+                }
+                Step::Allocate(count) => match heap.allocate(count) {
+                    Ok(mut run) => {
+                        for slot in run.start()..run.start() + run.len() {
+                            prop_assert_eq!(owners.insert(slot, "run"), None);
+                        }
+                        for index in 0..run.len() {
+                            run.copy(index, &[shown.part(index % 4..index % 4 + 1).expect("one of four")]).expect("fresh");
+                        }
+                        runs.push(run);
+                    }
+                    Err(DescriptorError::Full { need, largest_free, .. }) => {
+                        prop_assert!(need == count && largest_free < need);
+                    }
+                    Err(error) => prop_assert_eq!((error, count), (DescriptorError::ZeroCount, 0)),
+                },
+                Step::Free(at) if !runs.is_empty() => {
+                    let run = runs.swap_remove(at % runs.len());
+                    (run.start()..run.start() + run.len()).for_each(|slot| {
+                        owners.remove(&slot);
+                    });
+                }
+                Step::Table(count) => {
+                    let frame = world.timeline.begin();
+                    let lease = heap.lease(&frame).expect("its own frame");
+                    let made = { lease }.table(&[shown.part(0..count.min(4)).expect("one to four")]);
+                    if let Ok(made) = made {
+                        prop_assert!(made.start() + made.len() <= 64, "inside the frame region");
+                    }
+                    let signal = (world.fence, frame.value());
+                    world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
+                    in_flight.push_back(world.timeline.submitted(frame).expect("in order").value);
+                }
+                Step::Submit => in_flight.push_back(world.submit(&heap, owners.keys().copied())),
+                Step::Wait => {
+                    if let Some(value) = in_flight.pop_front() {
+                        world.wait(value);
+                    }
+                }
+                Step::Reclaim => drop(world.memory.reclaim()),
+                Step::Remove(_) | Step::Update(_) | Step::Free(_) => {}
+            }
+            table.validate().expect("sound");
+            heap.validate().expect("sound");
+            cpu.validate().expect("sound");
+            prop_assert_eq!(table.live_count() as usize, entries.len());
+            prop_assert!(entries.iter().all(|index| table.is_live(*index)));
+            prop_assert!(dead.iter().all(|index| !table.is_live(*index)));
+        }
+        in_flight.into_iter().for_each(|value| world.wait(value));
+        drop((table, runs, heap, shown, cpu, buffer));
+        world.finish();
+    }
+}
+
+#[test]
+fn the_limits_are_those_of_the_device() {
+    let world = World::new(15);
+    assert_eq!(world.device.visible_slots_max(HeapKind::Samplers, Default::default()), 2048);
+    let desc = ShaderVisibleDesc { frame_slots: 1 << 20, ..Default::default() };
+    let refused = ShaderVisibleHeap::<Device>::new(&world.memory, desc).err();
+    assert_eq!(refused, Some(DescriptorError::TooMany { count: (1 << 20) + (48 << 10), max: 1_000_000 }));
+    world.finish();
+}
