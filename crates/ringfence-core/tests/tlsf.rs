@@ -1,7 +1,7 @@
 //! Two-level segregated fit: against the naive twin, at the limits of 64 bits, and its own promises.
 
 use proptest::prelude::*;
-use ringfence_core::range::{AllocError, Allocate, FreeError, Range, RangeAllocator, Serial};
+use ringfence_core::range::{AllocError, Allocate, FreeError, Peek, Range, RangeAllocator, Serial};
 use ringfence_core::testing::{Op, Twin, run, step};
 use ringfence_core::tlsf::{NEAR_MISSES, Tlsf};
 
@@ -327,6 +327,18 @@ proptest! {
         prop_assert_eq!(largest, longest, "parked spans count as merged");
         prop_assert_eq!(tlsf.allocate(size, 1).is_ok(), size <= largest || !refusal_is_due(&tlsf, size, 1));
         prop_assert_eq!(tlsf.validate(), Ok(()));
+    }
+}
+
+/// Parked spans, the lists, and what only merging would bring: peek tells each as the allocation then does.
+#[test]
+fn peek_tells_the_truth_while_spans_are_parked() {
+    for alignment_log2 in [0, 4, 8] {
+        for size in (1..200).chain((200..1 << 19).step_by(4001)) {
+            let (mut tlsf, _twin) = with_parking(1 << 19);
+            let peeked = tlsf.peek(size, 1 << alignment_log2);
+            assert_eq!(tlsf.allocate(size, 1 << alignment_log2).ok().map(|range| range.offset()), peeked, "{size}");
+        }
     }
 }
 
