@@ -15,8 +15,6 @@ use crate::through::{Job, Through};
 const GROUP: u32 = 64;
 /// Bytes of the numbers in `Job` of `through.wgsl`.
 const JOB_BYTES: u32 = 16;
-/// The source of a fill.
-const NO_SOURCE: u32 = u32::MAX;
 
 /// The pipelines that there are so far.
 #[derive(Default)]
@@ -70,7 +68,7 @@ impl Pipelines {
         for job in through.jobs {
             record::barrier(raw, commands, None);
             let (dst, src, words, value) = match job {
-                Job::Fill { to, words, value } => (to.index, NO_SOURCE, *words, *value),
+                Job::Fill { to, words, value } => (to.index, to.index, *words, *value),
                 Job::Copy { from, to, words } => (to.index, from.index, *words, 0),
             };
             let numbers = [dst, src, words, value].map(u32::to_ne_bytes);
