@@ -5,8 +5,9 @@
 //!
 //! A frame writes so many slots of 256 bytes; each of them is read by k draws (compute dispatches with a dynamic offset,
 //! 64 groups of 64 threads, each of which reads all of the slot). Printed for each k and placement: the host's time
-//! to write, the device's time from the first copy to the last draw, their sum; medians. The draws of each placement are
-//! the same, so that what they cost besides reading constants is too.
+//! to write, the device's time from the first copy to the last draw, their sum; medians; and the median over the rounds of
+//! the sum over that of upload memory in the same round. The draws of each placement are the same, so that what they cost
+//! besides reading constants is too.
 
 mod bench;
 
@@ -24,6 +25,19 @@ const GROUPS: u32 = 64;
 const THREADS: u32 = GROUPS * 64;
 const READS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const PLACEMENTS: [&str; 3] = ["upload", "copied", "written"];
+const WARM_UP_ROUNDS: usize = 3;
+
+/// One frame's times.
+struct Sample {
+    write_ns: f64,
+    device_ns: f64,
+}
+
+impl Sample {
+    fn sum_ns(&self) -> f64 {
+        self.write_ns + self.device_ns
+    }
+}
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -52,14 +66,19 @@ fn main() {
         let copied = buffer(&memory, bytes, usage, "copied");
         let results = buffer(&memory, u64::from(THREADS) * 4, BufferUsage::STORAGE | BufferUsage::COPY_SRC, "results");
         let pipeline = Pipeline::new(&gpu.device(), &results);
-        println!("{:>5} {:>10} {:>12} {:>12} {:>12}", "reads", "placement", "write µs", "device µs", "sum µs");
-        let mut sums = vec![[0.0_f64; 3]; READS.len()];
+        println!(
+            "{:>5} {:>10} {:>12} {:>12} {:>12} {:>10}",
+            "reads", "placement", "write µs", "device µs", "sum µs", "of upload"
+        );
+        let mut ratios = vec![[1.0_f64; 3]; READS.len()];
         let mut content = vec![0_u8; slots * SLOT_BYTES];
         for (row, &reads) in READS.iter().enumerate() {
-            for (placement, name) in PLACEMENTS.iter().enumerate() {
-                let (mut writes_ns, mut device_ns) = (Vec::new(), Vec::new());
-                for round in 0..rounds + 2 {
-                    let seed = (row * 1000 + placement * 100 + round) as u32;
+            let mut measured: [Vec<Sample>; 3] = Default::default();
+            for round in 0..rounds + WARM_UP_ROUNDS {
+                // In turns, each first as often as the others: what else the machine does meets all alike.
+                for turn in 0..PLACEMENTS.len() {
+                    let placement = (round + turn) % PLACEMENTS.len();
+                    let seed = (row * 10_000 + placement * 1000 + round) as u32;
                     content.chunks_exact_mut(4).enumerate().for_each(|(at, word)| {
                         word.copy_from_slice(&(at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed).to_le_bytes());
                     });
@@ -84,21 +103,27 @@ fn main() {
                     timeline.submitted(frame).expect("in order");
                     bench.wait(value);
                     memory.reclaim();
-                    if round >= 2 {
-                        writes_ns.push(write_ns);
-                        device_ns.push(bench.stamped_ns());
+                    if round >= WARM_UP_ROUNDS {
+                        measured[placement].push(Sample { write_ns, device_ns: bench.stamped_ns() });
+                    }
+                    if round == 0 {
+                        check(&mut bench, &memory, &timeline, &results, &content);
                     }
                 }
-                check(&mut bench, &memory, &timeline, &results, &content);
-                let (write, device) = (median(writes_ns) / 1e3, median(device_ns) / 1e3);
-                sums[row][placement] = write + device;
-                println!("{reads:>5} {name:>10} {write:>12.1} {device:>12.1} {:>12.1}", write + device);
+            }
+            for (placement, name) in PLACEMENTS.iter().enumerate() {
+                let of = |pick: fn(&Sample) -> f64| median(measured[placement].iter().map(pick).collect()) / 1e3;
+                // Round by round: what slowed a round down as a whole cancels out.
+                let pairs = measured[placement].iter().zip(&measured[0]);
+                ratios[row][placement] = median(pairs.map(|(this, upload)| this.sum_ns() / upload.sum_ns()).collect());
+                let (write, device, sum) = (of(|s| s.write_ns), of(|s| s.device_ns), of(Sample::sum_ns));
+                let ratio = ratios[row][placement];
+                println!("{reads:>5} {name:>10} {write:>12.1} {device:>12.1} {sum:>12.1} {ratio:>10.3}");
             }
         }
         for (placement, name) in PLACEMENTS.iter().enumerate().skip(1) {
             // From where on it stays better, by more than measurements vary.
-            let better = |row: &[f64; 3]| row[placement] < row[0] * 0.97;
-            let from = sums.iter().rposition(|row| !better(row)).map_or(0, |last| last + 1);
+            let from = ratios.iter().rposition(|row| row[placement] >= 0.97).map_or(0, |last| last + 1);
             match READS.get(from) {
                 Some(reads) => println!("{name}: better than upload memory from {reads} reads on"),
                 None => println!("{name}: not better than upload memory up to {} reads", READS[READS.len() - 1]),
