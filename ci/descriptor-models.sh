@@ -9,7 +9,7 @@ mesa="${CARGO_TARGET_DIR:-$PWD/target}/mesa"
 
 has_descriptor_buffers() {
     RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_DESCRIPTORS=buffers cargo run --quiet -p ringfence-harness --example descriptors |
-        grep -q 'model: Buffers'
+        grep 'model: Buffers' >/dev/null
 }
 
 # apt with lists of its own, for one archive.
