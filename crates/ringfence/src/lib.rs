@@ -75,6 +75,7 @@ mod error;
 pub mod lifetime;
 pub mod memory;
 pub mod placement;
+mod primitive;
 mod resource;
 mod telling;
 pub mod trace;

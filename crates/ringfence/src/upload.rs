@@ -27,6 +27,7 @@ mod batch;
 mod constants;
 mod error;
 mod fast;
+mod pin;
 mod readback;
 mod resize;
 mod ring;
