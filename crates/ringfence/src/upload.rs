@@ -52,6 +52,7 @@ pub use constants::{
     DynamicConstants, NoViews, StaticConstants,
 };
 pub use error::UploadError;
+pub(crate) use fast::Cleaning;
 pub use fast::{FastConstants, FastConstantsDesc, FastWriter};
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing, TexelReadback};
 pub use ring::UploadRing;

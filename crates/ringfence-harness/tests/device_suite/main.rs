@@ -119,7 +119,7 @@ macro_rules! suite {
             seed_004_07_constants_of_one_frame_are_fast_ones,
             seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes,
             seed_004_18_pages_go_back_as_a_whole_and_out_of_order,
-            pages_that_are_not_needed_for_long_go,
+            buddies_that_are_not_needed_for_long_go,
             seed_004_27_constants_of_a_graph_are_fast_constants,
         );
         suite!(@ $open, transient:

@@ -192,6 +192,11 @@ impl<D: Device> Shared<D> {
         self.destroy(Retired { object: Some(object), place });
     }
 
+    /// Gives back a range of a resource that others share. No submission that is under way uses it.
+    pub(crate) fn give_back_range(&self, place: Place<D>) {
+        self.destroy(Retired { object: None, place });
+    }
+
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
         if place.is_own_range() {
