@@ -36,7 +36,7 @@
 //! |---|---|
 //! | retire | O(1): one atomic exchange, a compare, a push; O(timelines) for the first of a shard after a frame began |
 //! | … with a set of its own | O(points of the set) |
-//! | collect | O(shards × timelines), O(points) a batch, and a move for each item given out |
+//! | collect | O(shards × timelines), O(points) a batch; the first whole batch is given out as it lies, others item by item |
 //! | len | O(shards), takes none of them |
 //!
 //! In steady state nothing is allocated on the host: batches and sets keep their memory.
@@ -278,7 +278,13 @@ impl<T> Queue<T> {
         self.waiting.reclaim(progress, |batch| passed.push_back(batch));
         while let Some(batch) = self.passed.front_mut() {
             let count = batch.len().min(items_max - (into.len() - before));
-            into.extend(batch.drain(..count));
+            if into.is_empty() && count == batch.len() {
+                // Its memory for the caller's: no item is moved.
+                let items = std::mem::replace(into, std::mem::take(batch).into());
+                *batch = items.into();
+            } else {
+                into.extend(batch.drain(..count));
+            }
             if !batch.is_empty() {
                 break;
             }
