@@ -72,6 +72,7 @@ macro_rules! suite {
             seed_004_09_small_uploads_end_at_65_536_bytes_or_where_it_is_set,
             seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set,
             default_buffers_end_where_it_is_set_whatever_their_strategy,
+            what_goes_where_on_both_sides_of_the_other_thresholds,
             seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them,
             seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets,
             seed_004_05_readback_textures_are_stand_alone_buffers,

@@ -107,6 +107,51 @@ pub fn default_buffers_end_where_it_is_set_whatever_their_strategy<G: Gpu>(rig: 
     }
 }
 
+/// The thresholds that seeds 4-9 and 4-10 leave: textures, by what the driver measures; alignments; pages.
+pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut Rig<G>) {
+    use Route::{StandAlone, Textures, UploadBig, UploadSmall};
+    use TextureKind::{RenderTarget, Sampled, SmallSampled, Storage};
+    let usages = [TextureUsage::SAMPLED, TextureUsage::RENDER_TARGET, TextureUsage::STORAGE];
+    for (usage, kinds) in usages.into_iter().zip([[SmallSampled, Sampled], [RenderTarget; 2], [Storage; 2]]) {
+        let desc = texture_of(usage, 96);
+        let open = PlacementDesc { texture_bytes_max: u64::MAX, ..Default::default() };
+        let measured = policy(rig, open).plan_texture(&desc).expect("a plain texture");
+        let (bytes, own) = (measured.bytes, measured.route == StandAlone);
+        // Largest small texture, largest texture in a pool, where it goes.
+        let table = [
+            (bytes, bytes, Textures(kinds[0])),
+            (bytes - 1, bytes, Textures(kinds[1])),
+            (bytes, bytes - 1, StandAlone),
+            (bytes - 1, bytes - 1, StandAlone),
+        ];
+        for (small_texture_bytes_max, texture_bytes_max, route) in table {
+            let placement = policy(rig, PlacementDesc { small_texture_bytes_max, texture_bytes_max, ..open });
+            let route = if own { StandAlone } else { route };
+            assert_eq!(placement.plan_texture(&desc).expect("a plain texture").route, route, "{usage:?}");
+            assert_eq!(placement.create_texture(&desc, "").expect("there is room").route(), route, "{usage:?}");
+        }
+    }
+    // A buddy holds nothing that is aligned to more than itself.
+    let desc = PlacementDesc { small_block_bytes: 64 * KIB, small_upload_bytes_max: 64 * KIB, ..Default::default() };
+    let aligned = |alignment| BufferRequest { alignment, ..dynamic(100) };
+    for (alignment, route) in [(32 * KIB, UploadSmall), (64 * KIB, UploadSmall), (128 * KIB, UploadBig)] {
+        assert_eq!(desc.upload_route(100, alignment), route);
+        let buffer = make(&policy(rig, desc), aligned(alignment));
+        assert_eq!((buffer.route(), buffer.offset() % alignment), (route, 0));
+    }
+    let placement = policy(rig, PlacementDesc { fast_page_bytes: 4 * KIB, ..Default::default() });
+    let frame = rig.timeline().begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    let pages = || placement.figures().fast_pages.range_count;
+    for (bytes, held) in [(4 * KIB - 256, 1), (256, 1), (1, 2), (4 * KIB, 3)] {
+        writer.write(&vec![1; bytes as usize]).expect("a page holds it");
+        assert_eq!(pages(), held, "{bytes} bytes");
+    }
+    let refused = writer.write(&vec![1; 4 * KIB as usize + 1]).err();
+    assert!(matches!(refused, Some(ringfence::UploadError::TooLarge { capacity: 4096, .. })), "{refused:?}");
+    assert_eq!(pages(), 3);
+}
+
 pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
     let pool = |usage, strategy| {
