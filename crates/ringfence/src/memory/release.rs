@@ -140,7 +140,7 @@ impl<D: Device> Shared<D> {
             self.releases.retired.collect(passed, objects_max, released);
         }
         self.reclaim_rings(passed, device_lost);
-        self.rooms.reclaim(&self.device, passed, device_lost);
+        self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = released.len();
         for item in released.drain(..) {
             self.destroy(item);
@@ -370,7 +370,7 @@ impl<D: Device> Drop for Shared<D> {
             return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
         // SAFETY: the device is idle, and whoever has a heap has this allocator too.
-        unsafe { self.rooms.destroy(&self.device) };
+        unsafe { self.rooms.destroy(&self.device, &self.trace) };
         left.into_iter().for_each(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();
