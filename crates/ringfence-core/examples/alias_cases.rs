@@ -52,7 +52,7 @@ fn show_frame(name: &str, items: &[Item]) {
     let steps = |limit: u32| {
         let mut left = limit;
         move || {
-            left -= 1;
+            left = left.saturating_sub(1);
             left > 0
         }
     };
