@@ -6,6 +6,7 @@
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod faulty;
 pub mod sim;
 pub mod through;
 #[cfg(feature = "vulkan")]
