@@ -19,6 +19,10 @@ fn main() {
     let (mut seed, mut told) = (first, Instant::now());
     while Instant::now() < end {
         for ((name, drive), (operations, runs)) in drives.iter().zip(&mut done) {
+            // A plan takes as long as a thousand operations of the others.
+            if *name == "alias_plan" && seed % 8 != 0 && only.is_none() {
+                continue;
+            }
             // Short inputs try many beginnings, long ones go deep.
             let length = [256, 1024, 4096][seed as usize % 3];
             fill(seed, &mut bytes[..length]);

@@ -49,7 +49,9 @@ fn drive(feed: &mut Feed<'_>, allocator: &mut dyn RangeAllocator, exact: bool) -
 #[must_use]
 pub fn buddy(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
-    let Some(capacity) = feed.below(1 << 16) else { return 0 };
+    // Checking the tree looks at all of it: small ones get further.
+    let Some(levels) = feed.below(12) else { return 0 };
+    let Some(capacity) = feed.below(1 << levels) else { return 0 };
     let Some(granule) = feed.below(5) else { return 0 };
     drive(&mut feed, &mut Buddy::new(capacity + 1, 1 << granule), false)
 }
@@ -136,7 +138,8 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
         let Some(number) = feed.below(256) else { break };
         let picked = live.get(number as usize % live.len().max(1)).copied();
         match what {
-            0..=6 => {
+            // A check looks at each block for each other: few of them get further.
+            0..=6 if live.len() < 32 => {
                 let size = if what == 6 { number * 3 } else { number % (basic_size + 1) };
                 let Some(log2) = feed.below(4) else { break };
                 if let Ok(made) = blocks.allocate(size, 1 << log2) {
@@ -156,7 +159,7 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
                     );
                 }
             }
-            7..=12 => {
+            0..=12 => {
                 if let Some(gone) = picked {
                     blocks.free(gone).expect("a live one");
                     live.retain(|held| *held != gone);
