@@ -11,6 +11,7 @@ pub mod sim;
 pub mod through;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
+pub mod world;
 
 use ringfence::UploadBatch;
 use ringfence::device::descriptors::{DescriptorModel, Descriptors};
