@@ -356,16 +356,19 @@ impl<D: Device> Shared<D> {
     }
 }
 
+/// How often the end of an allocator's life asks the driver to wait: it may be short of memory for a moment.
+const LAST_WAITS: usize = 3;
+
 impl<D: Device> Drop for Shared<D> {
     /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`] there
     /// is nothing left to wait for.
     fn drop(&mut self) {
         let unused = self.releases.retired.is_empty() && self.rooms.is_empty();
-        let idle = unused || self.wait_submitted(Duration::MAX).is_ok();
+        let idle = unused || (0..LAST_WAITS).any(|_| self.wait_submitted(Duration::MAX).is_ok());
         let mut left = Vec::new();
         self.releases.retired.collect_all(&mut left);
         if !idle {
-            // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
+            // The driver failed at every wait: what the GPU may still use is better leaked than destroyed under it.
             self.rooms.leak();
             return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
