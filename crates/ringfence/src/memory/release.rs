@@ -240,9 +240,12 @@ impl<D: Device> Shared<D> {
     }
 
     fn free_range(&self, arena: &ArenaRef<D>, allocation: BlockAllocation) {
-        match arena {
+        let surplus = match arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].free(allocation),
             ArenaRef::Pool(pool) => pool.arena.free(allocation),
+        };
+        if let Some(memory) = surplus {
+            self.free_memory(memory);
         }
     }
 
