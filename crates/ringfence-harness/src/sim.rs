@@ -54,6 +54,7 @@ impl SimGpu {
         match *command {
             // SAFETY: the simulated device finds what is wrong with it.
             Command::Upload(ref batch) => unsafe { batch.as_ref().clone().play(into) },
+            Command::TakeOver { .. } => {}
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 into.push(SimCommand::CopyBuffer { src, src_offset, dst, dst_offset, size });
             }

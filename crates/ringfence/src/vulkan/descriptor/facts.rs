@@ -68,6 +68,12 @@ impl Facts {
         Self { desc, limits, indexing, buffer, stages, buffer_api }
     }
 
+    /// Of a device that is asked for no heap.
+    pub(in crate::vulkan) fn of_no_heaps(desc: DeviceDesc) -> Self {
+        let (limits, indexing, buffer) = Default::default();
+        Self { desc, limits, indexing, buffer, buffer_api: None }
+    }
+
     pub(super) fn model(&self) -> DescriptorModel {
         if self.buffer_api.is_some() {
             DescriptorModel::Buffers
