@@ -80,6 +80,7 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
             unsafe { batch.as_ref().clone().play(&mut recorder) };
             return into.append(&mut recorder.0);
         }
+        Command::TakeOver { ref buffer } => Command::TakeOver { buffer: buffer.clone() },
         Command::FillBuffer { ref dst, offset, size, value } => {
             Command::FillBuffer { dst: dst.clone(), offset, size, value }
         }
