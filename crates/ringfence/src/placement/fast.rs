@@ -59,8 +59,11 @@ impl<D: Device> FastPage<D> {
         // The page begins at a multiple of its own size, so that aligned in the page is aligned in the buffer.
         let padded = size.checked_next_multiple_of(self.atom).unwrap_or(size);
         let alignment = if alignment.is_power_of_two() { alignment.max(self.atom) } else { alignment };
+        let before = self.used.mark();
         let Ok(at) = self.used.allocate(padded, alignment) else { return Ok(None) };
-        self.bytes.write(at, bytes)?;
+        self.bytes.write(at, bytes).inspect_err(|_| {
+            self.used.rewind(before).expect("the page stands behind the mark");
+        })?;
         Ok(Some(FastLocation { object: self.bytes.object().clone(), offset: self.bytes.offset() + at, size }))
     }
 
