@@ -71,7 +71,7 @@ impl Facts {
     /// Of a device that is asked for no heap.
     pub(in crate::vulkan) fn of_no_heaps(desc: DeviceDesc) -> Self {
         let (limits, indexing, buffer) = Default::default();
-        Self { desc, limits, indexing, buffer, buffer_api: None }
+        Self { desc, limits, indexing, buffer, stages: vk::ShaderStageFlags::ALL, buffer_api: None }
     }
 
     pub(super) fn model(&self) -> DescriptorModel {
