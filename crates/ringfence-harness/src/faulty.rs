@@ -80,7 +80,6 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
             unsafe { batch.as_ref().clone().play(&mut recorder) };
             return into.append(&mut recorder.0);
         }
-        Command::TakeOver { ref buffer } => Command::TakeOver { buffer: buffer.clone() },
         Command::FillBuffer { ref dst, offset, size, value } => {
             Command::FillBuffer { dst: dst.clone(), offset, size, value }
         }
@@ -90,6 +89,7 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
         Command::CopyTextureToBuffer { ref src, ref dst, region } => {
             Command::CopyTextureToBuffer { src: src.clone(), dst: dst.clone(), region }
         }
+        Command::TakeOver { ref buffer } => Command::TakeOver { buffer: buffer.clone() },
         Command::Draw { ref discs, discs_offset, disc_count, ref target, width, height } => {
             let (discs, target) = (discs.clone(), target.clone());
             Command::Draw { discs, discs_offset, disc_count, target, width, height }

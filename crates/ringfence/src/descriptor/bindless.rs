@@ -314,6 +314,12 @@ impl Entries {
         Ok(slot)
     }
 
+    /// Whether the slot, let go of, has had its last generation: a further one would be that of an entry of long ago, whose
+    /// index somebody may still hold. One slot in 2³¹ inserts goes that way.
+    fn is_worn_out(&self, slot: u32) -> bool {
+        self.generations[slot as usize] == 0
+    }
+
     fn find(&self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
         let slot = index.slot.wrapping_sub(base);
         match self.generations.get(slot as usize) {
@@ -331,7 +337,12 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for TableState<D, A> {
         let mut returned = self.returned.lock();
         self.waiting.release(passed, device_lost, |retired| self.release(device, retired, &mut returned));
         if !returned.is_empty() {
-            self.entries.lock().free.extend(returned.drain(..));
+            let mut entries = self.entries.lock();
+            for slot in returned.drain(..) {
+                if !entries.is_worn_out(slot) {
+                    entries.free.push_back(slot);
+                }
+            }
         }
         true
     }
@@ -375,5 +386,39 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessTable<D, A> {
             .field("capacity", &self.capacity())
             .field("free_count", &self.free_count())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ShaderVisibleDesc;
+    use super::*;
+    use crate::device::descriptors::{BufferView, BufferViewKind};
+    use crate::device::sim::{Device, Profile, SimOptions};
+    use crate::device::{BufferDesc, BufferUsage};
+    use crate::{AllocationDesc, AllocatorDesc};
+
+    #[test]
+    fn a_slot_whose_generations_are_used_up_is_never_given_again() {
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+        let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
+        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 1, clear_freed: true }).expect("room");
+        let shown = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
+        let shown = memory.create_buffer(&shown, AllocationDesc::default()).expect("room");
+        let kind = BufferViewKind::Storage { stride: 0, writes: true };
+        let view = View::buffer(&shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it");
+        let first = table.insert(&view).expect("room");
+        table.remove(first).expect("live");
+        memory.reclaim();
+        // 2³¹ inserts later.
+        table.state.entries.lock().generations[0] = u32::MAX - 1;
+        let last = table.insert(&view).expect("the last generation");
+        assert_eq!(last.generation(), u32::MAX);
+        table.remove(last).expect("live");
+        memory.reclaim();
+        assert_eq!((table.free_count(), table.live_count()), (0, 0));
+        assert!(table.insert(&view).is_err() && !table.is_live(first) && !table.is_live(last));
+        table.validate().expect("sound");
     }
 }
