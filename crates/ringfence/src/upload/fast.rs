@@ -198,7 +198,7 @@ impl<D: Device> State<D> {
         {
             let mut passed = self.polled.lock();
             shared.lifetimes.read(&shared.device, &mut passed)?;
-            self.give_back(&|retired, page| _ = retired.reclaim(&*passed, page));
+            self.give_back(|retired, pages| _ = retired.reclaim(&*passed, |page| pages.push(page)));
         }
         if let Some(page) = self.free_page() {
             return Ok(page);
@@ -277,11 +277,11 @@ impl<D: Device> Books<D> {
 
 impl<D: Device> State<D> {
     /// Gives the pages back to their buddies that the device is done with.
-    fn give_back(&self, passed: &dyn Fn(&mut RetireQueue<Page<D>>, &mut dyn FnMut(Page<D>))) {
+    fn give_back(&self, take_passed: impl FnOnce(&mut RetireQueue<Page<D>>, &mut Vec<Page<D>>)) {
         let mut pages = {
             let mut books = self.books.lock();
             let mut pages = std::mem::take(&mut books.passed);
-            passed(&mut books.retired, &mut |page| pages.push(page));
+            take_passed(&mut books.retired, &mut pages);
             books.in_use -= pages.len() as u32;
             pages
         };
@@ -293,7 +293,8 @@ impl<D: Device> State<D> {
 
 impl<D: Device> Recycle for State<D> {
     fn release(&self, told: &Told<'_>) -> bool {
-        self.give_back(&|retired, page| {
+        self.give_back(|retired, pages| {
+            let page = |page| pages.push(page);
             if told.device_lost {
                 retired.release_all(page)
             } else {
