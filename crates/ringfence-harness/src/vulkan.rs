@@ -156,7 +156,7 @@ impl Gpu for VulkanGpu {
         let missing = DeviceError::InvalidInfo("a binding without a heap of resources");
         let bound = *through.binding.bound(HeapKind::Resources).ok_or(missing)?;
         let raw = self.device.raw();
-        self.pipelines.prepare(raw, &bound, through.slots).map_err(through::error)?;
+        self.pipelines.prepare(raw, &bound, (through.slots, through.jobs)).map_err(through::error)?;
         self.note_gate(waits);
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
         let (raw, device, pipelines) = (self.device.raw(), &self.device, &self.pipelines);

@@ -72,6 +72,8 @@ pub mod d3d12;
 pub mod descriptor;
 pub mod device;
 mod error;
+#[cfg(doctest)]
+mod impossible;
 pub mod lifetime;
 pub mod memory;
 pub mod placement;

@@ -205,6 +205,8 @@ macro_rules! suite {
             empty_cpu_heaps_go_after_their_grace,
             every_portable_view_is_written_and_bad_ones_are_refused,
             anything_may_be_dropped_in_any_order,
+            constants_come_with_their_descriptors,
+            a_trace_tells_of_descriptors_what_a_snapshot_does,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

@@ -350,15 +350,22 @@ impl<D: Device> Lifetimes<D> {
         self.entries.read().get(timeline.index()).map_or(0, |(clock, _)| clock.seen.load(Ordering::Acquire))
     }
 
-    /// Reads each timeline once and says what has passed.
+    /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
+    /// the last such failure is told, device loss before all others.
     pub(crate) fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.0.clear();
+        let mut result = Ok(());
         for (clock, fence) in self.entries.read().iter() {
             // SAFETY: the fence's owner promised at `Allocator::timeline` that it outlives the allocator.
-            let completed = unsafe { device.completed(fence) }?;
+            let completed = unsafe { device.completed(fence) }.unwrap_or_else(|error| {
+                if result != Err(DeviceError::Lost) {
+                    result = Err(error);
+                }
+                clock.seen.load(Ordering::Acquire)
+            });
             progress.0.push(clock.passed(completed));
         }
-        Ok(())
+        result
     }
 
     fn completed(&self, device: &D, timeline: TimelineId) -> Result<u64, DeviceError> {
@@ -421,10 +428,12 @@ impl<D: Device> Lifetimes<D> {
         Ok(point.value <= clock.passed(completed))
     }
 
-    /// Everything that was submitted.
+    /// Everything that was submitted and was not seen to be complete.
     pub(crate) fn submitted(&self) -> SyncSet {
         let entries = self.entries.read();
-        entries.iter().map(|(clock, _)| SyncPoint::new(clock.id, clock.state.lock().submitted)).collect()
+        let points = entries.iter().map(|(clock, _)| (clock, clock.state.lock().submitted));
+        let behind = points.filter(|(clock, submitted)| *submitted > clock.seen.load(Ordering::Acquire));
+        behind.map(|(clock, submitted)| SyncPoint::new(clock.id, submitted)).collect()
     }
 }
 

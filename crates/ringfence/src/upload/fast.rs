@@ -369,10 +369,10 @@ impl<D: Device> FastWriter<D> {
             self.retire();
             return Err(UploadError::FrameOver { frame: self.frame.point() });
         }
-        let offset = self.place(padded, alignment)?;
+        let (offset, bump) = self.place(padded, alignment)?;
         let own = self.page.as_mut().expect("the place lies in a page");
         match own.page.bytes.write(offset, bytes) {
-            Ok(()) => {}
+            Ok(()) => own.bump = bump,
             Err(AccessError::Device(error)) => return Err(error.into()),
             Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a page is mapped as a whole"),
         }
@@ -384,11 +384,13 @@ impl<D: Device> FastWriter<D> {
         Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address })
     }
 
-    fn place(&mut self, size: u64, alignment: u64) -> Result<u64, UploadError> {
-        if let Some(own) = &mut self.page
-            && let Ok(offset) = own.bump.allocate(size, alignment)
-        {
-            return Ok(offset);
+    /// Where it goes in the page, and how the page stands once it is there.
+    fn place(&mut self, size: u64, alignment: u64) -> Result<(u64, Linear), UploadError> {
+        if let Some(own) = &self.page {
+            let mut bump = own.bump.clone();
+            if let Ok(offset) = bump.allocate(size, alignment) {
+                return Ok((offset, bump));
+            }
         }
         // Refused before a page is spent on it.
         let mut bump = Linear::new(self.state.desc.page_bytes);
@@ -399,8 +401,8 @@ impl<D: Device> FastWriter<D> {
         })?;
         let page = self.state.page()?;
         self.retire();
-        self.page = Some(Own { page, bump });
-        Ok(offset)
+        self.page = Some(Own { page, bump: Linear::new(self.state.desc.page_bytes) });
+        Ok((offset, bump))
     }
 
     /// Lets go of the page, for once its frame is complete.
