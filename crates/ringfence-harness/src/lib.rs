@@ -6,10 +6,12 @@
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod faulty;
 pub mod sim;
 pub mod through;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
+pub mod world;
 
 use ringfence::UploadBatch;
 use ringfence::device::descriptors::{DescriptorModel, Descriptors};

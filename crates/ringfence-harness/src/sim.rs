@@ -106,7 +106,7 @@ fn kernel(job: &Job<Device>, uses: &impl Fn(u32, bool) -> DescriptorUse) -> Kern
                 }
             }),
         },
-        Job::Copy { ref from, ref to, words } => Kernel {
+        Job::Copy { ref from, ref to, words, .. } => Kernel {
             reads: vec![],
             writes: vec![],
             descriptors: vec![uses(from.index, false), uses(to.index, true)],
