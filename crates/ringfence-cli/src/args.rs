@@ -118,7 +118,8 @@ pub struct ReplayOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
-    ignored.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
+    ignored.\nWith a column uses, the passes that use a row as in \"3w 5 9w\" (w: written there), there is advice on the \
+    order of the passes.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
     offset.\nWith a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, and \
     no output\nis written then.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
     ringfence plan model.csv --capacity 1MiB --time-limit 2\n  zcat big.csv.gz | ringfence plan - --json"
@@ -134,7 +135,7 @@ pub struct PlanOptions {
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment)]
     pub alignment: u64,
     /// For how long to search for a better plan than the first
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     pub time_limit: Duration,
     /// Write the rows with their offsets; - is standard output, and the figures then go to standard error
     #[arg(long, short, value_name = "OUT.csv")]
