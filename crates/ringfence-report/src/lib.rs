@@ -35,7 +35,7 @@ pub use consumers::{Consumer, consumers, prefix};
 pub use figures::{BlockFigures, Figures};
 pub use frames::FrameSample;
 pub use gantt::{PlanPage, PlannedRow};
-pub use history::{HeapMoment, History, Lifetime, Moment};
+pub use history::{FramePlan, FramePlanRow, HeapMoment, History, Lifetime, Moment, RingMoment};
 
 /// What a page shows.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]

@@ -30,7 +30,7 @@ mod reader;
 mod recorder;
 mod state;
 
-pub use event::Event;
+pub use event::{Event, PlannedRange};
 pub use reader::{Reader, TraceError};
 pub(crate) use recorder::Trace;
 pub use recorder::{StartTraceError, TraceSummary};

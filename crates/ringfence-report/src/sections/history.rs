@@ -2,8 +2,8 @@
 
 use super::nothing;
 use crate::chart::Unit;
-use crate::history::{History, Lifetime};
-use crate::plot::{Bar, Drawing, Look, Series, gantt, over_frames};
+use crate::history::{FramePlan, FramePlanRow, History, Lifetime, RingMoment};
+use crate::plot::{Bar, Drawing, Look, Rectangle, Series, gantt, over_frames, rectangles};
 use crate::table::Table;
 use crate::units::{bytes, count, nanoseconds, plural};
 
@@ -23,11 +23,12 @@ pub(super) fn html(history: Option<&History>) -> String {
     });
     let drawings: String = drawings(history).iter().map(Drawing::inline).collect();
     format!(
-        "{}<p class=\"quiet\">{} events over {} and {}.</p>\n<div class=\"drawings\">\n{drawings}</div>\n{}{}",
+        "{}<p class=\"quiet\">{} events over {} and {}{}.</p>\n<div class=\"drawings\">\n{drawings}</div>\n{}{}",
         damage.unwrap_or_default(),
         count(history.event_count),
         nanoseconds(history.elapsed_ns),
         plural(history.frame_count, "frame"),
+        moves(history),
         moments(history),
         left(history),
     )
@@ -42,6 +43,8 @@ pub(crate) fn drawings(history: &History) -> Vec<Drawing> {
         (0..heap_count).filter(|heap| is_used(*heap)).map(|heap| of_heap(history, &frames, heap)).collect();
     drawings.push(fragmentation(history, &frames));
     drawings.push(live(history, &frames));
+    drawings.extend((0..history.rings.len()).map(|ring| of_ring(history, &frames, ring)));
+    drawings.extend(history.plans.iter().enumerate().map(|(at, plan)| of_plan(at, plan)));
     if !history.lifetimes.is_empty() {
         drawings.push(lifetimes(history));
     }
@@ -69,6 +72,47 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
         None => title.push_str(" (the driver tells none)"),
     }
     over_frames(&format!("heap-{heap}"), &title, Unit::Bytes, frames, &series)
+}
+
+fn of_ring(history: &History, frames: &[u64], ring: usize) -> Drawing {
+    let values = |value: fn(&RingMoment) -> u64| {
+        history.moments.iter().map(|moment| moment.rings.get(ring).map(value)).collect()
+    };
+    let series = [
+        Series { name: "in use".into(), look: Look::Area, values: values(|ring| ring.used_bytes) },
+        Series { name: "capacity".into(), look: Look::Dashes, values: values(|ring| ring.capacity_bytes) },
+    ];
+    let name = if history.rings[ring].is_empty() { format!("{ring}") } else { history.rings[ring].clone() };
+    over_frames(&format!("ring-{ring}"), &format!("Ring: {name}"), Unit::Bytes, frames, &series)
+}
+
+/// Who has which bytes in which pass.
+fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
+    let row = |row: &FramePlanRow| Rectangle {
+        note: format!(
+            "{}: {} at {}, passes {} to {}",
+            if row.name.is_empty() { "(no name)" } else { &row.name },
+            bytes(row.bytes),
+            bytes(row.offset),
+            row.first_pass,
+            row.end_pass.saturating_sub(1)
+        ),
+        name: row.name.clone(),
+        from: row.first_pass,
+        to: row.end_pass,
+        low: row.offset,
+        high: row.offset.saturating_add(row.bytes),
+    };
+    let rows: Vec<_> = plan.rows.iter().map(row).collect();
+    let title = format!(
+        "Aliasing plan {} of frame {}: {} for {}, no less than {} would do",
+        plan.plan,
+        count(plan.frame),
+        bytes(plan.height_bytes),
+        bytes(plan.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.bytes))),
+        bytes(plan.lower_bound_bytes)
+    );
+    rectangles(&format!("plan-{at}"), &title, plan.pass_count, plan.height_bytes, &rows)
 }
 
 fn fragmentation(history: &History, frames: &[u64]) -> Drawing {
@@ -120,6 +164,17 @@ fn lifetimes(history: &History) -> Drawing {
     let whole = history.lifetimes.len() as u64 + history.left_out_count;
     let title = format!("Lifetimes: the {} that took most of {}", bars.len(), count(whole));
     gantt("lifetimes", &title, last, &bars)
+}
+
+fn moves(history: &History) -> String {
+    match history.move_count {
+        0 => String::new(),
+        moves => format!(
+            "; <span data-figure=\"move_count\" data-value=\"{moves}\">{} with {} were moved</span>",
+            plural(moves, "range"),
+            bytes(history.moved_bytes)
+        ),
+    }
 }
 
 fn moments(history: &History) -> String {

@@ -1,7 +1,5 @@
 //! Everything that is in memory at a moment, as plain data: for reports, leak hunts and tests. O(ranges).
 
-use std::sync::Weak;
-
 use super::arena::Note;
 use super::shared::Shared;
 use super::{DriverCalls, TypeStatistics};
@@ -166,7 +164,7 @@ impl<D: Device> Shared<D> {
             heaps: heaps.collect(),
             types: types.collect(),
             blocks,
-            rings: self.rings.lock().iter().filter_map(Weak::upgrade).filter_map(|ring| ring.snapshot()).collect(),
+            rings: self.rings.snapshot(),
             retired_count: statistics.retired_count,
             calls: statistics.calls,
         }

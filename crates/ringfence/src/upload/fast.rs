@@ -155,7 +155,7 @@ impl<D: Device> FastConstants<D> {
     /// Its figures: the capacity is that of all pages, used are those that wait for the device or are written.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
-        self.state.figures()
+        RingSnapshot { name: self.state.name.clone(), ..self.state.now() }
     }
 }
 
@@ -206,10 +206,11 @@ impl<D: Device> State<D> {
         Ok(Page { buffer, address })
     }
 
-    fn figures(&self) -> RingSnapshot {
+    /// Its figures without its name.
+    fn now(&self) -> RingSnapshot {
         let books = self.books.lock();
         RingSnapshot {
-            name: self.name.clone(),
+            name: String::new(),
             capacity_bytes: u64::from(books.page_count) * self.desc.page_bytes,
             used_bytes: u64::from(books.in_use()) * self.desc.page_bytes,
             high_water_bytes: u64::from(books.high_water) * self.desc.page_bytes,
@@ -255,8 +256,12 @@ impl<D: Device> Recycle for State<D> {
         drop(spare);
     }
 
-    fn snapshot(&self) -> Option<RingSnapshot> {
-        Some(self.figures())
+    fn figures(&self) -> Option<RingSnapshot> {
+        Some(self.now())
+    }
+
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
