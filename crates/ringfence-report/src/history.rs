@@ -12,6 +12,8 @@ const MOMENT_COUNT: usize = 1000;
 const LIFETIME_COUNT: usize = 20_000;
 /// Of more plans of frames, the last ones are kept.
 const PLAN_COUNT: usize = 4;
+/// Of what was left, so many are listed.
+const LEFT_COUNT: usize = 50;
 
 /// A recorded run.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -22,6 +24,15 @@ pub struct History {
     pub lifetimes: Vec<Lifetime>,
     /// Lifetimes that are not listed.
     pub left_out_count: u64,
+    /// What nobody had let go of at the end: how many ranges.
+    #[serde(default)]
+    pub left_count: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub left_bytes: u64,
+    /// The oldest of them, the larger ones of a frame first.
+    #[serde(default)]
+    pub oldest_left: Vec<Lifetime>,
     /// How long the recording was, in nanoseconds.
     pub elapsed_ns: u64,
     /// Frames: how often the program reclaimed.
@@ -298,9 +309,19 @@ impl Reading {
         }
     }
 
+    /// Before lifetimes are thinned: it is to be what the snapshot holds.
+    fn count_left(&mut self) {
+        let mut left: Vec<&Lifetime> = self.live.values().filter(|one| one.let_go.is_none()).collect();
+        left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes), &one.name));
+        self.history.left_count = left.len() as u64;
+        self.history.left_bytes = left.iter().map(|one| one.bytes).sum();
+        self.history.oldest_left = left.into_iter().take(LEFT_COUNT).cloned().collect();
+    }
+
     fn finish(mut self) -> (History, Snapshot) {
         self.add_moment();
         let last = self.state.frame_count().max(1);
+        self.count_left();
         self.history.lifetimes.extend(self.live.drain().map(|(_, lifetime)| lifetime));
         self.keep_heaviest(LIFETIME_COUNT, last);
         self.history.lifetimes.sort_by(|one, other| (one.born, &one.name).cmp(&(other.born, &other.name)));

@@ -9,7 +9,6 @@ use crate::units::{bytes, count, nanoseconds, plural};
 
 /// More bars are not told apart.
 const BAR_COUNT_MAX: usize = 40;
-const ROW_COUNT_MAX: usize = 50;
 
 pub(super) fn html(history: Option<&History>) -> String {
     let Some(history) = history else {
@@ -203,15 +202,12 @@ fn moments(history: &History) -> String {
 
 /// What nobody had let go of when the trace ended: all of it, or leaks, as the program knows.
 fn left(history: &History) -> String {
-    let mut left: Vec<&Lifetime> =
-        history.lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none()).collect();
-    if left.is_empty() {
+    let count_left = history.left_count;
+    if count_left == 0 {
         return "<p data-figure=\"left_count\" data-value=\"0\">Nothing was left when the trace ended.</p>\n"
             .to_owned();
     }
-    let sum: u64 = left.iter().map(|one| one.bytes).sum();
-    left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes)));
-    let row = |one: &&Lifetime| {
+    let row = |one: &Lifetime| {
         let name = if one.name.is_empty() { "(no name)".to_owned() } else { one.name.clone() };
         let age = history.frame_count.saturating_sub(one.born);
         vec![name, bytes(one.bytes), one.memory_type.to_string(), count(one.born), count(age)]
@@ -220,13 +216,12 @@ fn left(history: &History) -> String {
         caption: "In use when the trace ended, the oldest first: leaks, if the program was to end there",
         headings: &["Name", "Bytes", "Type", "Born in frame", "Frames old"],
         numbers: &[false, true, true, true, true],
-        rows: left.iter().take(ROW_COUNT_MAX).map(row).collect(),
+        rows: history.oldest_left.iter().map(row).collect(),
     };
     format!(
-        "<p data-figure=\"left_count\" data-value=\"{}\">{} with {} were in use when the trace ended.</p>\n{}",
-        left.len(),
-        plural(left.len() as u64, "range"),
-        bytes(sum),
+        "<p data-figure=\"left_count\" data-value=\"{count_left}\">{} with {} were in use when the trace ended.</p>\n{}",
+        plural(count_left, "range"),
+        bytes(history.left_bytes),
         table.folded()
     )
 }

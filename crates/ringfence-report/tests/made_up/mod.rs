@@ -236,9 +236,14 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
         let freed = let_go.filter(|_| index % 10 > 1).map(|frame| (frame + 2).min(frame_count));
         Lifetime { name, memory_type: 0, bytes: 256 << numbers.next(12), born, let_go, freed }
     };
+    let lifetimes: Vec<_> = (0..lifetime_count).map(&mut lifetime).collect();
+    let left = || lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none());
     History {
+        left_count: left().count() as u64,
+        left_bytes: left().map(|one| one.bytes).sum(),
+        oldest_left: left().take(50).cloned().collect(),
         moments: (1..=frame_count.min(1000)).map(moment).collect(),
-        lifetimes: (0..lifetime_count).map(&mut lifetime).collect(),
+        lifetimes,
         left_out_count: 5,
         elapsed_ns: 4_000_000_000,
         frame_count,
