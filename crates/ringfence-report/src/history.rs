@@ -314,7 +314,7 @@ impl Reading {
         let mut left: Vec<&Lifetime> = self.live.values().filter(|one| one.let_go.is_none()).collect();
         left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes), &one.name));
         self.history.left_count = left.len() as u64;
-        self.history.left_bytes = left.iter().map(|one| one.bytes).sum();
+        self.history.left_bytes = left.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
         self.history.oldest_left = left.into_iter().take(LEFT_COUNT).cloned().collect();
     }
 

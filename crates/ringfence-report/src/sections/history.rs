@@ -14,16 +14,11 @@ pub(super) fn html(history: Option<&History>) -> String {
     let Some(history) = history else {
         return nothing("No trace was recorded: <code>ringfence demo --trace FILE.rft</code> makes one.");
     };
-    let damage = history.damage.as_ref().map(|damage| {
-        format!(
-            "<p class=\"damage\" role=\"alert\">Only a part of the trace could be read: {}.</p>\n",
-            crate::html::text(damage)
-        )
-    });
+    let damage = super::damage(history.damage.as_deref(), "trace");
     let drawings: String = drawings(history).iter().map(Drawing::inline).collect();
     format!(
         "{}<p class=\"quiet\">{} events over {} and {}{}.</p>\n<div class=\"drawings\">\n{drawings}</div>\n{}{}",
-        damage.unwrap_or_default(),
+        damage,
         count(history.event_count),
         nanoseconds(history.elapsed_ns),
         plural(history.frame_count, "frame"),

@@ -78,7 +78,7 @@ impl BlockSnapshot {
     /// Bytes that no range has.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        self.bytes.saturating_sub(self.ranges.iter().map(|range| range.bytes).sum())
+        self.ranges.iter().fold(self.bytes, |free, range| free.saturating_sub(range.bytes))
     }
 }
 
