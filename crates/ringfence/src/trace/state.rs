@@ -315,7 +315,8 @@ impl State {
 
     /// The memory as [`Allocator::snapshot`](crate::Allocator::snapshot) would have shown it, blocks in the order in
     /// which they were made, rings as they were at the last `reclaim` or at the trace's end; without the count of waits and
-    /// what users noted of ranges, which a trace does not hold. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from.
+    /// what users noted of ranges, which a trace does not hold. Its calls count one object a range: what lies in transient
+    /// heaps and the like is not among them. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let types = self.types.iter().zip(self.statistics()).map(|((heap, properties), statistics)| TypeSnapshot {
