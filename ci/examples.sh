@@ -10,6 +10,7 @@ cargo run --quiet -p ringfence --example simulated
 cargo run --quiet -p ringfence --example streaming "$scratch/streaming.rft"
 cargo run --quiet -p ringfence --example transient_frame "$scratch/frame.rft"
 cargo run --quiet -p ringfence --features vulkan --example vulkan_buffer
+cargo run --quiet -p ringfence --features vulkan --example bindless
 # On Windows it does more: ci/windows.sh runs it there.
 cargo run --quiet -p ringfence --features d3d12 --example d3d12_texture
 cargo run --quiet -p ringfence-report --example large_page "$scratch" 20000

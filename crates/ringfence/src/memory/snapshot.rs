@@ -3,6 +3,7 @@
 use super::arena::Note;
 use super::shared::Shared;
 use super::{DriverCalls, TypeStatistics};
+use crate::descriptor::DescriptorSnapshot;
 use crate::device::{Device, ResourceClass};
 
 /// An allocator's whole state.
@@ -21,6 +22,9 @@ pub struct Snapshot {
     pub blocks: Vec<BlockSnapshot>,
     /// Upload rings.
     pub rings: Vec<RingSnapshot>,
+    /// Regions of descriptors.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub descriptors: Vec<DescriptorSnapshot>,
     /// Objects that wait for the device.
     pub retired_count: u64,
     /// Calls to the driver.
@@ -165,6 +169,7 @@ impl<D: Device> Shared<D> {
             types: types.collect(),
             blocks,
             rings: self.rings.snapshot(),
+            descriptors: self.rooms.snapshot(),
             retired_count: statistics.retired_count,
             calls: statistics.calls,
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::descriptors::Descriptors;
 use super::event::Event;
 use crate::memory::{
     BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
@@ -32,6 +33,7 @@ pub struct State {
     /// By memory type and class, as the allocator counts.
     counts: HashMap<(u32, String), TypeStatistics>,
     calls: DriverCalls,
+    descriptors: Descriptors,
     retired_count: u64,
     elapsed_ns: u64,
     frame_count: u64,
@@ -115,7 +117,7 @@ impl State {
                 None => false,
             },
             Event::RingGone { ring } => self.rings.remove(ring).is_some(),
-            _ => true,
+            other => self.descriptors.apply(other),
         };
         self.odd_count += u64::from(!is_possible);
     }
@@ -355,6 +357,7 @@ impl State {
             types,
             blocks: blocks.collect(),
             rings: self.rings.values().cloned().collect(),
+            descriptors: self.descriptors.snapshot(),
             retired_count: self.retired_count,
             calls: self.calls,
         }
