@@ -288,7 +288,6 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
 }
 
 impl Entries {
-<<<<<<< HEAD
     /// Makes the slot that was free longest a live entry: slot and generation.
     fn begin(&mut self) -> Option<(u32, u32)> {
         let slot = self.free.pop_front()?;
@@ -313,12 +312,12 @@ impl Entries {
         *generation = generation.wrapping_add(1);
         self.live_count -= 1;
         Ok(slot)
-=======
+    }
+
     /// Whether the slot, let go of, has had its last generation: a further one would be that of an entry of long ago, whose
     /// index somebody may still hold. One slot in 2³¹ inserts goes that way.
     fn is_worn_out(&self, slot: u32) -> bool {
         self.generations[slot as usize] == 0
->>>>>>> w2-trust
     }
 
     fn find(&self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
