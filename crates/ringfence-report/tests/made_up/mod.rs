@@ -1,6 +1,8 @@
 //! A made-up snapshot of any size, the same at each run: blocks of several kinds, ranges with gaps between them, names
 //! of which some would like to do harm, and a run of frames.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use ringfence::descriptor::DescriptorSnapshot;
 use ringfence::memory::{
     BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,

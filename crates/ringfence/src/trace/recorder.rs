@@ -170,11 +170,6 @@ impl Trace {
         })
     }
 
-    /// Whether anything is recorded.
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-
     /// Adds an event, if anything is recorded.
     #[inline]
     fn note(&self, write: impl FnOnce(&mut Vec<u8>)) {
