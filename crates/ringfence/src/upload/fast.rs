@@ -167,7 +167,7 @@ impl<D: Device> FastConstants<D> {
     /// Its figures: the capacity is that of all buddies, used are the pages that wait for the device or are written.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
-        self.state.figures()
+        RingSnapshot { name: self.state.name.clone(), ..self.state.now() }
     }
 
     pub(crate) fn pool_figures(&self) -> PoolFigures {
@@ -249,10 +249,11 @@ impl<D: Device> State<D> {
         Block::buffer(self.memory.shared(), bytes, usage, location, &self.name)
     }
 
-    fn figures(&self) -> RingSnapshot {
+    /// Its figures without its name.
+    fn now(&self) -> RingSnapshot {
         let books = self.books.lock();
         RingSnapshot {
-            name: self.name.clone(),
+            name: String::new(),
             capacity_bytes: self.buddies.figures().block_bytes,
             used_bytes: u64::from(books.in_use) * self.desc.page_bytes,
             high_water_bytes: u64::from(books.high_water) * self.desc.page_bytes,
@@ -312,8 +313,12 @@ impl<D: Device> Recycle for State<D> {
         std::iter::from_fn(|| self.buddies.take_idle(ticks)).for_each(|backing| shared.free_backing(backing));
     }
 
-    fn snapshot(&self) -> Option<RingSnapshot> {
-        Some(self.figures())
+    fn figures(&self) -> Option<RingSnapshot> {
+        Some(self.now())
+    }
+
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
