@@ -72,9 +72,12 @@ pub mod d3d12;
 pub mod descriptor;
 pub mod device;
 mod error;
+#[cfg(doctest)]
+mod impossible;
 pub mod lifetime;
 pub mod memory;
 pub mod placement;
+mod primitive;
 mod resource;
 mod telling;
 pub mod trace;

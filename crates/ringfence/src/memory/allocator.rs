@@ -14,8 +14,8 @@ use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Texture};
 use crate::trace::{StartTraceError, TraceSummary};
 use crate::upload::{
-    ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc, ReadbackRing,
-    UploadDesc, UploadRing,
+    Cleaning, ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc,
+    ReadbackRing, UploadDesc, UploadRing,
 };
 
 /// How an allocator is set up.
@@ -252,7 +252,7 @@ impl<D: Device> Allocator<D> {
     /// Pages for constants that live for one frame: see [`FastConstants`]. Nothing is made before the first write.
     #[must_use]
     pub fn fast_constants(&self, desc: FastConstantsDesc<'_>) -> FastConstants<D> {
-        FastConstants::new(self, desc)
+        FastConstants::new(self, desc, Cleaning::Own)
     }
 
     /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a

@@ -178,6 +178,7 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
         match self.memory_objects.load(Ordering::Relaxed) {
+            0 if !self.rooms.is_empty() => Err(StartTraceError::DescriptorHeaps),
             0 => self.trace.start(to, self.device.capabilities()),
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
         }
