@@ -573,7 +573,9 @@ impl<D: Device, A: Cutter> State<D, A> {
     }
 
     fn free(&mut self, allocation: BlockAllocation) {
-        if let Some(block) = self.blocks.heap_mut(allocation.block()) {
+        if let Some(block) = self.blocks.heap_mut(allocation.block())
+            && !block.notes.is_empty()
+        {
             block.notes.remove(&allocation.range().slot());
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.
