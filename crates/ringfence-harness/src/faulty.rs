@@ -89,6 +89,7 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
         Command::CopyTextureToBuffer { ref src, ref dst, region } => {
             Command::CopyTextureToBuffer { src: src.clone(), dst: dst.clone(), region }
         }
+        Command::TakeOver { ref buffer } => Command::TakeOver { buffer: buffer.clone() },
         Command::Draw { ref discs, discs_offset, disc_count, ref target, width, height } => {
             let (discs, target) = (discs.clone(), target.clone());
             Command::Draw { discs, discs_offset, disc_count, target, width, height }

@@ -156,6 +156,12 @@ pub enum Command<D: Device> {
     },
     /// Plays a batch, through the library's own recorder for the device.
     Upload(Box<UploadBatch<D>>),
+    /// The buffer's bytes were another resource's up to here (transient memory): the aliasing barrier of Direct3D 12.
+    /// Nothing elsewhere, where each command waits for those before anyway.
+    TakeOver {
+        /// Whose the bytes are from here on.
+        buffer: RawBuffer<D>,
+    },
     /// Fills a buffer with a value.
     FillBuffer {
         /// Filled.

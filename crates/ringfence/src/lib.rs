@@ -77,6 +77,7 @@ mod impossible;
 pub mod lifetime;
 pub mod memory;
 pub mod placement;
+mod primitive;
 mod resource;
 mod telling;
 pub mod trace;

@@ -94,8 +94,8 @@ impl Program {
         let sim = SimOptions { seed: dice.any(), queues, lateness: 1 + dice.below(8) as u32, ..Default::default() };
         let gpu = SimGpu::with_profile(profile, sim).map_err(|error| error.to_string())?;
         let desc = AllocatorDesc {
-            device_block_bytes_max: 256 * KIB << dice.below(4),
-            host_block_bytes_max: 256 * KIB << dice.below(4),
+            device_block_bytes_max: (256 * KIB) << dice.below(4),
+            host_block_bytes_max: (256 * KIB) << dice.below(4),
             empty_blocks_kept: dice.below(2) as usize,
             empty_block_grace: dice.below(6),
             ..Default::default()
@@ -125,7 +125,7 @@ impl Program {
         timelines: Vec<Timeline<Device>>,
         ahead: Vec<Fence>,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let capacity = 32 * KIB << dice.below(3);
+        let capacity = (32 * KIB) << dice.below(3);
         let when_full =
             if dice.one_in(2) { WhenFull::grow(512 * KIB) } else { WhenFull::Wait { timeout: Duration::MAX } };
         let ring = memory.upload_ring(UploadDesc { capacity, when_full, page_bytes: 4 * KIB, ..Default::default() })?;

@@ -101,8 +101,9 @@ pub fn placement<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let one = trial.run(|| aliased.create_texture(&target(64), 0, "one"))?;
     let back =
         trial.run(|| placement.create_readback_texture(&TextureDesc { width: 256, ..Default::default() }, "back"))?;
-    let mut page = trial.run(|| placement.fast_page())?;
-    trial.run(|| page.push(&bytes, 256))?;
+    let frame = stage.timelines[0].begin();
+    let mut fast = trial.run(|| placement.fast_constants().writer(&frame))?;
+    trial.run(|| fast.write(&bytes))?;
     let copies = [(&from, &to), (&to, &written), (&written, &back.buffer)].map(|(from, to)| Command::CopyBuffer {
         src: from.object().clone(),
         src_offset: from.offset(),
@@ -110,7 +111,8 @@ pub fn placement<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         dst_offset: to.offset(),
         size: KIB,
     });
-    stage.run(&copies)?;
+    let value = stage.submit(frame, &copies)?;
+    stage.wait(value)?;
     let mut read = vec![0; bytes.len()];
     trial.run(|| back.buffer.read(0, &mut read))?;
     assert!(read == bytes, "wrong bytes");
@@ -118,7 +120,7 @@ pub fn placement<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     placement.end_frame();
     // The policy goes before what it made.
     drop(placement);
-    drop((written, one, back, page));
+    drop((written, one, back, fast));
     stage.memory.reclaim();
     Ok(())
 }

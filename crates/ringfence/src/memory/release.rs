@@ -140,7 +140,7 @@ impl<D: Device> Shared<D> {
             self.releases.retired.collect(passed, objects_max, released);
         }
         self.reclaim_rings(passed, device_lost);
-        self.rooms.reclaim(&self.device, passed, device_lost);
+        self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = released.len();
         for item in released.drain(..) {
             self.destroy(item);
@@ -192,6 +192,11 @@ impl<D: Device> Shared<D> {
         self.destroy(Retired { object: Some(object), place });
     }
 
+    /// Gives back a range of a resource that others share. No submission that is under way uses it.
+    pub(crate) fn give_back_range(&self, place: Place<D>) {
+        self.destroy(Retired { object: None, place });
+    }
+
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
         if place.is_own_range() {
@@ -235,9 +240,12 @@ impl<D: Device> Shared<D> {
     }
 
     fn free_range(&self, arena: &ArenaRef<D>, allocation: BlockAllocation) {
-        match arena {
+        let surplus = match arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].free(allocation),
             ArenaRef::Pool(pool) => pool.arena.free(allocation),
+        };
+        if let Some(memory) = surplus {
+            self.free_memory(memory);
         }
     }
 
@@ -368,7 +376,7 @@ impl<D: Device> Drop for Shared<D> {
             return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
         // SAFETY: the device is idle, and whoever has a heap has this allocator too.
-        unsafe { self.rooms.destroy(&self.device) };
+        unsafe { self.rooms.destroy(&self.device, &self.trace) };
         left.into_iter().for_each(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();
