@@ -13,7 +13,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `allocate`, `free` | Ringfence's, and a copy of the name |
+//! | `allocate`, `free` | Ringfence's, and a copy of the name if it is not the one before |
 //! | `report`, `log_leaks` | O(allocations) |
 //! | `capacity` | O(memory types) |
 
@@ -21,7 +21,7 @@ use std::backtrace::Backtrace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringfence::device::{Device, MemoryProperties, Requirements};
 use ringfence::{AllocationDesc, Dedicated};
@@ -62,7 +62,7 @@ fn pools() -> MutexGuard<'static, BTreeSet<u64>> {
 /// An allocation that is alive.
 struct Live<D: Device> {
     memory: ringfence::Allocation<D>,
-    name: Box<str>,
+    name: Arc<str>,
     trace: Option<Box<Backtrace>>,
 }
 
@@ -73,6 +73,8 @@ pub(crate) struct Pool<D: Device> {
     /// By number less one.
     live: Vec<Option<Live<D>>>,
     vacant: Vec<NonZeroU64>,
+    /// The latest, which the next is likely to be as well: names are labels, and most things have none of their own.
+    name: Arc<str>,
     settings: AllocatorDebugSettings,
     memory: ringfence::Allocator<D>,
 }
@@ -89,6 +91,7 @@ impl<D: Device> Pool<D> {
             id,
             live: Vec::new(),
             vacant: Vec::new(),
+            name: Arc::default(),
             settings,
             memory: ringfence::Allocator::over(device, sizes.to_desc()),
         }
@@ -116,13 +119,20 @@ impl<D: Device> Pool<D> {
         };
         let memory = make(&self.memory, desc)?;
         let trace = self.settings.stores_traces().then(|| Box::new(Backtrace::force_capture()));
-        let live = Live { memory, name: wish.name.into(), trace };
+        let live = Live { memory, name: self.named(wish.name), trace };
         let number = self.vacant.pop().unwrap_or_else(|| {
             self.live.push(None);
             NonZeroU64::MIN.saturating_add(self.live.len() as u64 - 1)
         });
         let held = self.live[index(number)].insert(live);
         Ok((Ticket { pool: self.id, number }, &held.memory))
+    }
+
+    fn named(&mut self, name: &str) -> Arc<str> {
+        if *self.name != *name {
+            self.name = name.into();
+        }
+        Arc::clone(&self.name)
     }
 
     pub(crate) fn log_allocation(&self, wish: &Wish<'_>) {

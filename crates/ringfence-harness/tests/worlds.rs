@@ -64,7 +64,7 @@ fn planted_bugs_are_found_within_few_worlds() {
         &["destroyed", "placed", "unmapped", "written", "wrong bytes"][..],
         &["nothing orders"],
         &["wrong bytes", "beyond its end", "written by the host"],
-        &["written by the host"],
+        &["written by the host", "wrong bytes"],
     ]) {
         let mut needed = Vec::new();
         let mut first = 0;

@@ -67,6 +67,9 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+mod guide;
+
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
 pub mod descriptor;

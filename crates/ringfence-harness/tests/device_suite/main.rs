@@ -185,6 +185,7 @@ macro_rules! suite {
             a_trace_that_is_cut_off_is_read_up_to_the_cut,
             a_damaged_trace_is_read_up_to_the_damage,
             a_trace_begins_with_an_allocator_that_made_nothing,
+            a_trace_tells_of_rings_names_and_plans,
             a_full_disk_ends_the_recording_and_nothing_else,
         );
         suite!(@ $open, descriptor:

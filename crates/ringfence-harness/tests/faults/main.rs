@@ -30,8 +30,14 @@ use ringfence_harness::{Gpu, Options};
 
 use stage::{Outcome, Stage};
 
+/// What is done on a stage.
+type Scenario<G> = fn(&mut Stage<G>) -> Outcome;
+
+/// A device that injects faults, and what makes it lost.
+type Opened<G> = (G, Option<Box<dyn Fn() + Send + Sync>>);
+
 /// The scenarios, for one kind of device.
-fn scenarios<G: Gpu>() -> Vec<(&'static str, fn(&mut Stage<G>) -> Outcome)> {
+fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
     vec![
         ("buffers", memory::buffers),
         ("textures", memory::textures),
@@ -96,7 +102,7 @@ fn run<G: Gpu>(
     name: &str,
     gpu: G,
     lose: Option<Box<dyn Fn() + Send + Sync>>,
-    scenario: fn(&mut Stage<G>) -> Outcome,
+    scenario: Scenario<G>,
     fault: Option<(u64, DeviceError, Lasting)>,
     table: &mut Table,
 ) -> u64 {
@@ -157,8 +163,8 @@ fn run<G: Gpu>(
 /// Runs every fault of a scenario; a failure says which.
 fn all_faults<G: Gpu>(
     name: &str,
-    open: &dyn Fn() -> (G, Option<Box<dyn Fn() + Send + Sync>>),
-    scenario: fn(&mut Stage<G>) -> Outcome,
+    open: &dyn Fn() -> Opened<G>,
+    scenario: Scenario<G>,
     errors: &[DeviceError],
     step: usize,
     table: &mut Table,

@@ -322,7 +322,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// Some of it could not be written: what was written before that can be read.
     pub fn stop_trace(&self) -> std::io::Result<Option<TraceSummary>> {
-        self.shared.trace.stop().transpose()
+        self.shared.stop_trace().transpose()
     }
 
     /// Gives every empty block back to the driver, and says how many there were.

@@ -415,6 +415,20 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         }
     }
 
+    /// Another name for a range. What else is noted of it stays.
+    pub(super) fn rename(&self, allocation: &BlockAllocation, name: &str) {
+        if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
+            block.notes.entry(allocation.range().slot()).or_default().name = name.into();
+        }
+    }
+
+    /// Another name for memory of a resource's own.
+    pub(super) fn rename_dedicated(&self, number: u64, name: &str) {
+        if let Some((_, note)) = self.state.lock().dedicated.get_mut(&number) {
+            note.name = name.into();
+        }
+    }
+
     /// An empty block that has been so for long enough, taken out to be freed.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
         while let Some(chunk) = self.cells.take_surplus(tick, self.desc.blocks.grace_ticks) {
@@ -559,7 +573,9 @@ impl<D: Device, A: Cutter> State<D, A> {
     }
 
     fn free(&mut self, allocation: BlockAllocation) {
-        if let Some(block) = self.blocks.heap_mut(allocation.block()) {
+        if let Some(block) = self.blocks.heap_mut(allocation.block())
+            && !block.notes.is_empty()
+        {
             block.notes.remove(&allocation.range().slot());
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.

@@ -14,15 +14,14 @@
 //! | retire | O(1), no lock that is waited for |
 //! | reclaim | a driver call a timeline, and one for each object that goes, of which there are as many as the caller allows |
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
-use smallvec::SmallVec;
 
 use super::allocation::Common;
 use super::arena::{ArenaDesc, Request};
@@ -34,7 +33,7 @@ use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
 use crate::telling::{slow, tell};
-use crate::upload::{Recycle, Told};
+use crate::upload::Told;
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
@@ -139,7 +138,9 @@ impl<D: Device> Shared<D> {
         } else {
             self.releases.retired.collect(passed, objects_max, released);
         }
-        self.reclaim_rings(passed, device_lost);
+        // Before they free anything: as full as the frame made them.
+        self.rings.tell(&self.trace);
+        self.rings.reclaim(&Told { passed, device_lost });
         self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = released.len();
         for item in released.drain(..) {
@@ -151,19 +152,6 @@ impl<D: Device> Shared<D> {
         let budgets = || self.device.budgets().unwrap_or_default();
         self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
-    }
-
-    /// Rings free what has passed now, so that few writes have to poll. Those that ask for it are looked after once the
-    /// lock is free: that may take driver calls.
-    fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
-        let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
-        let told = Told { passed, device_lost };
-        for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            if ring.release(&told) {
-                asking.push(ring);
-            }
-        }
-        asking.iter().for_each(|ring| ring.upkeep());
     }
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
