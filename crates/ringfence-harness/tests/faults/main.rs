@@ -30,8 +30,14 @@ use ringfence_harness::{Gpu, Options};
 
 use stage::{Outcome, Stage};
 
+/// What a scenario does.
+type Scenario<G> = fn(&mut Stage<G>) -> Outcome;
+
+/// What makes a device lose itself for real, when a call says that it is lost; `None` if nothing can.
+type Lose = Option<Box<dyn Fn() + Send + Sync>>;
+
 /// The scenarios, for one kind of device.
-fn scenarios<G: Gpu>() -> Vec<(&'static str, fn(&mut Stage<G>) -> Outcome)> {
+fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
     vec![
         ("buffers", memory::buffers),
         ("textures", memory::textures),
@@ -95,8 +101,8 @@ fn open_sim(profile: &Profile) -> SimGpu {
 fn run<G: Gpu>(
     name: &str,
     gpu: G,
-    lose: Option<Box<dyn Fn() + Send + Sync>>,
-    scenario: fn(&mut Stage<G>) -> Outcome,
+    lose: Lose,
+    scenario: Scenario<G>,
     fault: Option<(u64, DeviceError, Lasting)>,
     table: &mut Table,
 ) -> u64 {
@@ -157,8 +163,8 @@ fn run<G: Gpu>(
 /// Runs every fault of a scenario; a failure says which.
 fn all_faults<G: Gpu>(
     name: &str,
-    open: &dyn Fn() -> (G, Option<Box<dyn Fn() + Send + Sync>>),
-    scenario: fn(&mut Stage<G>) -> Outcome,
+    open: &dyn Fn() -> (G, Lose),
+    scenario: Scenario<G>,
     errors: &[DeviceError],
     step: usize,
     table: &mut Table,
