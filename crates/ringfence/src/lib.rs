@@ -17,6 +17,7 @@
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
 //! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`upload`] | the [`UploadRing`] |
+//! | [`debugging`] | guards, fills, leaks and a history, by choice at run time |
 //! | [`device`] | what is asked of a device, and how to bring your own |
 //! | [`sim`] | the simulated GPU with its hazard finder |
 //! | `vulkan`, `d3d12` | the backends, by feature |
@@ -69,6 +70,7 @@ struct Readme;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod debugging;
 pub mod descriptor;
 pub mod device;
 mod error;
@@ -83,6 +85,7 @@ pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+pub use debugging::DebugDesc;
 pub use device::sim;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, Timeline};

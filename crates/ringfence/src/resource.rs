@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::panic;
 use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
+use crate::debugging::Spot;
 use crate::device::{Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, RawBuffer, RawTexture, Textures};
 use crate::error::AccessError;
 use crate::memory::{Location, Place, Shared};
@@ -114,6 +116,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::change(self, |resource| resource.desc = desc)
     }
 
+    /// Tells whoever looks for mistakes which line made it.
+    pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
+        let Some(debug) = &self.shared.debug else { return };
+        let Some(key) = self.place.key(&self.shared) else { return };
+        // SAFETY: the object is alive, and was described as one that has an address.
+        let address =
+            self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
+        debug.handed_out(key, at, address);
+    }
+
     fn change(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -165,6 +177,20 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.placed.mapped.is_some()
+    }
+
+    /// Gives it another name: on the driver's object and in reports. A trace goes on with the name that it was made with.
+    /// One short lock, and a driver call.
+    pub fn set_name(&mut self, name: &str) {
+        // SAFETY: the object is alive, and `&mut self` keeps others from naming it meanwhile.
+        unsafe { Create::<K>::set_name(&self.shared.device, &self.placed.object, name) };
+        self.place.rename(&self.shared, name, self.user_data);
+    }
+
+    /// Where it lies, to ask [`Allocator::history_of`](crate::Allocator::history_of) about.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
+        Spot::Block { block: self.place.memory(&self.shared).block, offset: self.place.offset }
     }
 
     /// What the caller gave along.

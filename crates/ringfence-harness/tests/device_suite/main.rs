@@ -14,6 +14,7 @@
 //! device has; `RINGFENCE_NO_VALIDATION` does without the layers.
 
 mod constants;
+mod debugging;
 mod descriptor;
 mod fast_constants;
 mod lifetime;
@@ -185,6 +186,16 @@ macro_rules! suite {
             a_damaged_trace_is_read_up_to_the_damage,
             a_trace_begins_with_an_allocator_that_made_nothing,
             a_full_disk_ends_the_recording_and_nothing_else,
+        );
+        suite!(@ $open, debugging:
+            a_planted_overrun_is_found_and_named,
+            guards_that_nobody_wrote_are_silent,
+            an_overrun_of_the_device_is_found_when_the_range_is_released,
+            a_planted_leak_is_found_and_named,
+            new_and_released_memory_is_filled,
+            a_history_tells_who_had_an_address,
+            names_change_after_creation,
+            debugging_changes_no_result,
         );
         suite!(@ $open, descriptor:
             seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list,

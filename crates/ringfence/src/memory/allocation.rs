@@ -11,6 +11,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::panic;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use super::shared::Shared;
 use super::statistics::count;
 use super::subject::{Bytes, BytesFor, Subject};
 use super::types::Location;
+use crate::debugging::Spot;
 use crate::device::{
     BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
@@ -47,6 +49,7 @@ pub struct Allocation<D: Device> {
 }
 
 impl<D: Device> Allocation<D> {
+    #[track_caller]
     pub(super) fn new<S: Subject<D, Made = ()>>(
         shared: &Arc<Shared<D>>,
         subject: &S,
@@ -54,6 +57,11 @@ impl<D: Device> Allocation<D> {
         is_mixed: bool,
     ) -> Result<Self, Error> {
         let ((), place) = shared.find_place(subject, ask)?;
+        if let Some(debug) = &shared.debug
+            && let Some(key) = place.key(shared)
+        {
+            debug.handed_out(key, panic::Location::caller(), None);
+        }
         // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
         let mapped = place.memory(shared).mapped.map(|base| unsafe { base.add(place.offset) });
         Ok(Self {
@@ -121,6 +129,17 @@ impl<D: Device> Allocation<D> {
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.user_data
+    }
+
+    /// Gives it another name in reports. One short lock. (Memory of its own keeps the name that the driver was told.)
+    pub fn set_name(&mut self, name: &str) {
+        self.place.rename(&self.shared, name, self.user_data);
+    }
+
+    /// Where it lies, to ask [`Allocator::history_of`] about.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
+        Spot::Block { block: self.place.memory(&self.shared).block, offset: self.place.offset }
     }
 
     /// Where the host sees its first byte; `None` if its memory type is not host-visible, or the API maps resources
@@ -340,6 +359,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// Size 0, an alignment that is not a power of two, no memory type, more than any heap has, no memory. Nothing has
     /// changed then.
+    #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         Allocation::new(self.shared(), &Bytes, &self.ask(needs, &desc), false)
     }
@@ -350,6 +370,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// [`Error::MixedClasses`] on devices that never let classes share a memory object (Direct3D 12, heap tier 1); else
     /// as [`Allocator::allocate`].
+    #[track_caller]
     pub fn allocate_mixed(&self, mut needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         let capabilities = self.device().capabilities();
         let [first, rest @ ..] = capabilities.class_groups;
@@ -373,6 +394,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Safety
     /// `unplaced` is this device's, alive, and not placed; `needs` are its requirements.
+    #[track_caller]
     pub unsafe fn allocate_for<K>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,

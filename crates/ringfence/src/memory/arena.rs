@@ -58,6 +58,11 @@ impl Note {
         let is_noted = !request.name.is_empty() || request.user_data != 0;
         is_noted.then(|| Self { name: request.name.into(), user_data: request.user_data })
     }
+
+    /// Whether there is anything in it.
+    pub(super) fn is_some(&self) -> bool {
+        !self.name.is_empty() || self.user_data != 0
+    }
 }
 
 /// A request as an arena sees it.
@@ -394,6 +399,26 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         state.counts.dedicated_count += 1;
         state.counts.dedicated_bytes += request.size;
         number
+    }
+
+    /// Notes another name of a range.
+    pub(super) fn rename(&self, allocation: &BlockAllocation, name: &str, user_data: u64) {
+        let note = Note { name: name.into(), user_data };
+        let mut state = self.state.lock();
+        let Some(block) = state.blocks.heap_mut(allocation.block()) else { return };
+        let slot = allocation.range().slot();
+        if note.is_some() {
+            block.notes.insert(slot, note)
+        } else {
+            block.notes.remove(&slot)
+        };
+    }
+
+    /// Notes another name of memory of a resource's own.
+    pub(super) fn rename_dedicated(&self, number: u64, name: &str) {
+        if let Some((_, note)) = self.state.lock().dedicated.get_mut(&number) {
+            note.name = name.into();
+        }
     }
 
     /// Forgets memory of a resource's own.

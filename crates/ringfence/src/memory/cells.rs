@@ -161,6 +161,17 @@ impl<D: Device> Cells<D> {
         true
     }
 
+    /// Notes a cell's name and user data anew; says whether it has any now.
+    pub(super) fn rename(&self, class: u32, named: bool, cell: &PoolAllocation, note: Note) -> bool {
+        let (key, is_noted) = ((class, cell.pool(), cell.block()), note.is_some());
+        match is_noted {
+            true => _ = self.notes.lock().insert(key, note),
+            false if named => _ = self.notes.lock().remove(&key),
+            false => {}
+        }
+        is_noted
+    }
+
     pub(super) fn free(&self, class: u32, named: bool, cell: PoolAllocation) {
         if named {
             self.notes.lock().remove(&(class, cell.pool(), cell.block()));

@@ -6,10 +6,12 @@ use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::pool_chain::PoolAllocation;
 
 use super::allocation::Common;
+use super::arena::Note;
 use super::pool::PoolState;
 use super::release::RangeOwner;
 use super::shared::Shared;
 use super::small::{Backing, SmallState};
+use crate::debugging::Key;
 use crate::device::{Device, Mapped};
 
 /// A memory object of the driver and what it was made as.
@@ -121,6 +123,46 @@ impl<D: Device> Place<D> {
             Hold::Cell { allocation, .. } => allocation.size(),
             Hold::Dedicated { memory, .. } => memory.size,
             Hold::Common(_) | Hold::Aliased(_) => 0,
+        }
+    }
+
+    /// What debugging knows it by; `None` for a share in what others hold too, and for ranges outside the arenas.
+    pub(crate) fn key(&self, shared: &Shared<D>) -> Option<Key> {
+        let is_small = matches!(self.hold, Hold::Small { .. });
+        let is_known = is_small || self.is_own_range();
+        is_known.then(|| Key { block: self.memory(shared).block, offset: self.offset, is_small })
+    }
+
+    /// Notes another name, where its range has notes of its own: not for a share in what others hold too.
+    pub(crate) fn rename(&mut self, shared: &Shared<D>, name: &str, user_data: u64) {
+        match &mut self.hold {
+            Hold::Range { allocation, .. } => match &self.arena {
+                ArenaRef::Own(index) => shared.arenas[*index as usize].rename(allocation, name, user_data),
+                ArenaRef::Pool(pool) => pool.arena.rename(allocation, name, user_data),
+            },
+            Hold::Dedicated { number, .. } => match &self.arena {
+                ArenaRef::Own(index) => shared.arenas[*index as usize].rename_dedicated(*number, name),
+                ArenaRef::Pool(pool) => pool.arena.rename_dedicated(*number, name),
+            },
+            Hold::Cell { class, named, allocation } => {
+                let cells = shared.arena_cells(&self.arena);
+                *named = cells.rename(*class, *named, allocation, Note { name: name.into(), user_data });
+            }
+            Hold::Pooled { .. } | Hold::Aliased(_) | Hold::Common(_) | Hold::Small { .. } => {}
+        }
+        if let Some(debug) = &shared.debug
+            && let Some(key) = self.key(shared)
+        {
+            debug.named(key, name);
+        }
+    }
+
+    /// Where its range begins in the memory; its own bytes begin there or behind a guard.
+    pub(super) fn range_offset(&self, shared: &Shared<D>) -> u64 {
+        match &self.hold {
+            Hold::Range { allocation, .. } => allocation.offset(),
+            Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).offset(*class, allocation),
+            _ => self.offset,
         }
     }
 

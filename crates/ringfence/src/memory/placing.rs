@@ -1,6 +1,7 @@
 //! From a description to a resource in its memory; and the driver's memory objects, counted.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -36,6 +37,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Makes a resource, in a pool or wherever it fits.
+    #[track_caller]
     pub(super) fn create<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -54,7 +56,11 @@ impl<D: Device> Allocator<D> {
         let has_address = Create::<K>::has_address(&shared.device, info);
         let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
         let portable = Create::<K>::portable(&shared.device, info);
-        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable))
+        let resource = resource.with_address(has_address).with_user_data(desc.user_data).described(portable);
+        if shared.debug.is_some() {
+            resource.note_made_at(Location::caller());
+        }
+        Ok(resource)
     }
 
     /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.

@@ -173,6 +173,7 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// As [`Allocator::create_buffer`]; the pool is full ([`Error::PoolFull`]), or of a memory type or class that the
     /// buffer cannot use.
+    #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         self.memory.create(info, desc, Some(self))
     }
@@ -181,6 +182,7 @@ impl<D: Device> Pool<D> {
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
+    #[track_caller]
     pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
         self.memory.create(info, desc, Some(self))
     }
@@ -189,6 +191,7 @@ impl<D: Device> Pool<D> {
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
+    #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         let ask = self.ask(needs, &desc)?;
         Allocation::new(self.shared(), &super::subject::Bytes, &ask, false)

@@ -101,13 +101,13 @@ impl<D: Device> Releases<D> {
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
-        self.trace_retired(&place);
+        self.note_retired(&place);
         self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
-        self.trace_retired(&place);
+        self.note_retired(&place);
         self.releases.retired.retire(points, Retired { object, place });
     }
 
@@ -167,14 +167,34 @@ impl<D: Device> Shared<D> {
     }
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
-    fn trace_retired(&self, place: &Place<D>) {
+    fn note_retired(&self, place: &Place<D>) {
         if place.is_own_range() {
-            self.trace.retired(place.memory(self).block, place.offset);
+            self.trace.retired(place.memory(self).block, self.range_offset(place));
+        }
+        if let Some(debug) = &self.debug
+            && let Some(key) = place.key(self)
+        {
+            debug.retired(key);
         }
     }
 
+    /// The device is done with the place's bytes, and its owner has let go of them.
+    fn debug_released(&self, place: &Place<D>) {
+        if let Some(debug) = &self.debug
+            && let Some(key) = place.key(self)
+        {
+            debug.released(self, key);
+        }
+    }
+
+    /// Where the place's range begins in its memory: before its guard, if it has one.
+    pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
+        if self.debug.is_none() { place.offset } else { place.range_offset(self) }
+    }
+
     fn destroy(&self, Retired { object, place }: Retired<D>) {
-        self.device.note_retired(&place.memory(self).object, place.offset, place.size());
+        self.device.note_retired(&place.memory(self).object, self.range_offset(&place), place.size());
+        self.debug_released(&place);
         if let Some(object) = object {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
             // the bin gives each item out once.
@@ -195,8 +215,9 @@ impl<D: Device> Shared<D> {
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
         if place.is_own_range() {
-            self.trace.freed(place.memory(self).block, place.offset);
+            self.trace.freed(place.memory(self).block, self.range_offset(&place));
         }
+        self.debug_released(&place);
         let Place { arena, hold, .. } = place;
         match hold {
             Hold::Range { memory, allocation } => {
@@ -327,6 +348,9 @@ impl<D: Device> Shared<D> {
         self.wait_submitted(timeout)?;
         let mut reclaimed = self.reclaim_last();
         reclaimed.blocks += self.trim();
+        if let Some(debug) = &self.debug {
+            debug.tell_leaks();
+        }
         Ok(reclaimed)
     }
 
