@@ -12,6 +12,7 @@ mod record;
 use std::time::Duration;
 
 use ringfence::d3d12::Device;
+use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Driver};
 use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
 use windows::Win32::Graphics::Direct3D12::*;
@@ -98,6 +99,8 @@ fn enable_debug_layer() {
 
 impl Gpu for D3d12Gpu {
     type Device = Device;
+
+    const SHARE_KINDS: &'static [ShareKind] = &[ShareKind::D3d12Heap];
 
     const NAME: &'static str = "d3d12";
 

@@ -13,6 +13,7 @@ pub mod vulkan;
 
 use ringfence::UploadBatch;
 use ringfence::device::descriptors::{DescriptorModel, Descriptors};
+use ringfence::device::sharing::{Share, ShareKind};
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
 use through::Through;
@@ -58,7 +59,10 @@ pub enum OpenError {
 /// A device with queues to run [`Command`]s on.
 pub trait Gpu: Sized + Send + 'static {
     /// Ringfence's side of the device.
-    type Device: Descriptors;
+    type Device: Descriptors + Share;
+
+    /// What handles to shared memory are here, in the order in which tests try them.
+    const SHARE_KINDS: &'static [ShareKind];
 
     /// What the command line calls this kind of device.
     const NAME: &'static str;

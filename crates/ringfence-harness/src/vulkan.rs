@@ -25,6 +25,7 @@ use std::fmt;
 
 use ash::vk;
 use ringfence::device::descriptors::HeapKind;
+use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Driver};
 use ringfence::vulkan::Device;
 
@@ -89,6 +90,8 @@ impl fmt::Debug for VulkanGpu {
 
 impl Gpu for VulkanGpu {
     type Device = Device;
+
+    const SHARE_KINDS: &'static [ShareKind] = &[ShareKind::OpaqueFd, ShareKind::DmaBuf, ShareKind::OpaqueWin32];
 
     const NAME: &'static str = "vulkan";
 

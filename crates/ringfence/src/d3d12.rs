@@ -27,6 +27,7 @@ mod event;
 mod measure;
 mod record;
 mod resource;
+mod sharing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub use self::capabilities::Features;
 pub use self::descriptor::{DescriptorHeap, View};
 pub use self::record::CopyRecorder;
 pub use self::resource::{ResourceInfo, Shape};
+pub use self::sharing::ShareHandle;
 
 /// A Direct3D 12 device. A copy is the same device.
 #[derive(Clone)]
@@ -163,6 +165,12 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
     let default = u64::from(D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT);
     let msaa = u64::from(D3D12_DEFAULT_MSAA_RESOURCE_PLACEMENT_ALIGNMENT);
     let alignment = if desc.alignment > default { msaa } else { default };
+    if let Some(kind) = desc.share {
+        sharing::check(kind)?;
+        if device.heap_type(desc.memory_type) != Some(D3D12_HEAP_TYPE_DEFAULT) {
+            return Err(DeviceError::Unsupported("sharing a heap that the host sees"));
+        }
+    }
     if desc.size == 0 || desc.alignment > msaa {
         return Err(DeviceError::InvalidInfo("a heap without bytes, or aligned to more than 4 MiB"));
     }
@@ -172,7 +180,8 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
         SizeInBytes: size,
         Properties: device.heap_properties(desc.memory_type)?,
         Alignment: alignment,
-        Flags: device.heap_flags(desc.class),
+        Flags: device.heap_flags(desc.class)
+            | if desc.share.is_some() { D3D12_HEAP_FLAG_SHARED } else { D3D12_HEAP_FLAG_NONE },
     })
 }
 

@@ -31,6 +31,7 @@
 pub mod descriptors;
 pub mod fault;
 pub mod record;
+pub mod sharing;
 pub mod sim;
 
 use std::fmt;
@@ -38,6 +39,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+
+use sharing::{ShareKind, ShareSupport};
 
 /// The memory and the fences of a device. See the [module](self) for how the parts fit.
 ///
@@ -180,7 +183,29 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// What `info` points to is valid, as the API demands.
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
 
-    /// Drops what [`Create::prepare`] made.
+    /// What can be shared of a resource of this description: nothing, where a device does not say otherwise.
+    fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
+        let _ = (info, kind);
+        ShareSupport::default()
+    }
+
+    /// As [`Create::prepare`], for a resource in memory that other processes see too.
+    ///
+    /// # Errors
+    /// As [`Create::prepare`]; [`DeviceError::Unsupported`] where the device shares no such resource.
+    ///
+    /// # Safety
+    /// As [`Create::prepare`].
+    unsafe fn prepare_shared(
+        &self,
+        info: &Self::Info<'_>,
+        kind: ShareKind,
+    ) -> Result<(Self::Unplaced, Requirements), DeviceError> {
+        let _ = (info, kind);
+        Err(DeviceError::Unsupported("sharing memory with other processes"))
+    }
+
+    /// Drops what [`Create::prepare`] or [`Create::prepare_shared`] made.
     ///
     /// # Safety
     /// It was neither placed, nor dedicated, nor discarded.
@@ -676,6 +701,8 @@ pub struct MemoryDesc<'a> {
     pub class: ResourceClass,
     /// A name for debuggers; empty for none.
     pub name: &'a str,
+    /// What handles to it will be made of, if any will.
+    pub share: Option<ShareKind>,
 }
 
 /// A resource in its memory.

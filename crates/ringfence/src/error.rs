@@ -1,5 +1,6 @@
 //! What can go wrong when something is made, with the numbers that one needs to see why.
 
+use crate::device::sharing::ShareKind;
 use crate::device::{DeviceError, ResourceClass};
 use crate::memory::{Budget, Location, Tried};
 
@@ -133,6 +134,14 @@ pub enum Error {
         size: u64,
         /// The device's limit in bytes.
         max: u64,
+    },
+    /// The resource is to be shared in a way in which the pool's blocks are not.
+    #[error("memory shared as {wanted:?} was asked for in a pool whose blocks are shared as {pool:?}")]
+    WrongShare {
+        /// What was asked for.
+        wanted: Option<ShareKind>,
+        /// What the pool has.
+        pool: Option<ShareKind>,
     },
     /// The driver failed.
     #[error(transparent)]

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
+//! | [`sharing`] | memory that other processes and APIs see too |
 //! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`upload`] | the [`UploadRing`] |
 //! | [`debugging`] | guards, fills, leaks and a history, by choice at run time |
@@ -78,6 +79,7 @@ pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod resource;
+pub mod sharing;
 mod telling;
 pub mod trace;
 pub mod transient;
@@ -96,6 +98,7 @@ pub use memory::{
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+pub use sharing::{ShareError, SharedMemory};
 pub use upload::{
     BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
     FastConstantsDesc, FastWriter, Readback, ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels,

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use ringfence_core::sync::SyncSet;
 
 use crate::debugging::Spot;
+use crate::device::sharing::ShareKind;
 use crate::device::{Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, RawBuffer, RawTexture, Textures};
 use crate::error::AccessError;
-use crate::memory::{Location, Place, Shared};
+use crate::memory::{Location, Memory, Place, Shared};
 
 /// How a resource gets its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,8 @@ pub struct AllocationDesc<'a> {
     ///
     /// [`Algorithm::Linear`]: crate::core::algorithm::Algorithm::Linear
     pub from_the_end: bool,
+    /// What a handle to its memory will be ([`Resource::export`]). Outside a pool that shares, it gets memory of its own.
+    pub share: Option<ShareKind>,
     /// Anything: given back by [`Resource::user_data`] and shown in reports.
     pub user_data: u64,
 }
@@ -53,6 +56,7 @@ impl Default for AllocationDesc<'_> {
             within_budget: false,
             never_grow: false,
             from_the_end: false,
+            share: None,
             user_data: 0,
         }
     }
@@ -165,6 +169,14 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
         &self.place.memory(&self.shared).object
+    }
+
+    pub(crate) fn is_tied(&self) -> bool {
+        self.place.is_tied()
+    }
+
+    pub(crate) fn held_memory(&self) -> &Memory<D> {
+        self.place.memory(&self.shared)
     }
 
     /// Its first byte in [`Resource::memory`].

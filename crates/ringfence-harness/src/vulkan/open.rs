@@ -170,6 +170,9 @@ impl Wanted {
             names.extend([ext::descriptor_buffer::NAME, khr::synchronization2::NAME]);
             offered = offered.push_next(&mut buffers);
         }
+        let sharing =
+            [khr::external_memory_fd::NAME, ext::external_memory_dma_buf::NAME, khr::external_memory_win32::NAME];
+        names.extend(sharing.into_iter().filter(|name| lists(extensions, name)));
         // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2; it lists what is chained.
         unsafe { instance.get_physical_device_features2(physical, &mut offered) };
         let core = vk::PhysicalDeviceFeatures {
@@ -193,6 +196,9 @@ impl Wanted {
             descriptor_buffer: self.buffers.descriptor_buffer == vk::TRUE,
             update_after_bind: self.twelve.descriptor_binding_partially_bound == vk::TRUE,
             null_descriptor: self.robustness.null_descriptor == vk::TRUE,
+            external_memory_fd: self.names.contains(&khr::external_memory_fd::NAME),
+            external_memory_dma_buf: self.names.contains(&ext::external_memory_dma_buf::NAME),
+            external_memory_win32: self.names.contains(&khr::external_memory_win32::NAME),
             ..Default::default()
         }
     }

@@ -22,6 +22,7 @@ mod manager;
 mod memory;
 mod placement;
 mod rig;
+mod sharing;
 mod staging;
 mod trace;
 mod transient;
@@ -196,6 +197,13 @@ macro_rules! suite {
             a_history_tells_who_had_an_address,
             names_change_after_creation,
             debugging_changes_no_result,
+        );
+        suite!(@ $open, sharing:
+            an_exported_buffer_is_the_importers_too,
+            an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter,
+            a_pool_that_shares_shows_its_blocks,
+            a_shared_texture_holds_the_same_texels,
+            what_cannot_be_shared_is_refused_by_name,
         );
         suite!(@ $open, descriptor:
             seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list,

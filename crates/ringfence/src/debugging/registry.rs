@@ -206,7 +206,9 @@ impl<D: Device> Debugger<D> {
         for overrun in entry.check(shared, key, true).unwrap_or_default() {
             state.tell(Finding::Overrun(overrun));
         }
-        if let Some(value) = self.desc.fill_released {
+        // What others see too is theirs as well.
+        let is_shared = || entry.memory.upgrade().is_some_and(|memory| memory.share.is_some());
+        if let Some(value) = self.desc.fill_released.filter(|_| !is_shared()) {
             entry.fill(shared, key, value);
         }
     }

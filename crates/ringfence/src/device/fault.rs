@@ -22,12 +22,14 @@
 //! ```
 
 mod descriptors;
+mod sharing;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::sharing::{ShareKind, ShareSupport};
 use super::{Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements};
 
 /// A call of the contract that can fail.
@@ -43,9 +45,13 @@ pub enum Call {
     Completed,
     /// [`Driver::wait`].
     Wait,
+    /// [`Share::export_memory`](super::sharing::Share::export_memory).
+    ExportMemory,
+    /// [`Share::import_memory`](super::sharing::Share::import_memory).
+    ImportMemory,
     /// [`Create::describe`].
     Describe,
-    /// [`Create::prepare`].
+    /// [`Create::prepare`] and [`Create::prepare_shared`].
     Prepare,
     /// [`Create::place`].
     Place,
@@ -259,6 +265,20 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         self.faults.pass(Call::Prepare, None)?;
         // SAFETY: the caller's promise is the same; so in all that follows.
         unsafe { self.inner.prepare(info) }
+    }
+
+    fn share_support(&self, info: &D::Info<'_>, kind: ShareKind) -> ShareSupport {
+        self.inner.share_support(info, kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &D::Info<'_>,
+        kind: ShareKind,
+    ) -> Result<(D::Unplaced, Requirements), DeviceError> {
+        self.faults.pass(Call::Prepare, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.prepare_shared(info, kind) }
     }
 
     unsafe fn discard(&self, unplaced: D::Unplaced) {

@@ -43,6 +43,7 @@ mod profile;
 mod queue;
 mod record;
 mod rng;
+mod sharing;
 mod state;
 mod store;
 
@@ -52,6 +53,7 @@ pub use descriptor::View;
 pub use hazard::{Hazard, HazardKind, PendingWork};
 pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
 pub use profile::{CostCurve, Costs, Profile};
+pub use sharing::SharedHandle;
 
 use crate::device::DeviceError;
 use check::Address;

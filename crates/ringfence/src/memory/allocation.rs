@@ -77,6 +77,28 @@ impl<D: Device> Allocation<D> {
         })
     }
 
+    /// A place that was found otherwise.
+    pub(crate) fn of_place(
+        shared: &Arc<Shared<D>>,
+        place: Place<D>,
+        needs: &Requirements,
+        desc: &AllocationDesc<'_>,
+    ) -> Self {
+        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
+        let mapped = place.memory(shared).mapped.map(|base| unsafe { base.add(place.offset) });
+        Self {
+            shared: Arc::clone(shared),
+            place: ManuallyDrop::new(place),
+            size: needs.size,
+            alignment: needs.alignment,
+            class: needs.class,
+            is_mixed: false,
+            mapped,
+            location: desc.location,
+            user_data: desc.user_data,
+        }
+    }
+
     /// The driver's memory object.
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
@@ -233,8 +255,7 @@ impl<D: Device> Allocation<D> {
         D: Create<K>,
     {
         self.shared.check_lost()?;
-        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (unplaced, needs) = unsafe { Create::<K>::prepare(&self.shared.device, info) }?;
+        let (unplaced, needs) = self.shared.prepare::<K>(info, self.place.memory(&self.shared).share)?;
         let placed = self.check_aliasing(&needs, offset).and_then(|()| {
             self.make_common();
             // SAFETY: type, class, size and alignment were checked just now.

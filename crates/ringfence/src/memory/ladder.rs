@@ -273,7 +273,7 @@ impl<D: Device> Shared<D> {
         let Requirements { size, alignment, class, .. } = ask.needs;
         let memory_type = route.memory_type;
         let heap = self.heap_of(memory_type);
-        let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name };
+        let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name, share: ask.desc.share };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
                 slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
@@ -289,7 +289,7 @@ impl<D: Device> Shared<D> {
             ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&ask.needs)),
             ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&ask.needs)),
         };
-        let memory = Arc::new(self.memory(object, memory_type, size));
+        let memory = Arc::new(self.memory(object, &desc));
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
         let place = Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } };
@@ -448,7 +448,8 @@ impl<D: Device> Shared<D> {
             let margins = self.margins(&padded, memory_type);
             let needs = margins.around(padded);
             let arena = self.arena_index(memory_type, needs.class);
-            let dedicated_first = self.wants_dedicated(&needs, ask.desc.dedicated, arena);
+            let wish = if ask.desc.share.is_some() { Dedicated::Always } else { ask.desc.dedicated };
+            let dedicated_first = self.wants_dedicated(&needs, wish, arena);
             let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
             Route { arena: ArenaRef::Own(arena), memory_type, needs, margins, dedicated_first, may_be_dedicated }
         };

@@ -12,6 +12,7 @@ use super::release::RangeOwner;
 use super::shared::Shared;
 use super::small::{Backing, SmallState};
 use crate::debugging::Key;
+use crate::device::sharing::ShareKind;
 use crate::device::{Device, Mapped};
 
 /// A memory object of the driver and what it was made as.
@@ -23,6 +24,10 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) block: u64,
     /// Where the host sees its first byte, where the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
+    /// What handles to it are, if it was made for some.
+    pub(crate) share: Option<ShareKind>,
+    /// Whether it was made from a handle.
+    pub(crate) is_imported: bool,
 }
 
 /// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
@@ -169,6 +174,11 @@ impl<D: Device> Place<D> {
     /// Whether its bytes are an arena's, and nobody else's.
     pub(super) fn is_own_range(&self) -> bool {
         matches!(self.hold, Hold::Range { .. } | Hold::Cell { .. } | Hold::Dedicated { .. })
+    }
+
+    /// Whether the memory object was made for it and nothing else.
+    pub(crate) fn is_tied(&self) -> bool {
+        matches!(self.hold, Hold::Dedicated { .. })
     }
 
     /// Whether the memory object is its own.

@@ -16,6 +16,7 @@ use super::place::Memory;
 use super::plan::Plan;
 use super::shared::{CLASSES, Shared, memory_alignment};
 use super::{Allocation, Allocator};
+use crate::device::sharing::ShareKind;
 use crate::device::{BufferInfo, Device, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Buffer, Texture};
@@ -40,6 +41,8 @@ pub struct PoolDesc<'a> {
     pub block_alignment: u64,
     /// Shown in reports.
     pub name: &'a str,
+    /// What handles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
+    pub share: Option<ShareKind>,
 }
 
 impl Default for PoolDesc<'_> {
@@ -54,6 +57,7 @@ impl Default for PoolDesc<'_> {
             algorithm: Algorithm::Tlsf,
             block_alignment: 1,
             name: "",
+            share: None,
         }
     }
 }
@@ -133,6 +137,7 @@ impl<D: Device> Pool<D> {
             block_alignment: desc.block_alignment.max(memory_alignment(capabilities, desc.class)),
             has_cells: false,
             grows_ahead: false,
+            share: desc.share,
         });
         let state = Arc::new(PoolState {
             name: desc.name.into(),
@@ -203,6 +208,12 @@ impl<D: Device> Pool<D> {
     /// Those of [`Pool::allocate`] that can be foreseen.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared().plan(&self.ask(needs, &desc)?)
+    }
+
+    /// What handles to its blocks are.
+    #[must_use]
+    pub fn share(&self) -> Option<ShareKind> {
+        self.state.arena.desc.share
     }
 
     /// Its figures. One short lock.

@@ -310,7 +310,7 @@ impl<D: Device> Shared<D> {
         name: &str,
     ) -> Result<Backing<D>, DeviceError> {
         let ArenaDesc { memory_type, class, .. } = self.arenas[arena as usize].desc;
-        let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        let memory = self.allocate_memory(&MemoryDesc { share: None, memory_type, size, alignment, class, name })?;
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, name);
         let request = Request { size, alignment, high: false, name, user_data: 0 };

@@ -81,6 +81,7 @@ impl<D: Device> Shared<D> {
                 block_alignment: 1,
                 has_cells: true,
                 grows_ahead: desc.empty_blocks_kept > 0,
+                share: None,
             };
             CLASSES.map(|class| {
                 Arena::new(ArenaDesc { class, block_alignment: memory_alignment(capabilities, class), ..arena })

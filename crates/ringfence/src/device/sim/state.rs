@@ -30,6 +30,8 @@ pub(super) struct State {
     pub(super) lost: bool,
     next_id: u64,
     pub(super) memories: HashMap<u64, MemoryObject>,
+    /// Memory objects that were imported, and whose bytes they are.
+    pub(super) imports: HashMap<u64, u64>,
     pub(super) resources: HashMap<u64, Resource>,
     pub(super) descriptor_heaps: HashMap<u64, super::descriptor::Heap>,
     pub(super) queues: Queues,
@@ -46,7 +48,7 @@ pub(super) struct State {
 pub(super) struct MemoryObject {
     pub(super) label: Label,
     pub(super) size: u64,
-    memory_type: u32,
+    pub(super) memory_type: u32,
     alignment: u64,
     class: ResourceClass,
     is_dedicated: bool,
@@ -59,6 +61,10 @@ pub(super) struct MemoryObject {
     longest: u64,
     /// Where resources may share bytes.
     shared: Vec<Range<u64>>,
+    /// Memory objects and handles that it lives for.
+    pub(super) owners: u64,
+    /// Whether handles can be made of it.
+    pub(super) is_shareable: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +117,7 @@ impl State {
             lost: false,
             next_id: 1,
             memories: HashMap::new(),
+            imports: HashMap::new(),
             resources: HashMap::new(),
             descriptor_heaps: HashMap::new(),
             queues: Queues::new(options),
@@ -196,7 +203,10 @@ impl State {
             device,
             placed: BTreeMap::new(),
             longest: 0,
-            shared: Vec::new(),
+            // What two sides place there lies over each other on purpose.
+            shared: desc.share.iter().map(|_| 0..desc.size).collect(),
+            owners: 1,
+            is_shareable: desc.share.is_some(),
         };
         self.memories.insert(id, object);
         self.heap_used[heap] += desc.size;
@@ -225,6 +235,10 @@ impl State {
 
     pub(super) fn free(&mut self, id: u64) {
         self.counts.free_memory += 1;
+        let id = self.imports.remove(&id).unwrap_or(id);
+        if self.let_go(id) {
+            return;
+        }
         let Some(object) = self.memories.remove(&id) else {
             return self.report_stale(What::Memory, id, "freed twice or never made");
         };
@@ -253,7 +267,7 @@ impl State {
     }
 
     pub(super) fn set_sharing(&mut self, id: u64, range: Range<u64>, may_share: bool) {
-        let Some(object) = self.memories.get_mut(&id) else { return };
+        let Some(object) = self.memories.get_mut(&id).filter(|object| !object.is_shareable) else { return };
         object.shared.retain(|shared| *shared != range);
         if may_share {
             object.shared.push(range);
@@ -316,6 +330,7 @@ impl State {
         memory: u64,
         offset: u64,
     ) -> Result<Option<Mapped>, DeviceError> {
+        let memory = self.root(memory);
         self.check_alive()?;
         self.counts.place += 1;
         self.spend(self.profile.costs.bind_ns);
