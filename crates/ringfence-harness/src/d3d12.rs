@@ -134,6 +134,11 @@ impl Gpu for D3d12Gpu {
         self.queues[queue].fence().clone()
     }
 
+    fn bind_queue(&self, queue: usize) -> Option<ID3D12CommandQueue> {
+        let device = self.device();
+        ringfence::device::sparse::Sparse::sparse_support(&device).map(|_| self.queues[queue].raw().clone())
+    }
+
     fn can_draw(&self) -> bool {
         false
     }

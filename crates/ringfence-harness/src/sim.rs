@@ -178,6 +178,10 @@ impl Gpu for SimGpu {
         self.fences[queue]
     }
 
+    fn bind_queue(&self, queue: usize) -> Option<usize> {
+        self.device.profile().sparse.map(|_| queue)
+    }
+
     fn can_draw(&self) -> bool {
         true
     }

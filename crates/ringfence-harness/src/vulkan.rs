@@ -111,6 +111,10 @@ impl Gpu for VulkanGpu {
         self.queues[queue].fence()
     }
 
+    fn bind_queue(&self, queue: usize) -> Option<vk::Queue> {
+        self.device.desc().sparse_buffers.then(|| self.queues[queue].raw())
+    }
+
     fn can_draw(&self) -> bool {
         self.painter.is_some()
     }

@@ -28,6 +28,7 @@ mod measure;
 mod record;
 mod resource;
 mod sharing;
+mod sparse;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,6 +33,7 @@ pub mod fault;
 pub mod record;
 pub mod sharing;
 pub mod sim;
+pub mod sparse;
 
 use std::fmt;
 use std::ptr::NonNull;

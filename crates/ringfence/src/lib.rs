@@ -16,6 +16,7 @@
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
 //! | [`sharing`] | memory that other processes and APIs see too |
+//! | [`sparse`] | buffers that get their memory page by page |
 //! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`upload`] | the [`UploadRing`] |
 //! | [`debugging`] | guards, fills, leaks and a history, by choice at run time |
@@ -80,6 +81,7 @@ pub mod memory;
 pub mod placement;
 mod resource;
 pub mod sharing;
+pub mod sparse;
 mod telling;
 pub mod trace;
 pub mod transient;

@@ -24,6 +24,7 @@ mod memory;
 mod naming;
 mod record;
 mod sharing;
+mod sparse;
 
 use std::fmt;
 use std::sync::Arc;
@@ -73,6 +74,9 @@ pub struct DeviceDesc {
     pub external_memory_dma_buf: bool,
     /// Whether `VK_KHR_external_memory_win32` was enabled.
     pub external_memory_win32: bool,
+    /// Whether the features `sparseBinding` and `sparseResidencyBuffer` were enabled. Without them there are no sparse
+    /// buffers.
+    pub sparse_buffers: bool,
 }
 
 /// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.

@@ -23,6 +23,7 @@ mod memory;
 mod placement;
 mod rig;
 mod sharing;
+mod sparse;
 mod staging;
 mod trace;
 mod transient;
@@ -204,6 +205,14 @@ macro_rules! suite {
             a_pool_that_shares_shows_its_blocks,
             a_shared_texture_holds_the_same_texels,
             what_cannot_be_shared_is_refused_by_name,
+        );
+        suite!(@ $open, sparse:
+            bound_pages_hold_their_bytes_and_unbound_ones_none,
+            pages_are_released_by_sync_points,
+            a_batch_is_data_until_it_is_submitted,
+            random_bindings_agree_with_a_plain_table,
+            bad_pages_are_typed_errors_and_change_nothing,
+            a_device_without_sparse_buffers_says_so,
         );
         suite!(@ $open, descriptor:
             seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list,

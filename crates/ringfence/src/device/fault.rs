@@ -23,6 +23,7 @@
 
 mod descriptors;
 mod sharing;
+mod sparse;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,10 @@ pub enum Call {
     ExportMemory,
     /// [`Share::import_memory`](super::sharing::Share::import_memory).
     ImportMemory,
+    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse).
+    MakeSparse,
+    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages).
+    BindPages,
     /// [`Create::describe`].
     Describe,
     /// [`Create::prepare`] and [`Create::prepare_shared`].

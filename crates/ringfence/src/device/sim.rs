@@ -44,6 +44,7 @@ mod queue;
 mod record;
 mod rng;
 mod sharing;
+mod sparse;
 mod state;
 mod store;
 

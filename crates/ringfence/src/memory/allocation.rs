@@ -77,6 +77,16 @@ impl<D: Device> Allocation<D> {
         })
     }
 
+    /// Bytes for whoever makes resources of his own of them.
+    #[track_caller]
+    pub(crate) fn bytes(
+        shared: &Arc<Shared<D>>,
+        needs: Requirements,
+        desc: &AllocationDesc<'_>,
+    ) -> Result<Self, Error> {
+        Self::new(shared, &Bytes, &Ask { needs, desc, pool: None, high: false }, false)
+    }
+
     /// A place that was found otherwise.
     pub(crate) fn of_place(
         shared: &Arc<Shared<D>>,

@@ -40,7 +40,8 @@ use crate::upload::{Recycle, Told};
 struct Retired<D: Device> {
     /// The driver's object, unless others share it.
     object: Option<RawObject<D>>,
-    place: Place<D>,
+    /// Where it lies, unless its memory is retired by itself.
+    place: Option<Place<D>>,
 }
 
 /// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
@@ -102,13 +103,18 @@ impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
-        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
+        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place: Some(place) });
+    }
+
+    /// Lets go of an object whose memory is let go of by itself.
+    pub(crate) fn retire_object(&self, object: RawObject<D>) {
+        self.lifetimes.retire_into(&self.releases.retired, Retired { object: Some(object), place: None });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
-        self.releases.retired.retire(points, Retired { object, place });
+        self.releases.retired.retire(points, Retired { object, place: Some(place) });
     }
 
     /// Nothing to do if another thread is at it.
@@ -193,15 +199,19 @@ impl<D: Device> Shared<D> {
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
-        self.device.note_retired(&place.memory(self).object, self.range_offset(&place), place.size());
-        self.debug_released(&place);
+        if let Some(place) = &place {
+            self.device.note_retired(&place.memory(self).object, self.range_offset(place), place.size());
+            self.debug_released(place);
+        }
         if let Some(object) = object {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
             // the bin gives each item out once.
             unsafe { object.destroy(&self.device) };
             count(&self.calls.destroy_object);
         }
-        self.give_back(place);
+        if let Some(place) = place {
+            self.give_back(place);
+        }
     }
 
     /// Destroys an object and gives its bytes back, without asking the device.
@@ -209,7 +219,7 @@ impl<D: Device> Shared<D> {
     /// # Safety
     /// No submission that is under way uses it, and it is destroyed once.
     pub(crate) unsafe fn destroy_now(&self, object: RawObject<D>, place: Place<D>) {
-        self.destroy(Retired { object: Some(object), place });
+        self.destroy(Retired { object: Some(object), place: Some(place) });
     }
 
     /// Gives a resource's bytes back, its object being gone.
@@ -296,7 +306,7 @@ impl<D: Device> Shared<D> {
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
             Backing::Buffer { object, place } => {
-                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place })
+                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place: Some(place) })
             }
         }
     }

@@ -134,7 +134,7 @@ unsafe impl Create<Buffers> for Device {
 
 impl Device {
     /// Refuses what would be undefined behaviour or cannot be placed.
-    fn check_buffer(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(), DeviceError> {
+    pub(super) fn check_buffer(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(), DeviceError> {
         if info.size == 0 {
             return Err(DeviceError::InvalidInfo("a buffer has at least one byte"));
         }

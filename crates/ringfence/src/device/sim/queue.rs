@@ -107,7 +107,7 @@ impl State {
         self.spend(self.profile.costs.submit_ns);
         let mut uses = Vec::new();
         let first_hazard = self.hazards.len();
-        let steps: VecDeque<_> = commands.into_iter().filter_map(|command| self.check(command, &mut uses)).collect();
+        let steps: VecDeque<_> = commands.into_iter().flat_map(|command| self.steps(command, &mut uses)).collect();
         for hazard in &mut self.hazards[first_hazard..] {
             hazard.queue = Some(queue);
         }

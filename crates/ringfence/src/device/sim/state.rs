@@ -56,9 +56,9 @@ pub(super) struct MemoryObject {
     pub(super) host: Option<HostView>,
     pub(super) device: DeviceView,
     /// Resources by start and number.
-    placed: BTreeMap<(u64, u64), Placement>,
+    pub(super) placed: BTreeMap<(u64, u64), Placement>,
     /// Length of the longest resource that ever lay here.
-    longest: u64,
+    pub(super) longest: u64,
     /// Where resources may share bytes.
     shared: Vec<Range<u64>>,
     /// Memory objects and handles that it lives for.
@@ -68,9 +68,9 @@ pub(super) struct MemoryObject {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Placement {
-    end: u64,
-    class: ResourceClass,
+pub(super) struct Placement {
+    pub(super) end: u64,
+    pub(super) class: ResourceClass,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +86,8 @@ pub(super) struct Resource {
     pub(super) requirements: Requirements,
     /// Memory and offset, once placed.
     pub(super) place: Option<(u64, u64)>,
+    /// Of a sparse buffer: memory and offset of each page that has some. Such a buffer has no place.
+    pub(super) pages: Option<Box<[Option<(u64, u64)>]>>,
 }
 
 impl MemoryObject {
@@ -319,7 +321,7 @@ impl State {
             Shape::Texture(_) => What::Texture,
         };
         self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
-        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place: None };
+        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place: None, pages: None };
         self.resources.insert(id, resource);
         id
     }
@@ -392,7 +394,7 @@ impl State {
     }
 
     /// Reports what the new resource is in the way of.
-    fn watch_place(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
+    pub(super) fn watch_place(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
         let object = &self.memories[&memory];
         let label = |id| self.resources.get(&id).map_or(Label::unnamed(What::Buffer, id), |held| held.label.clone());
         let hazard = |kind| Hazard::about(kind, resource.label.clone());
@@ -443,7 +445,9 @@ impl State {
         let Some(resource) = self.resources.remove(&id) else {
             return self.report_stale(what, id, "destroyed twice or never made");
         };
-        if resource.place.is_some() != expect_placed {
+        if let Some(pages) = &resource.pages {
+            self.take_pages_away(id, pages, resource.requirements.alignment);
+        } else if resource.place.is_some() != expect_placed {
             let detail = if expect_placed { "destroyed before it was placed" } else { "discarded after it was placed" };
             self.report(Hazard::about(HazardKind::Misuse, resource.label.clone()).detail(detail));
         }
