@@ -30,7 +30,7 @@ mod resource;
 mod sharing;
 mod sparse;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use windows::Win32::Graphics::Direct3D12::*;
@@ -139,9 +139,15 @@ pub struct Memory {
     heap: Option<ID3D12Heap>,
     memory_type: u32,
     size: u64,
+    /// A buffer over all of the heap, and where the host sees it: made when debugging asks for it.
+    window: OnceLock<Option<(ID3D12Resource, Mapped)>>,
 }
 
 impl Memory {
+    fn new(heap: Option<ID3D12Heap>, desc: &MemoryDesc<'_>) -> Self {
+        Self { heap, memory_type: desc.memory_type, size: desc.size, window: OnceLock::new() }
+    }
+
     /// The driver's heap; `None` if the memory is that of a committed resource.
     #[must_use]
     pub fn heap(&self) -> Option<&ID3D12Heap> {
@@ -211,7 +217,7 @@ unsafe impl Driver for Device {
         let made = unsafe { self.raw().CreateHeap(&heap_desc, &mut heap) };
         let heap = error::made(made, heap, "the description of a heap")?;
         name_object(&heap, desc.name);
-        Ok(Memory { heap: Some(heap), memory_type: desc.memory_type, size: desc.size })
+        Ok(Memory::new(Some(heap), desc))
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
@@ -241,6 +247,10 @@ unsafe impl Driver for Device {
 
     unsafe fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         self.0.events.wait(fence, value, timeout)
+    }
+
+    fn map_whole(&self, memory: &Memory) -> Option<Mapped> {
+        memory.window.get_or_init(|| self.make_window(memory)).as_ref().map(|(_, mapped)| *mapped)
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

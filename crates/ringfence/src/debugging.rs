@@ -12,16 +12,15 @@
 //! | what is on | what it costs |
 //! |---|---|
 //! | nothing | a compare with null a call: measured in `docs/guide/debugging.md` |
-//! | anything | one lock for all threads, an entry of about 150 bytes a live range |
+//! | anything | one lock for all threads, an entry in a map a live range |
 //! | margins | the margin on each side of every range in a block, in front at least its alignment; both written when it is made and read when it is released |
 //! | fills | every mapped byte written twice: when it is made and when it is released |
-//! | history | about 100 bytes an operation |
+//! | history | host memory for as many operations as are asked for, set aside at once |
 //!
-//! Guards and fills are written by the host, so they are where the host sees memory: every host-visible memory type on
-//! Vulkan and on the simulated device. On Direct3D 12, which maps resources and not heaps, fills work and guards are
-//! not written; there and in memory that only the device sees the margins are bytes that nobody has, so that an overrun
-//! hits no other resource, and are not checked ([`GuardCheck::unchecked_count`] says how many). Memory of a resource's own has
-//! no guards, nor have pools of equal blocks.
+//! Guards and fills are written by the host, so they are where the host sees memory: in every host-visible memory type (on
+//! Direct3D 12, which maps resources and not heaps, through a buffer over each heap). In memory that only the device sees the
+//! margins are bytes that nobody has, so that an overrun hits no other resource, and are not checked
+//! ([`GuardCheck::unchecked_count`] says how many). Memory of a resource's own has no guards, nor have pools of equal blocks.
 //!
 //! # Misuse that is named
 //!

@@ -130,6 +130,13 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Where the host sees the memory's first byte, for whoever looks for mistakes: as [`Driver::mapped`], by default. Where
+    /// the API maps resources only, a device may make one over all of it, once, which goes with the memory. `None` where the
+    /// host does not see the memory, or the device makes none.
+    fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
+        self.mapped(memory)
+    }
+
     /// Use and budget of each memory heap now, as the driver tells; `None` where it does not tell.
     fn budgets(&self) -> Option<HeapBudgets>;
 

@@ -20,8 +20,8 @@ use super::measure::{is_target, measure};
 use super::{Device, Memory, describe, error, name_object, sharing};
 use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
-    Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
-    ResourceClass, Textures,
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties,
+    Placed, Requirements, ResourceClass, Textures,
 };
 
 /// What a buffer or a texture is described with.
@@ -183,7 +183,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         };
         let object = error::made(made, object, "a committed resource")?;
         name_object(&object, desc.name);
-        let memory = Memory { heap: None, memory_type: desc.memory_type, size: desc.size };
+        let memory = Memory::new(None, desc);
         Ok((self.mapped(object, desc.memory_type)?, memory))
     }
 
@@ -234,6 +234,20 @@ impl Device {
         };
         let heap_types = self.0.heap_types.iter().enumerate();
         heap_types.filter(|(_, heap_type)| may_hold(heap_type)).fold(0, |bits, (index, _)| bits | 1 << index)
+    }
+
+    /// A buffer over all of a heap that the host sees, for debugging to look at what lies between resources.
+    pub(super) fn make_window(&self, memory: &Memory) -> Option<(ID3D12Resource, Mapped)> {
+        let properties = self.capabilities().properties(memory.memory_type);
+        if memory.heap.is_none() || !properties.contains(MemoryProperties::HOST_VISIBLE) {
+            return None;
+        }
+        let desc = BufferDesc { size: memory.size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+        let info = Create::<Buffers>::describe(self, &desc).ok()?;
+        // SAFETY: the heap is as large as the buffer, of a type that holds buffers, and the host reaches through the
+        // window only what is nobody else's.
+        let placed = unsafe { Create::<Buffers>::place(self, &info, memory, 0) }.ok()?;
+        Some((placed.object, placed.mapped?))
     }
 
     fn initial_state(&self, info: &ResourceInfo, memory_type: u32) -> D3D12_RESOURCE_STATES {

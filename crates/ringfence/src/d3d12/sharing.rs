@@ -86,6 +86,6 @@ unsafe impl Share for Device {
         if held.SizeInBytes < desc.size {
             return Err(DeviceError::InvalidInfo("a shared heap smaller than it was said to be"));
         }
-        Ok(Memory { heap: Some(heap), memory_type: desc.memory_type, size: desc.size })
+        Ok(Memory::new(Some(heap), desc))
     }
 }

@@ -79,7 +79,7 @@ impl<D: Device> Entry<D> {
     /// Compares its guards; `None` if it has none that the host sees.
     fn check(&self, shared: &Shared<D>, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
-        let base = memory.mapped?;
+        let base = memory.guards?;
         // SAFETY: the range is live, so its memory is, and its guards are nobody else's.
         let damages = unsafe { guards.check(shared, &memory, base) };
         let owner = self.describe(key);
@@ -154,7 +154,7 @@ impl<D: Device> Debugger<D> {
             is_retired: false,
             is_told: false,
         };
-        if let (Some(guards), Some(base)) = (&entry.guards, memory.mapped) {
+        if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
             // SAFETY: the range was given out just now with room for its guards, which nobody else has.
             unsafe { guards.write(shared, &memory, base) };
         }

@@ -242,6 +242,10 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         self.inner.mapped(memory)
     }
 
+    fn map_whole(&self, memory: &D::Memory) -> Option<Mapped> {
+        self.inner.map_whole(memory)
+    }
+
     fn budgets(&self) -> Option<HeapBudgets> {
         self.inner.budgets()
     }

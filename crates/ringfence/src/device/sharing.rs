@@ -10,8 +10,6 @@
 
 use std::fmt;
 
-#[cfg(doc)]
-use super::{Capabilities, Kind};
 use super::{Create, Device, DeviceError, Driver, MemoryDesc};
 
 /// What a handle to memory is.

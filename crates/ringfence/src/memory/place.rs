@@ -24,6 +24,8 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) block: u64,
     /// Where the host sees its first byte, where the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
+    /// Where debugging sees its first byte.
+    pub(crate) guards: Option<Mapped>,
     /// What handles to it are, if it was made for some.
     pub(crate) share: Option<ShareKind>,
     /// Whether it was made from a handle.

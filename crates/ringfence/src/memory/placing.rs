@@ -262,7 +262,9 @@ impl<D: Device> Shared<D> {
     pub(crate) fn memory(&self, object: D::Memory, desc: &MemoryDesc<'_>) -> Memory<D> {
         let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
         let MemoryDesc { memory_type, size, share, .. } = *desc;
-        Memory { object, memory_type, size, block, mapped, share, is_imported: false }
+        let is_guarded = self.debug.as_ref().is_some_and(|debug| debug.margin_bytes() != 0);
+        let guards = if is_guarded { self.device.map_whole(&object) } else { None };
+        Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false }
     }
 
     /// Memory that is imported rather than made, as a place of its own.

@@ -158,7 +158,10 @@ impl<D: Device> Pool<D> {
         needs: Requirements,
         desc: &'a AllocationDesc<'d>,
     ) -> Result<Ask<'a, 'd, D>, Error> {
-        let ArenaDesc { memory_type, class, .. } = self.state.arena.desc;
+        let ArenaDesc { memory_type, class, share, .. } = self.state.arena.desc;
+        if desc.share.is_some() && desc.share != share {
+            return Err(Error::WrongShare { wanted: desc.share, pool: share });
+        }
         let groups = self.shared().device.capabilities().class_groups;
         if needs.memory_type_bits >> memory_type & 1 == 0 {
             return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });

@@ -19,19 +19,19 @@ use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
 
 /// What a resource can be tied to memory as.
 trait Tie<D: Share>: ResourceKind {
-    fn tie<'a>(unplaced: &'a <D as Create<Self>>::Unplaced) -> Tied<'a, D>
+    fn tie(unplaced: &<D as Create<Self>>::Unplaced) -> Tied<'_, D>
     where
         D: Create<Self>;
 }
 
 impl<D: Share> Tie<D> for Buffers {
-    fn tie<'a>(unplaced: &'a <D as Create<Self>>::Unplaced) -> Tied<'a, D> {
+    fn tie(unplaced: &<D as Create<Self>>::Unplaced) -> Tied<'_, D> {
         Tied::Buffer(unplaced)
     }
 }
 
 impl<D: Share> Tie<D> for Textures {
-    fn tie<'a>(unplaced: &'a <D as Create<Self>>::Unplaced) -> Tied<'a, D> {
+    fn tie(unplaced: &<D as Create<Self>>::Unplaced) -> Tied<'_, D> {
         Tied::Texture(unplaced)
     }
 }

@@ -106,7 +106,9 @@ impl Device {
         }
         // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
         let raw = unsafe { self.0.device.allocate_memory(&info, None) }?;
-        import.map(Import::used_up);
+        if let Some(import) = import {
+            import.used_up();
+        }
         // SAFETY: the memory is new, of that type, and nothing is placed in it.
         let base = unsafe { self.map_whole(raw, desc.memory_type) }?;
         if !desc.name.is_empty() {
