@@ -9,6 +9,7 @@ trap 'rm -rf "$scratch"' EXIT
 cargo run --quiet -p ringfence --example simulated
 cargo run --quiet -p ringfence --example streaming "$scratch/streaming.rft"
 cargo run --quiet -p ringfence --features vulkan --example vulkan_buffer
+cargo run --quiet -p ringfence --features vulkan --example bindless
 cargo run --quiet -- report "$scratch/streaming.rft" --output "$scratch/page.html" --svg "$scratch/figures"
 cargo run --quiet -- replay "$scratch/streaming.rft"
 # With the feature alone: the tests of what it tells.

@@ -35,6 +35,8 @@ pub enum Task {
     Plan(PlanOptions),
     /// Makes a page out of a snapshot: memory map, heaps, names
     Report(ReportOptions),
+    /// Runs seeded worlds on the simulated device under its hazard finder
+    World(WorldOptions),
     /// Prints the completions for a shell
     Completions(CompletionsOptions),
     /// Prints the manual page
@@ -172,6 +174,34 @@ pub struct ReportOptions {
     pub title: Option<String>,
     /// Print the figures at the head of the page as JSON
     #[arg(long, group = "answer")]
+    pub json: bool,
+}
+
+/// Runs seeded worlds: random programs on the simulated device, under its hazard finder, every byte compared.
+#[derive(Parser, Debug, Clone)]
+#[command(
+    after_help = "The same seed is the same world, as long as it has one thread. The first finding is told with its seed, and \
+    the exit code\nis 1.\n\nExamples:\n  ringfence world --seed 17\n  ringfence world --seed 17 --trace world.rft\n  \
+    ringfence world --count 10000"
+)]
+pub struct WorldOptions {
+    /// The first world
+    #[arg(long, default_value_t = 0, value_name = "S")]
+    pub seed: u64,
+    /// How many worlds, one seed after the other
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub count: u64,
+    /// Steps of each world's program
+    #[arg(long, default_value_t = 150, value_name = "N")]
+    pub steps: u32,
+    /// Threads in each world; with more than one, how they meet is a matter of luck
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub threads: u8,
+    /// Record the world for `ringfence replay` and `ringfence report`; of one world with one thread
+    #[arg(long, value_name = "FILE.rft")]
+    pub trace: Option<PathBuf>,
+    /// Print the figures as JSON
+    #[arg(long)]
     pub json: bool,
 }
 

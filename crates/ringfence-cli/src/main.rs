@@ -10,6 +10,7 @@ mod plan;
 mod replay;
 mod report;
 mod units;
+mod world;
 
 use std::io;
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Task::Replay(options) => replay::main(&options),
         Task::Plan(options) => plan::main(&options),
         Task::Report(options) => report::main(&options),
+        Task::World(options) => world::main(&options),
         Task::Completions(options) => paper::completions(&options),
         Task::Man => paper::man(),
     };

@@ -3,6 +3,7 @@
 mod calls;
 mod compare;
 mod consumers;
+mod descriptors;
 mod facts;
 mod headline;
 mod heaps;
@@ -22,6 +23,7 @@ pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
         "heaps" => heaps::html(&report.snapshot),
         "blocks" => map::html(&report.snapshot),
         "rings" => rings::html(&report.snapshot.rings),
+        "descriptors" => descriptors::html(&report.snapshot.descriptors),
         "charts" => run::charts(report),
         "frames" => run::table(&report.frames),
         "consumers" => consumers::html(&report.snapshot),

@@ -1,5 +1,6 @@
 //! What can go wrong when something is made, with the numbers that one needs to see why.
 
+use crate::descriptor::DescriptorError;
 use crate::device::sharing::ShareKind;
 use crate::device::{DeviceError, ResourceClass};
 use crate::memory::{Budget, Location, Tried};
@@ -143,6 +144,9 @@ pub enum Error {
         /// What the pool has.
         pool: Option<ShareKind>,
     },
+    /// What was made was to have descriptors, and there are none to be had.
+    #[error(transparent)]
+    Descriptors(#[from] DescriptorError),
     /// The driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

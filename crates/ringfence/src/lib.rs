@@ -76,9 +76,12 @@ pub mod debugging;
 pub mod descriptor;
 pub mod device;
 mod error;
+#[cfg(doctest)]
+mod impossible;
 pub mod lifetime;
 pub mod memory;
 pub mod placement;
+mod primitive;
 mod resource;
 pub mod sharing;
 pub mod sparse;

@@ -27,6 +27,7 @@ mod batch;
 mod constants;
 mod error;
 mod fast;
+mod pin;
 mod readback;
 mod resize;
 mod ring;
@@ -51,6 +52,7 @@ pub use constants::{
     DynamicConstants, NoViews, StaticConstants,
 };
 pub use error::UploadError;
+pub(crate) use fast::Cleaning;
 pub use fast::{FastConstants, FastConstantsDesc, FastWriter};
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing, TexelReadback};
 pub use ring::UploadRing;

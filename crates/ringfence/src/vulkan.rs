@@ -9,7 +9,8 @@
 //! ```
 //!
 //! It opens no instance and no device, and submits nothing: those are the program's. It needs Vulkan 1.2, for timeline
-//! semaphores, and holds no lock and no policy. What it cannot read from the driver stands in [`DeviceDesc`].
+//! semaphores, and holds no lock and no policy. What it cannot read from the driver stands in [`DeviceDesc`]. Programs
+//! that make and place their resources themselves get memory on any Vulkan: [`Device::for_memory`].
 //!
 //! Not served: disjoint (multi-planar) images. Make those by hand, beside Ringfence.
 
@@ -90,6 +91,8 @@ struct Inner {
     device: ash::Device,
     desc: DeviceDesc,
     found: capabilities::Found,
+    /// Whether nothing newer than Vulkan 1.0 may be called.
+    memory_only: bool,
     descriptors: descriptor::Facts,
     plain_heaps: descriptor::PlainHeaps,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
@@ -122,10 +125,62 @@ impl Device {
         let descriptors = unsafe { descriptor::Facts::read(instance, physical, &device, desc) };
         // SAFETY: as above.
         let sharing = unsafe { sharing::Calls::load(instance, physical, &device, desc) };
-        let instance = instance.clone();
-        let plain_heaps = Default::default();
-        let inner = Inner { instance, physical, device, desc, found, descriptors, plain_heaps, debug_utils, sharing };
+        let (instance, memory_only, plain_heaps) = (instance.clone(), false, Default::default());
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            sharing,
+        };
         Ok(Self(Arc::new(inner)))
+    }
+
+    /// Wraps a device of any version of Vulkan, of which only memory is asked:
+    /// [`allocate`](crate::memory::Allocator::allocate), [`allocate_for`](crate::memory::Allocator::allocate_for) and what
+    /// becomes of that. Timelines, resources and descriptor heaps are refused with [`DeviceError::Unsupported`]; budgets and
+    /// the largest memory object are not known, as Vulkan 1.0 does not tell them.
+    ///
+    /// # Safety
+    /// - `device` was made from `physical`, which comes from `instance`, and `desc` is true.
+    /// - Instance and device outlive this value, its copies, and all that is made through them.
+    pub unsafe fn for_memory(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: ash::Device,
+        desc: DeviceDesc,
+    ) -> Self {
+        // SAFETY: the caller promises that `physical` comes from `instance`.
+        let found = unsafe { capabilities::find_memory(instance, physical) };
+        // SAFETY: the caller promises that `device` comes from `instance`.
+        let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
+        let descriptors = descriptor::Facts::of_no_heaps(desc);
+        let (sharing, desc) = (sharing::Calls::none(), DeviceDesc { sparse_buffers: false, ..desc });
+        let (instance, memory_only, plain_heaps) = (instance.clone(), true, Default::default());
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            sharing,
+        };
+        Self(Arc::new(inner))
+    }
+
+    /// Refuses what needs more than Vulkan 1.0 on a device that was wrapped for memory alone.
+    fn check_whole(&self) -> Result<(), DeviceError> {
+        let refused = DeviceError::Unsupported("this on a device that was wrapped for memory alone");
+        if self.0.memory_only { Err(refused) } else { Ok(()) }
     }
 
     /// The device that was passed in.
@@ -210,6 +265,7 @@ unsafe impl Driver for Device {
     }
 
     unsafe fn completed(&self, fence: &vk::Semaphore) -> Result<u64, DeviceError> {
+        self.check_whole()?;
         // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
         match unsafe { self.0.device.get_semaphore_counter_value(*fence) } {
             // Some drivers say so of a lost device instead of returning the error.
@@ -220,6 +276,7 @@ unsafe impl Driver for Device {
     }
 
     unsafe fn wait(&self, fence: &vk::Semaphore, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        self.check_whole()?;
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let (fences, values) = ([*fence], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&fences).values(&values);

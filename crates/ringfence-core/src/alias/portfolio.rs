@@ -44,8 +44,10 @@ impl Planner<'_> {
             random: Random(0x9e37_79b9_7f4a_7c15),
             share: 0.5,
             episodes: 0,
+            is_mixed: problem.is_mixed(),
         };
-        let mut threads: Vec<Thread> = strategies().map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
+        let ways = strategies(portfolio.is_mixed);
+        let mut threads: Vec<Thread> = ways.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
         let mut episode = portfolio.episode(problem);
         let mut turns = 0;
         // Decisions made at the bound, and above it.
@@ -135,6 +137,8 @@ struct Portfolio<'s, S: Shape, U: Unit> {
     share: f64,
     /// How many episodes there were.
     episodes: usize,
+    /// Whether items differ in alignment.
+    is_mixed: bool,
 }
 
 /// A strategy, with what it has learned over its attempts.
@@ -183,7 +187,7 @@ impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
     /// The first two in the fixed ways that succeed most, the others by chance.
     fn episode(&mut self, problem: &Problem) -> Episode {
         let drawn = self.random.strategy();
-        let strategy = strategies().take(2).nth(self.episodes).unwrap_or(drawn);
+        let strategy = strategies(self.is_mixed).take(2).nth(self.episodes).unwrap_or(drawn);
         self.episodes += 1;
         let share = (self.share + 0.3 * (self.random.next() - 0.5)).clamp(0.1, 1.0);
         Episode { thread: Thread::new(problem, self.shape, strategy, self.random.0), share, attempts: 0 }

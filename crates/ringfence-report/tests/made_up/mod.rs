@@ -1,6 +1,7 @@
 //! A made-up snapshot of any size, the same at each run: blocks of several kinds, ranges with gaps between them, names
 //! of which some would like to do harm, and a run of frames.
 
+use ringfence::descriptor::DescriptorSnapshot;
 use ringfence::memory::{
     BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
 };
@@ -131,10 +132,27 @@ fn snapshot(blocks: Vec<BlockSnapshot>) -> Snapshot {
         heaps,
         types,
         rings: vec![ring()],
+        descriptors: descriptors(),
         retired_count: 37,
         calls: calls(&blocks),
         blocks,
     }
+}
+
+fn descriptors() -> Vec<DescriptorSnapshot> {
+    let region = |region: &str, slot_count, used_count| DescriptorSnapshot {
+        name: "scene <descriptors>".into(),
+        kind: "resources".into(),
+        region: region.into(),
+        slot_count,
+        used_count,
+        largest_free: (slot_count - used_count) / 2,
+        heap_count: 1,
+        ..Default::default()
+    };
+    let frame = DescriptorSnapshot { high_water: Some(9_000), tables_made: 12, ..region("frame", 16_384, 5_120) };
+    let bindless = DescriptorSnapshot { waiting_count: 300, ..region("bindless", 4096, 2_300) };
+    vec![region("CPU-only", 2048, 700), region("persistent", 49_152, 4_400), frame, bindless]
 }
 
 fn statistics<'a>(blocks: impl Iterator<Item = &'a BlockSnapshot>) -> TypeStatistics {

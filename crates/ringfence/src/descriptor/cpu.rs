@@ -25,10 +25,11 @@ use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 use smallvec::SmallVec;
 
 use super::room::{Room, Waiting};
-use super::{DescriptorError, Heap, SlotAllocator, View};
+use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use crate::lifetime::Passed;
 use crate::memory::{Allocator, Shared};
+use crate::trace::{Trace, TracedHeap};
 
 /// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.
 const BLOCK_SLOTS_MAX: u32 = 1 << 20;
@@ -87,6 +88,8 @@ struct State<D: Descriptors, A: SlotAllocator> {
     kind: HeapKind,
     types: ViewTypes,
     name: Box<str>,
+    /// Its number in a trace.
+    number: u64,
     /// Whether slots own objects of the driver.
     owning: bool,
     blocks: Mutex<Blocks<A, Arc<Heap<D>>>>,
@@ -126,6 +129,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             kind: desc.kind,
             types: desc.types,
             name: desc.name.into(),
+            number: shared.trace.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
             blocks: Mutex::new(blocks),
             leftovers: Waiting::new(),
@@ -152,6 +156,8 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             Err(AllocError::OutOfSpace { .. }) => self.allocate_from_new_block(count, alignment)?,
             Err(_) => return Err(DescriptorError::BadView("an alignment that is not a power of two")),
         };
+        let (first, number) = (allocation.offset() as u32, heap.number());
+        self.keeper.shared.trace.descriptors_allocated(number, first, count as u32);
         let contents = SmallVec::from_elem(UNWRITTEN, count as usize);
         Ok(CpuDescriptors { keeper: Arc::clone(&self.keeper), heap, allocation, contents })
     }
@@ -177,7 +183,17 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             shader_visible: false,
             name: &state.name,
         };
-        let heap = Arc::new(Heap::new(&shared.device, &desc)?);
+        let number = shared.trace.descriptors_number();
+        let heap = Arc::new(Heap::new(&shared.device, &desc, number)?);
+        shared.trace.descriptor_heap(&TracedHeap {
+            number,
+            owner: state.number,
+            kind: state.kind,
+            shader_visible: false,
+            capacity: slots,
+            frame_capacity: 0,
+            name: &state.name,
+        });
         let id = state.blocks.lock().insert(Arc::clone(&heap), allocator);
         Ok((BlockAllocation::new(id, range), heap))
     }
@@ -392,6 +408,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
                 }
             }
         }
+        shared.trace.descriptors_freed(self.heap.number(), self.start(), self.len());
         let freed = state.blocks.lock().free(&self.allocation);
         debug_assert!(freed.is_ok(), "an allocation is given back once");
     }
@@ -410,8 +427,9 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> State<D, A> {
-    fn destroy_heap(device: &D, heap: Arc<Heap<D>>) {
+    fn destroy_heap(device: &D, trace: &Trace, heap: Arc<Heap<D>>) {
         let heap = Arc::into_inner(heap).expect("nothing lives in an empty block");
+        trace.descriptor_heap_freed(heap.number());
         // SAFETY: no allocation is in the heap, and shaders never saw it; each heap comes out of the blocks once.
         unsafe { heap.destroy(device) };
     }
@@ -425,7 +443,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
-    fn reclaim(&self, device: &D, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool {
         self.discard_leftovers(device, passed, device_lost);
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let closed = self.closed.load(Ordering::Acquire);
@@ -434,16 +452,33 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
             let empty = if closed { blocks.take_empty() } else { blocks.take_surplus(now) };
             drop(blocks);
             let Some((_, heap)) = empty else { break };
-            Self::destroy_heap(device, heap);
+            Self::destroy_heap(device, trace, heap);
         }
         !closed || self.leftovers.len() > 0
     }
 
-    unsafe fn destroy(&self, device: &D) {
+    fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
+        let blocks = self.blocks.lock().statistics();
+        if blocks.capacity == 0 {
+            return;
+        }
+        into.push(DescriptorSnapshot {
+            name: self.name.to_string(),
+            kind: self.kind.to_string(),
+            region: region::CPU_ONLY.into(),
+            slot_count: blocks.capacity,
+            used_count: blocks.capacity - blocks.free_size,
+            largest_free: blocks.largest_free,
+            heap_count: blocks.block_count as u64,
+            ..Default::default()
+        });
+    }
+
+    unsafe fn destroy(&self, device: &D, trace: &Trace) {
         for leftover in self.leftovers.drain() {
             // SAFETY: the caller promises that no pending work uses it.
             unsafe { device.discard_leftover(leftover) };
         }
-        self.blocks.lock().drain().for_each(|(_, heap)| Self::destroy_heap(device, heap));
+        self.blocks.lock().drain().for_each(|(_, heap)| Self::destroy_heap(device, trace, heap));
     }
 }

@@ -212,7 +212,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
 }
 
 /// The longest run of free slots of a ring: before its end, or before its tail.
-fn largest_free(ring: &ringfence_core::ring::Ring<SyncPoint>) -> u64 {
+pub(super) fn largest_free(ring: &ringfence_core::ring::Ring<SyncPoint>) -> u64 {
     let mut extents: SmallVec<[_; 8]> = ring.iter().flat_map(|held| held.extents()).collect();
     extents.sort_unstable_by_key(|extent| extent.offset);
     let (mut longest, mut end) = (0, 0);

@@ -383,14 +383,24 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
-    /// Gives a range back. Its block's memory must not be held by the caller any more.
-    pub(crate) fn free(&self, allocation: BlockAllocation) {
-        self.state.lock().free(allocation);
+    /// Gives a range back. Its block's memory must not be held by the caller any more. If empty blocks have no grace, and
+    /// there is one too many now, it is taken out to be freed.
+    #[must_use]
+    pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
+        let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
+        let mut state = self.state.lock();
+        state.free(allocation);
+        if grace_ticks != 0 || state.blocks.empty_count() <= destroy_threshold {
+            return None;
+        }
+        let (_, block) = state.blocks.take_empty()?;
+        Some(state.taken_out(block))
     }
 
+    /// An empty block stays for whoever closes chunks to find.
     fn free_chunk(&self, Chunk { memory, allocation }: Chunk<D>) {
         drop(memory);
-        self.free(allocation);
+        self.state.lock().free(allocation);
     }
 
     /// Notes memory of a resource's own; the number finds it again.

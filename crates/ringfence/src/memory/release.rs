@@ -146,7 +146,7 @@ impl<D: Device> Shared<D> {
             self.releases.retired.collect(passed, objects_max, released);
         }
         self.reclaim_rings(passed, device_lost);
-        self.rooms.reclaim(&self.device, passed, device_lost);
+        self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = released.len();
         for item in released.drain(..) {
             self.destroy(item);
@@ -222,6 +222,11 @@ impl<D: Device> Shared<D> {
         self.destroy(Retired { object: Some(object), place: Some(place) });
     }
 
+    /// Gives back a range of a resource that others share. No submission that is under way uses it.
+    pub(crate) fn give_back_range(&self, place: Place<D>) {
+        self.destroy(Retired { object: None, place: Some(place) });
+    }
+
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
         if place.is_own_range() {
@@ -266,9 +271,12 @@ impl<D: Device> Shared<D> {
     }
 
     fn free_range(&self, arena: &ArenaRef<D>, allocation: BlockAllocation) {
-        match arena {
+        let surplus = match arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].free(allocation),
             ArenaRef::Pool(pool) => pool.arena.free(allocation),
+        };
+        if let Some(memory) = surplus {
+            self.free_memory(memory);
         }
     }
 
@@ -385,21 +393,24 @@ impl<D: Device> Shared<D> {
     }
 }
 
+/// How often the end of an allocator's life asks the driver to wait: it may be short of memory for a moment.
+const LAST_WAITS: usize = 3;
+
 impl<D: Device> Drop for Shared<D> {
     /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`] there
     /// is nothing left to wait for.
     fn drop(&mut self) {
         let unused = self.releases.retired.is_empty() && self.rooms.is_empty();
-        let idle = unused || self.wait_submitted(Duration::MAX).is_ok();
+        let idle = unused || (0..LAST_WAITS).any(|_| self.wait_submitted(Duration::MAX).is_ok());
         let mut left = Vec::new();
         self.releases.retired.collect_all(&mut left);
         if !idle {
-            // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
+            // The driver failed at every wait: what the GPU may still use is better leaked than destroyed under it.
             self.rooms.leak();
             return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
         // SAFETY: the device is idle, and whoever has a heap has this allocator too.
-        unsafe { self.rooms.destroy(&self.device) };
+        unsafe { self.rooms.destroy(&self.device, &self.trace) };
         left.into_iter().for_each(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();

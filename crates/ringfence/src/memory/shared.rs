@@ -79,12 +79,14 @@ impl<D: Device> Shared<D> {
                 block_count_max: usize::MAX,
                 algorithm: Algorithm::Tlsf,
                 block_alignment: 1,
-                has_cells: true,
+                has_cells: desc.cells,
                 grows_ahead: desc.empty_blocks_kept > 0,
                 share: None,
             };
             CLASSES.map(|class| {
-                Arena::new(ArenaDesc { class, block_alignment: memory_alignment(capabilities, class), ..arena })
+                let block_alignment = memory_alignment(capabilities, class);
+                let sizes = arena.sizes.aligned_to(block_alignment);
+                Arena::new(ArenaDesc { class, block_alignment, sizes, ..arena })
             })
         });
         Self {
@@ -188,6 +190,7 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
         match self.memory_objects.load(Ordering::Relaxed) {
+            0 if !self.rooms.is_empty() => Err(StartTraceError::DescriptorHeaps),
             0 => self.trace.start(to, self.device.capabilities()),
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
         }

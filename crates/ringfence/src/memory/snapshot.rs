@@ -5,6 +5,7 @@ use std::sync::Weak;
 use super::arena::Note;
 use super::shared::Shared;
 use super::{DriverCalls, TypeStatistics};
+use crate::descriptor::DescriptorSnapshot;
 use crate::device::{Device, ResourceClass};
 
 /// An allocator's whole state.
@@ -23,6 +24,9 @@ pub struct Snapshot {
     pub blocks: Vec<BlockSnapshot>,
     /// Upload rings.
     pub rings: Vec<RingSnapshot>,
+    /// Regions of descriptors.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub descriptors: Vec<DescriptorSnapshot>,
     /// Objects that wait for the device.
     pub retired_count: u64,
     /// Calls to the driver.
@@ -167,6 +171,7 @@ impl<D: Device> Shared<D> {
             types: types.collect(),
             blocks,
             rings: self.rings.lock().iter().filter_map(Weak::upgrade).filter_map(|ring| ring.snapshot()).collect(),
+            descriptors: self.rooms.snapshot(),
             retired_count: statistics.retired_count,
             calls: statistics.calls,
         }

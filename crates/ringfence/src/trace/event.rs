@@ -139,16 +139,29 @@ pub enum Event {
         /// Their bytes.
         bytes: u64,
     },
-    /// A descriptor heap was made.
+    /// A descriptor heap was made; or a shader-visible one has grown, if there was one of this number.
     DescriptorHeap {
         /// Its number.
         heap: u64,
+        /// The number of the allocator of descriptors that it belongs to.
+        owner: u64,
+        /// What its descriptors show, in the order of [`HeapKind`](crate::device::descriptors::HeapKind).
+        kind: u32,
+        /// Whether shaders see it.
+        shader_visible: bool,
         /// How many descriptors it holds.
         capacity: u64,
+        /// How many of those, the first ones, are for tables of single frames.
+        frame_capacity: u64,
         /// Its name.
         name: String,
     },
-    /// Descriptors were given out.
+    /// A descriptor heap went back to the driver.
+    DescriptorHeapFreed {
+        /// Its number.
+        heap: u64,
+    },
+    /// Descriptors were given out until they are let go of.
     DescriptorsAllocated {
         /// Their heap.
         heap: u64,
@@ -165,6 +178,31 @@ pub enum Event {
         first: u64,
         /// How many.
         count: u64,
+    },
+    /// What frames have done with the tables of a shader-visible heap since the last such event.
+    DescriptorTables {
+        /// Their heap.
+        heap: u64,
+        /// Descriptors for tables of single frames that are in use now.
+        frame_used: u64,
+        /// Tables that were copied.
+        made: u64,
+        /// Tables that were there already.
+        shared: u64,
+    },
+    /// An entry came into a bindless table.
+    BindlessInserted {
+        /// Its heap.
+        heap: u64,
+        /// Its index there.
+        slot: u64,
+    },
+    /// An entry was taken out of a bindless table; its slot is another's once the device is done with it.
+    BindlessRemoved {
+        /// Its heap.
+        heap: u64,
+        /// Its index there.
+        slot: u64,
     },
     /// The trace was ended in order. Last in a trace.
     End {
@@ -206,11 +244,20 @@ impl Event {
             }
             Self::Named { block, offset, .. } => put(code::NAMED, &[*block, *offset]),
             Self::Staged { writes, bytes } => put(code::STAGED, &[*writes, *bytes]),
-            Self::DescriptorHeap { heap, capacity, .. } => put(code::DESCRIPTOR_HEAP, &[*heap, *capacity]),
+            Self::DescriptorHeap { heap, owner, kind, shader_visible, capacity, frame_capacity, .. } => {
+                let (kind, visible) = (u64::from(*kind), u64::from(*shader_visible));
+                put(code::DESCRIPTOR_HEAP, &[*heap, *owner, kind, visible, *capacity, *frame_capacity]);
+            }
+            Self::DescriptorHeapFreed { heap } => put(code::DESCRIPTOR_HEAP_FREED, &[*heap]),
             Self::DescriptorsAllocated { heap, first, count } => {
                 put(code::DESCRIPTORS_ALLOCATED, &[*heap, *first, *count]);
             }
             Self::DescriptorsFreed { heap, first, count } => put(code::DESCRIPTORS_FREED, &[*heap, *first, *count]),
+            Self::DescriptorTables { heap, frame_used, made, shared } => {
+                put(code::DESCRIPTOR_TABLES, &[*heap, *frame_used, *made, *shared]);
+            }
+            Self::BindlessInserted { heap, slot } => put(code::BINDLESS_INSERTED, &[*heap, *slot]),
+            Self::BindlessRemoved { heap, slot } => put(code::BINDLESS_REMOVED, &[*heap, *slot]),
             Self::End { event_count } => put(code::END, &[*event_count]),
         }
         self.texts().for_each(|text| push_text(into, text));
@@ -277,15 +324,30 @@ impl Event {
             },
             code::NAMED => Self::Named { block: from.number()?, offset: from.number()?, name: from.text()?.into() },
             code::STAGED => Self::Staged { writes: from.number()?, bytes: from.number()? },
-            code::DESCRIPTOR_HEAP => {
-                Self::DescriptorHeap { heap: from.number()?, capacity: from.number()?, name: from.text()?.into() }
-            }
+            code::DESCRIPTOR_HEAP => Self::DescriptorHeap {
+                heap: from.number()?,
+                owner: from.number()?,
+                kind: index(from.number()?)?,
+                shader_visible: flag(from.number()?)?,
+                capacity: from.number()?,
+                frame_capacity: from.number()?,
+                name: from.text()?.into(),
+            },
+            code::DESCRIPTOR_HEAP_FREED => Self::DescriptorHeapFreed { heap: from.number()? },
             code::DESCRIPTORS_ALLOCATED => {
                 Self::DescriptorsAllocated { heap: from.number()?, first: from.number()?, count: from.number()? }
             }
             code::DESCRIPTORS_FREED => {
                 Self::DescriptorsFreed { heap: from.number()?, first: from.number()?, count: from.number()? }
             }
+            code::DESCRIPTOR_TABLES => Self::DescriptorTables {
+                heap: from.number()?,
+                frame_used: from.number()?,
+                made: from.number()?,
+                shared: from.number()?,
+            },
+            code::BINDLESS_INSERTED => Self::BindlessInserted { heap: from.number()?, slot: from.number()? },
+            code::BINDLESS_REMOVED => Self::BindlessRemoved { heap: from.number()?, slot: from.number()? },
             code::END => Self::End { event_count: from.number()? },
             _ => return None,
         })
@@ -317,9 +379,21 @@ mod tests {
             Event::Moved { from_block: 1, from_offset: 2, to_block: 3, to_offset: 4 },
             Event::Named { block, offset, name: name.clone() },
             Event::Staged { writes: 2, bytes: 9 },
-            Event::DescriptorHeap { heap: 1, capacity: 1_000_000, name },
+            Event::DescriptorHeap {
+                heap: 1,
+                owner: 9,
+                kind: 3,
+                shader_visible: true,
+                capacity: 1_000_000,
+                frame_capacity: 1_000,
+                name,
+            },
+            Event::DescriptorHeapFreed { heap: 1 },
             Event::DescriptorsAllocated { heap: 1, first: 2, count: 3 },
             Event::DescriptorsFreed { heap: 1, first: 2, count: 3 },
+            Event::DescriptorTables { heap: 1, frame_used: 300, made: 4, shared: 5 },
+            Event::BindlessInserted { heap: 1, slot: 2 },
+            Event::BindlessRemoved { heap: 1, slot: 2 },
             Event::End { event_count: 19 },
         ];
         let mut bytes = Vec::new();

@@ -32,6 +32,10 @@ pub(super) mod code {
     pub const DESCRIPTOR_HEAP: u8 = 0x40;
     pub const DESCRIPTORS_ALLOCATED: u8 = 0x41;
     pub const DESCRIPTORS_FREED: u8 = 0x42;
+    pub const DESCRIPTOR_HEAP_FREED: u8 = 0x43;
+    pub const DESCRIPTOR_TABLES: u8 = 0x44;
+    pub const BINDLESS_INSERTED: u8 = 0x45;
+    pub const BINDLESS_REMOVED: u8 = 0x46;
     pub const END: u8 = 0x7f;
 }
 

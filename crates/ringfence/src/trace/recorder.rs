@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::event::Event;
 use super::format::{MAGIC, VERSION, checksum, code, push_number, push_text};
+use crate::device::descriptors::HeapKind;
 use crate::device::{Capabilities, HeapBudget, HeapBudgets};
 
 /// A chunk is written when so much has gathered,
@@ -42,6 +43,9 @@ pub enum StartTraceError {
     /// One is under way.
     #[error("a trace is being recorded already")]
     Recording,
+    /// A trace that begins in the middle could not say which descriptors are in use.
+    #[error("descriptor heaps exist already: a trace begins with an allocator that has made nothing")]
+    DescriptorHeaps,
     /// A trace that begins in the middle could not say what is in memory.
     #[error("{memory_objects} memory objects exist already: a trace begins with an allocator that has made nothing")]
     NotEmpty {
@@ -57,8 +61,23 @@ pub enum StartTraceError {
 pub(crate) struct Trace {
     is_on: AtomicBool,
     next_block: AtomicU64,
+    /// Numbers descriptor heaps and what they belong to.
+    next_descriptors: AtomicU64,
     events: Mutex<Events>,
     writer: Mutex<Option<Writer>>,
+}
+
+/// A descriptor heap as traces tell of it.
+pub(crate) struct TracedHeap<'a> {
+    pub number: u64,
+    /// The number of its allocator.
+    pub owner: u64,
+    pub kind: HeapKind,
+    pub shader_visible: bool,
+    pub capacity: u32,
+    /// Of those, the slots for tables of single frames: the first ones.
+    pub frame_capacity: u32,
+    pub name: &'a str,
 }
 
 /// What hooks append to.
@@ -86,6 +105,7 @@ impl Trace {
         Self {
             is_on: AtomicBool::new(false),
             next_block: AtomicU64::new(1),
+            next_descriptors: AtomicU64::new(1),
             events: Mutex::new(events),
             writer: Mutex::new(None),
         }
@@ -94,6 +114,16 @@ impl Trace {
     /// A number for a memory object that is made now.
     pub(crate) fn block_number(&self) -> u64 {
         self.next_block.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A number for a descriptor heap, or for an allocator of descriptors.
+    pub(crate) fn descriptors_number(&self) -> u64 {
+        self.next_descriptors.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether anything is recorded.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
     }
 
     pub(crate) fn start(
@@ -213,6 +243,46 @@ impl Trace {
 
     pub(crate) fn staged(&self, writes: u64, bytes: u64) {
         self.numbers(code::STAGED, [writes, bytes]);
+    }
+
+    pub(crate) fn descriptor_heap(&self, heap: &TracedHeap<'_>) {
+        self.note(|buffer| {
+            let (kind, visible) = (heap.kind as u64, u64::from(heap.shader_visible));
+            let (capacity, frame_capacity) = (u64::from(heap.capacity), u64::from(heap.frame_capacity));
+            let numbers = [heap.number, heap.owner, kind, visible, capacity, frame_capacity];
+            push_numbers(buffer, code::DESCRIPTOR_HEAP, numbers);
+            push_text(buffer, heap.name);
+        });
+    }
+
+    pub(crate) fn descriptor_heap_freed(&self, heap: u64) {
+        self.numbers(code::DESCRIPTOR_HEAP_FREED, [heap]);
+    }
+
+    #[inline]
+    pub(crate) fn descriptors_allocated(&self, heap: u64, first: u32, count: u32) {
+        self.numbers(code::DESCRIPTORS_ALLOCATED, [heap, first.into(), count.into()]);
+    }
+
+    /// Before they can be handed out again.
+    #[inline]
+    pub(crate) fn descriptors_freed(&self, heap: u64, first: u32, count: u32) {
+        self.numbers(code::DESCRIPTORS_FREED, [heap, first.into(), count.into()]);
+    }
+
+    pub(crate) fn descriptor_tables(&self, heap: u64, frame_used: u64, (made, shared): (u64, u64)) {
+        self.numbers(code::DESCRIPTOR_TABLES, [heap, frame_used, made, shared]);
+    }
+
+    #[inline]
+    pub(crate) fn bindless_inserted(&self, heap: u64, slot: u32) {
+        self.numbers(code::BINDLESS_INSERTED, [heap, slot.into()]);
+    }
+
+    /// Before its slot can be another's.
+    #[inline]
+    pub(crate) fn bindless_removed(&self, heap: u64, slot: u32) {
+        self.numbers(code::BINDLESS_REMOVED, [heap, slot.into()]);
     }
 
     /// The end of a `reclaim`: the clock is read, what is due is written. `budgets` asks the driver.

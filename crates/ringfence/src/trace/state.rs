@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::descriptors::Descriptors;
 use super::event::Event;
 use crate::memory::{BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, Snapshot, TypeSnapshot, TypeStatistics};
 
@@ -29,6 +30,7 @@ pub struct State {
     /// By memory type and class, as the allocator counts.
     counts: HashMap<(u32, String), TypeStatistics>,
     calls: DriverCalls,
+    descriptors: Descriptors,
     retired_count: u64,
     elapsed_ns: u64,
     frame_count: u64,
@@ -96,7 +98,7 @@ impl State {
                 self.calls.staged = self.calls.staged.saturating_add(*writes);
                 true
             }
-            _ => true,
+            other => self.descriptors.apply(other),
         };
         self.odd_count += u64::from(!is_possible);
     }
@@ -316,6 +318,7 @@ impl State {
             types,
             blocks: blocks.collect(),
             rings: Vec::new(),
+            descriptors: self.descriptors.snapshot(),
             retired_count: self.retired_count,
             calls: self.calls,
         }

@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::{SyncPoint, SyncSet};
 
-use super::segment::{HeldPin, Segment};
+use super::pin::HeldPin;
+use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::texels::Layout;
 use super::{Recycle, UploadDesc, UploadError, WhenFull};

@@ -70,6 +70,19 @@ impl Calls {
         }
     }
 
+    /// Of a device that shares no memory.
+    pub(super) fn none() -> Self {
+        Self {
+            #[cfg(unix)]
+            fd: None,
+            #[cfg(unix)]
+            has_dma_buf: false,
+            #[cfg(windows)]
+            win32: None,
+            identity: [0; 32],
+        }
+    }
+
     fn has(&self, kind: ShareKind) -> bool {
         match kind {
             #[cfg(unix)]

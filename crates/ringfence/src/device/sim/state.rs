@@ -2,6 +2,7 @@
 
 use super::SimOptions;
 use super::counts::{CallCounts, Live};
+use super::families::Owner;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Label, What};
 use super::order::{Access, Order};
@@ -88,6 +89,7 @@ pub(super) struct Resource {
     pub(super) place: Option<(u64, u64)>,
     /// Of a sparse buffer: memory and offset of each page that has some. Such a buffer has no place.
     pub(super) pages: Option<Box<[Option<(u64, u64)>]>>,
+    pub(super) owner: Owner,
 }
 
 impl MemoryObject {
@@ -321,7 +323,8 @@ impl State {
             Shape::Texture(_) => What::Texture,
         };
         self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
-        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place: None, pages: None };
+        let (place, pages, owner) = (None, None, Owner::Nobody);
+        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place, pages, owner };
         self.resources.insert(id, resource);
         id
     }
