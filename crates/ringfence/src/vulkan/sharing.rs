@@ -130,16 +130,20 @@ pub(super) struct RawImport<'a> {
     raw: Option<vk::ImportMemoryWin32HandleInfoKHR<'a>>,
 }
 
+#[cfg(unix)]
+fn chained(import: &Import) -> vk::ImportMemoryFdInfoKHR<'static> {
+    vk::ImportMemoryFdInfoKHR::default().handle_type(import.handle_type).fd(import.handle.as_raw_fd())
+}
+
+#[cfg(windows)]
+fn chained(import: &Import) -> vk::ImportMemoryWin32HandleInfoKHR<'static> {
+    let handle = import.handle.as_raw_handle() as vk::HANDLE;
+    vk::ImportMemoryWin32HandleInfoKHR::default().handle_type(import.handle_type).handle(handle)
+}
+
 impl<'a> RawImport<'a> {
     pub(super) fn of(import: Option<&Import>) -> Self {
-        let raw = import.map(|Import { handle, handle_type }| {
-            #[cfg(unix)]
-            return vk::ImportMemoryFdInfoKHR::default().handle_type(*handle_type).fd(handle.as_raw_fd());
-            #[cfg(windows)]
-            return vk::ImportMemoryWin32HandleInfoKHR::default()
-                .handle_type(*handle_type)
-                .handle(handle.as_raw_handle() as vk::HANDLE);
-        });
+        let raw = import.map(chained);
         Self { raw }
     }
 
