@@ -36,6 +36,7 @@ use super::place::{Hold, Memory};
 use super::plan::Forecast;
 use super::shared::Shared;
 use super::{BlockSnapshot, RangeSnapshot, TypeStatistics};
+use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, ResourceClass};
 
 /// A block: memory that ranges share, and what is noted of those that have a name or user data.
@@ -127,6 +128,8 @@ pub(crate) struct ArenaDesc {
     pub(crate) has_cells: bool,
     /// Whether blocks may be made before they are needed.
     pub(crate) grows_ahead: bool,
+    /// What handles to its blocks are.
+    pub(crate) share: Option<ShareKind>,
 }
 
 /// Blocks of one memory type and class. See the [module](self).
@@ -289,8 +292,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
-        let ArenaDesc { memory_type, class, block_alignment, .. } = self.desc;
-        MemoryDesc { memory_type, size, alignment: alignment.max(block_alignment), class, name: "" }
+        let ArenaDesc { memory_type, class, block_alignment, share, .. } = self.desc;
+        MemoryDesc { memory_type, size, alignment: alignment.max(block_alignment), class, name: "", share }
     }
 
     /// Wakes whoever makes blocks ahead, if little is left.

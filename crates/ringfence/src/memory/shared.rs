@@ -23,6 +23,7 @@ use super::small::SmallBuffers;
 use super::snapshot::class_name;
 use super::statistics::Calls;
 use super::types::TypeOrder;
+use crate::debugging::Debugger;
 use crate::descriptor::Rooms;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
@@ -51,6 +52,8 @@ pub(crate) struct Shared<D: Device> {
     pub(super) memory_objects: AtomicU64,
     pub(super) calls: Calls,
     pub(crate) trace: Trace,
+    /// There iff something is looked for.
+    pub(crate) debug: Option<Box<Debugger<D>>>,
 }
 
 pub(super) const CLASSES: [ResourceClass; 3] =
@@ -79,6 +82,7 @@ impl<D: Device> Shared<D> {
                 block_alignment: 1,
                 has_cells: desc.cells,
                 grows_ahead: desc.empty_blocks_kept > 0,
+                share: None,
             };
             CLASSES.map(|class| {
                 let block_alignment = memory_alignment(capabilities, class);
@@ -97,6 +101,7 @@ impl<D: Device> Shared<D> {
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
             trace: Trace::new(),
+            debug: Debugger::new(desc.debug),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),
@@ -151,15 +156,22 @@ impl<D: Device> Shared<D> {
 
     /// Makes host writes at `offset..offset + size` of the place visible to the device, where that needs a call.
     pub(crate) fn flush(&self, place: &Place<D>, offset: u64, size: u64) -> Result<(), DeviceError> {
-        let memory = place.memory(self);
+        if size == 0 {
+            return Ok(());
+        }
+        self.flush_range(place.memory(self), place.offset + offset, place.offset + offset + size)
+    }
+
+    /// As [`Shared::flush`], for bytes `start..end` of a memory object.
+    pub(crate) fn flush_range(&self, memory: &Memory<D>, start: u64, end: u64) -> Result<(), DeviceError> {
         let capabilities = self.device.capabilities();
-        if size == 0 || !capabilities.needs_flush(memory.memory_type) {
+        if !capabilities.needs_flush(memory.memory_type) {
             return Ok(());
         }
         let atom =
             if capabilities.is_non_coherent(memory.memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
-        let start = (place.offset + offset) / atom * atom;
-        let end = (place.offset + offset + size).div_ceil(atom).saturating_mul(atom).min(memory.size);
+        let start = start / atom * atom;
+        let end = end.div_ceil(atom).saturating_mul(atom).min(memory.size);
         // SAFETY: the range lies in this device's memory, which is mapped as long as it exists, and is atom-aligned.
         unsafe { self.device.flush(&memory.object, start, end - start) }
     }
