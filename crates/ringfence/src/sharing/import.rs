@@ -36,6 +36,9 @@ impl<D: Share> Tie<D> for Textures {
     }
 }
 
+/// A resource in another process's memory, and that memory.
+type Imported<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
+
 impl<D: Share> Allocator<D> {
     /// Makes a buffer over bytes that another process (or another allocator) has exported. Of `desc` name, location and
     /// user data count: the location says what the buffer is taken for, the memory is what it is.
@@ -161,7 +164,7 @@ impl<D: Share> Allocator<D> {
         handle: D::Handle,
         from: &SharedMemory,
         desc: &AllocationDesc<'_>,
-    ) -> Result<(Placed<<D as Create<K>>::Object>, Place<D>), ShareError>
+    ) -> Result<Imported<D, K>, ShareError>
     where
         D: Create<K>,
     {

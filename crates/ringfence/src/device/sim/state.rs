@@ -80,15 +80,18 @@ pub(super) enum Shape {
     Texture(TextureDesc),
 }
 
+/// A memory and an offset into it.
+pub(super) type Spot = (u64, u64);
+
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
     pub(super) label: Label,
     pub(super) shape: Shape,
     pub(super) requirements: Requirements,
     /// Memory and offset, once placed.
-    pub(super) place: Option<(u64, u64)>,
-    /// Of a sparse buffer: memory and offset of each page that has some. Such a buffer has no place.
-    pub(super) pages: Option<Box<[Option<(u64, u64)>]>>,
+    pub(super) place: Option<Spot>,
+    /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no place.
+    pub(super) pages: Option<Box<[Option<Spot>]>>,
     pub(super) owner: Owner,
 }
 
