@@ -14,6 +14,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
+//! | [`defrag`] | moving what is in memory together, a bounded [`pass`](defrag::DefragPass) at a time |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
 //! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`upload`] | the [`UploadRing`] |
@@ -69,6 +70,7 @@ struct Readme;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod defrag;
 pub mod descriptor;
 pub mod device;
 mod error;

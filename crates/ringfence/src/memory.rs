@@ -58,10 +58,11 @@ mod vma_json;
 
 pub use allocation::Allocation;
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};
+pub(crate) use arena::{BlockFacts, Destinations, Moves, Request, Reserved};
 pub use budget::Budget;
 pub use growth::Maintenance;
 pub use ladder::{Evict, Pressure, Tried};
-pub(crate) use place::{Memory, Place};
+pub(crate) use place::{ArenaRef, Memory, Place};
 pub(crate) use placing::Made;
 pub use plan::{Plan, PlannedWay};
 pub use pool::{Pool, PoolDesc};

@@ -34,6 +34,9 @@ pub struct AllocationDesc<'a> {
     ///
     /// [`Algorithm::Linear`]: crate::core::algorithm::Algorithm::Linear
     pub from_the_end: bool,
+    /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
+    /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own.
+    pub movable: bool,
     /// Anything: given back by [`Resource::user_data`] and shown in reports.
     pub user_data: u64,
 }
@@ -51,6 +54,7 @@ impl Default for AllocationDesc<'_> {
             within_budget: false,
             never_grow: false,
             from_the_end: false,
+            movable: false,
             user_data: 0,
         }
     }
@@ -87,6 +91,8 @@ pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     user_data: u64,
     /// What it was made as, where that can be said portably.
     desc: Option<K::Desc>,
+    /// Whether that says all of it.
+    is_desc_full: bool,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
@@ -98,7 +104,17 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         location: Location,
     ) -> Self {
         let (placed, place) = (ManuallyDrop::new(placed), ManuallyDrop::new(place));
-        Self { shared, placed, place, size, location, has_address: false, user_data: 0, desc: None }
+        Self {
+            shared,
+            placed,
+            place,
+            size,
+            location,
+            has_address: false,
+            user_data: 0,
+            desc: None,
+            is_desc_full: false,
+        }
     }
 
     pub(crate) fn with_address(self, has_address: bool) -> Self {
@@ -112,6 +128,29 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// With what it was made as.
     pub(crate) fn described(self, desc: Option<K::Desc>) -> Self {
         Self::change(self, |resource| resource.desc = desc)
+    }
+
+    /// Whether what it was made as says all of it.
+    pub(crate) fn described_in_full(self, is_desc_full: bool) -> Self {
+        Self::change(self, |resource| resource.is_desc_full = is_desc_full)
+    }
+
+    /// What it was made as, if that is all of it.
+    pub(crate) fn full_desc(&self) -> Option<&K::Desc> {
+        self.desc.as_ref().filter(|_| self.is_desc_full)
+    }
+
+    pub(crate) fn place(&self) -> &Place<D> {
+        &self.place
+    }
+
+    /// Puts another object and place into the value; the present ones are returned.
+    pub(crate) fn exchange(
+        &mut self,
+        placed: Placed<<D as Create<K>>::Object>,
+        place: Place<D>,
+    ) -> (Placed<<D as Create<K>>::Object>, Place<D>) {
+        (std::mem::replace(&mut *self.placed, placed), std::mem::replace(&mut *self.place, place))
     }
 
     fn change(mut self, change: impl FnOnce(&mut Self)) -> Self {
@@ -177,6 +216,20 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.place.is_dedicated()
+    }
+
+    /// Keeps it in its place, whatever [`Defrag`](crate::defrag::Defrag) is under way, or lets it be moved again. A move
+    /// that is planned already is not made. Without effect if it is not [`movable`](AllocationDesc::movable).
+    pub fn set_pinned(&self, pinned: bool) {
+        if let Some(ticket) = self.place.ticket() {
+            ticket.set_pinned(pinned);
+        }
+    }
+
+    /// Whether a [`Defrag`](crate::defrag::Defrag) may move it.
+    #[must_use]
+    pub fn is_movable(&self) -> bool {
+        self.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
     }
 
     /// Destroys it at once and gives its bytes back.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::arena::Request;
+use super::arena::{Moves, Request};
 use super::budget::Grant;
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::pool::PoolState;
@@ -134,7 +134,12 @@ pub(super) struct Ask<'a, 'd, D: Device> {
 impl<D: Device> Ask<'_, '_, D> {
     pub(super) fn request(&self, needs: &Requirements) -> Request<'_> {
         let AllocationDesc { name, user_data, .. } = *self.desc;
-        Request { size: needs.size, alignment: needs.alignment, high: self.high, name, user_data }
+        let moves = match (self.desc.movable, self.desc.location) {
+            (false, _) => Moves::Never,
+            (true, Location::Device) => Moves::Device,
+            (true, _) => Moves::Host,
+        };
+        Request { size: needs.size, alignment: needs.alignment, high: self.high, moves, name, user_data }
     }
 }
 

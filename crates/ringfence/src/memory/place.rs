@@ -10,6 +10,7 @@ use super::pool::PoolState;
 use super::release::RangeOwner;
 use super::shared::Shared;
 use super::small::{Backing, SmallState};
+use crate::defrag::Ticket;
 use crate::device::{Device, Mapped};
 
 /// A memory object of the driver and what it was made as.
@@ -26,12 +27,12 @@ pub(crate) struct Memory<D: Device> {
 /// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
 pub(crate) struct Place<D: Device> {
     pub(crate) offset: u64,
-    pub(super) arena: ArenaRef<D>,
+    pub(crate) arena: ArenaRef<D>,
     pub(super) hold: Hold<D>,
 }
 
 /// Which arena a place is of.
-pub(super) enum ArenaRef<D: Device> {
+pub(crate) enum ArenaRef<D: Device> {
     /// One of the allocator's own, by index.
     Own(u32),
     /// That of a custom pool.
@@ -50,7 +51,7 @@ impl<D: Device> Clone for ArenaRef<D> {
 /// By what right a place is held.
 pub(super) enum Hold<D: Device> {
     /// A range of a block.
-    Range { memory: Arc<Memory<D>>, allocation: BlockAllocation },
+    Range { memory: Arc<Memory<D>>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
     /// One of many equal cells in a range of a block.
     Cell { class: u32, named: bool, allocation: PoolAllocation },
     /// Memory of its own, and the number under which the arena knows it.
@@ -93,6 +94,26 @@ impl<D: Device> Place<D> {
         Self { offset: 0, arena: ArenaRef::Own(arena), hold: Hold::Dedicated { memory, number } }
     }
 
+    /// A range of a block, as an arena gave it.
+    pub(crate) fn in_block(arena: ArenaRef<D>, memory: Arc<Memory<D>>, allocation: BlockAllocation) -> Self {
+        Self { offset: allocation.offset(), arena, hold: Hold::Range { memory, allocation, ticket: None } }
+    }
+
+    /// Gives the range the ticket that it is moved by.
+    pub(crate) fn set_ticket(&mut self, renewed: Arc<Ticket>) {
+        if let Hold::Range { ticket, .. } = &mut self.hold {
+            *ticket = Some(renewed);
+        }
+    }
+
+    /// The range of a block that it is.
+    pub(crate) fn block_allocation(&self) -> Option<&BlockAllocation> {
+        match &self.hold {
+            Hold::Range { allocation, .. } => Some(allocation),
+            _ => None,
+        }
+    }
+
     /// Some bytes of `whole`, which others may use as well.
     pub(crate) fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
         let arena = whole.arena.clone();
@@ -121,6 +142,21 @@ impl<D: Device> Place<D> {
             Hold::Cell { allocation, .. } => allocation.size(),
             Hold::Dedicated { memory, .. } => memory.size,
             Hold::Common(_) | Hold::Aliased(_) => 0,
+        }
+    }
+
+    /// By what it may be moved, if it may.
+    pub(crate) fn ticket(&self) -> Option<&Arc<Ticket>> {
+        match &self.hold {
+            Hold::Range { ticket, .. } => ticket.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// From now on it stays where it is.
+    pub(super) fn never_move(&self) {
+        if let Some(ticket) = self.ticket() {
+            ticket.close();
         }
     }
 

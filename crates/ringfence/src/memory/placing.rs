@@ -54,7 +54,9 @@ impl<D: Device> Allocator<D> {
         let has_address = Create::<K>::has_address(&shared.device, info);
         let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
         let portable = Create::<K>::portable(&shared.device, info);
-        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable))
+        let is_full = desc.movable && portable.as_ref().is_some_and(|portable| shared.says_all::<K>(portable, info));
+        let resource = resource.with_address(has_address).with_user_data(desc.user_data);
+        Ok(resource.described(portable).described_in_full(is_full))
     }
 
     /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
@@ -135,6 +137,21 @@ impl<D: Device> Shared<D> {
                 Err(error)
             }
         }
+    }
+
+    /// Whether a portable description leads to the same resource as the one that it was taken from.
+    fn says_all<K>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let again = Create::<K>::describe(&self.device, portable).ok();
+        let again = again.and_then(|again| Create::<K>::key(&self.device, &again));
+        again.is_some() && again == Create::<K>::key(&self.device, info)
+    }
+
+    pub(crate) fn count_object_made(&self) {
+        count(&self.calls.create_object);
     }
 
     /// What a resource would need, no memory taken.

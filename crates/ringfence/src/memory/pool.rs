@@ -12,10 +12,11 @@ use super::TypeStatistics;
 use super::arena::{Arena, ArenaDesc};
 use super::block_sizes::BlockSizes;
 use super::ladder::Ask;
-use super::place::Memory;
+use super::place::{ArenaRef, Memory};
 use super::plan::Plan;
 use super::shared::{CLASSES, Shared, memory_alignment};
 use super::{Allocation, Allocator};
+use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferInfo, Device, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Buffer, Texture};
@@ -59,7 +60,7 @@ impl Default for PoolDesc<'_> {
 }
 
 /// What a pool and everything in it share.
-pub(super) struct PoolState<D: Device> {
+pub(crate) struct PoolState<D: Device> {
     pub(super) name: Box<str>,
     pub(super) arena: Arena<D, AnyAllocator>,
     /// Blocks that are kept while there is a handle.
@@ -71,9 +72,14 @@ pub(super) struct PoolState<D: Device> {
 impl<D: Device> PoolState<D> {
     /// An empty block beyond those that the pool keeps, while it has a handle.
     pub(super) fn take_empty(&self) -> Option<Memory<D>> {
+        if self.may_give_back() { self.arena.take_empty() } else { None }
+    }
+
+    /// Whether it has more blocks than it keeps.
+    pub(super) fn may_give_back(&self) -> bool {
         let held = self.arena.statistics().block_count;
         let kept = if self.is_closed.load(Ordering::Acquire) { 0 } else { self.block_count_min as u64 };
-        if held > kept { self.arena.take_empty() } else { None }
+        held > kept
     }
 
     pub(super) fn full(&self, size: u64) -> Error {
@@ -200,6 +206,12 @@ impl<D: Device> Pool<D> {
     /// Those of [`Pool::allocate`] that can be foreseen.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared().plan(&self.ask(needs, &desc)?)
+    }
+
+    /// Begins to bring what is in the pool together: see [`defrag`](crate::defrag).
+    #[must_use]
+    pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
+        Defrag::new(Arc::clone(self.shared()), vec![ArenaRef::Pool(Arc::clone(&self.state))], desc)
     }
 
     /// Its figures. One short lock.

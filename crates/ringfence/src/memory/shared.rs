@@ -20,7 +20,7 @@ use super::pool::PoolState;
 use super::release::{RangeOwner, Releases};
 use super::small::SmallBuffers;
 use super::snapshot::class_name;
-use super::statistics::Calls;
+use super::statistics::{Calls, Moved};
 use super::types::TypeOrder;
 use crate::descriptor::Rooms;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
@@ -49,6 +49,7 @@ pub(crate) struct Shared<D: Device> {
     pub(super) lost: AtomicBool,
     pub(super) memory_objects: AtomicU64,
     pub(super) calls: Calls,
+    pub(crate) moved: Moved,
     pub(crate) trace: Trace,
 }
 
@@ -93,6 +94,7 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
+            moved: Moved::default(),
             trace: Trace::new(),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
