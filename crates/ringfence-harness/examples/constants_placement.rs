@@ -3,10 +3,12 @@
 //!
 //! `cargo run --release -p ringfence-harness --example constants_placement [DEVICE [SLOTS [ROUNDS]]]`
 //!
-//! A frame writes so many slots of 256 bytes; each of them is read by k draws (compute dispatches with a dynamic offset,
-//! 64 groups of 64 threads, each of which reads all of the slot). Printed for each k and placement: the host's time
-//! to write, the device's time from the first copy to the last draw, their sum; medians. The draws of each placement are
-//! the same, so that what they cost besides reading constants is too.
+//! A frame writes so many slots of 256 bytes; each of them is read k times, in either of two ways. `draws`: a draw a slot
+//! (compute dispatches with a dynamic offset, 64 groups of 64 threads, each of which reads all of the slot), where
+//! starting the draws may cost more than all reads. `instances`: a draw of all slots, a group a slot. Printed for each k and placement: the host's time
+//! to write, the device's time from the first copy to the last draw, their sum; medians; and the median over the rounds of
+//! the sum over that of upload memory in the same round. The draws of each placement are the same, so that what they cost
+//! besides reading constants is too.
 
 mod bench;
 
@@ -21,9 +23,22 @@ use ringfence_harness::Gpu;
 
 const SLOT_BYTES: usize = 256;
 const GROUPS: u32 = 64;
-const THREADS: u32 = GROUPS * 64;
+const WORK: [&str; 2] = ["draws", "instances"];
 const READS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const PLACEMENTS: [&str; 3] = ["upload", "copied", "written"];
+const WARM_UP_ROUNDS: usize = 3;
+
+/// One frame's times.
+struct Sample {
+    write_ns: f64,
+    device_ns: f64,
+}
+
+impl Sample {
+    fn sum_ns(&self) -> f64 {
+        self.write_ns + self.device_ns
+    }
+}
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -43,65 +58,89 @@ fn main() {
         let timeline = unsafe { memory.timeline(bench.timeline) }.expect("the device is not lost");
         let bytes = (slots * SLOT_BYTES) as u64;
         let ring = |location, name| {
-            let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT;
+            let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT | BufferUsage::STORAGE;
             let desc = UploadDesc { capacity: bytes * 4, location, usage, name, page_bytes: 0, ..Default::default() };
             memory.upload_ring(desc).expect("there is memory")
         };
         let (upload, written) = (ring(Location::Upload, "upload"), ring(Location::DeviceUpload, "written"));
-        let usage = BufferUsage::COPY_DST | BufferUsage::CONSTANT;
+        let usage = BufferUsage::COPY_DST | BufferUsage::CONSTANT | BufferUsage::STORAGE;
         let copied = buffer(&memory, bytes, usage, "copied");
-        let results = buffer(&memory, u64::from(THREADS) * 4, BufferUsage::STORAGE | BufferUsage::COPY_SRC, "results");
+        let results = buffer(&memory, slots as u64 * 4, BufferUsage::STORAGE | BufferUsage::COPY_SRC, "results");
         let pipeline = Pipeline::new(&gpu.device(), &results);
-        println!("{:>5} {:>10} {:>12} {:>12} {:>12}", "reads", "placement", "write µs", "device µs", "sum µs");
-        let mut sums = vec![[0.0_f64; 3]; READS.len()];
         let mut content = vec![0_u8; slots * SLOT_BYTES];
-        for (row, &reads) in READS.iter().enumerate() {
-            for (placement, name) in PLACEMENTS.iter().enumerate() {
-                let (mut writes_ns, mut device_ns) = (Vec::new(), Vec::new());
-                for round in 0..rounds + 2 {
-                    let seed = (row * 1000 + placement * 100 + round) as u32;
-                    content.chunks_exact_mut(4).enumerate().for_each(|(at, word)| {
-                        word.copy_from_slice(&(at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed).to_le_bytes());
-                    });
-                    let frame = timeline.begin();
-                    let started = Instant::now();
-                    let staged = if placement == 2 { &written } else { &upload }
-                        .write_for(&frame, &content, 256)
-                        .expect("there is room");
-                    let write_ns = started.elapsed().as_nanos() as f64;
-                    let stamps = bench.stamps();
-                    let value = bench.submit(|device, commands| {
-                        Bench::stamp(stamps, device, commands, 0);
-                        let (from, offset) = if placement == 1 {
-                            copy(device, commands, &staged, &copied);
-                            (copied.raw(), 0)
-                        } else {
-                            (staged.buffer, staged.offset)
-                        };
-                        pipeline.draws(device, commands, from, offset, slots, reads);
-                        Bench::stamp(stamps, device, commands, 1);
-                    });
-                    timeline.submitted(frame).expect("in order");
-                    bench.wait(value);
-                    memory.reclaim();
-                    if round >= 2 {
-                        writes_ns.push(write_ns);
-                        device_ns.push(bench.stamped_ns());
+        for (work, work_name) in WORK.iter().enumerate() {
+            println!(
+                "\n{:>9} {:>5} {:>10} {:>12} {:>12} {:>12} {:>10}",
+                "work", "reads", "placement", "write µs", "device µs", "sum µs", "of upload"
+            );
+            let mut ratios = vec![[1.0_f64; 3]; READS.len()];
+            for (row, &reads) in READS.iter().enumerate() {
+                let mut measured: [Vec<Sample>; 3] = Default::default();
+                for round in 0..rounds + WARM_UP_ROUNDS {
+                    // In turns, each first as often as the others: what else the machine does meets all alike.
+                    for turn in 0..PLACEMENTS.len() {
+                        let placement = (round + turn) % PLACEMENTS.len();
+                        let seed = (row * 10_000 + placement * 1000 + round) as u32;
+                        content.chunks_exact_mut(4).enumerate().for_each(|(at, word)| {
+                            word.copy_from_slice(
+                                &(at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed).to_le_bytes(),
+                            );
+                        });
+                        // Where the fold of the slot goes.
+                        let firsts = content.chunks_exact_mut(SLOT_BYTES);
+                        firsts.enumerate().for_each(|(at, slot)| slot[..4].copy_from_slice(&(at as u32).to_le_bytes()));
+                        let frame = timeline.begin();
+                        let started = Instant::now();
+                        let staged = if placement == 2 { &written } else { &upload }
+                            .write_for(&frame, &content, 256)
+                            .expect("there is room");
+                        let write_ns = started.elapsed().as_nanos() as f64;
+                        let stamps = bench.stamps();
+                        let value = bench.submit(|device, commands| {
+                            Bench::stamp(stamps, device, commands, 0);
+                            let (from, offset) = if placement == 1 {
+                                copy(device, commands, &staged, &copied);
+                                (copied.raw(), 0)
+                            } else {
+                                (staged.buffer, staged.offset)
+                            };
+                            pipeline.work(device, commands, work, (from, offset), slots, reads);
+                            Bench::stamp(stamps, device, commands, 1);
+                        });
+                        timeline.submitted(frame).expect("in order");
+                        bench.wait(value);
+                        memory.reclaim();
+                        if round >= WARM_UP_ROUNDS {
+                            measured[placement].push(Sample { write_ns, device_ns: bench.stamped_ns() });
+                        }
+                        if round == 0 {
+                            check(&mut bench, &memory, &timeline, &results, &content);
+                        }
                     }
                 }
-                check(&mut bench, &memory, &timeline, &results, &content);
-                let (write, device) = (median(writes_ns) / 1e3, median(device_ns) / 1e3);
-                sums[row][placement] = write + device;
-                println!("{reads:>5} {name:>10} {write:>12.1} {device:>12.1} {:>12.1}", write + device);
+                for (placement, name) in PLACEMENTS.iter().enumerate() {
+                    let of = |pick: fn(&Sample) -> f64| median(measured[placement].iter().map(pick).collect()) / 1e3;
+                    // Round by round: what slowed a round down as a whole cancels out.
+                    let pairs = measured[placement].iter().zip(&measured[0]);
+                    ratios[row][placement] =
+                        median(pairs.map(|(this, upload)| this.sum_ns() / upload.sum_ns()).collect());
+                    let (write, device, sum) = (of(|s| s.write_ns), of(|s| s.device_ns), of(Sample::sum_ns));
+                    let ratio = ratios[row][placement];
+                    println!(
+                        "{work_name:>9} {reads:>5} {name:>10} {write:>12.1} {device:>12.1} {sum:>12.1} {ratio:>10.3}"
+                    );
+                }
             }
-        }
-        for (placement, name) in PLACEMENTS.iter().enumerate().skip(1) {
-            // From where on it stays better, by more than measurements vary.
-            let better = |row: &[f64; 3]| row[placement] < row[0] * 0.97;
-            let from = sums.iter().rposition(|row| !better(row)).map_or(0, |last| last + 1);
-            match READS.get(from) {
-                Some(reads) => println!("{name}: better than upload memory from {reads} reads on"),
-                None => println!("{name}: not better than upload memory up to {} reads", READS[READS.len() - 1]),
+            for (placement, name) in PLACEMENTS.iter().enumerate().skip(1) {
+                // From where on it stays better, by more than measurements vary.
+                let from = ratios.iter().rposition(|row| row[placement] >= 0.97).map_or(0, |last| last + 1);
+                match READS.get(from) {
+                    Some(reads) => println!("{work_name}, {name}: better than upload memory from {reads} reads on"),
+                    None => println!(
+                        "{work_name}, {name}: not better than upload memory up to {} reads",
+                        READS[READS.len() - 1]
+                    ),
+                }
             }
         }
         pipeline.destroy();
@@ -121,7 +160,7 @@ fn copy(device: &ash::Device, commands: vk::CommandBuffer, from: &Staged<Device>
     unsafe { batch.play(&mut CopyRecorder::new(device, commands)) };
 }
 
-/// The last draw read the last slot: its results must be the fold of it.
+/// Every slot's fold is where the slot says.
 fn check(
     bench: &mut Bench,
     memory: &Allocator<Device>,
@@ -132,7 +171,7 @@ fn check(
     let back = memory.readback_ring(ringfence::ReadbackDesc { capacity: 1 << 20, ..Default::default() });
     let back = back.expect("there is memory");
     let frame = timeline.begin();
-    let room = back.reserve(&frame, u64::from(THREADS) * 4, 4).expect("there is room");
+    let room = back.reserve(&frame, results.size(), 4).expect("there is room");
     bench.submit(|device, commands| {
         let region = [vk::BufferCopy { src_offset: 0, dst_offset: room.offset(), size: room.size() }];
         let barrier = |from, to| [vk::MemoryBarrier::default().src_access_mask(from).dst_access_mask(to)];
@@ -150,12 +189,14 @@ fn check(
     room.wait(std::time::Duration::from_secs(60)).expect("the device is not lost");
     let mut read = vec![0; room.size() as usize];
     room.read(&mut read).expect("it is there");
-    let slot = &content[content.len() - SLOT_BYTES..];
-    let fold = slot.chunks_exact(16).fold(0_u32, |fold, part| {
-        let word = |at: usize| u32::from_le_bytes(part[at * 4..][..4].try_into().expect("four bytes"));
-        fold.wrapping_mul(31).wrapping_add(word(0) ^ word(1) ^ word(2) ^ word(3))
-    });
-    assert!(read.chunks_exact(4).all(|word| word == fold.to_le_bytes()), "the draws read other constants");
+    let fold = |slot: &[u8]| {
+        slot.chunks_exact(16).fold(0_u32, |fold, part| {
+            let word = |at: usize| u32::from_le_bytes(part[at * 4..][..4].try_into().expect("four bytes"));
+            fold.wrapping_mul(31).wrapping_add(word(0) ^ word(1) ^ word(2) ^ word(3))
+        })
+    };
+    let mut slots = read.chunks_exact(4).zip(content.chunks_exact(SLOT_BYTES));
+    assert!(slots.all(|(word, slot)| word == fold(slot).to_le_bytes()), "the draws read other constants");
 }
 
 /// The pipeline of the draws.
@@ -163,7 +204,7 @@ struct Pipeline {
     device: ash::Device,
     set_layout: vk::DescriptorSetLayout,
     layout: vk::PipelineLayout,
-    pipeline: vk::Pipeline,
+    pipelines: [vk::Pipeline; 2],
     pool: vk::DescriptorPool,
     set: vk::DescriptorSet,
 }
@@ -179,9 +220,10 @@ impl Pipeline {
                 .stage_flags(vk::ShaderStageFlags::COMPUTE)
         };
         let (constants, storage) = (vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC, vk::DescriptorType::STORAGE_BUFFER);
-        let bindings = [binding(0, constants), binding(1, storage)];
+        let all = vk::DescriptorType::STORAGE_BUFFER_DYNAMIC;
+        let bindings = [binding(0, constants), binding(1, storage), binding(2, all)];
         let code = compile(include_str!("constants_placement.wgsl"));
-        let sizes = [constants, storage].map(|ty| vk::DescriptorPoolSize { ty, descriptor_count: 1 });
+        let sizes = [constants, storage, all].map(|ty| vk::DescriptorPoolSize { ty, descriptor_count: 1 });
         // SAFETY: the device is alive, and all infos are valid; the shader was validated.
         unsafe {
             let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
@@ -191,12 +233,12 @@ impl Pipeline {
             let layout = device.create_pipeline_layout(&info, None).expect("a pipeline layout");
             let info = vk::ShaderModuleCreateInfo::default().code(&code);
             let module = device.create_shader_module(&info, None).expect("a shader");
-            let stage = vk::PipelineShaderStageCreateInfo::default()
-                .stage(vk::ShaderStageFlags::COMPUTE)
-                .module(module)
-                .name(c"draw");
-            let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
-            let made = device.create_compute_pipelines(vk::PipelineCache::null(), &info, None).expect("a pipeline");
+            let infos = [c"draw", c"instances"].map(|name| {
+                let stage = vk::PipelineShaderStageCreateInfo::default();
+                let stage = stage.stage(vk::ShaderStageFlags::COMPUTE).module(module).name(name);
+                vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)
+            });
+            let made = device.create_compute_pipelines(vk::PipelineCache::null(), &infos, None).expect("pipelines");
             device.destroy_shader_module(module, None);
             let info = vk::DescriptorPoolCreateInfo::default().max_sets(1).pool_sizes(&sizes);
             let pool = device.create_descriptor_pool(&info, None).expect("a descriptor pool");
@@ -205,33 +247,46 @@ impl Pipeline {
             let range = [vk::DescriptorBufferInfo { buffer: results.raw(), offset: 0, range: vk::WHOLE_SIZE }];
             let write = vk::WriteDescriptorSet::default().dst_set(set).dst_binding(1).descriptor_type(storage);
             device.update_descriptor_sets(&[write.buffer_info(&range)], &[]);
-            Self { set_layout, layout, pipeline: made[0], pool, set, device }
+            Self { set_layout, layout, pipelines: [made[0], made[1]], pool, set, device }
         }
     }
 
-    /// Each slot is read by `reads` draws. Nothing is pending that uses the set.
-    fn draws(
+    /// Each slot is read `reads` times. Nothing is pending that uses the set.
+    fn work(
         &self,
         device: &ash::Device,
         commands: vk::CommandBuffer,
-        from: vk::Buffer,
-        offset: u64,
+        work: usize,
+        (from, offset): (vk::Buffer, u64),
         slots: usize,
         reads: u32,
     ) {
-        let range = [vk::DescriptorBufferInfo { buffer: from, offset: 0, range: SLOT_BYTES as u64 }];
-        let kind = vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC;
-        let write = vk::WriteDescriptorSet::default().dst_set(self.set).dst_binding(0).descriptor_type(kind);
+        let range = |bytes| [vk::DescriptorBufferInfo { buffer: from, offset: 0, range: bytes }];
+        let (slot, all) = (range(SLOT_BYTES as u64), range((slots * SLOT_BYTES) as u64));
+        let write =
+            |binding, ty| vk::WriteDescriptorSet::default().dst_set(self.set).dst_binding(binding).descriptor_type(ty);
+        let writes = [
+            write(0, vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC).buffer_info(&slot),
+            write(2, vk::DescriptorType::STORAGE_BUFFER_DYNAMIC).buffer_info(&all),
+        ];
         let point = vk::PipelineBindPoint::COMPUTE;
         // SAFETY: the command buffer is being recorded; the set is not pending, as every submission is waited for.
         unsafe {
-            device.update_descriptor_sets(&[write.buffer_info(&range)], &[]);
-            device.cmd_bind_pipeline(commands, point, self.pipeline);
+            device.update_descriptor_sets(&writes, &[]);
+            device.cmd_bind_pipeline(commands, point, self.pipelines[work]);
+            let bind = |slot: usize| {
+                let at = [(offset as usize + slot * SLOT_BYTES) as u32, offset as u32];
+                device.cmd_bind_descriptor_sets(commands, point, self.layout, 0, &[self.set], &at);
+            };
             // As a renderer draws: all objects, and again in the next pass.
             for _ in 0..reads {
+                if work == 1 {
+                    bind(0);
+                    device.cmd_dispatch(commands, slots as u32, 1, 1);
+                    continue;
+                }
                 for slot in 0..slots {
-                    let at = [(offset as usize + slot * SLOT_BYTES) as u32];
-                    device.cmd_bind_descriptor_sets(commands, point, self.layout, 0, &[self.set], &at);
+                    bind(slot);
                     device.cmd_dispatch(commands, GROUPS, 1, 1);
                 }
             }
@@ -242,7 +297,7 @@ impl Pipeline {
         // SAFETY: all work is complete, and each is destroyed once.
         unsafe {
             self.device.destroy_descriptor_pool(self.pool, None);
-            self.device.destroy_pipeline(self.pipeline, None);
+            self.pipelines.iter().for_each(|&pipeline| self.device.destroy_pipeline(pipeline, None));
             self.device.destroy_pipeline_layout(self.layout, None);
             self.device.destroy_descriptor_set_layout(self.set_layout, None);
         }

@@ -1,6 +1,7 @@
 //! The loader and the instance, with or without validation.
 
 use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
 
 use ash::{ext, khr, vk};
 
@@ -25,6 +26,7 @@ impl Instance {
     /// Loads Vulkan and makes an instance.
     pub(super) fn new(validation: bool) -> Result<Self, OpenError> {
         let entry = load()?;
+        keep_drivers_loaded(&entry);
         let layer = if validation { Some(Layer::find(&entry)?) } else { None };
         let messages = Messages::default();
         let (names, flags) = extensions(&entry, layer.as_ref())?;
@@ -133,6 +135,19 @@ fn load() -> Result<ash::Entry, OpenError> {
         Some(version) if version >= vk::API_VERSION_1_2 => Ok(entry),
         _ => Err(absent("the Vulkan loader is older than Vulkan 1.2")),
     }
+}
+
+/// Makes one instance that stays for as long as the process. The loader unloads the drivers with the last instance; NVIDIA's
+/// has no room for its thread-local variables any more after some thirty times, and then there seems to be no driver.
+fn keep_drivers_loaded(entry: &ash::Entry) {
+    static KEPT: OnceLock<Option<(ash::Instance, ash::Entry)>> = OnceLock::new();
+    KEPT.get_or_init(|| {
+        // SAFETY: the info is valid, and the loader stays with the instance.
+        let instance = unsafe { entry.create_instance(&vk::InstanceCreateInfo::default(), None) }.ok()?;
+        // SAFETY: the instance is alive. Asking is what loads the drivers.
+        let _ = unsafe { instance.enumerate_physical_devices() };
+        Some((instance, entry.clone()))
+    });
 }
 
 /// Makes the instance.

@@ -301,28 +301,29 @@ unsafe fn encode<'a>(
         // There is no word for nothing: the bytes stay zero.
         return Ok(into);
     }
-    let none = vk::DescriptorAddressInfoEXT::default().range(vk::WHOLE_SIZE);
-    let (mut address, mut image) = (none, vk::DescriptorImageInfo::default());
+    let (mut address, mut image) = (None, vk::DescriptorImageInfo::default());
     match shown {
         None => {}
         Some(Shown::Buffer { buffer, offset, range }) => {
             // SAFETY: as the caller promises.
-            address = unsafe { address_info(device, buffer, offset, range) }?;
+            address = Some(unsafe { address_info(device, buffer, offset, range) }?);
         }
         Some(Shown::Texels { buffer, format, offset, range, .. }) => {
             // SAFETY: as the caller promises.
-            address = unsafe { address_info(device, buffer, offset, range) }?.format(format);
+            address = Some(unsafe { address_info(device, buffer, offset, range) }?.format(format));
         }
         Some(Shown::Image(held)) => image = held,
     }
+    // What shows nothing is a null pointer, as the feature `nullDescriptor` allows.
+    let address = address.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let data = match descriptor_type {
         vk::DescriptorType::SAMPLER => vk::DescriptorDataEXT { p_sampler: &image.sampler },
         vk::DescriptorType::SAMPLED_IMAGE => vk::DescriptorDataEXT { p_sampled_image: null_or(&image) },
         vk::DescriptorType::STORAGE_IMAGE => vk::DescriptorDataEXT { p_storage_image: null_or(&image) },
-        vk::DescriptorType::UNIFORM_BUFFER => vk::DescriptorDataEXT { p_uniform_buffer: &address },
-        vk::DescriptorType::STORAGE_BUFFER => vk::DescriptorDataEXT { p_storage_buffer: &address },
-        vk::DescriptorType::UNIFORM_TEXEL_BUFFER => vk::DescriptorDataEXT { p_uniform_texel_buffer: &address },
-        _ => vk::DescriptorDataEXT { p_storage_texel_buffer: &address },
+        vk::DescriptorType::UNIFORM_BUFFER => vk::DescriptorDataEXT { p_uniform_buffer: address },
+        vk::DescriptorType::STORAGE_BUFFER => vk::DescriptorDataEXT { p_storage_buffer: address },
+        vk::DescriptorType::UNIFORM_TEXEL_BUFFER => vk::DescriptorDataEXT { p_uniform_texel_buffer: address },
+        _ => vk::DescriptorDataEXT { p_storage_texel_buffer: address },
     };
     let info = vk::DescriptorGetInfoEXT::default().ty(descriptor_type).data(data);
     // SAFETY: the data is of that type and lives through the call; the bytes are as many as the device says.
