@@ -131,6 +131,7 @@ fn canvas(device: &Device) -> Result<(ringfence::device::sim::Buffer, Memory), D
     let types = device.capabilities().memory_types.len();
     let memory_type = (0..types).find(fits).unwrap_or(0) as u32;
     let desc = MemoryDesc {
+        priority: Default::default(),
         memory_type,
         size: needs.size,
         alignment: needs.alignment,

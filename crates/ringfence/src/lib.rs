@@ -16,6 +16,7 @@
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
 //! | [`defrag`] | moving what is in memory together, a bounded [`pass`](defrag::DefragPass) at a time |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
+//! | [`residency`] | what is near the device when not everything has room |
 //! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`upload`] | the [`UploadRing`] |
 //! | [`device`] | what is asked of a device, and how to bring your own |
@@ -77,6 +78,7 @@ mod error;
 pub mod lifetime;
 pub mod memory;
 pub mod placement;
+pub mod residency;
 mod resource;
 mod telling;
 pub mod trace;

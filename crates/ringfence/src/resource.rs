@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
-use crate::device::{Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, RawBuffer, RawTexture, Textures};
+use crate::device::{
+    Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, Priority, RawBuffer, RawTexture, Textures,
+};
 use crate::error::AccessError;
 use crate::memory::{Location, Place, Shared};
 
@@ -37,6 +39,12 @@ pub struct AllocationDesc<'a> {
     /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
     /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own.
     pub movable: bool,
+    /// How much its memory matters when not everything has room. Works on memory objects: on one of its own
+    /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
+    pub priority: Priority,
+    /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
+    /// evicted only if everything in it may be. Such a resource is never one of many equal cells.
+    pub evictable: bool,
     /// Anything: given back by [`Resource::user_data`] and shown in reports.
     pub user_data: u64,
 }
@@ -55,6 +63,8 @@ impl Default for AllocationDesc<'_> {
             never_grow: false,
             from_the_end: false,
             movable: false,
+            priority: Priority::Normal,
+            evictable: false,
             user_data: 0,
         }
     }

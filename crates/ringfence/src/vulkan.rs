@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use ash::vk;
 
-use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc};
+use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, MemoryPriority, Priority};
 
 pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
@@ -64,6 +64,12 @@ pub struct DeviceDesc {
     pub null_descriptor: bool,
     /// Whether the feature `robustBufferAccess` was enabled: descriptors in buffers are longer then.
     pub robust_buffer_access: bool,
+    /// Whether `VK_EXT_memory_priority` and its feature `memoryPriority` were enabled. Then memory is allocated with its
+    /// priority.
+    pub memory_priority: bool,
+    /// Whether `VK_EXT_pageable_device_local_memory` and its feature were enabled, and `memory_priority` too. Then
+    /// priorities of memory that exists can be changed, and the system may page it by them.
+    pub pageable_device_local_memory: bool,
     /// Whether the feature `samplerAnisotropy` was enabled. Without it portable samplers ask for none.
     pub sampler_anisotropy: bool,
 }
@@ -83,6 +89,8 @@ struct Inner {
     plain_heaps: descriptor::PlainHeaps,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
     debug_utils: Option<ash::ext::debug_utils::Device>,
+    /// There iff `VK_EXT_pageable_device_local_memory` was enabled.
+    pageable: Option<ash::ext::pageable_device_local_memory::Device>,
 }
 
 impl Device {
@@ -102,7 +110,14 @@ impl Device {
         desc: DeviceDesc,
     ) -> Result<Self, DeviceError> {
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find(instance, physical) }?;
+        let mut found = unsafe { capabilities::find(instance, physical) }?;
+        found.capabilities.memory_priority = match desc {
+            DeviceDesc { memory_priority: true, pageable_device_local_memory: true, .. } => MemoryPriority::AtAnyTime,
+            DeviceDesc { memory_priority: true, .. } => MemoryPriority::AtAllocation,
+            _ => MemoryPriority::None,
+        };
+        let pageable = (found.capabilities.memory_priority == MemoryPriority::AtAnyTime)
+            .then(|| ash::ext::pageable_device_local_memory::Device::new(instance, &device));
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let desc = DeviceDesc { descriptor_buffer: desc.descriptor_buffer && desc.buffer_device_address, ..desc };
@@ -110,7 +125,7 @@ impl Device {
         let descriptors = unsafe { descriptor::Facts::read(instance, physical, &device, desc) };
         let instance = instance.clone();
         let plain_heaps = Default::default();
-        let inner = Inner { instance, physical, device, desc, found, descriptors, plain_heaps, debug_utils };
+        let inner = Inner { instance, physical, device, desc, found, descriptors, plain_heaps, debug_utils, pageable };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -154,6 +169,7 @@ impl fmt::Debug for Device {
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = vk::Semaphore;
+    type Pageable = ();
 
     fn capabilities(&self) -> &Capabilities {
         &self.0.found.capabilities
@@ -224,6 +240,15 @@ unsafe impl Driver for Device {
 
     fn mapped(&self, memory: &Memory) -> Option<Mapped> {
         memory.mapped()
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        if let Some(pageable) = &self.0.pageable {
+            // SAFETY: the caller promises that the memory is this device's and alive; the extension was enabled.
+            unsafe {
+                (pageable.fp().set_device_memory_priority_ext)(pageable.device(), memory.raw(), priority.as_f32())
+            };
+        }
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

@@ -21,6 +21,7 @@ mod lifetime;
 mod manager;
 mod memory;
 mod placement;
+mod residency;
 mod rig;
 mod staging;
 mod trace;
@@ -78,6 +79,12 @@ macro_rules! suite {
             memory_without_a_resource_is_moved_by_its_owner,
             a_run_works_on_everything_and_the_trace_tells_of_it,
             a_run_converges_and_another_has_nothing_to_do,
+        );
+        suite!(@ $open, residency:
+            unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes,
+            what_a_submission_uses_is_not_evicted_before_it_is_complete,
+            a_block_stays_as_long_as_something_in_it_must_not_go,
+            priorities_are_told_where_the_system_listens,
         );
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,

@@ -13,7 +13,7 @@ use super::{Defrag, Ticket};
 use crate::device::record::{CopyRegion, Record};
 use crate::device::{Buffers, Create, Device, DeviceError, Requirements, Textures};
 use crate::error::Error;
-use crate::lifetime::{BufferCopy, MipCopy};
+use crate::lifetime::{BufferCopy, Frame, MipCopy};
 use crate::memory::{Allocation, Place, Reserved};
 use crate::resource::{Buffer, Resource, ResourceKind, Texture};
 
@@ -111,7 +111,7 @@ pub enum MoveError {
 }
 
 impl<'r, D: Device> DefragPass<'r, D> {
-    pub(super) fn new(run: &'r mut Defrag<D>, pending: Vec<Pending<D>>) -> Self {
+    pub(super) fn new(run: &'r mut Defrag<D>, frame: &Frame, pending: Vec<Pending<D>>) -> Self {
         let mut pass = Self {
             run,
             moves: Vec::with_capacity(pending.len()),
@@ -119,12 +119,12 @@ impl<'r, D: Device> DefragPass<'r, D> {
             copies: Vec::new(),
             recorded: 0,
         };
-        pending.into_iter().for_each(|pending| pass.add(pending));
+        pending.into_iter().for_each(|pending| pass.add(frame, pending));
         pass
     }
 
-    fn add(&mut self, Pending { arena, reserved }: Pending<D>) {
-        let Reserved { ticket, name, from_block, memory, allocation } = reserved;
+    fn add(&mut self, frame: &Frame, Pending { arena, reserved }: Pending<D>) {
+        let Reserved { ticket, name, from_block, from_residence, memory, allocation } = reserved;
         ticket.set_index(self.moves.len());
         let from = ticket.allocation();
         let shared = self.run.shared();
@@ -138,8 +138,14 @@ impl<'r, D: Device> DefragPass<'r, D> {
             is_inside_block: from.block() == allocation.block(),
             outcome: MoveOutcome::Open,
         });
+        let both = [from_residence.as_ref(), memory.residence.as_ref()];
+        let is_held = both.into_iter().try_for_each(|held| shared.hold_resident(held, frame)).is_ok();
+        let index = self.moves.len() - 1;
         let place = Place::in_block(self.run.arena(arena).clone(), memory, allocation);
         self.rooms.push(Some(Room { arena, ticket, place, from_block }));
+        if !is_held {
+            self.ignore(index);
+        }
     }
 
     /// The moves of this pass, in the order in which they were planned.

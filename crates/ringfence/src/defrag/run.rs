@@ -220,7 +220,7 @@ impl<D: Device> Defrag<D> {
         self.statistics.planning_ns_max = self.statistics.planning_ns_max.max(took);
         self.statistics.pass_count += u64::from(!pending.is_empty());
         self.statistics.planned_count += pending.len() as u64;
-        Ok(DefragPass::new(self, pending))
+        Ok(DefragPass::new(self, frame, pending))
     }
 
     /// Whether there is more to do. O(memory types).
@@ -353,8 +353,9 @@ impl<D: Device> ArenaRun<D> {
     /// Puts the blocks in the order in which they are emptied.
     fn begin(&mut self, shared: &Shared<D>) -> bool {
         let mut facts = shared.compact(&self.arena).facts();
-        let room_bytes = facts.iter().filter(|facts| facts.live_count > 0).map(|facts| facts.free).sum();
-        facts.retain(|facts| facts.live_count > 0 && facts.movable_count > 0);
+        let room_bytes =
+            facts.iter().filter(|facts| facts.live_count > 0 && !facts.is_evicted).map(|facts| facts.free).sum();
+        facts.retain(|facts| facts.live_count > 0 && facts.movable_count > 0 && !facts.is_evicted);
         let used = |facts: &BlockFacts| (facts.bytes - facts.free) as f64 / facts.bytes as f64;
         facts.sort_by(|one, other| used(other).total_cmp(&used(one)));
         let order = facts.iter().map(|facts| facts.id).collect();
@@ -434,7 +435,7 @@ impl<D: Device> ArenaRun<D> {
             return false;
         }
         let mut facts = compact.facts();
-        facts.retain(|facts| is_scattered(facts) && facts.movable_count > 0);
+        facts.retain(|facts| is_scattered(facts) && facts.movable_count > 0 && !facts.is_evicted);
         facts.sort_by_key(|facts| facts.free - facts.largest_free);
         let order = facts.iter().map(|facts| facts.id).collect();
         self.phase = Phase::Compacting(Compacting { order, round: None });

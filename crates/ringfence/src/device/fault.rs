@@ -28,7 +28,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements};
+use super::{
+    Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Priority, Requirements,
+};
 
 /// A call of the contract that can fail.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -39,6 +41,10 @@ pub enum Call {
     Flush,
     /// [`Driver::read_back`].
     ReadBack,
+    /// [`Driver::make_resident`].
+    MakeResident,
+    /// [`Driver::evict`].
+    Evict,
     /// [`Driver::completed`].
     Completed,
     /// [`Driver::wait`].
@@ -177,6 +183,7 @@ impl<D> FaultInjector<D> {
 unsafe impl<D: Driver> Driver for FaultInjector<D> {
     type Memory = D::Memory;
     type Fence = D::Fence;
+    type Pageable = D::Pageable;
 
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
@@ -229,6 +236,27 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
 
     fn mapped(&self, memory: &D::Memory) -> Option<Mapped> {
         self.inner.mapped(memory)
+    }
+
+    fn pageable(&self, memory: &D::Memory) -> Option<D::Pageable> {
+        self.inner.pageable(memory)
+    }
+
+    unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
+        self.faults.pass(Call::MakeResident, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.make_resident(memory) }
+    }
+
+    unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
+        self.faults.pass(Call::Evict, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.evict(memory) }
+    }
+
+    unsafe fn set_priority(&self, memory: &D::Memory, priority: Priority) {
+        // SAFETY: as above.
+        unsafe { self.inner.set_priority(memory, priority) }
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

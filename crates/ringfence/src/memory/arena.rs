@@ -37,7 +37,7 @@ use super::plan::Forecast;
 use super::shared::Shared;
 use super::{BlockSnapshot, RangeSnapshot, TypeStatistics};
 use crate::defrag::Ticket;
-use crate::device::{Device, MemoryDesc, ResourceClass};
+use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 
 mod compact;
 
@@ -57,6 +57,7 @@ struct Block<D: Device> {
 pub(crate) struct Note {
     pub(crate) name: Box<str>,
     pub(crate) user_data: u64,
+    evictable: bool,
     /// There iff the range may be moved.
     ticket: Option<Arc<Ticket>>,
 }
@@ -64,8 +65,9 @@ pub(crate) struct Note {
 impl Note {
     /// `None` if there is nothing to note.
     pub(super) fn of(request: &Request<'_>) -> Option<Self> {
-        let is_noted = !request.name.is_empty() || request.user_data != 0 || request.moves != Moves::Never;
-        is_noted.then(|| Self { name: request.name.into(), user_data: request.user_data, ticket: None })
+        let Request { name, user_data, moves, evictable, .. } = *request;
+        let is_noted = !name.is_empty() || user_data != 0 || moves != Moves::Never || evictable;
+        is_noted.then(|| Self { name: name.into(), user_data, evictable, ticket: None })
     }
 }
 
@@ -88,6 +90,8 @@ pub(crate) struct Request<'a> {
     /// From the high end, where the algorithm has one.
     pub(crate) high: bool,
     pub(crate) moves: Moves,
+    /// Whether its use is declared, so that its block may be evicted.
+    pub(crate) evictable: bool,
     pub(crate) name: &'a str,
     pub(crate) user_data: u64,
 }
@@ -156,6 +160,7 @@ pub(crate) struct ArenaDesc {
     pub(crate) algorithm: Algorithm,
     /// The least alignment in bytes of its blocks.
     pub(crate) block_alignment: u64,
+    pub(crate) priority: Priority,
     /// Whether common small sizes get pools.
     pub(crate) has_cells: bool,
     /// Whether blocks may be made before they are needed.
@@ -244,8 +249,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     fn cell_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
-        // A cell stays where its pool is.
-        if !self.desc.has_cells || request.moves != Moves::Never {
+        // A cell stays where its pool is, and with what else is there.
+        if !self.desc.has_cells || request.moves != Moves::Never || request.evictable {
             return None;
         }
         let class = Class::of(request.size, request.alignment)?;
@@ -324,8 +329,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
-        let ArenaDesc { memory_type, class, block_alignment, .. } = self.desc;
-        MemoryDesc { memory_type, size, alignment: alignment.max(block_alignment), class, name: "" }
+        let ArenaDesc { memory_type, class, block_alignment, priority, .. } = self.desc;
+        MemoryDesc { memory_type, size, alignment: alignment.max(block_alignment), class, priority, name: "" }
     }
 
     /// Wakes whoever makes blocks ahead, if little is left.
@@ -537,7 +542,15 @@ impl<D: Device, A: Cutter> Arena<D, A> {
 }
 
 fn chunk_request(class: Class, bytes: u64) -> Request<'static> {
-    Request { size: bytes, alignment: class.alignment(), high: false, moves: Moves::Never, name: "", user_data: 0 }
+    Request {
+        size: bytes,
+        alignment: class.alignment(),
+        high: false,
+        moves: Moves::Never,
+        evictable: false,
+        name: "",
+        user_data: 0,
+    }
 }
 
 impl<D: Device, A: Cutter> State<D, A> {
@@ -578,6 +591,9 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.range_bytes_high_water = self.counts.range_bytes_high_water.max(self.counts.range_bytes);
         let block = self.blocks.heap_mut(allocation.block()).expect("an allocation's block is held");
         let mut ticket = None;
+        if !request.evictable {
+            block.memory.pin();
+        }
         if let Some(mut note) = Note::of(&request) {
             if request.moves != Moves::Never {
                 ticket = Some(Arc::new(Ticket::new(allocation, &request)));
@@ -592,6 +608,9 @@ impl<D: Device, A: Cutter> State<D, A> {
     fn free(&mut self, allocation: BlockAllocation) {
         if let Some(block) = self.blocks.heap_mut(allocation.block()) {
             let note = block.notes.remove(&allocation.range().slot());
+            if note.as_ref().is_none_or(|note| !note.evictable) {
+                block.memory.unpin();
+            }
             block.movable_count -= usize::from(note.is_some_and(|note| note.ticket.is_some()));
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.

@@ -44,6 +44,8 @@ flags! {
         NEXT_TYPE = 3;
         /// The caller's eviction callback.
         EVICTION = 4;
+        /// Memory that no submission uses was evicted: see [`residency`](crate::residency).
+        RESIDENCY = 5;
     }
 }
 
@@ -133,13 +135,13 @@ pub(super) struct Ask<'a, 'd, D: Device> {
 
 impl<D: Device> Ask<'_, '_, D> {
     pub(super) fn request(&self, needs: &Requirements) -> Request<'_> {
-        let AllocationDesc { name, user_data, .. } = *self.desc;
+        let AllocationDesc { name, user_data, evictable, .. } = *self.desc;
         let moves = match (self.desc.movable, self.desc.location) {
             (false, _) => Moves::Never,
             (true, Location::Device) => Moves::Device,
             (true, _) => Moves::Host,
         };
-        Request { size: needs.size, alignment: needs.alignment, high: self.high, moves, name, user_data }
+        Request { size: needs.size, alignment: needs.alignment, high: self.high, moves, evictable, name, user_data }
     }
 }
 
@@ -168,7 +170,8 @@ impl<D: Device> Shared<D> {
                 Err(Refusal::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(refusal) => refusal,
             };
-            if !self.evict(ask, &mut attempt, refusal, round) {
+            let relieved = round == 0 && self.relieve_for(ask, &mut attempt, refusal);
+            if !relieved && !self.evict(ask, &mut attempt, refusal, round) {
                 return Err(self.give_up(ask, &attempt, refusal));
             }
         }
@@ -245,6 +248,13 @@ impl<D: Device> Shared<D> {
         }?;
         let place = Place { offset, arena: route.arena.clone(), hold };
         self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
+        if !request.evictable
+            && let Some(residence) = place.memory(self).residence.as_ref().filter(|held| held.is_evicted())
+            && let Err(error) = self.keep_resident(residence)
+        {
+            self.give_back(place);
+            return Err(Refusal::Driver(error));
+        }
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
         match unsafe { subject.place(&self.device, &place.memory(self).object, offset) } {
             Ok(made) => Ok((made, place)),
@@ -270,7 +280,8 @@ impl<D: Device> Shared<D> {
         let Requirements { size, alignment, class, .. } = ask.needs;
         let memory_type = route.memory_type;
         let heap = self.heap_of(memory_type);
-        let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name };
+        let AllocationDesc { name, priority, .. } = *ask.desc;
+        let desc = MemoryDesc { memory_type, size, alignment, class, priority, name };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
                 slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
@@ -286,7 +297,10 @@ impl<D: Device> Shared<D> {
             ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&ask.needs)),
             ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&ask.needs)),
         };
-        let memory = Arc::new(self.memory(object, memory_type, size));
+        let memory = Arc::new(self.memory(object, memory_type, size, priority));
+        if !ask.desc.evictable {
+            memory.pin();
+        }
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
         Ok((made, Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } }))
@@ -355,6 +369,16 @@ impl<D: Device> Shared<D> {
         self.reclaim(usize::MAX);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before
+    }
+
+    /// Evicts what no submission uses; says whether something went.
+    fn relieve_for(&self, ask: &Ask<'_, '_, D>, attempt: &mut Attempt, refusal: Refusal) -> bool {
+        let is_shortage = matches!(refusal, Refusal::Driver(_) | Refusal::OverBudget);
+        let relieved = is_shortage && attempt.best.is_some_and(|best| self.relieve(self.heap_of(best), ask.needs.size));
+        if relieved {
+            attempt.tried = attempt.tried | Tried::RESIDENCY;
+        }
+        relieved
     }
 
     /// Asks the caller to let go of something; says whether he did.

@@ -12,6 +12,7 @@ use super::shared::Shared;
 use super::small::{Backing, SmallState};
 use crate::defrag::Ticket;
 use crate::device::{Device, Mapped};
+use crate::residency::Residence;
 
 /// A memory object of the driver and what it was made as.
 pub(crate) struct Memory<D: Device> {
@@ -22,6 +23,27 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) block: u64,
     /// Where the host sees its first byte, where the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
+    /// There iff it can be evicted.
+    pub(crate) residence: Option<Arc<Residence<D>>>,
+}
+
+impl<D: Device> Memory<D> {
+    /// Something lies in it whose use nobody declares.
+    pub(super) fn pin(&self) {
+        if let Some(residence) = &self.residence {
+            residence.pin();
+        }
+    }
+
+    pub(super) fn unpin(&self) {
+        if let Some(residence) = &self.residence {
+            residence.unpin();
+        }
+    }
+
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
+    }
 }
 
 /// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.

@@ -12,7 +12,7 @@ use super::pool::Pool;
 use super::shared::{CLASSES, Shared};
 use super::statistics::count;
 use super::subject::Unplaced;
-use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass};
+use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Priority, Requirements, ResourceClass};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Resource, ResourceKind};
 use crate::telling::slow;
@@ -229,12 +229,13 @@ impl<D: Device> Shared<D> {
             // SAFETY: as above.
             unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
         });
-        object.map(|((), object)| self.memory(object, desc.memory_type, desc.size))
+        object.map(|((), object)| self.memory(object, desc.memory_type, desc.size, desc.priority))
     }
 
-    pub(super) fn memory(&self, object: D::Memory, memory_type: u32, size: u64) -> Memory<D> {
+    pub(super) fn memory(&self, object: D::Memory, memory_type: u32, size: u64, priority: Priority) -> Memory<D> {
         let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
-        Memory { object, memory_type, size, block, mapped }
+        let residence = self.residence(&object, memory_type, size, priority);
+        Memory { object, memory_type, size, block, mapped, residence }
     }
 
     /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the

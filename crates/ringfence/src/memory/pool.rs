@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::shared::{CLASSES, Shared, memory_alignment};
 use super::{Allocation, Allocator};
 use crate::defrag::{Defrag, DefragDesc};
-use crate::device::{BufferInfo, Device, Requirements, ResourceClass, TextureInfo};
+use crate::device::{BufferInfo, Device, Priority, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Buffer, Texture};
 
@@ -39,6 +39,8 @@ pub struct PoolDesc<'a> {
     pub algorithm: Algorithm,
     /// The least alignment in bytes of the blocks, where the class asks for less.
     pub block_alignment: u64,
+    /// How much its blocks matter.
+    pub priority: Priority,
     /// Shown in reports.
     pub name: &'a str,
 }
@@ -54,6 +56,7 @@ impl Default for PoolDesc<'_> {
             block_count_max: usize::MAX,
             algorithm: Algorithm::Tlsf,
             block_alignment: 1,
+            priority: Priority::Normal,
             name: "",
         }
     }
@@ -137,6 +140,7 @@ impl<D: Device> Pool<D> {
             block_count_max: desc.block_count_max,
             algorithm: desc.algorithm,
             block_alignment: desc.block_alignment.max(memory_alignment(capabilities, desc.class)),
+            priority: desc.priority,
             has_cells: false,
             grows_ahead: false,
         });

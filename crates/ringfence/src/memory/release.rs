@@ -318,11 +318,13 @@ impl<D: Device> Shared<D> {
         alignment: u64,
         name: &str,
     ) -> Result<Backing<D>, DeviceError> {
-        let ArenaDesc { memory_type, class, .. } = self.arenas[arena as usize].desc;
-        let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        let ArenaDesc { memory_type, class, priority, .. } = self.arenas[arena as usize].desc;
+        let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, priority, name })?;
+        memory.pin();
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, name);
-        let request = Request { size, alignment, high: false, moves: Moves::Never, name, user_data: 0 };
+        let request =
+            Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data: 0 };
         let number = self.arenas[arena as usize].add_dedicated(&request);
         Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
     }
@@ -342,6 +344,9 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn free_memory(&self, memory: Memory<D>) {
+        if memory.is_evicted() {
+            self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
+        }
         let Memory { object, memory_type, size, block, .. } = memory;
         self.trace.block_freed(block);
         slow!("free_memory", bytes = size, memory_type = memory_type);

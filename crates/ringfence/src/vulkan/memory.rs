@@ -87,6 +87,10 @@ impl Device {
         if self.needs_address(desc.class, owner) {
             info = info.push_next(&mut flags);
         }
+        let mut priority = vk::MemoryPriorityAllocateInfoEXT::default().priority(desc.priority.as_f32());
+        if self.0.desc.memory_priority {
+            info = info.push_next(&mut priority);
+        }
         // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
         let raw = unsafe { self.0.device.allocate_memory(&info, None) }?;
         // SAFETY: the memory is new, of that type, and nothing is placed in it.

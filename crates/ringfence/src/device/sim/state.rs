@@ -9,7 +9,7 @@ use super::profile::{Costs, Profile};
 use super::queue::Queues;
 use super::store::{DeviceView, HostView};
 use crate::device::{
-    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements,
+    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Priority, Requirements,
     ResourceClass, TextureDesc,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -37,7 +37,7 @@ pub(super) struct State {
     pub(super) hazards: Vec<Hazard>,
     graves: VecDeque<Label>,
     pub(super) counts: CallCounts,
-    heap_used: Vec<u64>,
+    pub(super) heap_used: Vec<u64>,
     /// Budgets set by hand.
     pub(super) heap_budget: Vec<Option<u64>>,
 }
@@ -46,10 +46,12 @@ pub(super) struct State {
 pub(super) struct MemoryObject {
     pub(super) label: Label,
     pub(super) size: u64,
-    memory_type: u32,
+    pub(super) memory_type: u32,
     alignment: u64,
     class: ResourceClass,
     is_dedicated: bool,
+    pub(super) is_evicted: bool,
+    pub(super) priority: Priority,
     /// `Some` iff the memory type is host-visible.
     pub(super) host: Option<HostView>,
     pub(super) device: DeviceView,
@@ -192,6 +194,8 @@ impl State {
             alignment: desc.alignment,
             class: desc.class,
             is_dedicated: false,
+            is_evicted: false,
+            priority: desc.priority,
             host,
             device,
             placed: BTreeMap::new(),
@@ -230,7 +234,9 @@ impl State {
         };
         self.spend(Costs::of(&self.profile.costs.free, object.memory_type, object.size));
         let heap = self.profile.capabilities.memory_types[object.memory_type as usize].heap as usize;
-        self.heap_used[heap] -= object.size;
+        if !object.is_evicted {
+            self.heap_used[heap] -= object.size;
+        }
         self.report_pending(HazardKind::FreedWhilePending, id, &(0..object.size), |_| true);
         for (&(start, resource), placement) in &object.placed {
             let hazard = Hazard::about(HazardKind::FreedUnderResource, object.label.clone());

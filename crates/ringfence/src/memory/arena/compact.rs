@@ -23,6 +23,7 @@ use super::{Arena, Cutter, Moves, Note, Request, State};
 use crate::defrag::{FitTree, Room, Standing, Ticket};
 use crate::device::Device;
 use crate::memory::Memory;
+use crate::residency::Residence;
 
 /// How a block stands.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,7 @@ pub(crate) struct BlockFacts {
     pub(crate) largest_free: u64,
     pub(crate) live_count: usize,
     pub(crate) movable_count: usize,
+    pub(crate) is_evicted: bool,
 }
 
 /// Room for a range that is to be moved.
@@ -42,6 +44,7 @@ pub(crate) struct Reserved<D: Device> {
     pub(crate) name: Box<str>,
     /// The number of its memory object in a trace.
     pub(crate) from_block: u64,
+    pub(crate) from_residence: Option<Arc<Residence<D>>>,
     pub(crate) memory: Arc<Memory<D>>,
     pub(crate) allocation: BlockAllocation,
 }
@@ -139,7 +142,9 @@ impl<D: Device, A: Cutter> Compact<D> for Arena<D, A> {
     fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations {
         let mut held: Vec<_> = {
             let state = self.state.lock();
-            let blocks = state.blocks.iter().filter(|(id, _, ranges)| !emptied.contains(id) && !ranges.is_empty());
+            let blocks = state.blocks.iter().filter(|(id, block, ranges)| {
+                !emptied.contains(id) && !ranges.is_empty() && !block.memory.is_evicted()
+            });
             blocks.map(|(id, _, ranges)| (ranges.free_size(), id, ranges.largest_free())).collect()
         };
         held.sort_by_key(|(free, ..)| *free);
@@ -225,6 +230,7 @@ fn facts<D: Device>(id: BlockId, block: &super::Block<D>, ranges: &impl RangeAll
         largest_free: ranges.largest_free(),
         live_count: ranges.live_count(),
         movable_count: block.movable_count,
+        is_evicted: block.memory.is_evicted(),
     }
 }
 
@@ -252,12 +258,12 @@ impl<D: Device, A: Cutter> State<D, A> {
     fn reserved(&mut self, ticket: Arc<Ticket>, allocation: BlockAllocation) -> Reserved<D> {
         let from = self.blocks.get(ticket.allocation().block()).map(|(block, _)| block);
         let note = from.and_then(|block| block.notes.get(&ticket.allocation().range().slot()));
-        let (name, user_data) =
-            note.map_or_else(Default::default, |Note { name, user_data, .. }| (name.clone(), *user_data));
+        let Note { name, user_data, evictable, .. } = note.cloned().unwrap_or_default();
         let from_block = from.map_or(0, |block| block.memory.block);
+        let from_residence = from.and_then(|block| block.memory.residence.clone());
         let (size, alignment) = (allocation.size(), ticket.alignment());
-        let request = Request { size, alignment, high: false, moves: Moves::Never, name: &name, user_data };
+        let request = Request { size, alignment, high: false, moves: Moves::Never, evictable, name: &name, user_data };
         let memory = self.count_in(allocation, request).memory;
-        Reserved { ticket, name, from_block, memory, allocation }
+        Reserved { ticket, name, from_block, from_residence, memory, allocation }
     }
 }

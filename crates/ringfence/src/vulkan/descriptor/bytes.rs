@@ -238,6 +238,7 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
     let needed = unsafe { raw.get_buffer_memory_requirements(buffer) };
     let made = mapped_memory_types(device, needed.memory_type_bits).find_map(|memory_type| {
         let desc = MemoryDesc {
+            priority: Default::default(),
             memory_type,
             size: needed.size,
             alignment: needed.alignment,
