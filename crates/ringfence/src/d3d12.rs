@@ -236,7 +236,7 @@ unsafe impl Driver for Device {
         let made = unsafe { self.raw().CreateHeap(&heap_desc, &mut heap) };
         let heap = error::made(made, heap, "the description of a heap")?;
         name_object(&heap, desc.name);
-        let pageable = Some(ID3D12Pageable::from(&heap));
+        let pageable = Some(<&ID3D12Pageable>::from(&heap).clone());
         let memory = Memory { heap: Some(heap), pageable, memory_type: desc.memory_type, size: desc.size };
         self.tell_priority(&memory, desc.priority);
         Ok(memory)

@@ -35,10 +35,11 @@
 //!
 //! 1. *Emptying*: the block in which the least is used is emptied into the fullest that have room, the largest ranges
 //!    first; then the next, as long as the others have room for all of it. An empty block goes back to the driver as soon
-//!    as the device is past the copies. A block is tried once a run.
+//!    as the device is past the copies. A block is tried once a cycle.
 //! 2. *Compacting*: in a block whose free bytes lie apart, ranges move towards the beginning, the last first. A round that
 //!    has moved more than [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest hole has grown is
 //!    the last one there.
+//! 3. Both again, as blocks with one large hole take in what they could not before, until a cycle empties no block more.
 //!
 //! [`Defrag::state`] says whether there is more to do. Every round either wins bytes, of which there are finitely many, or
 //! is the last of its block: a run ends.

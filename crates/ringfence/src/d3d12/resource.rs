@@ -165,7 +165,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         };
         let object = error::made(made, object, "a committed resource")?;
         name_object(&object, desc.name);
-        let pageable = Some(ID3D12Pageable::from(&object));
+        let pageable = Some(<&ID3D12Pageable>::from(&object).clone());
         let memory = Memory { heap: None, pageable, memory_type: desc.memory_type, size: desc.size };
         self.tell_priority(&memory, desc.priority);
         Ok((self.mapped(object, desc.memory_type)?, memory))

@@ -3,11 +3,13 @@
 //! ```text
 //!   Run ─▶ ArenaRun, one for each memory type and class, and for each pool
 //!            phase     Emptying ── no block left ──▶ Settling ── the device is past it ──▶ Compacting ──▶ Done
+//!                         ▲                                                                    │
+//!                         └── a cycle more, if the one before has emptied blocks ──────────────┘
 //!            leaving   blocks that were emptied: back to the driver when nothing lives there any more
 //!            old       ranges that the device is still to pass: until they are free no round is judged
 //! ```
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,8 +25,10 @@ use crate::memory::{ArenaRef, BlockFacts, Destinations, Reserved, Shared};
 
 /// A hole that could be won in a block counts if it is at least this part of the block.
 const COMPACT_SHARE: u64 = 16;
-/// Rounds in one block at the most.
+/// Rounds in one block at the most, in a cycle.
 const ROUNDS_MAX: u32 = 8;
+/// How often blocks are emptied again after others were compacted.
+const CYCLES_MAX: u32 = 8;
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///
@@ -153,13 +157,19 @@ struct Emptying {
     queue: Vec<Arc<Ticket>>,
     /// Free bytes of blocks that are not emptied, by what was seen at the beginning and moved since.
     room_bytes: u64,
+    /// How many ranges of the block found no room.
+    unfit: usize,
+    /// Bytes that were moved since a block was left as a whole.
+    in_vain: u64,
 }
 
-/// Blocks one after the other are compacted.
+/// Blocks are compacted, one after the other, and judged together.
 struct Compacting {
-    /// Those still to be compacted, the one with most to win last.
-    order: Vec<BlockId>,
+    /// Those still to be compacted, the one with most to win last; and the number of the round.
+    order: Vec<(BlockId, u32)>,
     round: Option<Round>,
+    /// Rounds that were planned, until the device is past them.
+    planned: Vec<Round>,
 }
 
 /// A round in a block: everything is tried once.
@@ -169,7 +179,6 @@ struct Round {
     /// Who is still to be tried: the last in the block last.
     queue: Vec<Arc<Ticket>>,
     longest_before: u64,
-    moved_before: u64,
 }
 
 struct ArenaRun<D: Device> {
@@ -181,7 +190,12 @@ struct ArenaRun<D: Device> {
     leaving: Vec<(BlockId, u64)>,
     /// Ranges that were moved, until they are free.
     old: VecDeque<BlockAllocation>,
-    moved_bytes: u64,
+    /// Bytes moved in the present round, by the block that they were in.
+    moved_bytes: HashMap<BlockId, u64>,
+    /// How often blocks have been compacted, and emptied again after that.
+    cycle: u32,
+    /// Blocks that were emptied in this cycle.
+    emptied_in_cycle: u32,
 }
 
 impl<D: Device> Defrag<D> {
@@ -265,7 +279,7 @@ impl<D: Device> Defrag<D> {
     pub(super) fn moved(&mut self, at: usize, old: BlockAllocation) {
         self.statistics.moved_count += 1;
         self.statistics.moved_bytes += old.size();
-        self.arenas[at].moved_bytes += old.size();
+        *self.arenas[at].moved_bytes.entry(old.block()).or_default() += old.size();
         self.arenas[at].old.push_back(old);
         self.shared.moved.count.fetch_add(1, Ordering::Relaxed);
         self.shared.moved.bytes.fetch_add(old.size(), Ordering::Relaxed);
@@ -291,7 +305,9 @@ impl<D: Device> ArenaRun<D> {
             emptied: HashSet::new(),
             leaving: Vec::new(),
             old: VecDeque::new(),
-            moved_bytes: 0,
+            moved_bytes: HashMap::new(),
+            cycle: 0,
+            emptied_in_cycle: 0,
         }
     }
 
@@ -303,7 +319,7 @@ impl<D: Device> ArenaRun<D> {
     fn waits(&self, shared: &Shared<D>) -> bool {
         let has_plans = match &self.phase {
             Phase::Waiting | Phase::Emptying(_) => true,
-            Phase::Compacting(Compacting { round, .. }) => round.as_ref().is_none_or(|round| !round.queue.is_empty()),
+            Phase::Compacting(Compacting { order, round, .. }) => round.is_some() || !order.is_empty(),
             Phase::Settling | Phase::Done => false,
         };
         !has_plans && self.old.front().is_some_and(|old| shared.compact(&self.arena).is_live(old))
@@ -359,7 +375,8 @@ impl<D: Device> ArenaRun<D> {
         let used = |facts: &BlockFacts| (facts.bytes - facts.free) as f64 / facts.bytes as f64;
         facts.sort_by(|one, other| used(other).total_cmp(&used(one)));
         let order = facts.iter().map(|facts| facts.id).collect();
-        self.phase = Phase::Emptying(Emptying { order, block: None, queue: Vec::new(), room_bytes });
+        self.phase =
+            Phase::Emptying(Emptying { order, block: None, queue: Vec::new(), room_bytes, unfit: 0, in_vain: 0 });
         true
     }
 
@@ -387,17 +404,39 @@ impl<D: Device> ArenaRun<D> {
             return true;
         };
         let destinations = destinations.get_or_insert_with(|| compact.destinations(&self.emptied));
-        let has_room = compact.reserve_elsewhere(destinations, &mut emptying.queue, room, into);
-        let is_over = !has_room || emptying.queue.is_empty();
+        let planned = into.iter().map(|reserved| reserved.allocation.size()).sum::<u64>();
+        emptying.unfit += compact.reserve_elsewhere(destinations, &mut emptying.queue, room, into);
+        emptying.in_vain += into.iter().map(|reserved| reserved.allocation.size()).sum::<u64>() - planned;
+        let is_over = emptying.queue.is_empty();
         if is_over {
-            emptying.queue.clear();
-            emptying.block = None;
-            if has_room {
-                self.leaving.push(block);
-            }
+            self.finish_block(&mut emptying, block, destinations, compact.fact(block.0), desc);
         }
         self.phase = Phase::Emptying(emptying);
         is_over
+    }
+
+    /// Notes that all of a block was tried: it is left, or it stays, with room for what others have.
+    fn finish_block(
+        &mut self,
+        emptying: &mut Emptying,
+        (id, bytes): (BlockId, u64),
+        destinations: &mut Destinations,
+        facts: Option<BlockFacts>,
+        desc: &DefragDesc,
+    ) {
+        emptying.block = None;
+        if std::mem::take(&mut emptying.unfit) == 0 {
+            emptying.in_vain = 0;
+            self.leaving.push((id, bytes));
+            self.emptied_in_cycle += 1;
+            return;
+        }
+        self.emptied.remove(&id);
+        emptying.room_bytes += bytes;
+        destinations.admit(id, facts.map_or(0, |facts| facts.largest_free));
+        if emptying.in_vain > bytes.saturating_mul(desc.bytes_per_byte_won_max.into()) {
+            emptying.order.clear();
+        }
     }
 
     /// Takes the next block that can be emptied; `false` if there is none.
@@ -437,12 +476,12 @@ impl<D: Device> ArenaRun<D> {
         let mut facts = compact.facts();
         facts.retain(|facts| is_scattered(facts) && facts.movable_count > 0 && !facts.is_evicted);
         facts.sort_by_key(|facts| facts.free - facts.largest_free);
-        let order = facts.iter().map(|facts| facts.id).collect();
-        self.phase = Phase::Compacting(Compacting { order, round: None });
+        let order = facts.iter().map(|facts| (facts.id, 0)).collect();
+        self.phase = Phase::Compacting(Compacting { order, round: None, planned: Vec::new() });
         true
     }
 
-    /// Reserves for the round's queue, judges the round, or goes to the next block. Says whether to go on.
+    /// Reserves for the round's queue, goes to the next block, or judges the rounds. Says whether to go on.
     fn compact(
         &mut self,
         mut compacting: Compacting,
@@ -452,60 +491,69 @@ impl<D: Device> ArenaRun<D> {
         into: &mut Vec<Reserved<D>>,
         statistics: &mut DefragStatistics,
     ) -> bool {
-        let Some(mut round) = compacting.round.take() else {
-            let Some(block) = compacting.order.pop() else { return false };
-            compacting.round = self.round(shared, desc, block, 0);
-            self.phase = Phase::Compacting(compacting);
-            return true;
-        };
-        let goes_on = if round.queue.is_empty() {
-            if self.old.is_empty() {
-                compacting.round = self.judge(shared, desc, &round, statistics);
-                true
+        let goes_on = if let Some(mut round) = compacting.round.take() {
+            shared.compact(&self.arena).reserve_below(&mut round.queue, room, into);
+            let is_planned = round.queue.is_empty();
+            if is_planned {
+                compacting.planned.push(round);
             } else {
                 compacting.round = Some(round);
-                false
             }
+            is_planned
+        } else if let Some((block, number)) = compacting.order.pop() {
+            compacting.round = self.round(shared, desc, block, number);
+            true
         } else {
-            shared.compact(&self.arena).reserve_below(&mut round.queue, room, into);
-            // What has just been planned is judged when it has been made.
-            let goes_on = round.queue.is_empty() && into.is_empty();
-            compacting.round = Some(round);
-            goes_on
+            // What has just been planned is judged when it has been made, and the device is past it.
+            let is_over = into.is_empty() && self.old.is_empty();
+            if is_over {
+                let rounds = std::mem::take(&mut compacting.planned);
+                compacting.order =
+                    rounds.iter().filter_map(|round| self.judge(shared, desc, round, statistics)).collect();
+                if compacting.order.is_empty() {
+                    return self.begin_cycle(!rounds.is_empty());
+                }
+            }
+            is_over
         };
         self.phase = Phase::Compacting(compacting);
         goes_on
     }
 
+    /// Blocks that have one hole take in what they could not before: as long as that empties others, it begins again.
+    fn begin_cycle(&mut self, has_compacted: bool) -> bool {
+        let goes_on = has_compacted && (self.cycle == 0 || self.emptied_in_cycle > 0) && self.cycle < CYCLES_MAX;
+        (self.cycle, self.emptied_in_cycle) = (self.cycle + 1, 0);
+        self.phase = if goes_on { Phase::Waiting } else { Phase::Done };
+        goes_on
+    }
+
     /// A round in a block, if there is something to win.
-    fn round(&self, shared: &Shared<D>, desc: &DefragDesc, block: BlockId, number: u32) -> Option<Round> {
+    fn round(&mut self, shared: &Shared<D>, desc: &DefragDesc, block: BlockId, number: u32) -> Option<Round> {
         let compact = shared.compact(&self.arena);
         let facts = compact.fact(block).filter(is_scattered)?;
         let mut queue = Vec::new();
         compact.collect(block, desc.host_memory, &mut queue);
         queue.sort_by_key(|ticket| ticket.allocation().offset());
-        let (longest_before, moved_before) = (facts.largest_free, self.moved_bytes);
-        Some(Round { block, number, queue, longest_before, moved_before })
+        self.moved_bytes.remove(&block);
+        Some(Round { block, number, queue, longest_before: facts.largest_free })
     }
 
-    /// What a round has won; another one, if it has paid.
+    /// What a round has won; the number of another one, if it has paid.
     fn judge(
         &self,
         shared: &Shared<D>,
         desc: &DefragDesc,
         round: &Round,
         statistics: &mut DefragStatistics,
-    ) -> Option<Round> {
+    ) -> Option<(BlockId, u32)> {
         let longest = shared.compact(&self.arena).fact(round.block)?.largest_free;
         let won = longest.saturating_sub(round.longest_before);
-        let moved = self.moved_bytes - round.moved_before;
+        let moved = self.moved_bytes.get(&round.block).copied().unwrap_or(0);
         statistics.joined_bytes += won;
         let pays = moved > 0 && won.saturating_mul(desc.bytes_per_byte_won_max.into()) >= moved;
-        if pays && round.number + 1 < ROUNDS_MAX {
-            self.round(shared, desc, round.block, round.number + 1)
-        } else {
-            None
-        }
+        let next = round.number + 1;
+        (pays && next < ROUNDS_MAX).then_some((round.block, next))
     }
 }
 

@@ -329,8 +329,8 @@ impl<D: Device> Shared<D> {
         if missing.is_empty() && !is_beyond {
             return Ok(Committed::default());
         }
-        missing.sort_by_key(|residence| Arc::as_ptr(residence));
-        missing.dedup_by_key(|residence| Arc::as_ptr(residence));
+        missing.sort_by_key(Arc::as_ptr);
+        missing.dedup_by(|one, other| Arc::ptr_eq(one, other));
         self.refresh_budgets();
         let mut done = Committed::default();
         if !self.residents.all.lock().is_empty() {

@@ -86,7 +86,7 @@ unsafe impl Driver for Device {
     }
 
     fn pageable(&self, memory: &Memory) -> Option<Memory> {
-        self.capabilities().residency.then(|| memory.clone())
+        self.capabilities().residency.then_some(*memory)
     }
 
     unsafe fn make_resident(&self, memory: &[Memory]) -> Result<(), DeviceError> {

@@ -64,6 +64,13 @@ impl Destinations {
             self.tree.set(*leaf, 0);
         }
     }
+
+    /// So much goes there in one piece.
+    pub(crate) fn admit(&mut self, block: BlockId, largest_free: u64) {
+        if let Some(leaf) = self.leaves.get(&block) {
+            self.tree.set(*leaf, largest_free);
+        }
+    }
 }
 
 /// An arena, whatever cuts its blocks. See the [module](self).
@@ -81,17 +88,17 @@ pub(crate) trait Compact<D: Device> {
     /// Who may be moved in a block, and how many ranges there will stay.
     fn collect(&self, block: BlockId, with_host: bool, into: &mut Vec<Arc<Ticket>>) -> usize;
 
-    /// The blocks that ranges may be moved into, the fullest first: those that are neither empty nor `emptied`.
+    /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones yet.
     fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations;
 
-    /// Room in one of the destinations for the last of `queue`, and on; `false` if there was none for one of them.
+    /// Room in one of the destinations for the last of `queue`, and on; for how many there was none: those are done with.
     fn reserve_elsewhere(
         &self,
         destinations: &mut Destinations,
         queue: &mut Vec<Arc<Ticket>>,
         room: &mut Room,
         into: &mut Vec<Reserved<D>>,
-    ) -> bool;
+    ) -> usize;
 
     /// Room below where they are for the last of `queue`, and on. For whom there is none, it is done with.
     fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, room: &mut Room, into: &mut Vec<Reserved<D>>);
@@ -142,13 +149,13 @@ impl<D: Device, A: Cutter> Compact<D> for Arena<D, A> {
     fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations {
         let mut held: Vec<_> = {
             let state = self.state.lock();
-            let blocks = state.blocks.iter().filter(|(id, block, ranges)| {
-                !emptied.contains(id) && !ranges.is_empty() && !block.memory.is_evicted()
-            });
+            let blocks = state.blocks.iter();
+            let blocks = blocks.filter(|(_, block, ranges)| !ranges.is_empty() && !block.memory.is_evicted());
             blocks.map(|(id, _, ranges)| (ranges.free_size(), id, ranges.largest_free())).collect()
         };
         held.sort_by_key(|(free, ..)| *free);
-        let tree = FitTree::new(held.iter().map(|(.., largest)| *largest));
+        let room = |(_, id, largest): &(u64, BlockId, u64)| if emptied.contains(id) { 0 } else { *largest };
+        let tree = FitTree::new(held.iter().map(room));
         let blocks: Vec<_> = held.iter().map(|(_, id, _)| *id).collect();
         let leaves = blocks.iter().enumerate().map(|(leaf, id)| (*id, leaf)).collect();
         Destinations { tree, blocks, leaves }
@@ -160,23 +167,25 @@ impl<D: Device, A: Cutter> Compact<D> for Arena<D, A> {
         queue: &mut Vec<Arc<Ticket>>,
         room: &mut Room,
         into: &mut Vec<Reserved<D>>,
-    ) -> bool {
+    ) -> usize {
         let mut state = self.state.lock();
+        let mut unfit = 0;
         while let Some(ticket) = queue.last() {
             if !room.has(ticket.allocation().size()) {
-                return true;
+                break;
             }
             if ticket.take() {
-                let Some(allocation) = state.allocate_among(destinations, ticket) else {
+                if let Some(allocation) = state.allocate_among(destinations, ticket) {
+                    room.take(allocation.size());
+                    into.push(state.reserved(Arc::clone(ticket), allocation));
+                } else {
                     ticket.put_back();
-                    return false;
-                };
-                room.take(allocation.size());
-                into.push(state.reserved(Arc::clone(ticket), allocation));
+                    unfit += 1;
+                }
             }
             queue.pop();
         }
-        true
+        unfit
     }
 
     fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, room: &mut Room, into: &mut Vec<Reserved<D>>) {
