@@ -309,7 +309,7 @@ fn campaign(seed: u64, operations: u64, validate_every: u64) -> Counts {
         }
     }
     let counts = world.finish();
-    assert!(counts.moves > operations / 100, "seed {seed}: {counts:?}");
+    assert!(counts.moves > operations / 200, "seed {seed}: {counts:?}");
     assert!(counts.dropped_during_move > 0 && counts.ignored > 0, "seed {seed}: {counts:?}");
     counts
 }
