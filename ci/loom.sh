@@ -3,4 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --release --test loom --target-dir target-loom
+export RUSTFLAGS="--cfg loom"
+cargo test -p ringfence-core --release --test loom --target-dir target-loom
+cargo test -p ringfence --release --lib --target-dir target-loom models

@@ -3,13 +3,24 @@
 //! ```text
 //!   world ── what should be: objects and their bytes, on the host
 //!     │
-//!   stream ── frame by frame: create, stage, copy, drop, draw, read back, compare
+//!   stream ── frame by frame: create, update, clone, drop; three frames in flight
+//!     ├── staging ── several threads write into the upload ring; copies in batches
+//!     ├── shading ── constants: static, dynamic, of one draw
+//!     ├── targets ── the frame's render targets, which share memory
+//!     ├── frame   ── the command lists of a frame, and on which queue they run
+//!     └── checks  ── results come back and are compared
 //!     │
-//!   summary ── the table at the end, the digest, the exit code
+//!   outcome, summary ── the table at the end, the digest, the exit code
 //! ```
 
+mod checks;
+mod frame;
+mod outcome;
+mod shading;
+mod staging;
 mod stream;
 mod summary;
+mod targets;
 mod world;
 
 use std::fs::File;
@@ -27,7 +38,8 @@ use ringfence_report::Report;
 
 use crate::args::{DemoOptions, DeviceChoice};
 use crate::{Failure, output};
-use stream::{Outcome, Stream};
+use outcome::Outcome;
+use stream::Stream;
 
 /// Queues that the demo can make use of: one that draws, one that copies.
 const QUEUES: usize = 2;
@@ -99,7 +111,7 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
         output::write(path, page(&outcome, options).to_html().as_bytes())?;
     }
     if let Some(path) = &options.image {
-        output::write(path, &outcome.picture.to_png()?)?;
+        output::write(path, &outcome.findings.picture.to_png()?)?;
     }
     if let Some(path) = &options.snapshot {
         output::write(path, &serde_json::to_vec_pretty(&outcome.snapshot)?)?;
@@ -121,7 +133,7 @@ fn page(outcome: &Outcome, options: &DemoOptions) -> Report {
         title: format!("ringfence demo, {} frames, seed {}", options.frames, options.seed),
         snapshot: outcome.snapshot.clone(),
         frames: outcome.samples.clone(),
-        facts: summary::facts(outcome).into_iter().map(|(label, value)| (label.to_owned(), value)).collect(),
+        facts: summary::facts(outcome).into_iter().map(summary::Fact::labelled).collect(),
         ..Report::default()
     }
 }

@@ -55,6 +55,40 @@ fn the_simulated_demo_finds_every_byte_right() {
     assert!(json["calls_saved"].as_u64() > json["calls_made"].as_u64());
 }
 
+/// What issues 5 and 8 build is at work in it, and the figures say so.
+#[test]
+fn the_demo_uses_batches_constants_and_transient_targets() {
+    let output = sim("40", &["--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let figure = |name: &str| json[name].as_u64().unwrap_or_else(|| panic!("{name} is a number in {json}"));
+    assert!(figure("copies_avoided") > 0 && figure("copy_calls") <= figure("copy_regions"));
+    assert_eq!(figure("copies_asked"), figure("copy_regions") + figure("copies_avoided"));
+    assert!(figure("barriers_spared") > figure("copies_asked") / 4, "{json}");
+    let spared = figure("constants_unchanged") + figure("constants_shared");
+    assert_eq!(figure("constants_bound"), figure("constants_copied") + spared);
+    assert!(figure("constants_unchanged") > 0 && figure("constants_shared") > 0);
+    assert!(figure("constants_promoted") > 0 && figure("statics_staged") >= 32 && figure("fast_constants") > 0);
+    let (apart, shared) = (figure("targets_apart_bytes"), figure("targets_shared_bytes"));
+    assert_eq!(apart - shared, figure("targets_saved_bytes"));
+    assert!(2 * shared < apart && figure("targets_lower_bound_bytes") == shared, "{json}");
+    assert_eq!((figure("plans_made"), figure("plans_reused")), (2, 39), "with the picture and without");
+    assert!(figure("aliasing_barriers") > 0);
+}
+
+#[test]
+fn every_device_gives_the_same_bytes() {
+    let digest = |profile| {
+        let output = ringfence(&["demo", "--device", profile, "--frames", "20", "--seed", "5", "--json"]);
+        assert!(output.status.success(), "{profile}: {}", text(&output.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json["digest"].as_str().expect("a digest").to_owned()
+    };
+    let profiles = ["sim:h200", "sim:lavapipe", "sim:d3d12-tier1", "sim:d3d12-modern", "sim:non-coherent"];
+    let digests = profiles.map(digest);
+    assert!(digests.iter().all(|held| *held == digests[0]), "{digests:?}");
+}
+
 #[test]
 fn a_seed_repeats_to_the_byte_and_another_differs() {
     for profile in ["sim", "sim:d3d12-tier1", "sim:non-coherent"] {
@@ -74,6 +108,9 @@ fn report_and_image_are_written_whole() {
     let page = std::fs::read_to_string(report).expect("the page is there");
     let saved = format!("data-figure=\"calls_saved\" data-value=\"{}\"", json["calls_saved"]);
     assert!(page.contains("data-figure=\"reserved_bytes\"") && page.ends_with("</html>\n"), "{saved}");
+    for line in ["targets: memory saved", "uploads: barriers grouped", "uploads: waits", "constants: copies avoided"] {
+        assert!(page.contains(line), "{line}");
+    }
     let image = std::fs::read(image).expect("the picture is there");
     let decoder = png::Decoder::new(std::io::Cursor::new(image));
     let mut reader = decoder.read_info().expect("a PNG");

@@ -1,94 +1,298 @@
-//! The table of all cases: bound, simple policies, ours, and how long the planner took.
+//! The planner over all cases: bound, simple policies, ours, and how long each step took. Prints `docs/planner.md`.
 //!
 //! ```text
 //! RINGFENCE_CASES=../shared/data cargo run --release -p ringfence-core --example alias_cases [SECONDS [NAME…]]
 //! ```
 //!
 //! Reads every `alias/*/*.csv` of that folder (`id,lower,upper,size[,alignment[,…]]`) whose path holds one of the names.
-//! Where the folder is absent it says so, and plans generated items instead.
+//! Where the folder is absent it says so, and plans generated items alone. The planner uses one thread. A case that ends
+//! soon is planned several times and the least time counts; that of long ones is processor time, where the system tells it.
 
 use ringfence_core::alias::{
     AliasPlan, Item, ItemClass, PlanCache, Policy, Problem, class_costs, lower_transitions, plan, plan_by, transitions,
     verify,
 };
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// What is said around the tables.
+const HEAD: &str = include_str!("alias_cases/head.md");
+const FRAMES: &str = include_str!("alias_cases/frames.md");
+const REPEATED: &str = include_str!("alias_cases/repeated.md");
+
+/// Cases that end within that are planned again, to time them.
+const SHORT: Duration = Duration::from_millis(50);
+const ROUNDS: u32 = 20;
+/// The policies to compare with are quadratic.
+const COMPARED_MAX: usize = 50_000;
+/// Steps that planning one frame's classes may take, and trials of moves that spare barriers.
+const CLASS_STEPS: u32 = 200;
+const TRANSITION_STEPS: u32 = 2_000;
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let seconds = arguments.next().map_or(2.0, |text| text.parse().expect("seconds, a number"));
+    let seconds = arguments.next().map_or(10.0, |text| text.parse().expect("seconds, a number"));
     let names: Vec<String> = arguments.collect();
     let folder = PathBuf::from(std::env::var_os("RINGFENCE_CASES").unwrap_or("../shared/data".into())).join("alias");
-    println!(
-        "{:<28} {:>6} {:>13} {:>8} {:>8} {:>8} {:>13} {:>13} {:>10} {:>10} {:>10}",
-        "case", "n", "bound", "online", "by size", "ours", "height", "proven", "first ms", "best ms", "proof ms"
-    );
-    let cases = cases(&folder);
-    if cases.is_empty() {
-        println!("no cases in {}: generated items only", folder.display());
-    }
-    for count in [1_000, 100_000, 1_000_000] {
-        let name = format!("generated {count}");
-        if cases.is_empty() || names.iter().any(|wanted| name.contains(wanted.as_str())) {
-            show(&name, &generated(count), seconds);
-        }
-    }
-    let name = |path: &Path| path.strip_prefix(&folder).unwrap_or(path).display().to_string();
     let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| name.contains(wanted.as_str()));
-    for path in cases.iter().filter(|path| wanted(&name(path))) {
-        show(&name(path), &read(path), seconds);
+    let mut cases: Vec<Case> = files(&folder).iter().map(|path| Case::read(&folder, path)).collect();
+    if cases.is_empty() {
+        eprintln!("no cases in {}: generated ones only", folder.display());
     }
-    println!(
-        "\n{:<34} {:>10} {:>10} {:>12} {:>12} {:>10}",
-        "frame", "apart", "lookup ns", "transitions", "fewer", "fewer ms"
-    );
-    for path in cases.iter().filter(|path| name(path).starts_with("frames") && wanted(&name(path))) {
-        show_frame(&name(path), &read(path));
-    }
-}
-
-/// What a frame costs by class, looked up again, and in barriers.
-fn show_frame(name: &str, items: &[Item]) {
-    let steps = |limit: u32| {
-        let mut left = limit;
-        move || {
-            left -= 1;
-            left > 0
+    cases.extend([1_000, 10_000, 100_000, 1_000_000].map(Case::generated));
+    cases.retain(|case| wanted(&case.name));
+    print!("{HEAD}");
+    show(&TABLE_HEAD.map(String::from));
+    let mut challenge = Duration::ZERO;
+    for case in &cases {
+        let times = case.show(seconds);
+        if case.is_challenge() {
+            challenge += times.good;
         }
-    };
-    let mut go_on = steps(200);
-    let costs = class_costs(items, |_| go_on()).expect("items that can be planned");
-    let mut cache = PlanCache::new(8);
-    cache.insert(items, costs.together.clone());
-    let start = Instant::now();
-    const ROUNDS: u32 = 100_000;
-    for _ in 0..ROUNDS {
-        std::hint::black_box(cache.get(std::hint::black_box(items)));
     }
-    let lookup = start.elapsed() / ROUNDS;
-    let mut fewer = costs.together.clone();
-    let before = transitions(items, &fewer.offsets).len();
-    let start = Instant::now();
-    let after = lower_transitions(items, &mut fewer, |_| true);
-    let elapsed = start.elapsed();
-    println!(
-        "{name:<34} {:>10.4} {:>10} {before:>12} {after:>12} {:>10.2}",
-        costs.apart_height() as f64 / costs.together.height as f64,
-        lookup.as_nanos(),
-        1000.0 * elapsed.as_secs_f64(),
+    if cases.iter().filter(|case| case.is_challenge()).count() == 7 {
+        println!(
+            "\nThe seven challenge cases are at their best known heights after {} ms all together.",
+            ms(challenge)
+        );
+    }
+    print!("{FRAMES}");
+    show(
+        &["frame", "together", "apart", "apart / together", "transitions", "at no more height", "ms"].map(String::from),
     );
+    cases.iter().filter(|case| case.name.starts_with("frames")).for_each(Case::show_frame);
+    print!("{REPEATED}");
+    show(&["resources", "first plan µs", "lookup ns"].map(String::from));
+    for case in [Case::generated(55), Case::generated(1_000)].iter().chain(&cases) {
+        if case.items.len() <= 1_100 && (case.name.starts_with("frames") || case.name.starts_with("generated")) {
+            case.show_repeated();
+        }
+    }
 }
 
-fn cases(folder: &Path) -> Vec<PathBuf> {
+const TABLE_HEAD: [&str; 10] =
+    ["case", "items", "load", "bound", "first-fit", "by size", "ours", "first ms", "best ms", "proof ms"];
+
+/// Prints a row of a table, and a rule under a heading.
+fn show(cells: &[String]) {
+    let mut line = String::from("|");
+    for (at, cell) in cells.iter().enumerate() {
+        let _ = if at == 0 { write!(line, " {cell:<18} |") } else { write!(line, " {cell:>13} |") };
+    }
+    println!("{line}");
+    if ["case", "frame", "resources"].contains(&cells[0].as_str()) {
+        let rule = cells.iter().enumerate().map(|(at, _)| if at == 0 { "---|" } else { "--:|" });
+        println!("|{}", rule.collect::<String>());
+    }
+}
+
+fn ms(time: Duration) -> String {
+    let ms = 1000.0 * time.as_secs_f64();
+    if ms < 10.0 { format!("{ms:.3}") } else { format!("{ms:.0}") }
+}
+
+/// Processor time of this thread, where the system tells it; wall time elsewhere.
+#[derive(Clone, Copy)]
+struct Clock {
+    wall: Instant,
+    processor: Option<Duration>,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { wall: Instant::now(), processor: processor() }
+    }
+
+    /// For short times the wall's: the processor's is told in whole ticks of the scheduler.
+    fn elapsed(&self) -> Duration {
+        let wall = self.wall.elapsed();
+        if wall < SHORT {
+            return wall;
+        }
+        match (self.processor, processor()) {
+            (Some(before), Some(now)) => wall.min(now - before),
+            _ => wall,
+        }
+    }
+}
+
+fn processor() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
+}
+
+/// Items under a name.
+struct Case {
+    name: String,
+    items: Vec<Item>,
+}
+
+/// When what was reached.
+#[derive(Clone, Copy)]
+struct Times {
+    first: Duration,
+    best: Duration,
+    /// When the best known height was reached; the end, if it was not.
+    good: Duration,
+    end: Duration,
+}
+
+impl Case {
+    fn read(folder: &Path, path: &Path) -> Self {
+        let name = path.strip_prefix(folder).unwrap_or(path).with_extension("").display().to_string();
+        Self { name, items: read(path) }
+    }
+
+    fn generated(count: u64) -> Self {
+        let mut state = 1_u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut item = || {
+            let lower = random(count);
+            Item::new(1 + random(1 << 20), lower, lower + 1 + random(40))
+        };
+        Self { name: format!("generated/{count}"), items: (0..count).map(|_| item()).collect() }
+    }
+
+    /// Whether it is one of those that MiniMalloc's paper calls challenging.
+    fn is_challenge(&self) -> bool {
+        self.name.starts_with("minimalloc/") && self.name.ends_with("1048576")
+    }
+
+    /// The lowest plan that was known before.
+    fn known(&self) -> u64 {
+        let open = [("minimalloc/D.", 1_024_000)];
+        open.iter().find(|(name, _)| self.name.starts_with(name)).map_or(0, |(_, height)| *height)
+    }
+
+    fn problem(&self) -> Problem {
+        Problem::new(&self.items).expect("items that can be planned")
+    }
+
+    /// The plan, and when what was reached.
+    fn plan(&self, seconds: f64) -> (AliasPlan, Times) {
+        let start = Clock::start();
+        let problem = self.problem();
+        let (mut first, mut best, mut good) = (None, Duration::ZERO, None);
+        let mut height = u64::MAX;
+        let known = self.known().max(problem.lower_bound());
+        let plan = plan(&problem, |progress| {
+            let improved = progress.height < height;
+            if improved {
+                let now = start.elapsed();
+                height = progress.height;
+                best = now;
+                first.get_or_insert(now);
+                if height <= known {
+                    good.get_or_insert(now);
+                }
+            }
+            // The processor's time is asked for only when the wall's is over: it costs more.
+            start.wall.elapsed().as_secs_f64() < seconds || start.elapsed().as_secs_f64() < seconds
+        });
+        let end = start.elapsed();
+        (plan, Times { first: first.unwrap_or(end), best, good: good.unwrap_or(end), end })
+    }
+
+    /// The least of several runs of a case that ends soon.
+    fn timed(&self, seconds: f64) -> (AliasPlan, Times) {
+        let (plan, mut times) = self.plan(seconds);
+        let rounds = if times.end < SHORT { ROUNDS } else { 0 };
+        for _ in 0..rounds {
+            let again = self.plan(seconds).1;
+            times.first = times.first.min(again.first);
+            times.best = times.best.min(again.best);
+            times.good = times.good.min(again.good);
+            times.end = times.end.min(again.end);
+        }
+        (plan, times)
+    }
+
+    fn show(&self, seconds: f64) -> Times {
+        let problem = self.problem();
+        let load = problem.load();
+        let (plan, times) = self.timed(seconds);
+        verify(&self.items, &plan.offsets, plan.height).expect("the plan is one");
+        let ratio = |height: u64| format!("{:.4}", height as f64 / plan.lower_bound as f64);
+        let simple = |policy| match self.items.len() {
+            ..=COMPARED_MAX => ratio(plan_by(&problem, policy).height),
+            _ => "–".to_owned(),
+        };
+        let proof = if plan.is_proven() { ms(times.end) } else { "–".into() };
+        let ours = if plan.is_proven() { "1".into() } else { ratio(plan.height) };
+        let bound = if plan.lower_bound == load { "= load".into() } else { plan.lower_bound.to_string() };
+        show(&[
+            self.name.clone(),
+            self.items.len().to_string(),
+            load.to_string(),
+            bound,
+            simple(Policy::OnlineFirstFit),
+            simple(Policy::BySize),
+            ours,
+            ms(times.first),
+            ms(times.best),
+            proof,
+        ]);
+        times
+    }
+
+    /// What a frame costs by class, and in barriers.
+    fn show_frame(&self) {
+        let mut left = CLASS_STEPS;
+        let costs = class_costs(&self.items, |_| countdown(&mut left)).expect("items that can be planned");
+        let mut fewer = costs.together.clone();
+        let before = transitions(&self.items, &fewer.offsets).len();
+        let (start, mut left) = (Clock::start(), TRANSITION_STEPS);
+        let after = lower_transitions(&self.items, &mut fewer, |_| countdown(&mut left));
+        show(&[
+            self.name.clone(),
+            costs.together.height.to_string(),
+            costs.apart_height().to_string(),
+            format!("{:.3}", costs.apart_height() as f64 / costs.together.height as f64),
+            before.to_string(),
+            after.to_string(),
+            ms(start.elapsed()),
+        ]);
+    }
+
+    /// The first plan of a new frame, and the lookup of one like the last.
+    fn show_repeated(&self) {
+        let first = (0..ROUNDS).map(|_| self.plan(0.0).1.first).min().unwrap_or_default();
+        let mut cache = PlanCache::new(8);
+        cache.insert(&self.items, self.plan(0.0).0);
+        let mut lookup = || {
+            const LOOKUPS: u32 = 10_000;
+            let start = Instant::now();
+            for _ in 0..LOOKUPS {
+                std::hint::black_box(cache.get(std::hint::black_box(&self.items)));
+            }
+            start.elapsed().as_nanos() / u128::from(LOOKUPS)
+        };
+        let lookup = (0..ROUNDS).map(|_| lookup()).min().unwrap_or_default();
+        let name = format!("{} ({})", self.name, self.items.len());
+        show(&[name, format!("{:.1}", 1e6 * first.as_secs_f64()), lookup.to_string()]);
+    }
+}
+
+fn countdown(left: &mut u32) -> bool {
+    *left = left.saturating_sub(1);
+    *left > 0
+}
+
+/// The CSV files in the folder's folders, in order.
+fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(folder)
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default()
     };
-    let mut cases: Vec<PathBuf> = entries(folder).iter().flat_map(|folder| entries(folder)).collect();
-    cases.retain(|path| path.extension().is_some_and(|extension| extension == "csv"));
-    cases.sort();
-    cases
+    let mut files: Vec<PathBuf> = entries(folder).iter().flat_map(|folder| entries(folder)).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "csv"));
+    files.sort();
+    files
 }
 
 fn read(path: &Path) -> Vec<Item> {
@@ -109,64 +313,4 @@ fn read(path: &Path) -> Vec<Item> {
         Item { class, ..Item::new(number(size), number(lower), number(upper)).aligned(alignment.map_or(1, number)) }
     };
     lines.map(item).collect()
-}
-
-fn generated(count: u64) -> Vec<Item> {
-    let mut state = 1_u64;
-    let mut random = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
-    let mut item = || {
-        let lower = random(count);
-        Item::new(1 + random(1 << 20), lower, lower + 1 + random(40))
-    };
-    (0..count).map(|_| item()).collect()
-}
-
-/// When what was reached, since the start.
-struct Times {
-    first: Duration,
-    best: Duration,
-}
-
-fn timed(items: &[Item], seconds: f64) -> (AliasPlan, Times, Duration) {
-    let start = Instant::now();
-    let problem = Problem::new(items).expect("items that can be planned");
-    let mut times: Option<Times> = None;
-    let mut height = u64::MAX;
-    let plan = plan(&problem, |progress| {
-        let now = start.elapsed();
-        if progress.height < height {
-            height = progress.height;
-            times = Some(Times { first: times.as_ref().map_or(now, |times| times.first), best: now });
-        }
-        now.as_secs_f64() < seconds
-    });
-    let end = start.elapsed();
-    (plan, times.unwrap_or(Times { first: end, best: end }), end)
-}
-
-fn show(name: &str, items: &[Item], seconds: f64) {
-    let problem = Problem::new(items).expect("items that can be planned");
-    let bound = problem.load();
-    // The simple policies are quadratic.
-    let simple = |policy| if items.len() > 50_000 { 0 } else { plan_by(&problem, policy).height };
-    let (online, by_size) = (simple(Policy::OnlineFirstFit), simple(Policy::BySize));
-    let (plan, times, end) = timed(items, seconds);
-    verify(items, &plan.offsets, plan.height).expect("the plan is one");
-    let ratio = |height: u64| height as f64 / bound as f64;
-    let ms = |time: Duration| format!("{:.3}", 1000.0 * time.as_secs_f64());
-    let proof = if plan.is_proven() { ms(end) } else { "-".into() };
-    println!(
-        "{name:<28} {:>6} {bound:>13} {:>8.4} {:>8.4} {:>8.5} {:>13} {:>13} {:>10} {:>10} {proof:>10}",
-        items.len(),
-        ratio(online),
-        ratio(by_size),
-        ratio(plan.height),
-        plan.height,
-        plan.lower_bound,
-        ms(times.first),
-        ms(times.best),
-    );
 }

@@ -499,7 +499,11 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
         if was_full {
-            return self.insert_entry(entry);
+            // What a linear allocator takes back in the middle is not free yet.
+            if entry.free_size != 0 {
+                self.insert_entry(entry);
+            }
+            return;
         }
         let mut at = self.places[slot as usize] as usize;
         while at + 1 < self.index.len() && self.index[at + 1].key() < entry.key() {

@@ -167,3 +167,25 @@ fn a_virtual_allocator_grows_block_by_block() {
         assert_eq!(numbers.blocks().block_count(), 0);
     }
 }
+
+/// What lies in the middle of a full linear block is taken back without becoming free: the block stays full, and is in the
+/// index of blocks with room once only when it has room.
+#[test]
+fn a_full_linear_block_that_takes_back_its_middle_stays_full() {
+    let desc = BlocksDesc { basic_size: 4, destroy_threshold: 0, grace_ticks: 0 };
+    let mut blocks = virtual_allocator(Algorithm::Linear, desc);
+    let held: Vec<_> = (0..4).map(|_| blocks.allocate(1, 1).expect("room")).collect();
+    for middle in [1, 2] {
+        blocks.free(held[middle]).expect("live");
+        blocks.blocks().validate().expect("sound");
+    }
+    let other = blocks.allocate(1, 1).expect("in a block of its own");
+    assert_ne!(blocks.heap(&other), blocks.heap(&held[0]));
+    for end in [3, 0] {
+        blocks.free(held[end]).expect("live");
+        blocks.blocks().validate().expect("sound");
+    }
+    blocks.trim();
+    blocks.blocks().validate().expect("sound");
+    blocks.allocate(3, 1).expect("room");
+}

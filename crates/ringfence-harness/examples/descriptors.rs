@@ -85,7 +85,7 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
         // The first slot of the frame region is that of a table, which shows the first buffer; its second slot the other.
         let jobs = [
             Job::Fill { to: slot(index, 0), words: WORDS, value: round },
-            Job::Copy { from: slot(index, 0), to: slot(1, 1), words: WORDS },
+            Job::Copy { from: slot(index, 0), constants: false, to: slot(1, 1), words: WORDS },
         ];
         let mut binding = time(&mut bind, || heap.bind(&frame))?;
         let (value, through) = (frame.value(), Through { binding: &mut binding, slots: heap.slots(), jobs: &jobs });

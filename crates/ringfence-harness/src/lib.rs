@@ -6,10 +6,12 @@
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod faulty;
 pub mod sim;
 pub mod through;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
+pub mod world;
 
 use ringfence::UploadBatch;
 use ringfence::device::descriptors::{DescriptorModel, Descriptors};
@@ -154,6 +156,12 @@ pub enum Command<D: Device> {
     },
     /// Plays a batch, through the library's own recorder for the device.
     Upload(Box<UploadBatch<D>>),
+    /// The buffer's bytes were another resource's up to here (transient memory): the aliasing barrier of Direct3D 12.
+    /// Nothing elsewhere, where each command waits for those before anyway.
+    TakeOver {
+        /// Whose the bytes are from here on.
+        buffer: RawBuffer<D>,
+    },
     /// Fills a buffer with a value.
     FillBuffer {
         /// Filled.

@@ -54,6 +54,7 @@ impl SimGpu {
         match *command {
             // SAFETY: the simulated device finds what is wrong with it.
             Command::Upload(ref batch) => unsafe { batch.as_ref().clone().play(into) },
+            Command::TakeOver { .. } => {}
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 into.push(SimCommand::CopyBuffer { src, src_offset, dst, dst_offset, size });
             }
@@ -105,7 +106,7 @@ fn kernel(job: &Job<Device>, uses: &impl Fn(u32, bool) -> DescriptorUse) -> Kern
                 }
             }),
         },
-        Job::Copy { ref from, ref to, words } => Kernel {
+        Job::Copy { ref from, ref to, words, .. } => Kernel {
             reads: vec![],
             writes: vec![],
             descriptors: vec![uses(from.index, false), uses(to.index, true)],

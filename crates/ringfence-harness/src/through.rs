@@ -27,10 +27,12 @@ pub enum Job<D: Descriptors> {
         /// What each becomes.
         value: u32,
     },
-    /// Copies words from what one slot shows to what another does. Not on Direct3D 12 ([`crate::Gpu::can_copy_through`]).
+    /// Copies words from what one slot shows to what another does: [`crate::Gpu::can_copy_through`].
     Copy {
         /// Where from.
         from: Slot<D>,
+        /// Whether that slot, the heap's first, shows constants, of which the first 64 words can be read, and not words.
+        constants: bool,
         /// Where to.
         to: Slot<D>,
         /// How many words, from the first that the slots show on.

@@ -44,6 +44,8 @@ pub struct VulkanGpu {
     gate_values: (u64, u64),
     /// What all queues are of.
     queue_family: u32,
+    /// Of which one queue more was made, if it is another.
+    copy_family: u32,
     /// There iff [`Command::Draw`] works.
     painter: Option<Painter>,
     /// What goes through descriptors.
@@ -64,6 +66,13 @@ impl VulkanGpu {
     #[must_use]
     pub fn queue_family(&self) -> u32 {
         self.queue_family
+    }
+
+    /// The index of another family that can copy, of which the device has a queue (index 0) that nobody else uses; that of
+    /// [`VulkanGpu::queue_family`] if there is no other.
+    #[must_use]
+    pub fn copy_family(&self) -> u32 {
+        self.copy_family
     }
 
     /// Notes up to where the gate has to be opened in the end.
@@ -147,7 +156,7 @@ impl Gpu for VulkanGpu {
         let missing = DeviceError::InvalidInfo("a binding without a heap of resources");
         let bound = *through.binding.bound(HeapKind::Resources).ok_or(missing)?;
         let raw = self.device.raw();
-        self.pipelines.prepare(raw, &bound, through.slots).map_err(through::error)?;
+        self.pipelines.prepare(raw, &bound, (through.slots, through.jobs)).map_err(through::error)?;
         self.note_gate(waits);
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
         let (raw, device, pipelines) = (self.device.raw(), &self.device, &self.pipelines);

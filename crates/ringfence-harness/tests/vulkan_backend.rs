@@ -6,6 +6,8 @@
 
 #[path = "vulkan_backend/bare.rs"]
 mod bare;
+#[path = "vulkan_backend/families.rs"]
+mod families;
 #[path = "vulkan_backend/rig.rs"]
 mod rig;
 

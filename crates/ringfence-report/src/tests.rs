@@ -1,5 +1,6 @@
 //! The page's text: figures, escaping, tables, and that it stands alone.
 
+use ringfence::descriptor::DescriptorSnapshot;
 use ringfence::memory::{BlockSnapshot, RangeSnapshot, Snapshot, TypeSnapshot, TypeStatistics};
 
 use crate::frames::buckets;
@@ -95,6 +96,30 @@ fn odd_snapshots_still_make_a_page() {
     report.snapshot.blocks.extend([odd, BlockSnapshot::default()]);
     report.frames = vec![FrameSample { ring_used_bytes: u64::MAX, live_count: u64::MAX, ..Default::default() }];
     assert!(report.to_html().contains("data-figure=\"block_count\" data-value=\"4\""));
+}
+
+#[test]
+fn regions_of_descriptors_stand_in_the_html() {
+    assert!(report().to_html().contains("There are no descriptor heaps."));
+    let mut report = report();
+    let table = DescriptorSnapshot {
+        name: HOSTILE.into(),
+        kind: "resources".into(),
+        region: "bindless".into(),
+        slot_count: 4096,
+        used_count: 1024,
+        waiting_count: 512,
+        ..Default::default()
+    };
+    let odd = DescriptorSnapshot { used_count: u64::MAX, high_water: Some(u64::MAX), ..Default::default() };
+    report.snapshot.descriptors = vec![table, odd];
+    let page = report.to_html();
+    assert!(page.contains("data-region=\"0\" data-slots=\"4096\" data-used=\"1024\""));
+    assert!(page.contains("1,024 of 4,096 slots in use, 512 of them waiting"));
+    assert!(
+        page.contains("<i class=\"used\" style=\"width:12.500%\"></i><i class=\"others\" style=\"width:12.500%\"></i>")
+    );
+    assert_eq!(page.matches("<script").count(), 3);
 }
 
 #[test]

@@ -59,6 +59,8 @@ struct Inner {
     capabilities: Capabilities,
     /// The heap type of each memory type: as long as `capabilities.memory_types`.
     heap_types: Vec<D3D12_HEAP_TYPE>,
+    /// Whether heaps that the host can map are custom ones that equal UPLOAD and READBACK.
+    custom_heaps: bool,
     events: event::Pool,
 }
 
@@ -69,6 +71,20 @@ impl Device {
     /// # Errors
     /// [`DeviceError::Lost`] if the device is removed already, or what the driver says to the first questions.
     pub fn new(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
+        Self::wrap(device, adapter, false)
+    }
+
+    /// As [`Device::new`], with custom heaps in place of UPLOAD and READBACK: write-combined and cached memory of the host.
+    /// What is placed in them may be in any state and may change it, which those two do not allow; for programs that
+    /// place their resources themselves.
+    ///
+    /// # Errors
+    /// As [`Device::new`].
+    pub fn with_custom_heaps(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
+        Self::wrap(device, adapter, true)
+    }
+
+    fn wrap(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>, custom_heaps: bool) -> Result<Self, DeviceError> {
         // SAFETY: a call without arguments on a live object.
         unsafe { device.GetDeviceRemovedReason() }.map_err(|error| error::from_driver(&error, "a removed device"))?;
         let adapter = adapter.cloned().or_else(|| capabilities::find_adapter(device));
@@ -80,7 +96,8 @@ impl Device {
         }
         let adapter = adapter.and_then(|adapter| adapter.cast().ok());
         let events = event::Pool::default();
-        Ok(Self(Arc::new(Inner { raw: device.clone(), raw1, adapter, features, capabilities, heap_types, events })))
+        let raw = device.clone();
+        Ok(Self(Arc::new(Inner { raw, raw1, adapter, features, capabilities, heap_types, custom_heaps, events })))
     }
 
     /// The driver's device.
@@ -116,7 +133,22 @@ impl Device {
 
     fn heap_properties(&self, memory_type: u32) -> Result<D3D12_HEAP_PROPERTIES, DeviceError> {
         let heap_type = self.heap_type(memory_type).ok_or(DeviceError::InvalidInfo("no such memory type"))?;
-        Ok(D3D12_HEAP_PROPERTIES { Type: heap_type, CreationNodeMask: 1, VisibleNodeMask: 1, ..Default::default() })
+        let page = match heap_type {
+            D3D12_HEAP_TYPE_UPLOAD => D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE,
+            D3D12_HEAP_TYPE_READBACK => D3D12_CPU_PAGE_PROPERTY_WRITE_BACK,
+            _ => D3D12_CPU_PAGE_PROPERTY_UNKNOWN,
+        };
+        let of = |heap_type, page, pool| D3D12_HEAP_PROPERTIES {
+            Type: heap_type,
+            CPUPageProperty: page,
+            MemoryPoolPreference: pool,
+            CreationNodeMask: 1,
+            VisibleNodeMask: 1,
+        };
+        if self.0.custom_heaps && page != D3D12_CPU_PAGE_PROPERTY_UNKNOWN {
+            return Ok(of(D3D12_HEAP_TYPE_CUSTOM, page, D3D12_MEMORY_POOL_L0));
+        }
+        Ok(of(heap_type, D3D12_CPU_PAGE_PROPERTY_UNKNOWN, D3D12_MEMORY_POOL_UNKNOWN))
     }
 
     /// Leave the memory as it is where the device can: whoever needs zeros writes them, and nobody pays for them twice.

@@ -51,6 +51,7 @@
 
 mod binding;
 mod bindless;
+mod constants;
 mod cpu;
 mod error;
 mod heap;
@@ -58,7 +59,9 @@ mod lease;
 mod persistent;
 mod room;
 mod samplers;
+mod singles;
 mod slots;
+mod snapshot;
 mod state;
 mod tables;
 mod view;
@@ -66,6 +69,7 @@ mod visible;
 
 pub use binding::Binding;
 pub use bindless::{BindlessDesc, BindlessIndex, BindlessTable};
+pub use constants::ConstantView;
 pub use cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, TableSource};
 pub use error::{DescriptorError, Region};
 pub use heap::Heap;
@@ -74,5 +78,7 @@ pub use persistent::Persistent;
 pub(crate) use room::Rooms;
 pub use samplers::{Sampler, SamplerTable};
 pub use slots::SlotAllocator;
+pub use snapshot::DescriptorSnapshot;
+pub(crate) use snapshot::region;
 pub use view::View;
 pub use visible::{ShaderVisibleDesc, ShaderVisibleHeap, VisibleStatistics};

@@ -1,5 +1,6 @@
 //! What can go wrong when something is made, with the numbers that one needs to see why.
 
+use crate::descriptor::DescriptorError;
 use crate::device::{DeviceError, ResourceClass};
 use crate::memory::{Budget, Location, Tried};
 
@@ -134,6 +135,9 @@ pub enum Error {
         /// The device's limit in bytes.
         max: u64,
     },
+    /// What was made was to have descriptors, and there are none to be had.
+    #[error(transparent)]
+    Descriptors(#[from] DescriptorError),
     /// The driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -69,15 +69,21 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+#[cfg(doctest)]
+mod guide;
+
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
 pub mod defrag;
 pub mod descriptor;
 pub mod device;
 mod error;
+#[cfg(doctest)]
+mod impossible;
 pub mod lifetime;
 pub mod memory;
 pub mod placement;
+mod primitive;
 pub mod residency;
 mod resource;
 mod telling;

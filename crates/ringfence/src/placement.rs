@@ -9,7 +9,7 @@
 //!                               └ else ───── stand-alone
 //!   texture ┬ read back ─ a stand-alone buffer in readback memory
 //!           └ else ───── the pool of its kind: small sampled, sampled, render target, storage; too large: stand-alone
-//!   fast constants ───── 64 KiB pages from buddies of their own
+//!   fast constants ───── 64 KiB pages from buddies of their own: [`FastConstants`](crate::FastConstants)
 //! ```
 //!
 //! Every threshold is a default of [`PlacementDesc`]. What a request comes to remembers its allocator ([`Route`]) and is
@@ -32,7 +32,6 @@
 mod aliased;
 mod buffers;
 mod desc;
-mod fast;
 mod heap_pools;
 mod location;
 mod policy;
@@ -41,8 +40,8 @@ mod textures;
 
 pub use aliased::AliasedHeap;
 pub use desc::{BufferRequest, Dynamism, LocationKind, PlacementDesc, Route, Strategy, TextureKind};
-pub use fast::{FastLocation, FastPage};
 pub use location::{BufferLocation, Footprint, ReadbackTexture, TextureLocation};
 pub use policy::{Placement, PlacementFigures};
 pub use range_pool::PoolFigures;
+pub(crate) use range_pool::{Block, InPool, RangePool};
 pub use textures::TexturePlan;

@@ -261,6 +261,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         shared.retire_after(points, Some(object), place);
     }
 
+    pub(crate) fn parts_mut(&mut self) -> (&Shared<D>, &Placed<<D as Create<K>>::Object>, &mut Place<D>) {
+        (&self.shared, &self.placed, &mut self.place)
+    }
+
     pub(crate) fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.

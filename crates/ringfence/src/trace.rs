@@ -24,16 +24,17 @@
 //! An event is written before the bytes that it frees can be handed out again, and after the bytes that it allocates
 //! were: so no part of a trace, cut off wherever it is, shows two ranges in the same place, whatever the threads did.
 
+mod descriptors;
 mod event;
 mod format;
 mod reader;
 mod recorder;
 mod state;
 
-pub use event::Event;
+pub use event::{Event, PlannedRange};
 pub use reader::{Reader, TraceError};
-pub(crate) use recorder::Trace;
 pub use recorder::{StartTraceError, TraceSummary};
+pub(crate) use recorder::{Trace, TracedHeap};
 pub use state::{Live, State};
 
 pub use format::{MAGIC, VERSION};

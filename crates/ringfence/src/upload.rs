@@ -27,6 +27,7 @@ mod batch;
 mod constants;
 mod error;
 mod fast;
+mod pin;
 mod readback;
 mod resize;
 mod ring;
@@ -51,6 +52,7 @@ pub use constants::{
     DynamicConstants, NoViews, StaticConstants,
 };
 pub use error::UploadError;
+pub(crate) use fast::Cleaning;
 pub use fast::{FastConstants, FastConstantsDesc, FastWriter};
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing, TexelReadback};
 pub use ring::UploadRing;
@@ -152,8 +154,13 @@ pub(crate) trait Recycle: Send + Sync {
     /// Whatever may need driver calls. Called without a lock.
     fn upkeep(&self) {}
 
-    /// Its figures, if it is to be shown as a ring.
-    fn snapshot(&self) -> Option<RingSnapshot>;
+    /// Its figures without its name, if it is to be shown as a ring. No host allocation.
+    fn figures(&self) -> Option<RingSnapshot>;
+
+    /// What it is called.
+    fn name(&self) -> &str {
+        ""
+    }
 }
 
 /// How far the device has come.

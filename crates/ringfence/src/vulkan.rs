@@ -9,7 +9,8 @@
 //! ```
 //!
 //! It opens no instance and no device, and submits nothing: those are the program's. It needs Vulkan 1.2, for timeline
-//! semaphores, and holds no lock and no policy. What it cannot read from the driver stands in [`DeviceDesc`].
+//! semaphores, and holds no lock and no policy. What it cannot read from the driver stands in [`DeviceDesc`]. Programs
+//! that make and place their resources themselves get memory on any Vulkan: [`Device::for_memory`].
 //!
 //! Not served: sparse and disjoint (multi-planar) images, and resources whose memory is shared with other processes or
 //! APIs, since their memory has to be described as such when it is allocated. Make those by hand, beside Ringfence.
@@ -85,6 +86,8 @@ struct Inner {
     device: ash::Device,
     desc: DeviceDesc,
     found: capabilities::Found,
+    /// Whether nothing newer than Vulkan 1.0 may be called.
+    memory_only: bool,
     descriptors: descriptor::Facts,
     plain_heaps: descriptor::PlainHeaps,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
@@ -111,22 +114,70 @@ impl Device {
     ) -> Result<Self, DeviceError> {
         // SAFETY: the caller promises that `physical` comes from `instance`.
         let mut found = unsafe { capabilities::find(instance, physical) }?;
-        found.capabilities.memory_priority = match desc {
-            DeviceDesc { memory_priority: true, pageable_device_local_memory: true, .. } => MemoryPriority::AtAnyTime,
-            DeviceDesc { memory_priority: true, .. } => MemoryPriority::AtAllocation,
-            _ => MemoryPriority::None,
-        };
-        let pageable = (found.capabilities.memory_priority == MemoryPriority::AtAnyTime)
-            .then(|| ash::ext::pageable_device_local_memory::Device::new(instance, &device));
+        found.capabilities.memory_priority = memory_priority(desc);
+        let pageable = pageable(instance, &device, desc);
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let desc = DeviceDesc { descriptor_buffer: desc.descriptor_buffer && desc.buffer_device_address, ..desc };
         // SAFETY: as above, and `desc` is true.
         let descriptors = unsafe { descriptor::Facts::read(instance, physical, &device, desc) };
-        let instance = instance.clone();
-        let plain_heaps = Default::default();
-        let inner = Inner { instance, physical, device, desc, found, descriptors, plain_heaps, debug_utils, pageable };
+        let (instance, memory_only, plain_heaps) = (instance.clone(), false, Default::default());
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            pageable,
+        };
         Ok(Self(Arc::new(inner)))
+    }
+
+    /// Wraps a device of any version of Vulkan, of which only memory is asked:
+    /// [`allocate`](crate::memory::Allocator::allocate), [`allocate_for`](crate::memory::Allocator::allocate_for) and what
+    /// becomes of that. Timelines, resources and descriptor heaps are refused with [`DeviceError::Unsupported`]; budgets and
+    /// the largest memory object are not known, as Vulkan 1.0 does not tell them.
+    ///
+    /// # Safety
+    /// - `device` was made from `physical`, which comes from `instance`, and `desc` is true.
+    /// - Instance and device outlive this value, its copies, and all that is made through them.
+    pub unsafe fn for_memory(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: ash::Device,
+        desc: DeviceDesc,
+    ) -> Self {
+        // SAFETY: the caller promises that `physical` comes from `instance`.
+        let mut found = unsafe { capabilities::find_memory(instance, physical) };
+        found.capabilities.memory_priority = memory_priority(desc);
+        let pageable = pageable(instance, &device, desc);
+        // SAFETY: the caller promises that `device` comes from `instance`.
+        let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
+        let descriptors = descriptor::Facts::of_no_heaps(desc);
+        let (instance, memory_only, plain_heaps) = (instance.clone(), true, Default::default());
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            pageable,
+        };
+        Self(Arc::new(inner))
+    }
+
+    /// Refuses what needs more than Vulkan 1.0 on a device that was wrapped for memory alone.
+    fn check_whole(&self) -> Result<(), DeviceError> {
+        let refused = DeviceError::Unsupported("this on a device that was wrapped for memory alone");
+        if self.0.memory_only { Err(refused) } else { Ok(()) }
     }
 
     /// The device that was passed in.
@@ -152,6 +203,25 @@ impl Device {
     pub fn desc(&self) -> DeviceDesc {
         self.0.desc
     }
+}
+
+/// When the system listens to priorities.
+const fn memory_priority(desc: DeviceDesc) -> MemoryPriority {
+    match desc {
+        DeviceDesc { memory_priority: true, pageable_device_local_memory: true, .. } => MemoryPriority::AtAnyTime,
+        DeviceDesc { memory_priority: true, .. } => MemoryPriority::AtAllocation,
+        _ => MemoryPriority::None,
+    }
+}
+
+/// The call that changes priorities, if its extension was enabled.
+fn pageable(
+    instance: &ash::Instance,
+    device: &ash::Device,
+    desc: DeviceDesc,
+) -> Option<ash::ext::pageable_device_local_memory::Device> {
+    let listens = memory_priority(desc) == MemoryPriority::AtAnyTime;
+    listens.then(|| ash::ext::pageable_device_local_memory::Device::new(instance, device))
 }
 
 impl fmt::Debug for Device {
@@ -212,6 +282,7 @@ unsafe impl Driver for Device {
     }
 
     unsafe fn completed(&self, fence: &vk::Semaphore) -> Result<u64, DeviceError> {
+        self.check_whole()?;
         // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
         match unsafe { self.0.device.get_semaphore_counter_value(*fence) } {
             // Some drivers say so of a lost device instead of returning the error.
@@ -222,6 +293,7 @@ unsafe impl Driver for Device {
     }
 
     unsafe fn wait(&self, fence: &vk::Semaphore, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        self.check_whole()?;
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let (fences, values) = ([*fence], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&fences).values(&values);

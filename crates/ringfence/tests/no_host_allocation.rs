@@ -282,7 +282,6 @@ fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
                 drop(placement.create_buffer(request).expect("there is room"));
             }
             drop(placement.create_texture(&target, "").expect("there is room"));
-            drop(placement.fast_page().expect("there is room"));
         });
         let before = COUNT.get();
         placement.end_frame();

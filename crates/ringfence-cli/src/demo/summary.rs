@@ -5,35 +5,124 @@
 use std::io::{self, Write};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use ringfence::memory::RingSnapshot;
+use ringfence::upload::{BatchFigures, ConstantFigures};
 use serde::Serialize;
 
-use super::stream::Outcome;
+use super::outcome::Outcome;
+use super::staging::THREADS;
 use crate::args::DemoOptions;
 use crate::units::bytes;
 
-/// The lines of the table: label and value.
-pub fn facts(outcome: &Outcome) -> Vec<(&'static str, String)> {
-    let ring = outcome.snapshot.rings.first().cloned().unwrap_or_default();
-    let calls = outcome.statistics.calls;
-    let mut facts = vec![
-        ("device", outcome.device.clone()),
-        ("seed", outcome.seed.to_string()),
-        ("frames", outcome.frames.to_string()),
-        ("things made", outcome.things.to_string()),
-        ("pictures compared", format!("{} ({})", outcome.pictures, drawn(outcome))),
-        ("bytes checked", bytes(outcome.checked_bytes)),
-        ("bytes wrong", outcome.wrong_bytes.to_string()),
-        ("hazards", outcome.messages.len().to_string()),
-        ("left behind", outcome.left.to_string()),
-        ("ring high water", format!("{} of {}", bytes(ring.high_water_bytes), bytes(ring.capacity_bytes))),
-        ("ring waits", waits(outcome, ring.wait_count, ring.wait_ns)),
-        ("staged through the ring", bytes(ring.written_bytes)),
-        ("driver calls made", calls.made().to_string()),
-        ("driver calls saved", calls.saved().to_string()),
-        ("digest", format!("{:016x}", outcome.digest)),
-    ];
-    facts.extend(outcome.first_wrong.iter().map(|what| ("first wrong byte", what.clone())));
+/// A line of the table.
+pub struct Fact {
+    /// What it is about; lines of one subject follow each other.
+    subject: &'static str,
+    label: &'static str,
+    value: String,
+}
+
+impl Fact {
+    /// For tables without subjects.
+    pub fn labelled(self) -> (String, String) {
+        (format!("{}: {}", self.subject, self.label), self.value)
+    }
+}
+
+/// All lines.
+pub fn facts(outcome: &Outcome) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let mut subject = |subject, lines: Vec<(&'static str, String)>| {
+        facts.extend(lines.into_iter().map(|(label, value)| Fact { subject, label, value }));
+    };
+    subject("run", run(outcome));
+    subject("every byte", every_byte(outcome));
+    subject("uploads", uploads(outcome));
+    subject("constants", constants(outcome));
+    subject("targets", targets(outcome));
     facts
+}
+
+fn run(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let calls = outcome.statistics.calls;
+    vec![
+        ("device", outcome.device.clone()),
+        ("frames", format!("{} of seed {}", outcome.frames, outcome.seed)),
+        ("things made", count(outcome.things)),
+        ("driver calls", format!("{} made, {} saved", count(calls.made()), count(calls.saved()))),
+    ]
+}
+
+fn every_byte(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let found = &outcome.findings;
+    let mut lines = vec![
+        ("read back and compared", bytes(found.checked_bytes)),
+        ("wrong", count(found.wrong_bytes)),
+        ("hazards or messages", outcome.messages.len().to_string()),
+        ("left behind", count(outcome.left)),
+        ("pictures", format!("{}, {}", found.pictures, drawn(outcome))),
+        ("digest", format!("{:016x}", found.digest)),
+    ];
+    lines.extend(found.first_wrong.iter().map(|what| ("first wrong", what.clone())));
+    lines
+}
+
+fn uploads(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let (ring, batches) = (ring(outcome, "staging"), outcome.batches);
+    let BatchFigures { copy_count, region_count, call_count, hidden_bytes, .. } = batches;
+    let joined = copy_count.saturating_sub(region_count);
+    vec![
+        ("staged", format!("{} by {THREADS} threads", bytes(ring.written_bytes))),
+        ("ring", format!("{} of {} at most", bytes(ring.high_water_bytes), bytes(ring.capacity_bytes))),
+        ("waits", waits(outcome, &ring)),
+        (
+            "copies",
+            format!("{} asked for, {} regions in {} calls", count(copy_count), count(region_count), count(call_count)),
+        ),
+        ("copies avoided", format!("{} joined with others, {} overwritten later", count(joined), bytes(hidden_bytes))),
+        ("barriers grouped", format!("{} in place of {}", count(batches.barrier_count()), count(2 * copy_count))),
+    ]
+}
+
+fn constants(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let of = outcome.constants;
+    let ConstantFigures { bind_count, copy_count, unchanged_count, shared_count, static_count, .. } = of;
+    let spared = format!("{} unchanged, {} equal to another", count(unchanged_count), count(shared_count));
+    vec![
+        ("dynamic", format!("{} bound, {} copied", count(bind_count), count(copy_count))),
+        ("copies avoided", spared),
+        ("read often", format!("{} copied on to device memory", count(of.promoted_count))),
+        ("static", format!("{} staged", count(static_count))),
+        ("of one draw", count(outcome.fast_count)),
+    ]
+}
+
+fn targets(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let totals = outcome.targets;
+    let (figures, certificate) = totals.most;
+    let saved = 100.0 * figures.saved_bytes() as f64 / figures.requested_bytes.max(1) as f64;
+    let heaps = if certificate.group_count == 1 { "heap" } else { "heaps, by class" };
+    vec![
+        ("each by itself", bytes(figures.requested_bytes)),
+        ("in shared memory", format!("{} in {} {heaps}", bytes(figures.peak_bytes), certificate.group_count)),
+        ("lower bound", bytes(certificate.lower_bound)),
+        ("memory saved", format!("{} ({saved:.0} %)", bytes(figures.saved_bytes()))),
+        ("plans", format!("{} made, {} used again", totals.planned, totals.frames - totals.planned)),
+        ("objects", format!("{} made, {} used again", count(totals.misses), count(totals.hits))),
+        ("aliasing barriers", format!("{:.1} a frame", totals.aliasing_barriers as f64 / totals.frames.max(1) as f64)),
+    ]
+}
+
+/// A ring by its name.
+fn ring(outcome: &Outcome, name: &str) -> RingSnapshot {
+    outcome.snapshot.rings.iter().find(|ring| ring.name == name).cloned().unwrap_or_default()
+}
+
+/// In groups of three digits.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(" ")
 }
 
 fn drawn(outcome: &Outcome) -> &'static str {
@@ -44,8 +133,12 @@ fn drawn(outcome: &Outcome) -> &'static str {
     }
 }
 
-fn waits(outcome: &Outcome, count: u64, ns: u64) -> String {
-    if outcome.simulated { count.to_string() } else { format!("{count} ({:.1} ms)", ns as f64 / 1e6) }
+/// Of the simulated device the number alone: its work takes no real time.
+fn waits(outcome: &Outcome, ring: &RingSnapshot) -> String {
+    if outcome.simulated {
+        return count(ring.wait_count);
+    }
+    format!("{}, {:.1} ms in all", count(ring.wait_count), ring.wait_ns as f64 / 1e6)
 }
 
 /// Prints the outcome to standard output, and the time and the first messages to standard error.
@@ -55,7 +148,7 @@ pub fn print(outcome: &Outcome, options: &DemoOptions) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut out, &Json::of(outcome))?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}\n{}", type_table(outcome), fact_table(outcome))?;
+        writeln!(out, "{}\n{}", type_table(outcome), fact_table(outcome).trim_fmt())?;
     }
     for message in outcome.messages.iter().take(20) {
         eprintln!("ringfence: {message}");
@@ -64,11 +157,18 @@ pub fn print(outcome: &Outcome, options: &DemoOptions) -> io::Result<()> {
     Ok(())
 }
 
+/// Three columns, each subject named once.
 fn fact_table(outcome: &Outcome) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    for (label, value) in facts(outcome) {
-        table.add_row([label, &value]);
+    let mut last = "";
+    for Fact { subject, label, value } in facts(outcome) {
+        if subject != last && !last.is_empty() {
+            table.add_row([""; 3]);
+        }
+        let shown = if subject == last { "" } else { subject };
+        last = subject;
+        table.add_row([shown, label, &value]);
     }
     table
 }
@@ -126,27 +226,71 @@ struct Json<'a> {
     digest: String,
     calls_made: u64,
     calls_saved: u64,
+    copies_asked: u64,
+    copy_regions: u64,
+    copy_calls: u64,
+    copies_avoided: u64,
+    hidden_bytes: u64,
+    barriers: u64,
+    barriers_spared: u64,
+    constants_bound: u64,
+    constants_copied: u64,
+    constants_unchanged: u64,
+    constants_shared: u64,
+    constants_promoted: u64,
+    statics_staged: u64,
+    fast_constants: u64,
+    targets_apart_bytes: u64,
+    targets_shared_bytes: u64,
+    targets_lower_bound_bytes: u64,
+    targets_saved_bytes: u64,
+    plans_made: u64,
+    plans_reused: u64,
+    aliasing_barriers: u64,
     types: &'a [ringfence::memory::TypeSnapshot],
     rings: &'a [ringfence::memory::RingSnapshot],
 }
 
 impl<'a> Json<'a> {
     fn of(outcome: &'a Outcome) -> Self {
+        let Outcome { findings, batches, constants, targets, .. } = outcome;
+        let (figures, certificate) = targets.most;
         Self {
             device: &outcome.device,
             seed: outcome.seed,
             frames: outcome.frames,
             things: outcome.things,
-            pictures: outcome.pictures,
+            pictures: findings.pictures,
             drawn_by_device: outcome.drawn_by_device,
-            checked_bytes: outcome.checked_bytes,
-            wrong_bytes: outcome.wrong_bytes,
-            first_wrong: outcome.first_wrong.as_deref(),
+            checked_bytes: findings.checked_bytes,
+            wrong_bytes: findings.wrong_bytes,
+            first_wrong: findings.first_wrong.as_deref(),
             hazards: &outcome.messages,
             left: outcome.left,
-            digest: format!("{:016x}", outcome.digest),
+            digest: format!("{:016x}", findings.digest),
             calls_made: outcome.statistics.calls.made(),
             calls_saved: outcome.statistics.calls.saved(),
+            copies_asked: batches.copy_count,
+            copy_regions: batches.region_count,
+            copy_calls: batches.call_count,
+            copies_avoided: batches.copy_count.saturating_sub(batches.region_count),
+            hidden_bytes: batches.hidden_bytes,
+            barriers: batches.barrier_count(),
+            barriers_spared: batches.barriers_spared(),
+            constants_bound: constants.bind_count,
+            constants_copied: constants.copy_count,
+            constants_unchanged: constants.unchanged_count,
+            constants_shared: constants.shared_count,
+            constants_promoted: constants.promoted_count,
+            statics_staged: constants.static_count,
+            fast_constants: outcome.fast_count,
+            targets_apart_bytes: figures.requested_bytes,
+            targets_shared_bytes: figures.peak_bytes,
+            targets_lower_bound_bytes: certificate.lower_bound,
+            targets_saved_bytes: figures.saved_bytes(),
+            plans_made: targets.planned,
+            plans_reused: targets.frames - targets.planned,
+            aliasing_barriers: targets.aliasing_barriers,
             types: &outcome.snapshot.types,
             rings: &outcome.snapshot.rings,
         }

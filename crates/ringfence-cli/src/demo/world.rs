@@ -1,7 +1,5 @@
 //! What should be on the device: objects that come and go, and their bytes, all from one seed.
 
-use std::collections::VecDeque;
-
 use fastrand::Rng;
 use ringfence_harness::Disc;
 
@@ -38,62 +36,48 @@ pub struct Thing {
     pub disc: Disc,
 }
 
-/// What a frame does to the world.
-#[derive(Debug)]
-pub enum Event {
-    /// A new thing appears, its bytes staged.
-    Create,
-    /// A thing is copied, on the device, to a new one.
-    Clone,
+/// How often what happens in a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Events {
+    /// New things appear, their bytes staged.
+    pub creates: usize,
     /// Some of a buffer's bytes change.
-    Update,
-    /// A thing goes, while the device may still read it.
-    Drop,
-    /// A thing is read back and compared.
-    Check,
+    pub updates: usize,
+    /// Things are copied, on the device, to new ones.
+    pub clones: usize,
+    /// Things are read back and compared.
+    pub checks: usize,
+    /// Things go, while the device may still read them.
+    pub drops: usize,
 }
 
-/// Generates things and events. The same seed gives the same world.
+/// Generates things and what happens to them. The same seed gives the same world, whatever the device.
 pub struct World {
     rng: Rng,
     made: u64,
-    /// Events of the frame that are still to come.
-    events: VecDeque<Event>,
 }
 
 impl World {
     pub fn new(seed: u64) -> Self {
-        Self { rng: Rng::with_seed(seed), made: 0, events: VecDeque::new() }
+        Self { rng: Rng::with_seed(seed), made: 0 }
     }
 
-    /// Draws the events of a frame, given how many things there are. Their number swings, so that blocks fill and
-    /// empty again.
-    pub fn begin_frame(&mut self, frame: u64, live: usize) {
+    /// What happens in a frame, given how many things there are. Their number swings, so that blocks fill and empty
+    /// again.
+    pub fn events(&mut self, frame: u64, live: usize) -> Events {
         let swing = ((frame as f64 / 40.0).sin() + 1.0) / 2.0;
         let wanted = 100 + (swing * 300.0) as usize;
-        // Now and then a burst, as when a level loads: more than the ring holds for the frames in flight.
-        let burst = frame % 32 < 4;
-        let mut push = |event: fn() -> Event, count: usize| self.events.extend((0..count).map(|_| event()));
-        push(
-            || Event::Create,
-            if burst {
-                40
-            } else if live < wanted {
-                12
-            } else {
-                4
-            },
-        );
-        push(|| Event::Clone, 2);
-        push(|| Event::Update, 6);
-        push(|| Event::Drop, if live > wanted { 16 } else { 3 });
-        push(|| Event::Check, 3);
-        self.rng.shuffle(self.events.make_contiguous());
+        let few = if live < wanted { 12 } else { 4 };
+        // Now and then a burst, as when a level loads: more than the ring holds for the frames in flight. Not in frames with
+        // a picture, which some devices have to be given through the ring too.
+        let creates = if (4..8).contains(&(frame % 32)) { 40 } else { few };
+        let drops = if live > wanted { 16 } else { 3 };
+        Events { creates, updates: 6, clones: 2, checks: 3, drops }
     }
 
-    /// The next event of the frame.
-    pub fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+    /// A number below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.rng.usize(0..end)
     }
 
     /// One of `count` things; `None` if there are none.
@@ -131,15 +115,27 @@ impl World {
         Thing { number: self.made, shape, bytes, disc }
     }
 
-    /// A part of a buffer, and new bytes for it.
-    pub fn update(&mut self, of: &Thing) -> (u64, Vec<u8>) {
+    /// A part of a buffer, and new bytes for it: in pieces that follow each other, as a program that changes element by
+    /// element brings them; now and then one piece is changed twice.
+    pub fn update(&mut self, of: &Thing) -> Vec<(u64, Vec<u8>)> {
         let words = of.shape.bytes() / 4;
         let first = self.rng.u64(0..words);
         let count = self.rng.u64(1..=(words - first).min(256));
-        (first * 4, self.noise(count * 4))
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        while at < count {
+            let size = self.rng.u64(1..=count - at);
+            pieces.push(((first + at) * 4, self.noise(size * 4)));
+            at += size;
+        }
+        if self.rng.u8(..) < 32 {
+            let (offset, size) = (pieces[0].0, pieces[0].1.len() as u64);
+            pieces.push((offset, self.noise(size)));
+        }
+        pieces
     }
 
-    fn noise(&mut self, bytes: u64) -> Vec<u8> {
+    pub fn noise(&mut self, bytes: u64) -> Vec<u8> {
         let mut noise = vec![0; bytes as usize];
         self.rng.fill(&mut noise);
         noise

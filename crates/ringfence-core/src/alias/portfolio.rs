@@ -16,13 +16,13 @@ use super::problem::Problem;
 use super::shape::Shape;
 use alloc::vec::Vec;
 
-/// More items than that are not searched: the search recurses once for each.
-const ITEMS_MAX: usize = 1536;
+/// More items than that are not searched but repaired: the search recurses once for each.
+pub(super) const ITEMS_MAX: usize = 1536;
 
 impl Planner<'_> {
     /// Searches until the plan is proven or the caller stops it.
     pub fn search<S: Shape>(&mut self, shape: &S) {
-        if self.done() || self.problem.len() > ITEMS_MAX {
+        if self.done() {
             return;
         }
         let scale = Scale::new(&self.problem.sizes);
@@ -44,8 +44,10 @@ impl Planner<'_> {
             random: Random(0x9e37_79b9_7f4a_7c15),
             share: 0.5,
             episodes: 0,
+            is_mixed: problem.is_mixed(),
         };
-        let mut threads: Vec<Thread> = strategies().map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
+        let ways = strategies(portfolio.is_mixed);
+        let mut threads: Vec<Thread> = ways.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
         let mut episode = portfolio.episode(problem);
         let mut turns = 0;
         // Decisions made at the bound, and above it.
@@ -135,6 +137,8 @@ struct Portfolio<'s, S: Shape, U: Unit> {
     share: f64,
     /// How many episodes there were.
     episodes: usize,
+    /// Whether items differ in alignment.
+    is_mixed: bool,
 }
 
 /// A strategy, with what it has learned over its attempts.
@@ -183,7 +187,7 @@ impl<S: Shape, U: Unit> Portfolio<'_, S, U> {
     /// The first two in the fixed ways that succeed most, the others by chance.
     fn episode(&mut self, problem: &Problem) -> Episode {
         let drawn = self.random.strategy();
-        let strategy = strategies().take(2).nth(self.episodes).unwrap_or(drawn);
+        let strategy = strategies(self.is_mixed).take(2).nth(self.episodes).unwrap_or(drawn);
         self.episodes += 1;
         let share = (self.share + 0.3 * (self.random.next() - 0.5)).clamp(0.1, 1.0);
         Episode { thread: Thread::new(problem, self.shape, strategy, self.random.0), share, attempts: 0 }
@@ -212,7 +216,8 @@ fn scaled(whole: u64, part: u64, parts: u64) -> u64 {
     (u128::from(whole) * u128::from(part) / u128::from(parts)) as u64
 }
 
-struct Random(u64);
+/// Xorshift.
+pub(super) struct Random(pub u64);
 
 impl Random {
     /// A way to search, near those that succeed most.
@@ -228,7 +233,7 @@ impl Random {
     }
 
     /// From 0 to below 1.
-    fn next(&mut self) -> f64 {
+    pub fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -95,6 +95,11 @@ impl Problem {
         self.sizes.len() == 0
     }
 
+    /// Whether items differ in alignment.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.sizes.alignment.windows(2).any(|pair| pair[0] != pair[1])
+    }
+
     /// The largest sum of sizes alive at once, in units.
     #[must_use]
     pub fn load(&self) -> u64 {

@@ -4,6 +4,8 @@
 //! allocator and on the twin side by side, and checks after *each* step that the structure is sound
 //! ([`RangeAllocator::validate`]), that its spans agree with the twin's, and that what must be refused is.
 
+pub mod drive;
+
 use crate::range::{AllocError, FreeError, Invalid, Range, RangeAllocator, Span, align_up};
 use std::format;
 use std::string::String;

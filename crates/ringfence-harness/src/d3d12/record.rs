@@ -52,6 +52,10 @@ impl<'a> Recorder<'a> {
                 unsafe { batch.as_ref().clone().play(&mut CopyRecorder::new(self.device, self.list)) };
                 Ok(())
             }
+            Command::TakeOver { buffer } => {
+                self.barrier(&aliasing(buffer));
+                Ok(())
+            }
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 let src = Bytes { buffer: src, offset: *src_offset };
                 self.copy_buffer(src, Bytes { buffer: dst, offset: *dst_offset }, *size)

@@ -168,11 +168,14 @@ fn create(
         .enabled_extension_names(&extensions)
         .flags(flags);
     let mut messenger = messages.messenger();
-    let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
-    let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
+    let enabled =
+        [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION, vk::ValidationFeatureEnableEXT::BEST_PRACTICES];
+    let enabled = if wants_best_practices() { &enabled[..] } else { &enabled[..1] };
+    let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(enabled);
     let on = vk::TRUE;
-    let setting = [validate_sync(&on)];
-    let mut settings = vk::LayerSettingsCreateInfoEXT::default().settings(&setting);
+    let setting = [switch(c"validate_sync", &on), switch(c"validate_best_practices", &on)];
+    let setting = if wants_best_practices() { &setting[..] } else { &setting[..1] };
+    let mut settings = vk::LayerSettingsCreateInfoEXT::default().settings(setting);
     if layer.is_some() {
         info = info.push_next(&mut messenger);
     }
@@ -211,12 +214,15 @@ fn extensions(
     Ok((names, flags))
 }
 
-/// The layer's setting for synchronization. (`ash` counts values in bytes, so the fields are set by hand.)
-fn validate_sync(on: &vk::Bool32) -> vk::LayerSettingEXT<'_> {
-    let mut setting = vk::LayerSettingEXT::default()
-        .layer_name(VALIDATION)
-        .setting_name(c"validate_sync")
-        .ty(vk::LayerSettingTypeEXT::BOOL32);
+/// Whether the layer is to speak of best practices too: slower, and with advice that [`super::messages`] explains away.
+pub(super) fn wants_best_practices() -> bool {
+    std::env::var_os("RINGFENCE_BEST_PRACTICES").is_some()
+}
+
+/// A setting of the layer's. (`ash` counts values in bytes, so the fields are set by hand.)
+fn switch<'a>(name: &'a CStr, on: &'a vk::Bool32) -> vk::LayerSettingEXT<'a> {
+    let mut setting =
+        vk::LayerSettingEXT::default().layer_name(VALIDATION).setting_name(name).ty(vk::LayerSettingTypeEXT::BOOL32);
     setting.value_count = 1;
     setting.p_values = std::ptr::from_ref(on).cast();
     setting

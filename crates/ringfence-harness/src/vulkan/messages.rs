@@ -6,6 +6,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
 
+/// Advice of the best-practices layer that is not followed, each with why: by what the message's name contains.
+const EXPLAINED: [(&str, &str); 7] = [
+    (
+        "UNASSIGNED-BestPractices-pipeline-stage-flags",
+        "the harness orders commands without finesse: it shows that memory is right",
+    ),
+    ("UNASSIGNED-BestPractices-SemaphoreCount", "an empty list has an address, which nobody looks at"),
+    ("UNASSIGNED-CoreValidation-DrawState-InvalidImageLayout", "the harness keeps every image in the general layout"),
+    (
+        "UNASSIGNED-BestPractices-vkCreateInstance-specialuse-extension",
+        "it is the extension that these messages come through",
+    ),
+    (
+        "UNASSIGNED-BestPractices-vkCreateCommandPool-command-buffer-reset",
+        "the harness records one buffer at a time anew",
+    ),
+    (
+        "UNASSIGNED-BestPractices-vkBindMemory-small-dedicated-allocation",
+        "tests ask for small memory of their own on purpose",
+    ),
+    (
+        "UNASSIGNED-BestPractices-vkAllocateMemory-small-allocation",
+        "tests ask for small memory of their own on purpose",
+    ),
+];
+
 /// Collects warnings and errors of the validation layers. A copy is the same collection.
 #[derive(Clone, Default)]
 pub(super) struct Messages(Arc<Mutex<Vec<String>>>);
@@ -18,11 +44,17 @@ impl Messages {
 
     /// Describes a messenger that collects here. Valid as long as a copy of this collection is alive.
     pub(super) fn messenger(&self) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
+        // Advice comes as performance messages.
+        let advice = if super::instance::wants_best_practices() {
+            vk::DebugUtilsMessageTypeFlagsEXT::PERFORMANCE
+        } else {
+            vk::DebugUtilsMessageTypeFlagsEXT::empty()
+        };
         let severities = vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR;
         vk::DebugUtilsMessengerCreateInfoEXT::default()
             .message_severity(severities)
             // The general ones are of the loader and the drivers that it skipped: no defects of ours.
-            .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
+            .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION | advice)
             .pfn_user_callback(Some(collect))
             .user_data(Arc::as_ptr(&self.0).cast_mut().cast())
     }
@@ -39,7 +71,9 @@ unsafe extern "system" fn collect(
     let messages = unsafe { &*messages.cast_const().cast::<Mutex<Vec<String>>>() };
     // SAFETY: the layers pass valid data, with texts that end with a null byte or are absent.
     let message = unsafe { format!("{}: {}", text((*data).p_message_id_name), text((*data).p_message)) };
-    messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    if !EXPLAINED.iter().any(|(name, _)| message.starts_with(name)) {
+        messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
     // False lets the call that was complained of go on.
     vk::FALSE
 }

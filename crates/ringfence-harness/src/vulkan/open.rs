@@ -20,7 +20,9 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let families = unsafe { instance.raw().get_physical_device_queue_family_properties(physical) };
     let (family, queue_count) = choose_queues(&families, options.queues.max(1))
         .ok_or_else(|| absent("the Vulkan device has no queue for compute work"))?;
-    let (raw, desc) = create_device(&instance, physical, family, queue_count, options.descriptors)?;
+    let copy_family = choose_copy_family(&families, family);
+    let (raw, desc) =
+        create_device(&instance, physical, [(family, queue_count), (copy_family, 1)], options.descriptors)?;
     // SAFETY: the device was just made from them, for Vulkan 1.2, with timeline semaphores and what `desc` says.
     let device = unsafe { Device::new(instance.raw(), physical, raw.clone(), desc) };
     let device = device.map_err(|error| {
@@ -31,8 +33,10 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let gate = vk::Semaphore::null();
     let gate_values = (0, 0);
     let (queues, pipelines) = (Vec::new(), Default::default());
+    let queue_family = family;
+    let painter = None;
     let mut gpu =
-        VulkanGpu { queues, gate, gate_values, queue_family: family, painter: None, pipelines, device, instance };
+        VulkanGpu { queues, gate, gate_values, queue_family, copy_family, painter, pipelines, device, instance };
     furnish(&mut gpu, physical, queue_count)?;
     Ok(gpu)
 }
@@ -97,12 +101,26 @@ fn choose_queues(families: &[vk::QueueFamilyProperties], wanted: usize) -> Optio
     best.map(|((count, _), index)| (index, count))
 }
 
+/// Another family whose queue can copy: one that can do nothing else, then any other; `family` itself if there is none.
+fn choose_copy_family(families: &[vk::QueueFamilyProperties], family: u32) -> u32 {
+    let work = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
+    let copies = vk::QueueFlags::TRANSFER | work;
+    let others = (0..).zip(families).filter(|(index, other)| {
+        let whole_texels = other.min_image_transfer_granularity.width == 1;
+        *index != family && other.queue_count > 0 && other.queue_flags.intersects(copies) && whole_texels
+    });
+    // Copying engines say so and no more; those for video copy too, but may not be what is meant.
+    let rank = |flags: vk::QueueFlags| {
+        (flags.intersects(work), (flags & !(vk::QueueFlags::TRANSFER | vk::QueueFlags::SPARSE_BINDING)).as_raw())
+    };
+    others.min_by_key(|(_, other)| rank(other.queue_flags)).map_or(family, |(index, _)| index)
+}
+
 /// Makes the device, with timeline semaphores and what [`Wanted`] found.
 fn create_device(
     instance: &Instance,
     physical: vk::PhysicalDevice,
-    family: u32,
-    queue_count: u32,
+    families: [(u32, u32); 2],
     descriptors: Option<DescriptorModel>,
 ) -> Result<(ash::Device, DeviceDesc), OpenError> {
     let debug_utils = instance.has_debug_utils();
@@ -112,8 +130,13 @@ fn create_device(
         .map_err(failed("listing the extensions of the Vulkan device"))?;
     let mut wanted = Wanted::find(instance, physical, &extensions, descriptors);
     let names: Vec<*const c_char> = wanted.names.iter().map(|name| name.as_ptr()).collect();
-    let priorities = vec![1.0; queue_count as usize];
-    let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&priorities)];
+    let priorities = vec![1.0; families[0].1.max(families[1].1) as usize];
+    let queues = families.map(|(family, count)| {
+        let priorities = &priorities[..count as usize];
+        vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(priorities)
+    });
+    // Each family once.
+    let queues = if families[0].0 == families[1].0 { &queues[..1] } else { &queues[..] };
     let desc = wanted.desc(debug_utils);
     let mut features = vk::PhysicalDeviceFeatures2::default().features(wanted.core).push_next(&mut wanted.twelve);
     if desc.null_descriptor {
@@ -129,7 +152,7 @@ fn create_device(
         features = features.push_next(&mut wanted.pageable);
     }
     let info = vk::DeviceCreateInfo::default()
-        .queue_create_infos(&queues)
+        .queue_create_infos(queues)
         .enabled_extension_names(&names)
         .push_next(&mut features);
     // SAFETY: the queues, extensions and features exist; Vulkan 1.2 always has timeline semaphores.

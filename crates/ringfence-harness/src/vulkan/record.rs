@@ -46,6 +46,7 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
     unsafe {
         match *command {
             Command::Upload(ref batch) => batch.as_ref().clone().play(&mut CopyRecorder::new(device, commands)),
+            Command::TakeOver { .. } => {}
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 let region = vk::BufferCopy { src_offset, dst_offset, size };
                 device.cmd_copy_buffer(commands, src, dst, &[region]);

@@ -15,30 +15,51 @@ use crate::through::{Job, Through};
 const GROUP: u32 = 64;
 /// Bytes of the numbers in `Job` of `through.wgsl`.
 const JOB_BYTES: u32 = 16;
-/// The source of a fill.
-const NO_SOURCE: u32 = u32::MAX;
 
 /// The pipelines that there are so far.
 #[derive(Default)]
 pub(super) struct Pipelines(Vec<Pipeline>);
 
 struct Pipeline {
-    key: (vk::DescriptorSetLayout, u32),
+    key: Key,
     layout: vk::PipelineLayout,
     raw: vk::Pipeline,
 }
 
+/// What a pipeline is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    layout: vk::DescriptorSetLayout,
+    slots: u32,
+    /// Whether it reads constants.
+    constants: bool,
+}
+
+impl Key {
+    fn of(bound: &Bound, slots: u32, job: &Job<Device>) -> Self {
+        let constants = matches!(job, Job::Copy { constants: true, .. });
+        Self { layout: bound.set_layout(), slots, constants }
+    }
+}
+
 impl Pipelines {
-    /// Makes the pipeline for a heap of `slots`, if there is none yet.
-    pub(super) fn prepare(&mut self, device: &ash::Device, bound: &Bound, slots: u32) -> Result<(), vk::Result> {
-        if self.find(bound, slots).is_none() {
-            self.0.push(Pipeline::new(device, bound, slots)?);
+    /// Makes the pipelines for these jobs, where there are none yet.
+    pub(super) fn prepare(
+        &mut self,
+        device: &ash::Device,
+        bound: &Bound,
+        (slots, jobs): (u32, &[Job<Device>]),
+    ) -> Result<(), vk::Result> {
+        for key in jobs.iter().map(|job| Key::of(bound, slots, job)) {
+            if self.find(key).is_none() {
+                self.0.push(Pipeline::new(device, bound, key)?);
+            }
         }
         Ok(())
     }
 
-    fn find(&self, bound: &Bound, slots: u32) -> Option<&Pipeline> {
-        self.0.iter().find(|pipeline| pipeline.key == (bound.set_layout(), slots))
+    fn find(&self, key: Key) -> Option<&Pipeline> {
+        self.0.iter().find(|pipeline| pipeline.key == key)
     }
 
     /// Destroys all.
@@ -60,18 +81,22 @@ impl Pipelines {
         through: Through<'_, Device>,
     ) -> Result<(), vk::Result> {
         let bound = *through.binding.bound(HeapKind::Resources).expect("a heap of resources is bound");
-        let pipeline = self.find(&bound, through.slots).expect("the pipeline was prepared");
         let (raw, commands, point) = (device.raw(), batch.commands, vk::PipelineBindPoint::COMPUTE);
-        // SAFETY: the command buffer is being recorded; pipeline, layout and heap belong together.
-        unsafe {
-            raw.cmd_bind_pipeline(commands, point, pipeline.raw);
-            through.binding.set(device, commands, point, pipeline.layout, 0).expect("set once");
-        }
-        for job in through.jobs {
+        for (number, job) in through.jobs.iter().enumerate() {
+            let pipeline = self.find(Key::of(&bound, through.slots, job)).expect("the pipeline was prepared");
+            // SAFETY: the command buffer is being recorded; pipeline, layout and heap belong together.
+            unsafe {
+                raw.cmd_bind_pipeline(commands, point, pipeline.raw);
+                if number == 0 {
+                    through.binding.set(device, commands, point, pipeline.layout, 0).expect("set once");
+                } else {
+                    through.binding.set_offsets(device, commands, point, pipeline.layout, 0);
+                }
+            }
             record::barrier(raw, commands, None);
             let (dst, src, words, value) = match job {
-                Job::Fill { to, words, value } => (to.index, NO_SOURCE, *words, *value),
-                Job::Copy { from, to, words } => (to.index, from.index, *words, 0),
+                Job::Fill { to, words, value } => (to.index, to.index, *words, *value),
+                Job::Copy { from, to, words, .. } => (to.index, from.index, *words, 0),
             };
             let numbers = [dst, src, words, value].map(u32::to_ne_bytes);
             // SAFETY: as above; the numbers are as long as the pipeline's.
@@ -87,14 +112,14 @@ impl Pipelines {
 }
 
 impl Pipeline {
-    fn new(device: &ash::Device, bound: &Bound, slots: u32) -> Result<Self, vk::Result> {
+    fn new(device: &ash::Device, bound: &Bound, key: Key) -> Result<Self, vk::Result> {
         let layouts = [bound.set_layout()];
         let job = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: JOB_BYTES }];
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&job);
         // SAFETY: the set layout is the device's and alive.
         let layout = unsafe { device.create_pipeline_layout(&info, None) }?;
-        let made = Self { key: (bound.set_layout(), slots), layout, raw: vk::Pipeline::null() };
-        match make_pipeline(device, layout, bound, slots) {
+        let made = Self { key, layout, raw: vk::Pipeline::null() };
+        match make_pipeline(device, layout, bound, key) {
             Ok(raw) => Ok(Self { raw, ..made }),
             Err(error) => {
                 // SAFETY: nothing was recorded with it.
@@ -119,9 +144,9 @@ fn make_pipeline(
     device: &ash::Device,
     layout: vk::PipelineLayout,
     bound: &Bound,
-    slots: u32,
+    key: Key,
 ) -> Result<vk::Pipeline, vk::Result> {
-    let code = compile(slots);
+    let code = compile(key.slots, key.constants);
     // SAFETY: naga has validated the shader.
     let module = unsafe { device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&code), None) }?;
     let stage =
@@ -148,23 +173,27 @@ pub(super) fn error(error: vk::Result) -> DeviceError {
 ///
 /// # Panics
 /// If the shader, which is part of this program, is wrong; a test sees to it that it is not.
-fn compile(slots: u32) -> Vec<u32> {
-    let source = include_str!("through.wgsl").replace("SLOTS", &slots.to_string());
-    let module = naga::front::wgsl::parse_str(&source).expect("through.wgsl is WGSL");
+fn compile(slots: u32, constants: bool) -> Vec<u32> {
+    let source = if constants { include_str!("through_constants.wgsl") } else { include_str!("through.wgsl") };
+    let source = source.replace("SLOTS", &slots.to_string());
+    let module = naga::front::wgsl::parse_str(&source).expect("it is WGSL");
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
-    let info = validator.validate(&module).expect("through.wgsl is valid");
+    let info = validator.validate(&module).expect("it is valid");
     let options = spv::Options { lang_version: (1, 3), ..Default::default() };
-    spv::write_vec(&module, &info, &options, None).expect("through.wgsl is within SPIR-V")
+    spv::write_vec(&module, &info, &options, None).expect("it is within SPIR-V")
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_shader_compiles_to_spirv_without_more_than_constant_size_arrays() {
-        let code = super::compile(32);
-        assert_eq!(code[0], 0x0723_0203, "magic number");
-        // OpCapability is word count 2, opcode 17; RuntimeDescriptorArray is 5302.
-        let capabilities: Vec<_> = code.windows(2).filter(|pair| pair[0] == 2 << 16 | 17).map(|pair| pair[1]).collect();
-        assert!(!capabilities.contains(&5302), "{capabilities:?}");
+        for constants in [false, true] {
+            let code = super::compile(32, constants);
+            assert_eq!(code[0], 0x0723_0203, "magic number");
+            // OpCapability is word count 2, opcode 17; RuntimeDescriptorArray is 5302.
+            let capabilities = code.windows(2).filter(|pair| pair[0] == 2 << 16 | 17).map(|pair| pair[1]);
+            let capabilities: Vec<_> = capabilities.collect();
+            assert!(!capabilities.contains(&5302), "{capabilities:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ struct Words {
 
 struct Job {
     dst: u32,
-    // All ones for a fill.
+    // The same slot for a fill: compilers may read a descriptor before they know that it is not needed, so it is a real one.
     src: u32,
     words: u32,
     value: u32,
@@ -23,7 +23,7 @@ fn run(@builtin(global_invocation_id) id: vec3<u32>) {
         return;
     }
     var word = job.value;
-    if job.src != 0xffffffffu {
+    if job.src != job.dst {
         word = heap[job.src].data[id.x];
     }
     heap[job.dst].data[id.x] = word;

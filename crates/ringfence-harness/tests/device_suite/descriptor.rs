@@ -1,23 +1,26 @@
 //! Descriptors: document 000 on real and simulated heaps, and work that goes through them.
 
-use std::sync::Barrier;
+use std::io::{self, Write};
+use std::sync::{Arc, Barrier, Mutex};
 
 use ringfence::core::buddy::Buddy;
 use ringfence::core::free_list::FreeList;
 use ringfence::core::range::{Allocate, FreeError};
 use ringfence::core::tlsf::Tlsf;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError, Region, SamplerTable,
-    ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator, View,
+    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError, DescriptorSnapshot,
+    Region, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator, View,
 };
 use ringfence::device::descriptors::{
     AddressMode, BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc, TextureView, TextureViewKind,
     ViewTypes,
 };
 use ringfence::device::{BufferUsage, Create, Format, TextureDesc, TextureUsage, Textures};
-use ringfence::{AllocationDesc, Buffer, Frame, Location, Texture};
-use ringfence_harness::Gpu;
+use ringfence::trace::{Reader, StartTraceError, State};
+use ringfence::upload::{ConstantsDesc, UploadBatch};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, Location, Texture};
 use ringfence_harness::through::{Job, Slot, Through};
+use ringfence_harness::{Command, Gpu};
 
 use crate::rig::{PATIENCE, Rig, buffer};
 
@@ -257,7 +260,7 @@ pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
         slot::<G>(&heap, &frame, indices[1].slot(), &cpus[1], &to),
     ];
     let [first, second] = slots;
-    let jobs = [fill::<G>(first.clone(), 77), Job::Copy { from: first, to: second, words: WORDS }];
+    let jobs = [fill::<G>(first.clone(), 77), Job::Copy { from: first, constants: false, to: second, words: WORDS }];
     run(rig, &heap, frame, &jobs);
     assert!(holds(rig, &to, 77));
 }
@@ -584,4 +587,174 @@ pub fn anything_may_be_dropped_in_any_order<G: Gpu>(rig: &mut Rig<G>) {
     // The kind is free again once everything has gone.
     rig.memory.reclaim();
     drop(visible(rig));
+}
+
+/// Rows 000-2 and 002-4: one call, and each slot of constants has its descriptor, dynamic or static; it goes with its pool.
+pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
+    let types = ViewTypes::CONSTANTS | ViewTypes::STORAGE_BUFFER;
+    let views =
+        CpuHeapDesc { types, block_slots: 64, empty_blocks_kept: 0, empty_block_grace: 0, ..Default::default() };
+    let cpu = CpuDescriptorHeap::new(&rig.memory, views).expect("a small block");
+    let visible =
+        ShaderVisibleDesc { types, frame_slots: 8, persistent_slots: 4, chunk_slots: 8, ..Default::default() };
+    let heap = ShaderVisibleHeap::new(&rig.memory, visible).expect("every device has so many slots");
+    let desc = ConstantsDesc { dynamic_slots: 64, static_slots: 8, ..Default::default() };
+    let constants = rig.memory.constant_buffers(desc, cpu.clone()).expect("there is room");
+    let targets = ["of a dynamic", "of a static"].map(|name| storage(rig, name));
+    let shown = targets.each_ref().map(|target| {
+        let mut shown = cpu.allocate(1).expect("blocks grow");
+        shown.write(0, &words(target)).expect("a storage buffer");
+        shown
+    });
+
+    let frame = rig.timeline().begin();
+    let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+    let fixed = constants.create_static(&5_u32.to_le_bytes().repeat(WORDS as usize)).expect("there is room");
+    let mut dynamic = constants.dynamic(BYTES).expect("a size that is served");
+    dynamic.set(0, &7_u32.to_le_bytes().repeat(WORDS as usize)).expect("it fits");
+    let bound = writer.bind(&dynamic).expect("there is room");
+    let [first, of_static] = [&bound, fixed.bound()].map(|bound| bound.view.clone().expect("a slot has a view"));
+    assert_ne!(first, of_static);
+    assert_eq!(writer.bind(&dynamic).expect("unchanged").view, Some(first.clone()), "the same slot, the same view");
+    let mut batch = UploadBatch::new();
+    assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(1));
+    drop(writer);
+    rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+
+    for (number, (target, value)) in targets.iter().zip([7, 5]).enumerate() {
+        let frame = rig.timeline().begin();
+        let view = if number == 0 {
+            // The dynamic one anew: what was bound was the other frame's.
+            let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+            writer.bind(&dynamic).expect("there is room").view.expect("a slot has a view")
+        } else {
+            of_static.clone()
+        };
+        let mut lease = heap.lease(&frame).expect("its own frame");
+        let table = lease.table(&[view.source(), shown[number].all()]).expect("room");
+        drop(lease);
+        assert_eq!(table.start(), 0, "nothing else is under way");
+        // What is read is the constants' own buffer; what it is called does not matter to the job.
+        let at = |index: u32, cpu| Slot {
+            index: table.start() + index,
+            gpu: heap.gpu_handle(table.start() + index, &frame),
+            cpu,
+            buffer: target.object().clone(),
+        };
+        let (from, to) = (at(0, view.cpu_handle()), at(1, shown[number].cpu_handle(0)));
+        if rig.gpu.can_copy_through() {
+            run(rig, &heap, frame, &[Job::Copy { from, constants: true, to, words: WORDS }]);
+            assert!(holds(rig, target, value), "{value}");
+        } else {
+            rig.submit(frame, &[]);
+        }
+        rig.memory.reclaim();
+    }
+
+    // Every slot of every pool has one; they come back when the pools go.
+    let pools = 3 * 64 + 8;
+    let used = |cpu: &CpuDescriptorHeap<G::Device>| cpu.statistics().capacity - cpu.statistics().free_size;
+    assert_eq!(used(&cpu), pools + 2);
+    drop((first, of_static, bound, dynamic, fixed, constants));
+    rig.run(&[]);
+    rig.memory.reclaim();
+    rig.memory.reclaim();
+    assert_eq!(used(&cpu), 2);
+    drop(shown);
+    cpu.validate().expect("sound");
+
+    // A heap that takes no constants: no pool, and a typed error.
+    let wrong = CpuDescriptorHeap::new(&rig.memory, CpuHeapDesc { types: TYPES, ..Default::default() }).expect("small");
+    let refused = rig.memory.constant_buffers(desc, wrong).err();
+    let expected = DescriptorError::WrongType { heap: TYPES, found: ViewTypes::CONSTANTS };
+    assert_eq!(refused, Some(Error::Descriptors(expected)));
+}
+
+/// A file in memory.
+#[derive(Clone, Default)]
+struct Recording(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Recording {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panicked").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a trace can tell of the regions: it does not know what waits, nor tables of which every entry is free.
+fn told(regions: Vec<DescriptorSnapshot>) -> Vec<DescriptorSnapshot> {
+    let regions = regions.into_iter().map(|region| {
+        let used_count = region.used_count - if region.region == "bindless" { region.waiting_count } else { 0 };
+        DescriptorSnapshot { used_count, waiting_count: 0, largest_free: 0, high_water: None, ..region }
+    });
+    let mut regions: Vec<_> = regions.filter(|region| region.region != "bindless" || region.used_count > 0).collect();
+    regions.sort_by(|one, other| (&one.region, &one.name).cmp(&(&other.region, &other.name)));
+    regions
+}
+
+pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G>) {
+    let (memory, timelines) = rig.allocator(AllocatorDesc::default());
+    let recording = Recording::default();
+    memory.start_trace(recording.clone()).expect("it has made nothing");
+    let buffer = buffer(&memory, BYTES, BufferUsage::STORAGE, Location::Device, "shown");
+    let visible = ShaderVisibleDesc { persistent_slots: 6, slots_max: 28, name: "visible", ..desc() };
+    let heap = ShaderVisibleHeap::new(&memory, visible).expect("every device has so many slots");
+    let cpu = CpuHeapDesc { types: TYPES, block_slots: 4, name: "cpu", ..Default::default() };
+    let cpu = CpuDescriptorHeap::new(&memory, cpu).expect("small");
+    let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 4, ..Default::default() }).expect("room");
+    let mut kept = Vec::new();
+    for round in 0..6_u32 {
+        let frame = timelines[0].begin();
+        let mut shown = cpu.allocate(1 << (round % 3)).expect("blocks grow");
+        for index in 0..shown.len() {
+            shown.write(index, &words(&buffer)).expect("a storage buffer");
+        }
+        let mut lease = heap.lease(&frame).expect("its own frame");
+        let first = lease.table(&[shown.all()]).expect("room");
+        assert_eq!(lease.table(&[shown.all()]), Ok(first));
+        drop(lease);
+        let entry = table.insert(&words(&buffer)).ok();
+        let run = heap.allocate(1).ok();
+        match round % 2 {
+            0 => kept.push((shown, entry, run)),
+            _ => entry.into_iter().for_each(|entry| table.remove(entry).expect("it is there")),
+        }
+        if round == 3 {
+            heap.grow(4).expect("up to the largest");
+        }
+        drop(frame);
+        memory.reclaim();
+        let live = memory.snapshot().descriptors;
+        let (cut, _) = replayed(&recording, &memory, round == 5);
+        if round == 5 {
+            assert_eq!(told(cut), told(live.clone()));
+        }
+        assert_eq!(live.iter().map(|region| region.region.as_str()).collect::<Vec<_>>().len(), 4, "{live:?}");
+    }
+    let late = memory.start_trace(io::sink()).err();
+    assert!(matches!(late, Some(StartTraceError::DescriptorHeaps | StartTraceError::NotEmpty { .. })), "{late:?}");
+    drop((kept, table, heap, cpu, buffer));
+    memory.shutdown(PATIENCE).expect("nothing is under way");
+    assert_eq!(memory.snapshot().descriptors, []);
+}
+
+/// The regions at the end of what was recorded so far, which is all of it once the recording has been stopped.
+fn replayed<D: Descriptors>(
+    recording: &Recording,
+    memory: &Allocator<D>,
+    stop: bool,
+) -> (Vec<DescriptorSnapshot>, State) {
+    if stop {
+        memory.stop_trace().expect("memory takes it all");
+    }
+    let bytes = recording.0.lock().expect("nobody panicked").clone();
+    let mut state = State::new();
+    for event in Reader::new(&bytes[..]).expect("the head is whole").flatten() {
+        state.apply(&event);
+        assert_eq!(state.odd_count(), 0, "{event:?}");
+    }
+    (state.snapshot().descriptors, state)
 }

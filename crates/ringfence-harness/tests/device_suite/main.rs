@@ -91,6 +91,7 @@ macro_rules! suite {
             seed_004_09_small_uploads_end_at_65_536_bytes_or_where_it_is_set,
             seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set,
             default_buffers_end_where_it_is_set_whatever_their_strategy,
+            what_goes_where_on_both_sides_of_the_other_thresholds,
             seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them,
             seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets,
             seed_004_05_readback_textures_are_stand_alone_buffers,
@@ -138,7 +139,7 @@ macro_rules! suite {
             seed_004_07_constants_of_one_frame_are_fast_ones,
             seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes,
             seed_004_18_pages_go_back_as_a_whole_and_out_of_order,
-            pages_that_are_not_needed_for_long_go,
+            buddies_that_are_not_needed_for_long_go,
             seed_004_27_constants_of_a_graph_are_fast_constants,
         );
         suite!(@ $open, transient:
@@ -203,6 +204,7 @@ macro_rules! suite {
             a_trace_that_is_cut_off_is_read_up_to_the_cut,
             a_damaged_trace_is_read_up_to_the_damage,
             a_trace_begins_with_an_allocator_that_made_nothing,
+            a_trace_tells_of_rings_names_and_plans,
             a_full_disk_ends_the_recording_and_nothing_else,
         );
         suite!(@ $open, descriptor:
@@ -223,6 +225,8 @@ macro_rules! suite {
             empty_cpu_heaps_go_after_their_grace,
             every_portable_view_is_written_and_bad_ones_are_refused,
             anything_may_be_dropped_in_any_order,
+            constants_come_with_their_descriptors,
+            a_trace_tells_of_descriptors_what_a_snapshot_does,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

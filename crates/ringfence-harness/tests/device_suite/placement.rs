@@ -107,6 +107,51 @@ pub fn default_buffers_end_where_it_is_set_whatever_their_strategy<G: Gpu>(rig: 
     }
 }
 
+/// The thresholds that seeds 4-9 and 4-10 leave: textures, by what the driver measures; alignments; pages.
+pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut Rig<G>) {
+    use Route::{StandAlone, Textures, UploadBig, UploadSmall};
+    use TextureKind::{RenderTarget, Sampled, SmallSampled, Storage};
+    let usages = [TextureUsage::SAMPLED, TextureUsage::RENDER_TARGET, TextureUsage::STORAGE];
+    for (usage, kinds) in usages.into_iter().zip([[SmallSampled, Sampled], [RenderTarget; 2], [Storage; 2]]) {
+        let desc = texture_of(usage, 96);
+        let open = PlacementDesc { texture_bytes_max: u64::MAX, ..Default::default() };
+        let measured = policy(rig, open).plan_texture(&desc).expect("a plain texture");
+        let (bytes, own) = (measured.bytes, measured.route == StandAlone);
+        // Largest small texture, largest texture in a pool, where it goes.
+        let table = [
+            (bytes, bytes, Textures(kinds[0])),
+            (bytes - 1, bytes, Textures(kinds[1])),
+            (bytes, bytes - 1, StandAlone),
+            (bytes - 1, bytes - 1, StandAlone),
+        ];
+        for (small_texture_bytes_max, texture_bytes_max, route) in table {
+            let placement = policy(rig, PlacementDesc { small_texture_bytes_max, texture_bytes_max, ..open });
+            let route = if own { StandAlone } else { route };
+            assert_eq!(placement.plan_texture(&desc).expect("a plain texture").route, route, "{usage:?}");
+            assert_eq!(placement.create_texture(&desc, "").expect("there is room").route(), route, "{usage:?}");
+        }
+    }
+    // A buddy holds nothing that is aligned to more than itself.
+    let desc = PlacementDesc { small_block_bytes: 64 * KIB, small_upload_bytes_max: 64 * KIB, ..Default::default() };
+    let aligned = |alignment| BufferRequest { alignment, ..dynamic(100) };
+    for (alignment, route) in [(32 * KIB, UploadSmall), (64 * KIB, UploadSmall), (128 * KIB, UploadBig)] {
+        assert_eq!(desc.upload_route(100, alignment), route);
+        let buffer = make(&policy(rig, desc), aligned(alignment));
+        assert_eq!((buffer.route(), buffer.offset() % alignment), (route, 0));
+    }
+    let placement = policy(rig, PlacementDesc { fast_page_bytes: 4 * KIB, ..Default::default() });
+    let frame = rig.timeline().begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    let pages = || placement.figures().fast_pages.range_count;
+    for (bytes, held) in [(4 * KIB - 256, 1), (256, 1), (1, 2), (4 * KIB, 3)] {
+        writer.write(&vec![1; bytes as usize]).expect("a page holds it");
+        assert_eq!(pages(), held, "{bytes} bytes");
+    }
+    let refused = writer.write(&vec![1; 4 * KIB as usize + 1]).err();
+    assert!(matches!(refused, Some(ringfence::UploadError::TooLarge { capacity: 4096, .. })), "{refused:?}");
+    assert_eq!(pages(), 3);
+}
+
 pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
     let pool = |usage, strategy| {
@@ -232,9 +277,11 @@ pub fn seed_004_07_constants_of_several_frames_are_uploads_and_others_fast<G: Gp
     let several = make(&placement, several);
     assert_eq!(several.route(), Route::UploadSmall);
     assert_eq!(several.offset() % rig.memory.device().capabilities().constant_alignment, 0);
-    let mut page = placement.fast_page().expect("there is room");
-    let fast = page.push(&[1; 200], 256).expect("a page is mapped").expect("it fits");
-    assert_eq!(fast.kind(), LocationKind::Fast);
+    let frame = rig.timeline().begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    let fast = writer.write(&[1; 200]).expect("there is a page");
+    assert_ne!(&fast.buffer, several.object(), "pages have buddies of their own");
+    assert_eq!(Route::FastPage.kind(), LocationKind::Fast);
 }
 
 pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
@@ -247,11 +294,13 @@ pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(counts(), [1, 0, 0]);
     let big = make(&placement, dynamic(MIB));
     assert_eq!(counts(), [1, 1, 0]);
-    let page = placement.fast_page().expect("there is room");
+    let frame = rig.timeline().begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    let fast = writer.write(&[1; 64]).expect("there is a page");
     assert_eq!(counts(), [1, 1, 1]);
-    assert_eq!(page.capacity(), 64 * KIB);
-    let objects = [small.object().clone(), big.object().clone()].map(|object| format!("{object:?}"));
-    assert_ne!(objects[0], objects[1], "each has buffers of its own");
+    assert_eq!(placement.fast_constants().snapshot().used_bytes, 64 * KIB);
+    let objects = [small.object(), big.object(), &fast.buffer];
+    assert!(objects[0] != objects[1] && objects[1] != objects[2] && objects[0] != objects[2], "buffers of their own");
 }
 
 pub fn seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one<G: Gpu>(rig: &mut Rig<G>) {
@@ -331,25 +380,26 @@ pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<
     assert_eq!(PlacementDesc::default().fast_page_bytes, 64 * KIB);
     let target = make(&placement, of_usage(64 * KIB, COPIED));
     let pages = || placement.figures().fast_pages.range_count;
-    let mut page = placement.fast_page().expect("there is room");
     let frame = rig.timeline().begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
     let (mut commands, mut expected) = (vec![], vec![]);
     for number in 0..12 {
         let bytes = pattern(number, 1024);
-        let pushed = page.push(&bytes, 256).expect("a page is mapped").unwrap_or_else(|| {
-            page = placement.fast_page().expect("there is room");
-            page.push(&bytes, 256).expect("a page is mapped").expect("a page holds it")
-        });
+        let staged = writer.write(&bytes).expect("there is a page");
         let dst_offset = target.offset() + expected.len() as u64;
-        let (src, src_offset, dst) = (pushed.object, pushed.offset, target.object().clone());
+        let (src, src_offset, dst) = (staged.buffer, staged.offset, target.object().clone());
         commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 1024 });
         expected.extend(bytes);
     }
     assert_eq!(pages(), 3, "four in a page; the full ones wait for the frame");
+    assert_eq!(placement.figures().fast_pages.block_count, 1, "of one buddy");
     let value = rig.submit(frame, &commands);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     rig.memory.reclaim();
     assert_eq!(pages(), 1, "the last one");
+    drop(writer);
+    rig.memory.reclaim();
+    assert_eq!(pages(), 0);
     let back = placement.create_readback_texture(&TextureDesc { width: 3072, ..Default::default() }, "back");
     let back = back.expect("there is room").buffer;
     rig.run(&[copy(&target, &back, 12 * KIB)]);
@@ -360,15 +410,22 @@ pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<
 
 pub fn seed_004_18_letting_go_of_a_fast_location_does_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
-    let mut page = placement.fast_page().expect("there is room");
-    let fast = page.push(&[1; 100], 256).expect("a page is mapped").expect("it fits");
-    assert_eq!(fast.kind(), LocationKind::Fast);
-    let (left, retired) = (page.remaining(), rig.memory.statistics().retired_count);
+    let frame = rig.timeline().begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    let fast = writer.write(&[1; 100]).expect("there is a page");
+    let figures = |rig: &Rig<G>| {
+        let pages = placement.fast_constants().snapshot();
+        (pages.used_bytes, pages.submission_count, rig.memory.statistics().retired_count)
+    };
+    let before = figures(rig);
+    assert_eq!((before.0, before.1), (64 * KIB, 0));
     drop(fast);
-    assert_eq!((page.remaining(), rig.memory.statistics().retired_count), (left, retired));
-    assert_eq!(placement.figures().fast_pages.range_count, 1);
-    drop(page);
-    assert_eq!(rig.memory.statistics().retired_count, retired + 1, "its page does it");
+    assert_eq!(figures(rig), before);
+    drop(writer);
+    assert_eq!(figures(rig), (64 * KIB, 1, before.2), "its page does it");
+    rig.memory.reclaim();
+    assert_eq!(placement.figures().fast_pages.range_count, 1, "for once the frame is over");
+    drop(frame);
     rig.memory.reclaim();
     assert_eq!(placement.figures().fast_pages.range_count, 0);
 }
@@ -402,9 +459,11 @@ pub fn seed_004_15_four_kinds_of_location_each_let_go_of_in_its_way<G: Gpu>(rig:
     let aliased = heap.create_texture(&target, 0, "first turn").expect("it fits");
     let alone = make(&placement, dynamic(64 * MIB + 1));
     let ranged = make(&placement, dynamic(100));
-    let mut page = placement.fast_page().expect("there is room");
-    let fast = page.push(&[1; 4], 4).expect("a page is mapped").expect("it fits");
-    let kinds = [alone.kind(), ranged.kind(), fast.kind(), aliased.kind()];
+    let frame = rig.timeline().begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    let fast = writer.write(&[1; 4]).expect("there is a page");
+    drop(frame);
+    let kinds = [alone.kind(), ranged.kind(), Route::FastPage.kind(), aliased.kind()];
     let all = [LocationKind::StandAlone, LocationKind::Suballocated, LocationKind::Fast, LocationKind::HeapAliased];
     assert_eq!(kinds, all);
     let figures = |rig: &Rig<G>| {
@@ -491,8 +550,8 @@ pub fn seed_004_19_deleted_after_the_submitted_work_of_all_queues<G: Gpu>(rig: &
     assert_eq!(placement.end_frame().objects, 2);
 }
 
-/// One request to each allocator.
-fn one_of_each<D: Device>(placement: &Placement<D>) -> impl Sized + use<D> {
+/// One request to each allocator, for a frame that is over then.
+fn one_of_each<D: Device>(placement: &Placement<D>, timeline: &ringfence::Timeline<D>) -> impl Sized + use<D> {
     let buffers = [
         make(placement, dynamic(100)),
         make(placement, dynamic(MIB)),
@@ -500,7 +559,10 @@ fn one_of_each<D: Device>(placement: &Placement<D>) -> impl Sized + use<D> {
         make(placement, of_usage(256, BufferUsage::STORAGE)),
     ];
     let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 256), "").expect("there is room");
-    (buffers, texture, placement.fast_page().expect("there is room"))
+    let frame = timeline.begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    writer.write(&[1; 4]).expect("there is a page");
+    (buffers, texture, writer)
 }
 
 /// The sum of a figure over all allocators.
@@ -513,24 +575,24 @@ fn sum<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> usi
 pub fn seed_004_20_the_end_of_a_frame_cleans_every_allocator<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
     let ranges = |placement: &Placement<G::Device>| sum(placement, |pool| pool.range_count);
-    let pooled = one_of_each(&placement);
+    let pooled = one_of_each(&placement, rig.timeline());
     let held = ranges(&placement);
     assert!(held >= 5, "the texture may stand alone");
     drop(pooled);
     assert_eq!(ranges(&placement), held);
-    assert_eq!(placement.end_frame().objects, 6);
+    assert_eq!(placement.end_frame().objects, 5, "and a page, which is none");
     assert_eq!(ranges(&placement), 0);
 }
 
 pub fn seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { idle_frames: 3, ..Default::default() });
     let blocks = |placement: &Placement<G::Device>| sum(placement, |pool| pool.block_count);
-    drop(one_of_each(&placement));
+    drop(one_of_each(&placement, rig.timeline()));
     let held = blocks(&placement);
     assert!(held >= 5);
     // Used in every frame: nothing goes, however long it lasts.
     for _ in 0..10 {
-        drop(one_of_each(&placement));
+        drop(one_of_each(&placement, rig.timeline()));
         assert_eq!(placement.end_frame().blocks, 0);
         assert_eq!(blocks(&placement), held);
     }
@@ -538,7 +600,7 @@ pub fn seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use<G: Gpu>
     let went: Vec<_> = (0..5).map(|_| placement.end_frame().blocks).collect();
     assert_eq!(went, [0, 0, held, 0, 0]);
     assert_eq!(blocks(&placement), 0);
-    drop(one_of_each(&placement));
+    drop(one_of_each(&placement, rig.timeline()));
 }
 
 pub fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete<G: Gpu>(rig: &mut Rig<G>) {

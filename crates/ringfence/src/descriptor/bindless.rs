@@ -27,10 +27,11 @@ use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
 use super::room::{Room, Waiting};
 use super::state::State;
 use super::visible::Keeper;
-use super::{DescriptorError, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View};
+use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
 use crate::lifetime::Passed;
 use crate::memory::Allocator;
+use crate::trace::Trace;
 
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +88,8 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     is_snapshot: bool,
     entries: Mutex<Entries>,
     waiting: Waiting<Retired<D>>,
+    /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes nothing.
+    returned: Mutex<Vec<u32>>,
     closed: AtomicBool,
 }
 
@@ -95,6 +98,8 @@ struct Entries {
     free: VecDeque<u32>,
     /// Odd iff the entry is live.
     generations: Box<[u32]>,
+    /// Entries that are live.
+    live_count: u32,
 }
 
 enum Retired<D: Descriptors> {
@@ -128,6 +133,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         let entries = Entries {
             free: (0..desc.capacity).collect(),
             generations: vec![0; desc.capacity as usize].into_boxed_slice(),
+            live_count: 0,
         };
         let state = Arc::new(TableState {
             heap: Arc::clone(&keeper.state),
@@ -136,6 +142,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             is_snapshot: keeper.shared.device.descriptor_support().is_snapshot(),
             entries: Mutex::new(entries),
             waiting: Waiting::new(),
+            returned: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
         });
         keeper.shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
@@ -149,19 +156,17 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// take such a view.
     pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         let Keeper { shared, state: heap } = &*self.keeper;
-        let Some(slot) = self.state.entries.lock().free.pop_front() else {
+        let Some((slot, generation)) = self.state.entries.lock().begin() else {
             return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
         };
+        let at = self.state.base + slot;
         // SAFETY: the slot was free, so it is this call's alone, and nothing under way was told to read it.
-        let written = unsafe { heap.write_slot(shared, self.state.base + slot, view) };
-        let mut entries = self.state.entries.lock();
-        if let Err(error) = written {
-            entries.free.push_front(slot);
+        if let Err(error) = unsafe { heap.write_slot(shared, at, view) } {
+            self.state.entries.lock().undo(slot);
             return Err(error);
         }
-        let generation = &mut entries.generations[slot as usize];
-        *generation = generation.wrapping_add(1);
-        Ok(BindlessIndex { slot: self.state.base + slot, generation: *generation })
+        shared.trace.bindless_inserted(heap.number, at);
+        Ok(BindlessIndex { slot: at, generation })
     }
 
     /// Takes an entry out. Its slot is another's once every submission that has begun by now is complete.
@@ -169,8 +174,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// The entry is not in the table (any more).
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
-        let slot = self.state.take(index)?;
-        self.state.waiting.until_now(&self.keeper.shared, Retired::Slot(slot));
+        let slot = self.state.entries.lock().end(self.state.base, index)?;
+        let Keeper { shared, state: heap } = &*self.keeper;
+        shared.trace.bindless_removed(heap.number, index.slot);
+        self.state.waiting.until_now(shared, Retired::Slot(slot));
         Ok(())
     }
 
@@ -221,8 +228,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// Entries that are in it: neither free nor waiting.
     #[must_use]
     pub fn live_count(&self) -> u32 {
-        let entries = self.state.entries.lock();
-        entries.generations.iter().filter(|generation| **generation % 2 == 1).count() as u32
+        self.state.entries.lock().live_count
     }
 
     /// Slots that an insert could take now.
@@ -251,7 +257,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             Invalid::unless(entries.generations[at].is_multiple_of(2), "a free slot has no live entry", slot.into())?;
             free[at] = true;
         }
-        Ok(())
+        let live = entries.generations.iter().filter(|generation| **generation % 2 == 1).count();
+        Invalid::unless(live == entries.live_count as usize, "live entries are counted", live as u64)
     }
 }
 
@@ -260,23 +267,14 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         self.entries.lock().find(self.base, index)
     }
 
-    /// Ends a live entry, and gives its slot from the base on.
-    fn take(&self, index: BindlessIndex) -> Result<u32, DescriptorError> {
-        let mut entries = self.entries.lock();
-        let slot = entries.find(self.base, index)?;
-        let generation = &mut entries.generations[slot as usize];
-        *generation = generation.wrapping_add(1);
-        Ok(slot)
-    }
-
-    fn release(&self, device: &D, retired: Retired<D>) {
+    fn release(&self, device: &D, retired: Retired<D>, returned: &mut Vec<u32>) {
         match retired {
             Retired::Slot(slot) => {
                 if self.clear_freed || self.heap.owning {
                     // SAFETY: the entry was removed, and every submission that had begun by then is complete.
                     unsafe { self.heap.clear_passed(device, self.base + slot) };
                 }
-                self.entries.lock().free.push_back(slot);
+                returned.push(slot);
             }
             Retired::Update(index, staged) => {
                 if self.check(index).is_ok() {
@@ -290,6 +288,38 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
 }
 
 impl Entries {
+    /// Makes the slot that was free longest a live entry: slot and generation.
+    fn begin(&mut self) -> Option<(u32, u32)> {
+        let slot = self.free.pop_front()?;
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        self.live_count += 1;
+        Some((slot, *generation))
+    }
+
+    /// Takes [`Entries::begin`] back: nobody has seen the entry.
+    fn undo(&mut self, slot: u32) {
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_sub(1);
+        self.live_count -= 1;
+        self.free.push_front(slot);
+    }
+
+    /// Ends a live entry, and gives its slot from the base on.
+    fn end(&mut self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
+        let slot = self.find(base, index)?;
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        self.live_count -= 1;
+        Ok(slot)
+    }
+
+    /// Whether the slot, let go of, has had its last generation: a further one would be that of an entry of long ago, whose
+    /// index somebody may still hold. One slot in 2³¹ inserts goes that way.
+    fn is_worn_out(&self, slot: u32) -> bool {
+        self.generations[slot as usize] == 0
+    }
+
     fn find(&self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
         let slot = index.slot.wrapping_sub(base);
         match self.generations.get(slot as usize) {
@@ -300,15 +330,45 @@ impl Entries {
 }
 
 impl<D: Descriptors, A: SlotAllocator> Room<D> for TableState<D, A> {
-    fn reclaim(&self, device: &D, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, device: &D, _: &Trace, passed: &Passed, device_lost: bool) -> bool {
         if self.closed.load(Ordering::Acquire) {
             return false;
         }
-        self.waiting.release(passed, device_lost, |retired| self.release(device, retired));
+        let mut returned = self.returned.lock();
+        self.waiting.release(passed, device_lost, |retired| self.release(device, retired, &mut returned));
+        if !returned.is_empty() {
+            let mut entries = self.entries.lock();
+            for slot in returned.drain(..) {
+                if !entries.is_worn_out(slot) {
+                    entries.free.push_back(slot);
+                }
+            }
+        }
         true
     }
 
-    unsafe fn destroy(&self, _: &D) {
+    fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
+        if self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        let entries = self.entries.lock();
+        let (slots, live, free) =
+            (entries.generations.len() as u64, entries.live_count.into(), entries.free.len() as u64);
+        drop(entries);
+        into.push(DescriptorSnapshot {
+            name: self.heap.name.to_string(),
+            kind: self.heap.kind.to_string(),
+            region: region::BINDLESS.into(),
+            slot_count: slots,
+            used_count: slots - free,
+            waiting_count: (slots - free).saturating_sub(live),
+            largest_free: free,
+            heap_count: 1,
+            ..Default::default()
+        });
+    }
+
+    unsafe fn destroy(&self, _: &D, _: &Trace) {
         // The run and what its slots own are the heap's.
     }
 }
@@ -326,5 +386,39 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessTable<D, A> {
             .field("capacity", &self.capacity())
             .field("free_count", &self.free_count())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ShaderVisibleDesc;
+    use super::*;
+    use crate::device::descriptors::{BufferView, BufferViewKind};
+    use crate::device::sim::{Device, Profile, SimOptions};
+    use crate::device::{BufferDesc, BufferUsage};
+    use crate::{AllocationDesc, AllocatorDesc};
+
+    #[test]
+    fn a_slot_whose_generations_are_used_up_is_never_given_again() {
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+        let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
+        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 1, clear_freed: true }).expect("room");
+        let shown = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
+        let shown = memory.create_buffer(&shown, AllocationDesc::default()).expect("room");
+        let kind = BufferViewKind::Storage { stride: 0, writes: true };
+        let view = View::buffer(&shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it");
+        let first = table.insert(&view).expect("room");
+        table.remove(first).expect("live");
+        memory.reclaim();
+        // 2³¹ inserts later.
+        table.state.entries.lock().generations[0] = u32::MAX - 1;
+        let last = table.insert(&view).expect("the last generation");
+        assert_eq!(last.generation(), u32::MAX);
+        table.remove(last).expect("live");
+        memory.reclaim();
+        assert_eq!((table.free_count(), table.live_count()), (0, 0));
+        assert!(table.insert(&view).is_err() && !table.is_live(first) && !table.is_live(last));
+        table.validate().expect("sound");
     }
 }

@@ -12,12 +12,19 @@ pub struct Heap<D: Descriptors> {
     kind: HeapKind,
     types: ViewTypes,
     slots: u32,
+    /// Its number in a trace.
+    number: u64,
 }
 
 impl<D: Descriptors> Heap<D> {
-    pub(super) fn new(device: &D, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
+    pub(super) fn new(device: &D, desc: &HeapDesc<'_>, number: u64) -> Result<Self, DeviceError> {
         let (object, start) = device.make_heap(desc)?;
-        Ok(Self { object, start, kind: desc.kind, types: desc.types, slots: desc.slots })
+        Ok(Self { object, start, kind: desc.kind, types: desc.types, slots: desc.slots, number })
+    }
+
+    /// Its number in a trace.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// # Safety

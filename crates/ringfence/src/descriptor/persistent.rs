@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::free_list::FreeList;
@@ -96,6 +97,7 @@ pub(super) fn check_sources<D: Descriptors, A: SlotAllocator>(
 impl<D: Descriptors, A: SlotAllocator> Drop for Persistent<D, A> {
     fn drop(&mut self) {
         let Keeper { shared, state } = &*self.keeper;
+        state.waiting_slots.fetch_add(self.allocation.size(), Ordering::Relaxed);
         state.core.waiting.until_now(shared, Retired::Range(self.allocation));
     }
 }

@@ -13,22 +13,27 @@ use parking_lot::Mutex;
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
 
+use super::DescriptorSnapshot;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
 use crate::lifetime::{Passed, RetireBin};
 use crate::memory::Shared;
+use crate::trace::Trace;
 
 /// Something with slots that come back when points have passed.
 pub(crate) trait Room<D: Device>: Send + Sync {
     /// Takes back what has passed; everything, if the device is lost. Says whether there is any more to come: `false` once
     /// it is closed and destroyed.
-    fn reclaim(&self, device: &D, passed: &Passed, device_lost: bool) -> bool;
+    fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool;
+
+    /// Adds its regions.
+    fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>);
 
     /// Destroys all that is left.
     ///
     /// # Safety
     /// No work that uses it is pending, and nobody uses it any more.
-    unsafe fn destroy(&self, device: &D);
+    unsafe fn destroy(&self, device: &D, trace: &Trace);
 }
 
 /// Every room of an allocator.
@@ -64,8 +69,14 @@ impl<D: Device> Rooms<D> {
         self.rooms.lock().is_empty()
     }
 
-    pub(crate) fn reclaim(&self, device: &D, passed: &Passed, device_lost: bool) {
-        self.rooms.lock().retain(|room| room.reclaim(device, passed, device_lost));
+    pub(crate) fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) {
+        self.rooms.lock().retain(|room| room.reclaim(device, trace, passed, device_lost));
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
+        let mut regions = Vec::new();
+        self.rooms.lock().iter().for_each(|room| room.snapshot(&mut regions));
+        regions
     }
 
     /// Forgets them: what pending work may still use is better leaked than destroyed under it.
@@ -75,10 +86,10 @@ impl<D: Device> Rooms<D> {
 
     /// # Safety
     /// No work that uses the heaps is pending, and nobody else has the allocator any more.
-    pub(crate) unsafe fn destroy(&self, device: &D) {
+    pub(crate) unsafe fn destroy(&self, device: &D, trace: &Trace) {
         for room in self.rooms.lock().drain(..) {
             // SAFETY: as the caller promises.
-            unsafe { room.destroy(device) };
+            unsafe { room.destroy(device, trace) };
         }
     }
 }

@@ -15,13 +15,14 @@ use ringfence_core::ring::Ring;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 use smallvec::SmallVec;
 
-use super::lease::{FrameTables, LeaseStore};
+use super::lease::{FrameTables, LeaseStore, largest_free};
 use super::room::{OnlyOne, Room, Waiting};
-use super::{DescriptorError, Heap, ShaderVisibleDesc, SlotAllocator, TableSource, View};
+use super::{DescriptorError, DescriptorSnapshot, Heap, ShaderVisibleDesc, SlotAllocator, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
 use crate::lifetime::Passed;
 use crate::memory::Shared;
+use crate::trace::{Trace, TracedHeap};
 
 /// What `reclaim` works on.
 pub(super) struct State<D: Descriptors, A: SlotAllocator> {
@@ -31,6 +32,8 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) frame_slots: u32,
     pub(super) slots_max: u32,
     pub(super) name: Box<str>,
+    /// Its number in a trace.
+    pub(super) number: u64,
     pub(super) owning: bool,
     /// The runs of the persistent region. What stands for a block's heap is its first slot.
     pub(super) persistent: Mutex<Blocks<A, u32>>,
@@ -42,6 +45,10 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) scratch: Mutex<Passed>,
     pub(super) tables_made: AtomicU64,
     pub(super) tables_shared: AtomicU64,
+    /// Persistent slots that were let go of and wait for the device.
+    pub(super) waiting_slots: AtomicU64,
+    /// What a trace was told last of the tables: slots in use, made, shared.
+    pub(super) told: Mutex<[u64; 3]>,
     pub(super) closed: AtomicBool,
     pub(super) only: Mutex<Option<OnlyOne>>,
 }
@@ -90,7 +97,7 @@ impl<D: Descriptors> Epoch<D> {
     pub(super) fn new(
         device: &D,
         desc: &ShaderVisibleDesc<'_>,
-        (slots, number): (u32, u64),
+        (slots, number, heap_number): (u32, u64, u64),
     ) -> Result<Self, DeviceError> {
         let visible = HeapDesc {
             kind: desc.kind,
@@ -100,7 +107,7 @@ impl<D: Descriptors> Epoch<D> {
             shader_visible: true,
             name: desc.name,
         };
-        let heap = Heap::new(device, &visible)?;
+        let heap = Heap::new(device, &visible, heap_number)?;
         let shadow_slots = slots - desc.frame_slots;
         if desc.slots_max == 0 || shadow_slots == 0 {
             return Ok(Self { number, heap, shadow: None });
@@ -108,6 +115,7 @@ impl<D: Descriptors> Epoch<D> {
         match Heap::new(
             device,
             &HeapDesc { slots: shadow_slots, layout_slots: shadow_slots, shader_visible: false, ..visible },
+            heap_number,
         ) {
             Ok(shadow) => Ok(Self { number, heap, shadow: Some(shadow) }),
             Err(error) => {
@@ -253,6 +261,32 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Tells a trace what has changed with the tables of frames since it was told last.
+    fn tell_tables(&self, trace: &Trace) {
+        if !trace.is_on() {
+            return;
+        }
+        let [made, shared] = [&self.tables_made, &self.tables_shared].map(|count| count.load(Ordering::Relaxed));
+        let now = [self.ring.lock().used(), made, shared];
+        let before = std::mem::replace(&mut *self.told.lock(), now);
+        if now != before {
+            trace.descriptor_tables(self.number, now[0], (made - before[1], shared - before[2]));
+        }
+    }
+
+    /// Tells a trace of the heap that new frames see.
+    pub(super) fn tell_heap(&self, trace: &Trace) {
+        trace.descriptor_heap(&TracedHeap {
+            number: self.number,
+            owner: self.number,
+            kind: self.kind,
+            shader_visible: true,
+            capacity: self.core.epochs.read().current.heap.slots(),
+            frame_capacity: self.frame_slots,
+            name: &self.name,
+        });
+    }
+
     /// Frees what is complete of the frame region, without waiting.
     pub(super) fn poll(&self, shared: &Shared<D>) -> Result<(), DeviceError> {
         let mut passed = self.scratch.lock();
@@ -261,7 +295,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         Ok(())
     }
 
-    fn release(&self, device: &D, retired: Retired<D>) -> Option<Retired<D>> {
+    fn release(&self, device: &D, trace: &Trace, retired: Retired<D>) -> Option<Retired<D>> {
         match retired {
             Retired::Leftover(leftover) => {
                 // SAFETY: every submission that had begun when its slot let go of it is complete.
@@ -271,13 +305,13 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
                 // SAFETY: the frame that it was bound for is complete, and each comes out of the queue once.
                 unsafe { device.unbind_heap(epoch.heap.object(), bound) };
             }
-            Retired::Range(allocation) => self.free(device, &allocation),
+            Retired::Range(allocation) => self.free(device, trace, &allocation),
             Retired::Epoch(number) => return self.end_epoch(device, number),
         }
         None
     }
 
-    fn free(&self, device: &D, allocation: &BlockAllocation) {
+    fn free(&self, device: &D, trace: &Trace, allocation: &BlockAllocation) {
         let blocks = self.persistent.lock();
         let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
         let start = base + allocation.offset() as u32;
@@ -288,6 +322,8 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
                 unsafe { self.clear_passed(device, slot) };
             }
         }
+        trace.descriptors_freed(self.number, start, allocation.size() as u32);
+        self.waiting_slots.fetch_sub(allocation.size(), Ordering::Relaxed);
         let freed = self.persistent.lock().free(allocation);
         debug_assert!(freed.is_ok(), "an allocation is given back once");
     }
@@ -310,7 +346,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 
     /// # Safety
     /// No pending work uses the heaps, and no handle is left.
-    unsafe fn destroy_heaps(&self, device: &D) {
+    unsafe fn destroy_heaps(&self, device: &D, trace: &Trace) {
         let mut epochs = self.core.epochs.write();
         let old = epochs.old.drain(..).map(|(_, epoch)| epoch).collect::<Vec<_>>();
         for epoch in old.iter().chain([&epochs.current]) {
@@ -322,6 +358,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
                 }
             }
         }
+        trace.descriptor_heap_freed(self.number);
         self.only.lock().take();
     }
 }
@@ -358,28 +395,62 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
 }
 
 impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
-    fn reclaim(&self, device: &D, passed: &Passed, device_lost: bool) -> bool {
+    fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool {
         // Before the queue is looked at, so that what the last handle let go of is in it.
         let closed = self.closed.load(Ordering::Acquire);
         self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));
         let mut held: SmallVec<[Retired<D>; 2]> = SmallVec::new();
-        self.core.waiting.release(passed, device_lost, |retired| held.extend(self.release(device, retired)));
+        self.core.waiting.release(passed, device_lost, |retired| held.extend(self.release(device, trace, retired)));
         held.into_iter().for_each(|retired| self.core.waiting.until(&SyncSet::new(), retired));
+        self.tell_tables(trace);
         if !closed || self.core.waiting.len() > 0 || !self.ring.lock().is_empty() {
             return true;
         }
         // SAFETY: no handle is left, and all that they were used for has passed: the last handle put a mark on the queue.
-        unsafe { self.destroy_heaps(device) };
+        unsafe { self.destroy_heaps(device, trace) };
         false
     }
 
-    unsafe fn destroy(&self, device: &D) {
+    fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
+        let blocks = self.persistent.lock().statistics();
+        let (name, kind) = (self.name.to_string(), self.kind.to_string());
+        let heap_count = self.core.epochs.read().all().count() as u64;
+        let persistent = DescriptorSnapshot {
+            name: name.clone(),
+            kind: kind.clone(),
+            region: region::PERSISTENT.into(),
+            slot_count: blocks.capacity,
+            used_count: blocks.capacity - blocks.free_size,
+            waiting_count: self.waiting_slots.load(Ordering::Relaxed),
+            largest_free: blocks.largest_free,
+            heap_count,
+            ..Default::default()
+        };
+        let ring = self.ring.lock();
+        let frame = DescriptorSnapshot {
+            name,
+            kind,
+            region: region::FRAME.into(),
+            slot_count: ring.capacity(),
+            used_count: ring.used(),
+            high_water: Some(ring.high_water()),
+            largest_free: largest_free(&ring),
+            heap_count,
+            tables_made: self.tables_made.load(Ordering::Relaxed),
+            tables_shared: self.tables_shared.load(Ordering::Relaxed),
+            ..Default::default()
+        };
+        drop(ring);
+        into.extend([persistent, frame].into_iter().filter(|region| region.slot_count > 0));
+    }
+
+    unsafe fn destroy(&self, device: &D, trace: &Trace) {
         for retired in self.core.waiting.drain() {
             if !matches!(retired, Retired::Epoch(_)) {
-                self.release(device, retired);
+                self.release(device, trace, retired);
             }
         }
         // SAFETY: as the caller promises.
-        unsafe { self.destroy_heaps(device) };
+        unsafe { self.destroy_heaps(device, trace) };
     }
 }

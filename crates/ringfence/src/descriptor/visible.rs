@@ -130,6 +130,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let shared = Arc::clone(memory.shared());
         let slots = check_desc(&shared.device, &desc)?;
         let only = shared.rooms.claim(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
+        let number = shared.trace.descriptors_number();
         let mut state = State {
             kind: desc.kind,
             types: desc.types,
@@ -137,6 +138,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             frame_slots: desc.frame_slots,
             slots_max: desc.slots_max,
             name: desc.name.into(),
+            number,
             owning: shared.device.descriptor_support().slots_own_objects,
             persistent: Mutex::new(Blocks::new(BlocksDesc::default())),
             ring: Mutex::new(Ring::new(desc.frame_slots.into())),
@@ -145,7 +147,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             core: Arc::new(Core {
                 kind: desc.kind,
                 epochs: RwLock::new(Epochs {
-                    current: Arc::new(Epoch::new(&shared.device, &desc, (slots, 0))?),
+                    current: Arc::new(Epoch::new(&shared.device, &desc, (slots, 0, number))?),
                     old: SmallVec::new(),
                 }),
                 waiting: Waiting::new(),
@@ -153,6 +155,8 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             scratch: Mutex::new(Passed::default()),
             tables_made: AtomicU64::new(0),
             tables_shared: AtomicU64::new(0),
+            waiting_slots: AtomicU64::new(0),
+            told: Mutex::new([0; 3]),
             closed: AtomicBool::new(false),
             only: Mutex::new(Some(only)),
         };
@@ -160,6 +164,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             state.persistent.get_mut().insert(desc.frame_slots, A::with_slots(desc.persistent_slots));
         }
         let state = Arc::new(state);
+        state.tell_heap(&shared.trace);
         shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
         Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
     }
@@ -173,7 +178,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     }
 
     fn allocate_aligned(&self, count: u32, alignment: u64) -> Result<Persistent<D, A>, DescriptorError> {
-        let state = &self.keeper.state;
+        let Keeper { shared, state } = &*self.keeper;
         let mut blocks = state.persistent.lock();
         let allocation = match blocks.try_allocate(count.into(), alignment) {
             Ok(allocation) => allocation,
@@ -186,6 +191,8 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         };
         let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
         let start = base + allocation.offset() as u32;
+        drop(blocks);
+        shared.trace.descriptors_allocated(state.number, start, count);
         let written = SmallVec::from_elem(0, count.div_ceil(u64::BITS) as usize);
         Ok(Persistent { keeper: Arc::clone(&self.keeper), allocation, start, written })
     }
@@ -228,7 +235,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         if slots > u64::from(state.slots_max) {
             return Err(DescriptorError::TooMany { count: slots, max: state.slots_max.into() });
         }
-        let next = Epoch::new(&shared.device, &state.desc(), (slots as u32, before.number + 1))?;
+        let next = Epoch::new(&shared.device, &state.desc(), (slots as u32, before.number + 1, state.number))?;
         let mut epochs = state.core.epochs.write();
         if !Arc::ptr_eq(&epochs.current, &before) {
             drop(epochs);
@@ -243,6 +250,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         state.core.waiting.until(&until, Retired::Epoch(old.number));
         epochs.old.push((until, old));
         drop(epochs);
+        state.tell_heap(&shared.trace);
         state.persistent.lock().insert(before.heap.slots(), A::with_slots(more_slots));
         Ok(())
     }

@@ -6,6 +6,9 @@
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
+//! [`Faults::tallies`] says how often each function of the contract was called and was made to fail;
+//! [`Faults::set_hook`] lets a test do at that moment what a real fault would do to the device (lose it, say).
+//!
 //! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the contract
 //! says of failed calls. What cannot fail is passed on.
 //!
@@ -23,20 +26,24 @@
 
 mod descriptors;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::{
-    Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Priority, Requirements,
+    Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority,
+    Requirements,
 };
 
 /// A call of the contract that can fail.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Call {
-    /// [`Driver::allocate_memory`] and [`Create::allocate_memory_for`].
+    /// [`Driver::allocate_memory`].
     AllocateMemory,
+    /// [`Create::allocate_memory_for`].
+    AllocateMemoryFor,
     /// [`Driver::flush`].
     Flush,
     /// [`Driver::read_back`].
@@ -65,6 +72,62 @@ pub enum Call {
     WriteView,
     /// [`Descriptors::bind_heap`](super::descriptors::Descriptors::bind_heap).
     BindHeap,
+}
+
+impl Call {
+    /// Every call that can fail, in the order of the contract.
+    pub const ALL: [Self; 16] = [
+        Self::AllocateMemory,
+        Self::AllocateMemoryFor,
+        Self::Flush,
+        Self::ReadBack,
+        Self::MakeResident,
+        Self::Evict,
+        Self::Completed,
+        Self::Wait,
+        Self::Describe,
+        Self::Prepare,
+        Self::Place,
+        Self::Dedicate,
+        Self::DescribeView,
+        Self::MakeHeap,
+        Self::WriteView,
+        Self::BindHeap,
+    ];
+
+    /// The function of the contract, as its trait names it.
+    #[must_use]
+    pub const fn function(self) -> &'static str {
+        match self {
+            Self::AllocateMemory => "allocate_memory",
+            Self::AllocateMemoryFor => "allocate_memory_for",
+            Self::Flush => "flush",
+            Self::ReadBack => "read_back",
+            Self::MakeResident => "make_resident",
+            Self::Evict => "evict",
+            Self::Completed => "completed",
+            Self::Wait => "wait",
+            Self::Describe => "describe",
+            Self::Prepare => "prepare",
+            Self::Place => "place",
+            Self::Dedicate => "dedicate",
+            Self::DescribeView => "describe_view",
+            Self::MakeHeap => "make_heap",
+            Self::WriteView => "write_view",
+            Self::BindHeap => "bind_heap",
+        }
+    }
+}
+
+/// How often a call was made, and was made to fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tally {
+    /// Which.
+    pub call: Call,
+    /// How often it was made, failures included.
+    pub made: u64,
+    /// How often it was made to fail.
+    pub failed: u64,
 }
 
 /// Which calls fail, and how.
@@ -98,6 +161,19 @@ impl Rule {
         Self { skip: nth, count: 1, ..Self::new(error) }
     }
 
+    /// Counts a call down, and says with what it fails if it does.
+    fn strikes(&mut self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Option<DeviceError> {
+        if !self.matches(call, memory) {
+            return None;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return None;
+        }
+        self.count = self.count.checked_sub(1)?;
+        Some(self.error)
+    }
+
     fn matches(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> bool {
         let bytes = memory.map_or(0, |desc| desc.size);
         let type_matches = memory.is_none_or(|desc| self.memory_types >> desc.memory_type & 1 == 1);
@@ -109,11 +185,26 @@ impl Rule {
 #[derive(Clone, Default, Debug)]
 pub struct Faults(Arc<Mutex<State>>);
 
-#[derive(Default, Debug)]
+#[derive(Default)]
 struct State {
     rules: Vec<Rule>,
-    calls: u64,
-    injected: u64,
+    made: [u64; Call::ALL.len()],
+    failed: [u64; Call::ALL.len()],
+    hook: Option<Hook>,
+}
+
+/// See [`Faults::set_hook`].
+type Hook = Arc<dyn Fn(Call, DeviceError) + Send + Sync>;
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let State { rules, made, failed, .. } = self;
+        f.debug_struct("State")
+            .field("rules", rules)
+            .field("made", made)
+            .field("failed", failed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Faults {
@@ -130,30 +221,41 @@ impl Faults {
     /// Calls that could have failed, so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.0.lock().calls
+        self.0.lock().made.iter().sum()
     }
 
     /// Calls that were made to fail, so far.
     #[must_use]
     pub fn injected(&self) -> u64 {
-        self.0.lock().injected
+        self.0.lock().failed.iter().sum()
+    }
+
+    /// Each call of [`Call::ALL`], in that order: how often it was made and made to fail.
+    #[must_use]
+    pub fn tallies(&self) -> [Tally; Call::ALL.len()] {
+        let state = self.0.lock();
+        Call::ALL.map(|call| Tally { call, made: state.made[call as usize], failed: state.failed[call as usize] })
+    }
+
+    /// Sets what is called whenever a call is made to fail, before it returns. It runs on the caller's thread without a
+    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None` takes it
+    /// away.
+    pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
+        self.0.lock().hook = hook.map(Arc::from);
     }
 
     /// Counts a call and says whether it may reach the device.
     fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
         let mut state = self.0.lock();
-        state.calls += 1;
-        for rule in state.rules.iter_mut().filter(|rule| rule.matches(call, memory)) {
-            if rule.skip > 0 {
-                rule.skip -= 1;
-            } else if rule.count > 0 {
-                rule.count -= 1;
-                let error = rule.error;
-                state.injected += 1;
-                return Err(error);
-            }
+        state.made[call as usize] += 1;
+        let Some(error) = state.rules.iter_mut().find_map(|rule| rule.strikes(call, memory)) else { return Ok(()) };
+        state.failed[call as usize] += 1;
+        let hook = state.hook.clone();
+        drop(state);
+        if let Some(hook) = hook {
+            hook(call, error);
         }
-        Ok(())
+        Err(error)
     }
 }
 
@@ -169,7 +271,13 @@ impl<D> FaultInjector<D> {
     #[must_use]
     pub fn new(inner: D) -> (Self, Faults) {
         let faults = Faults::default();
-        (Self { inner, faults: faults.clone() }, faults)
+        (Self::with(inner, faults.clone()), faults)
+    }
+
+    /// Wraps a device under a set of rules that others are under too.
+    #[must_use]
+    pub const fn with(inner: D, faults: Faults) -> Self {
+        Self { inner, faults }
     }
 
     /// The device underneath.
@@ -283,6 +391,10 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         self.inner.portable(info)
     }
 
+    fn key(&self, info: &D::Info<'_>) -> Option<InfoKey> {
+        self.inner.key(info)
+    }
+
     unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
         self.faults.pass(Call::Prepare, None)?;
         // SAFETY: the caller's promise is the same; so in all that follows.
@@ -320,7 +432,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         unplaced: &D::Unplaced,
         desc: &MemoryDesc<'_>,
     ) -> Result<D::Memory, DeviceError> {
-        self.faults.pass(Call::AllocateMemory, Some(desc))?;
+        self.faults.pass(Call::AllocateMemoryFor, Some(desc))?;
         // SAFETY: as above.
         unsafe { self.inner.allocate_memory_for(unplaced, desc) }
     }

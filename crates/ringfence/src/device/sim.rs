@@ -35,6 +35,7 @@ mod command;
 mod counts;
 mod descriptor;
 mod driver;
+mod families;
 mod hazard;
 mod ids;
 mod layout;
@@ -154,6 +155,12 @@ impl Device {
     /// Lets a paused queue go on.
     pub fn resume(&self, queue: usize) {
         self.with(|state| state.queues.set_paused(queue, false));
+    }
+
+    /// Puts a queue into another family than 0: what its work uses is then that family's until it is released, as with
+    /// Vulkan's exclusive sharing ([`Command::Release`]), and [`HazardKind::NotOwned`] for others.
+    pub fn set_family(&self, queue: usize, family: u32) {
+        self.with(|state| state.queues.set_family(queue, family));
     }
 
     /// The device is lost: pending work is gone, and calls that can fail say [`DeviceError::Lost`].

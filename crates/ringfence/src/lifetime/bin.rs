@@ -36,20 +36,19 @@
 //! |---|---|
 //! | retire | O(1): one atomic exchange, a compare, a push; O(timelines) for the first of a shard after a frame began |
 //! | … with a set of its own | O(points of the set) |
-//! | collect | O(shards × timelines), O(points) a batch, and a move for each item given out |
+//! | collect | O(shards × timelines), O(points) a batch; the first whole batch goes as it lies, others are moved in one go |
 //! | len | O(shards), takes none of them |
 //!
 //! In steady state nothing is allocated on the host: batches and sets keep their memory.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 
-use super::try_cell::TryCell;
+use super::try_cell::{Taken, TryCell};
+use crate::primitive::{AtomicUsize, Ordering, yield_now};
 
 /// A number that no turn has.
 const NO_TURN: u64 = u64::MAX;
@@ -169,9 +168,8 @@ impl<T> RetireBin<T> {
         into: &mut Vec<T>,
     ) -> bool {
         let shard = &self.shards[index];
-        let Some(mut queue) = shard.queue.try_take() else { return false };
-        queue.collect(progress, items_max, into);
-        shard.len.store(queue.len, Ordering::Relaxed);
+        let Some(taken) = shard.queue.try_take() else { return false };
+        shard.with(taken, |queue| queue.collect(progress, items_max, into));
         true
     }
 
@@ -179,9 +177,7 @@ impl<T> RetireBin<T> {
     /// taken.
     pub fn collect_all(&self, into: &mut Vec<T>) {
         for shard in &self.shards {
-            let mut queue = shard.queue.take();
-            queue.collect(&Everything, usize::MAX, into);
-            shard.len.store(queue.len, Ordering::Relaxed);
+            shard.with(shard.queue.take(), |queue| queue.collect(&Everything, usize::MAX, into));
         }
     }
 
@@ -203,10 +199,11 @@ impl<T> RetireBin<T> {
     /// The first rule that does not hold.
     pub fn validate(&self) -> Result<(), Invalid> {
         for (at, shard) in (0..).zip(&self.shards) {
-            let queue = shard.queue.take();
-            queue.validate(at)?;
-            let len = shard.len.load(Ordering::Relaxed);
-            Invalid::unless(len == queue.len, "readers see the length of the queue", at)?;
+            shard.queue.take().with(|queue| {
+                queue.validate(at)?;
+                let len = shard.len.load(Ordering::Relaxed);
+                Invalid::unless(len == queue.len, "readers see the length of the queue", at)
+            })?;
         }
         Ok(())
     }
@@ -218,12 +215,26 @@ impl<T> RetireBin<T> {
         let mut index = home() & mask;
         loop {
             let shard = &self.shards[index];
-            if let Some(mut queue) = shard.queue.try_take() {
-                work(&mut queue);
-                return shard.len.store(queue.len, Ordering::Relaxed);
+            if let Some(taken) = shard.queue.try_take() {
+                return shard.with(taken, work);
             }
             index = (index + 1) & mask;
+            if index == home() & mask {
+                // More threads than shards.
+                yield_now();
+            }
         }
+    }
+}
+
+impl<T> Shard<T> {
+    /// Does something with the queue, which is taken, and gives it back.
+    #[inline]
+    fn with(&self, taken: Taken<'_, Queue<T>>, work: impl FnOnce(&mut Queue<T>)) {
+        taken.with(|queue| {
+            work(queue);
+            self.len.store(queue.len, Ordering::Relaxed);
+        });
     }
 }
 
@@ -267,7 +278,19 @@ impl<T> Queue<T> {
         self.waiting.reclaim(progress, |batch| passed.push_back(batch));
         while let Some(batch) = self.passed.front_mut() {
             let count = batch.len().min(items_max - (into.len() - before));
-            into.extend(batch.drain(..count));
+            if count == batch.len() {
+                // As a rule nothing was taken from its front: then it turns into a vector and back as it lies.
+                let mut items = Vec::from(std::mem::take(batch));
+                if into.is_empty() {
+                    // Its memory for the caller's: no item is moved.
+                    std::mem::swap(into, &mut items);
+                } else {
+                    into.append(&mut items);
+                }
+                *batch = items.into();
+            } else {
+                into.extend(batch.drain(..count));
+            }
             if !batch.is_empty() {
                 break;
             }
@@ -290,7 +313,12 @@ impl<T> Queue<T> {
 }
 
 /// A number for this thread: threads are numbered as they come.
+#[cfg(not(loom))]
+#[inline]
 fn home() -> usize {
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicUsize;
+
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static HOME: Cell<usize> = const { Cell::new(usize::MAX) };
@@ -301,6 +329,12 @@ fn home() -> usize {
         }
         home.get()
     })
+}
+
+/// All threads in one place is a model's hardest case.
+#[cfg(loom)]
+fn home() -> usize {
+    0
 }
 
 impl<T> Default for RetireBin<T> {
@@ -315,5 +349,8 @@ impl<T> std::fmt::Debug for RetireBin<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod models;

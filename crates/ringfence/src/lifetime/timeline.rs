@@ -20,15 +20,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
 use super::RetireBin;
 use crate::device::{Device, DeviceError};
+use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
 ///
@@ -147,8 +146,7 @@ impl<D: Device> Timeline<D> {
     /// Begins a submission: everything written for the GPU and everything let go of from here on is held until the
     /// submission is complete. O(open frames).
     pub fn begin(&self) -> Frame {
-        let value = self.clock.open();
-        self.shared.lifetimes.turn();
+        let value = self.shared.lifetimes.begin(&self.clock);
         self.shared.trace.frame_begun(self.clock.id.index(), value);
         Frame {
             clock: Arc::clone(&self.clock),
@@ -312,9 +310,12 @@ impl<D: Device> Lifetimes<D> {
         Ok(clock)
     }
 
-    /// Notes that a frame was begun.
-    fn turn(&self) {
+    /// Begins a frame; its value.
+    fn begin(&self, clock: &Clock) -> u64 {
+        let value = clock.open();
+        // After the value is there to be read: a set that is kept for this turn has it.
         self.turn.fetch_add(1, Ordering::SeqCst);
+        value
     }
 
     /// What something let go of now has to wait for: the latest begun on every timeline that is behind.
@@ -349,15 +350,22 @@ impl<D: Device> Lifetimes<D> {
         self.entries.read().get(timeline.index()).map_or(0, |(clock, _)| clock.seen.load(Ordering::Acquire))
     }
 
-    /// Reads each timeline once and says what has passed.
+    /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
+    /// the last such failure is told, device loss before all others.
     pub(crate) fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.0.clear();
+        let mut result = Ok(());
         for (clock, fence) in self.entries.read().iter() {
             // SAFETY: the fence's owner promised at `Allocator::timeline` that it outlives the allocator.
-            let completed = unsafe { device.completed(fence) }?;
+            let completed = unsafe { device.completed(fence) }.unwrap_or_else(|error| {
+                if result != Err(DeviceError::Lost) {
+                    result = Err(error);
+                }
+                clock.seen.load(Ordering::Acquire)
+            });
             progress.0.push(clock.passed(completed));
         }
-        Ok(())
+        result
     }
 
     fn completed(&self, device: &D, timeline: TimelineId) -> Result<u64, DeviceError> {
@@ -420,10 +428,12 @@ impl<D: Device> Lifetimes<D> {
         Ok(point.value <= clock.passed(completed))
     }
 
-    /// Everything that was submitted.
+    /// Everything that was submitted and was not seen to be complete.
     pub(crate) fn submitted(&self) -> SyncSet {
         let entries = self.entries.read();
-        entries.iter().map(|(clock, _)| SyncPoint::new(clock.id, clock.state.lock().submitted)).collect()
+        let points = entries.iter().map(|(clock, _)| (clock, clock.state.lock().submitted));
+        let behind = points.filter(|(clock, submitted)| *submitted > clock.seen.load(Ordering::Acquire));
+        behind.map(|(clock, submitted)| SyncPoint::new(clock.id, submitted)).collect()
     }
 }
 
@@ -444,3 +454,6 @@ impl Progress for Passed {
         self.0.as_slice().completed(timeline)
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

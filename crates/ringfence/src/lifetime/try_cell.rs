@@ -4,10 +4,9 @@
 //! finds it taken does something else. That is what makes it cheaper than a mutex, whose release has to look whether
 //! somebody sleeps.
 
-use std::cell::UnsafeCell;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 
 /// See the [module](self).
 pub(super) struct TryCell<T> {
@@ -19,7 +18,7 @@ pub(super) struct TryCell<T> {
 // only.
 unsafe impl<T: Send> Sync for TryCell<T> {}
 
-/// The value, as long as this is held.
+/// Whoever has this has the value. It is given back when this goes, also when a panic passes.
 pub(super) struct Taken<'a, T> {
     cell: &'a TryCell<T>,
     /// Not to be sent away: the flag is this thread's.
@@ -27,18 +26,16 @@ pub(super) struct Taken<'a, T> {
 }
 
 impl<T> TryCell<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(super) fn new(value: T) -> Self {
         Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
     /// The value, unless it is taken.
     #[inline]
     pub(super) fn try_take(&self) -> Option<Taken<'_, T>> {
-        if self.taken.swap(true, Ordering::Acquire) {
-            // A `Taken` made here and dropped again would give the value of whoever holds it away.
-            return None;
-        }
-        Some(Taken { cell: self, _here: PhantomData })
+        // Only on success: a `Taken` made and dropped again would give the value of whoever holds it away.
+        let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Taken { cell: self, _here: PhantomData })
     }
 
     /// The value, asked for again and again until it is free. For the ends of life and for tests.
@@ -47,27 +44,18 @@ impl<T> TryCell<T> {
             if let Some(taken) = self.try_take() {
                 return taken;
             }
-            std::thread::yield_now();
+            yield_now();
         }
     }
 }
 
-impl<T> Deref for Taken<'_, T> {
-    type Target = T;
-
+impl<T> Taken<'_, T> {
+    /// Does something with the value, and gives it back.
     #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the flag was not set before and stays set until this is dropped, so that nobody else reaches the
-        // value; the exchange acquired what the last one here released.
-        unsafe { &*self.cell.value.get() }
-    }
-}
-
-impl<T> DerefMut for Taken<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; and `&mut self` keeps other borrows through this away.
-        unsafe { &mut *self.cell.value.get() }
+    pub(super) fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that nobody else
+        // reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of it.
+        self.cell.value.with_mut(|value| work(unsafe { &mut *value }))
     }
 }
 
@@ -78,7 +66,7 @@ impl<T> Drop for Taken<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -86,28 +74,68 @@ mod tests {
     fn one_thread_at_a_time_and_every_change_is_seen() {
         let cell = TryCell::new(0_u64);
         let done: u64 = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4)
-                .map(|_| {
-                    scope.spawn(|| (0..10_000).filter_map(|_| cell.try_take()).map(|mut value| *value += 1).count())
-                })
-                .collect();
+            let count =
+                || (0..10_000).filter_map(|_| cell.try_take()).map(|taken| taken.with(|value| *value += 1)).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic") as u64).sum()
         });
-        assert_eq!(*cell.take(), done);
+        assert_eq!(cell.take().with(|value| *value), done);
         assert!(done > 0);
     }
 
     #[test]
     fn a_taken_cell_refuses_and_a_panic_gives_it_back() {
         let cell = TryCell::new(1);
-        let taken = cell.take();
-        assert!(cell.try_take().is_none(), "taken by this very thread");
-        drop(taken);
+        cell.take().with(|_| assert!(cell.try_take().is_none(), "taken by this very thread"));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _taken = cell.take();
-            panic!("on purpose");
+            cell.take().with(|_| panic!("on purpose"));
         }));
         assert!(panicked.is_err());
-        assert_eq!(cell.try_take().map(|value| *value), Some(1));
+        assert_eq!(cell.try_take().map(|taken| taken.with(|value| *value)), Some(1));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// `loom`'s cell sees to it that no two threads are at the value at once, and that each sees what was done before.
+    #[test]
+    fn every_change_is_made_alone_and_seen() {
+        for threads in [1, 2] {
+            let mut model = loom::model::Builder::new();
+            model.preemption_bound = (threads > 1).then_some(3);
+            model.check(move || {
+                let cell = Arc::new(TryCell::new(0_u64));
+                let count = |cell: &TryCell<u64>| {
+                    (0..2).filter_map(|_| cell.try_take()).map(|taken| taken.with(|value| *value += 1)).count()
+                };
+                let others: Vec<_> = (0..threads)
+                    .map(|_| {
+                        let cell = Arc::clone(&cell);
+                        thread::spawn(move || count(&cell))
+                    })
+                    .collect();
+                let mine = count(&cell);
+                let done = mine + others.into_iter().map(|other| other.join().unwrap()).sum::<usize>();
+                assert_eq!(cell.take().with(|value| *value), done as u64);
+                assert!(done >= 2, "somebody always comes forward");
+            });
+        }
+    }
+
+    #[test]
+    fn who_waits_comes_in() {
+        loom::model(|| {
+            let cell = Arc::new(TryCell::new(0_u64));
+            let other = Arc::clone(&cell);
+            let other = thread::spawn(move || other.take().with(|value| *value += 1));
+            cell.take().with(|value| *value += 1);
+            other.join().unwrap();
+            assert_eq!(cell.take().with(|value| *value), 2);
+        });
     }
 }

@@ -284,6 +284,10 @@ impl<D: Device> Allocation<D> {
         self.place = ManuallyDrop::new(Place { offset, arena, hold });
     }
 
+    pub(super) fn parts_mut(&mut self) -> (&Shared<D>, &mut Place<D>) {
+        (&self.shared, &mut self.place)
+    }
+
     /// Lets go of it for once `points` have passed, whatever other submissions are under way.
     ///
     /// # Safety

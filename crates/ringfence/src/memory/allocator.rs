@@ -16,8 +16,8 @@ use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Texture};
 use crate::trace::{StartTraceError, TraceSummary};
 use crate::upload::{
-    ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc, ReadbackRing,
-    UploadDesc, UploadRing,
+    Cleaning, ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc,
+    ReadbackRing, UploadDesc, UploadRing,
 };
 
 /// How an allocator is set up.
@@ -29,8 +29,12 @@ pub struct AllocatorDesc {
     pub host_block_bytes_max: u64,
     /// How many empty blocks of one memory type and class are kept for good.
     pub empty_blocks_kept: usize,
-    /// For how many calls of [`Allocator::reclaim`] an empty block beyond those is kept.
+    /// For how many calls of [`Allocator::reclaim`] an empty block beyond those is kept. 0: none; what empties it gives it
+    /// back. That is for programs that have no frames to count, and may make a block come and go with one resource.
     pub empty_block_grace: u64,
+    /// Whether common small sizes get pools of equal cells, which are lock-free. A cell may be half as large again as what
+    /// lies in it, and a pool that is empty holds its bytes until a reclaim. Without them every range is exact.
+    pub cells: bool,
     /// What is taken of each memory heap at the most, in bytes, by heap index: to share a device, or to try out a
     /// smaller one.
     pub heap_bytes_max: [u64; 16],
@@ -49,6 +53,7 @@ impl Default for AllocatorDesc {
             host_block_bytes_max: 64 << 20,
             empty_blocks_kept: 1,
             empty_block_grace: 120,
+            cells: true,
             heap_bytes_max: [u64::MAX; 16],
             window_bytes_max: 128 << 20,
         }
@@ -249,7 +254,7 @@ impl<D: Device> Allocator<D> {
     /// Pages for constants that live for one frame: see [`FastConstants`]. Nothing is made before the first write.
     #[must_use]
     pub fn fast_constants(&self, desc: FastConstantsDesc<'_>) -> FastConstants<D> {
-        FastConstants::new(self, desc)
+        FastConstants::new(self, desc, Cleaning::Own)
     }
 
     /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a
@@ -319,7 +324,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// Some of it could not be written: what was written before that can be read.
     pub fn stop_trace(&self) -> std::io::Result<Option<TraceSummary>> {
-        self.shared.trace.stop().transpose()
+        self.shared.stop_trace().transpose()
     }
 
     /// Gives every empty block back to the driver, and says how many there were.

@@ -415,14 +415,24 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
-    /// Gives a range back. Its block's memory must not be held by the caller any more.
-    pub(crate) fn free(&self, allocation: BlockAllocation) {
-        self.state.lock().free(allocation);
+    /// Gives a range back. Its block's memory must not be held by the caller any more. If empty blocks have no grace, and
+    /// there is one too many now, it is taken out to be freed.
+    #[must_use]
+    pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
+        let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
+        let mut state = self.state.lock();
+        state.free(allocation);
+        if grace_ticks != 0 || state.blocks.empty_count() <= destroy_threshold {
+            return None;
+        }
+        let (_, block) = state.blocks.take_empty()?;
+        Some(state.taken_out(block))
     }
 
+    /// An empty block stays for whoever closes chunks to find.
     fn free_chunk(&self, Chunk { memory, allocation }: Chunk<D>) {
         drop(memory);
-        self.free(allocation);
+        self.state.lock().free(allocation);
     }
 
     /// Notes memory of a resource's own; the number finds it again.
@@ -442,6 +452,20 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         if let Some((size, _)) = state.dedicated.remove(&number) {
             state.counts.dedicated_count -= 1;
             state.counts.dedicated_bytes -= size;
+        }
+    }
+
+    /// Another name for a range. What else is noted of it stays.
+    pub(super) fn rename(&self, allocation: &BlockAllocation, name: &str) {
+        if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
+            block.notes.entry(allocation.range().slot()).or_default().name = name.into();
+        }
+    }
+
+    /// Another name for memory of a resource's own.
+    pub(super) fn rename_dedicated(&self, number: u64, name: &str) {
+        if let Some((_, note)) = self.state.lock().dedicated.get_mut(&number) {
+            note.name = name.into();
         }
     }
 
@@ -607,7 +631,8 @@ impl<D: Device, A: Cutter> State<D, A> {
 
     fn free(&mut self, allocation: BlockAllocation) {
         if let Some(block) = self.blocks.heap_mut(allocation.block()) {
-            let note = block.notes.remove(&allocation.range().slot());
+            let slot = allocation.range().slot();
+            let note = if block.notes.is_empty() { None } else { block.notes.remove(&slot) };
             if note.as_ref().is_none_or(|note| !note.evictable) {
                 block.memory.unpin();
             }

@@ -33,6 +33,11 @@ impl BlockSizes {
         Self { first, max, halvings: Self::HALVINGS }
     }
 
+    /// The same for blocks whose alignment the driver rounds their size to: none is smaller than that.
+    pub(crate) fn aligned_to(self, alignment: u64) -> Self {
+        Self { first: self.first.max(alignment.min(self.max)), ..self }
+    }
+
     /// Blocks of one size.
     pub(crate) fn fixed(bytes: u64) -> Self {
         Self { first: bytes, max: bytes, halvings: 0 }
@@ -73,6 +78,14 @@ mod tests {
             BlockSizes::for_heap(1 << 20, u64::MAX, 256 << 20),
             BlockSizes { first: 128 << 10, max: 128 << 10, halvings: 3 }
         );
+    }
+
+    #[test]
+    fn no_block_is_smaller_than_the_driver_makes_it() {
+        let sizes = BlockSizes::for_heap(8 << 30, u64::MAX, 64 << 20).aligned_to(4 << 20);
+        assert_eq!([sizes.present(0) >> 20, sizes.present(1) >> 20, sizes.max >> 20], [4, 8, 64]);
+        let small = BlockSizes::for_heap(8 << 20, u64::MAX, 64 << 20).aligned_to(4 << 20);
+        assert_eq!([small.first, small.max], [1 << 20, 1 << 20], "but the heap's size goes before");
     }
 
     #[test]

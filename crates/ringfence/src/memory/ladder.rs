@@ -203,7 +203,7 @@ impl<D: Device> Shared<D> {
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
         let mut refusal = Refusal::NoType;
-        for (nth, route) in self.routes(ask).into_iter().enumerate() {
+        for (nth, route) in self.routes(ask).enumerate() {
             attempt.best.get_or_insert(route.memory_type);
             attempt.types |= 1 << route.memory_type;
             if nth > 0 {
@@ -427,25 +427,27 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The memory types that will do, best first.
-    pub(super) fn routes(&self, ask: &Ask<'_, '_, D>) -> SmallVec<[Route<D>; 8]> {
-        if let Some(pool) = ask.pool {
+    /// The memory types that will do, best first, each worked out when its turn comes.
+    pub(super) fn routes<'a>(&'a self, ask: &'a Ask<'_, '_, D>) -> impl Iterator<Item = Route<D>> + 'a {
+        let of_pool = ask.pool.map(|pool| {
             let memory_type = pool.arena.desc.memory_type;
             let needs = self.padded(ask.needs, memory_type);
             let arena = ArenaRef::Pool(Arc::clone(pool));
-            let (dedicated_first, may_be_dedicated) = (false, false);
-            let route = Route { arena, memory_type, needs, dedicated_first, may_be_dedicated };
-            return std::iter::once(route).collect();
-        }
-        let types = self.order.candidates_for(self.device.capabilities(), ask.desc, ask.needs.memory_type_bits);
-        let route = |memory_type: u32| {
-            let needs = self.padded(ask.needs, memory_type);
-            let arena = self.arena_index(memory_type, needs.class);
-            let dedicated_first = self.wants_dedicated(&needs, ask.desc.dedicated, arena);
-            let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
-            Route { arena: ArenaRef::Own(arena), memory_type, needs, dedicated_first, may_be_dedicated }
+            Route { arena, memory_type, needs, dedicated_first: false, may_be_dedicated: false }
+        });
+        let types = match ask.pool {
+            Some(_) => SmallVec::new(),
+            None => self.order.candidates_for(self.device.capabilities(), ask.desc, ask.needs.memory_type_bits),
         };
-        types.into_iter().map(route).collect()
+        of_pool.into_iter().chain(types.into_iter().map(|memory_type| self.route(ask, memory_type)))
+    }
+
+    fn route(&self, ask: &Ask<'_, '_, D>, memory_type: u32) -> Route<D> {
+        let needs = self.padded(ask.needs, memory_type);
+        let arena = self.arena_index(memory_type, needs.class);
+        let dedicated_first = self.wants_dedicated(&needs, ask.desc.dedicated, arena);
+        let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
+        Route { arena: ArenaRef::Own(arena), memory_type, needs, dedicated_first, may_be_dedicated }
     }
 
     fn wants_dedicated(&self, needs: &Requirements, wish: Dedicated, arena: u32) -> bool {

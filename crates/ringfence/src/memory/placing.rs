@@ -247,10 +247,11 @@ impl<D: Device> Shared<D> {
         make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
     ) -> Result<(R, D::Memory), DeviceError> {
         let limit = self.device.capabilities().memory_objects_max;
-        if self.memory_objects.fetch_add(1, Ordering::Relaxed) >= limit {
-            self.memory_objects.fetch_sub(1, Ordering::Relaxed);
-            return Err(DeviceError::TooManyObjects);
-        }
+        // Only if it succeeds: a refused thread must not make others be refused.
+        let one_more = |held| (held < limit).then_some(held + 1);
+        self.memory_objects
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .map_err(|_| DeviceError::TooManyObjects)?;
         let made = make();
         match &made {
             Ok(_) => {

@@ -14,15 +14,14 @@
 //! | retire | O(1), no lock that is waited for |
 //! | reclaim | a driver call a timeline, and one for each object that goes, of which there are as many as the caller allows |
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
-use smallvec::SmallVec;
 
 use super::allocation::Common;
 use super::arena::{ArenaDesc, Compact, Moves, Request};
@@ -34,7 +33,7 @@ use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
 use crate::telling::{slow, tell};
-use crate::upload::{Recycle, Told};
+use crate::upload::Told;
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
@@ -139,8 +138,10 @@ impl<D: Device> Shared<D> {
         } else {
             self.releases.retired.collect(passed, objects_max, released);
         }
-        self.reclaim_rings(passed, device_lost);
-        self.rooms.reclaim(&self.device, passed, device_lost);
+        // Before they free anything: as full as the frame made them.
+        self.rings.tell(&self.trace);
+        self.rings.reclaim(&Told { passed, device_lost });
+        self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = released.len();
         for item in released.drain(..) {
             self.destroy(item);
@@ -151,19 +152,6 @@ impl<D: Device> Shared<D> {
         let budgets = || self.device.budgets().unwrap_or_default();
         self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
-    }
-
-    /// Rings free what has passed now, so that few writes have to poll. Those that ask for it are looked after once the
-    /// lock is free: that may take driver calls.
-    fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
-        let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
-        let told = Told { passed, device_lost };
-        for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            if ring.release(&told) {
-                asking.push(ring);
-            }
-        }
-        asking.iter().for_each(|ring| ring.upkeep());
     }
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
@@ -193,6 +181,11 @@ impl<D: Device> Shared<D> {
     /// No submission that is under way uses it, and it is destroyed once.
     pub(crate) unsafe fn destroy_now(&self, object: RawObject<D>, place: Place<D>) {
         self.destroy(Retired { object: Some(object), place });
+    }
+
+    /// Gives back a range of a resource that others share. No submission that is under way uses it.
+    pub(crate) fn give_back_range(&self, place: Place<D>) {
+        self.destroy(Retired { object: None, place });
     }
 
     /// Gives a resource's bytes back, its object being gone.
@@ -239,9 +232,12 @@ impl<D: Device> Shared<D> {
     }
 
     fn free_range(&self, arena: &ArenaRef<D>, allocation: BlockAllocation) {
-        match arena {
+        let surplus = match arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].free(allocation),
             ArenaRef::Pool(pool) => pool.arena.free(allocation),
+        };
+        if let Some(memory) = surplus {
+            self.free_memory(memory);
         }
     }
 
@@ -386,21 +382,24 @@ impl<D: Device> Shared<D> {
     }
 }
 
+/// How often the end of an allocator's life asks the driver to wait: it may be short of memory for a moment.
+const LAST_WAITS: usize = 3;
+
 impl<D: Device> Drop for Shared<D> {
     /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`] there
     /// is nothing left to wait for.
     fn drop(&mut self) {
         let unused = self.releases.retired.is_empty() && self.rooms.is_empty();
-        let idle = unused || self.wait_submitted(Duration::MAX).is_ok();
+        let idle = unused || (0..LAST_WAITS).any(|_| self.wait_submitted(Duration::MAX).is_ok());
         let mut left = Vec::new();
         self.releases.retired.collect_all(&mut left);
         if !idle {
-            // The driver failed while waiting: what the GPU may still use is better leaked than destroyed under it.
+            // The driver failed at every wait: what the GPU may still use is better leaked than destroyed under it.
             self.rooms.leak();
             return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
         }
         // SAFETY: the device is idle, and whoever has a heap has this allocator too.
-        unsafe { self.rooms.destroy(&self.device) };
+        unsafe { self.rooms.destroy(&self.device, &self.trace) };
         left.into_iter().for_each(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();

@@ -1,7 +1,7 @@
 //! What every clone of the allocator and everything that it made share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
@@ -17,6 +17,7 @@ use super::ladder::Evict;
 use super::place::{ArenaRef, Memory, Place};
 use super::pool::PoolState;
 use super::release::{RangeOwner, Releases};
+use super::rings::Rings;
 use super::small::SmallBuffers;
 use super::snapshot::class_name;
 use super::statistics::{Calls, Moved};
@@ -26,7 +27,7 @@ use crate::descriptor::Rooms;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::lifetime::Lifetimes;
 use crate::residency::Residents;
-use crate::trace::{StartTraceError, Trace};
+use crate::trace::{StartTraceError, Trace, TraceSummary};
 use crate::upload::Recycle;
 
 /// What every clone of the allocator and everything that it made share.
@@ -34,7 +35,7 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) device: D,
     pub(crate) lifetimes: Lifetimes<D>,
     pub(crate) rooms: Rooms<D>,
-    pub(super) rings: Mutex<Vec<Weak<dyn Recycle>>>,
+    pub(super) rings: Rings,
     pub(crate) order: TypeOrder,
     /// One for each memory type and class group: see [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
@@ -80,11 +81,13 @@ impl<D: Device> Shared<D> {
                 algorithm: Algorithm::Tlsf,
                 block_alignment: 1,
                 priority: Priority::Normal,
-                has_cells: true,
+                has_cells: desc.cells,
                 grows_ahead: desc.empty_blocks_kept > 0,
             };
             CLASSES.map(|class| {
-                Arena::new(ArenaDesc { class, block_alignment: memory_alignment(capabilities, class), ..arena })
+                let block_alignment = memory_alignment(capabilities, class);
+                let sizes = arena.sizes.aligned_to(block_alignment);
+                Arena::new(ArenaDesc { class, block_alignment, sizes, ..arena })
             })
         });
         Self {
@@ -92,7 +95,7 @@ impl<D: Device> Shared<D> {
             arenas: arenas.collect(),
             lifetimes: Lifetimes::new(),
             rooms: Rooms::new(),
-            rings: Mutex::new(Vec::new()),
+            rings: Rings::default(),
             releases: Releases::new(),
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
@@ -169,9 +172,7 @@ impl<D: Device> Shared<D> {
 
     /// Notes a ring, to be told of progress and for snapshots.
     pub(crate) fn add_ring(&self, ring: &Arc<dyn Recycle>) {
-        let mut rings = self.rings.lock();
-        rings.retain(|held| held.strong_count() > 0);
-        rings.push(Arc::downgrade(ring));
+        self.rings.add(ring, &self.trace);
     }
 
     /// Notes a memory object in the trace: one of an arena, or a resource's own.
@@ -182,7 +183,11 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
         match self.memory_objects.load(Ordering::Relaxed) {
-            0 => self.trace.start(to, self.device.capabilities()),
+            0 if !self.rooms.is_empty() => Err(StartTraceError::DescriptorHeaps),
+            0 => {
+                self.rings.forget_told();
+                self.trace.start(to, self.device.capabilities())
+            }
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
         }
     }
@@ -207,6 +212,12 @@ impl<D: Device> Shared<D> {
     /// Asks the driver how heaps stand.
     pub(crate) fn refresh_budgets(&self) {
         self.budgets.refresh(&self.device);
+    }
+
+    /// Ends the recording with how the rings are.
+    pub(super) fn stop_trace(&self) -> Option<std::io::Result<TraceSummary>> {
+        self.rings.tell(&self.trace);
+        self.trace.stop()
     }
 
     /// Counts writes to rings.

@@ -1,10 +1,9 @@
 //! Everything that is in memory at a moment, as plain data: for reports, leak hunts and tests. O(ranges).
 
-use std::sync::Weak;
-
 use super::arena::Note;
 use super::shared::Shared;
 use super::{DriverCalls, TypeStatistics};
+use crate::descriptor::DescriptorSnapshot;
 use crate::device::{Device, ResourceClass};
 
 /// An allocator's whole state.
@@ -23,6 +22,9 @@ pub struct Snapshot {
     pub blocks: Vec<BlockSnapshot>,
     /// Upload rings.
     pub rings: Vec<RingSnapshot>,
+    /// Regions of descriptors.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub descriptors: Vec<DescriptorSnapshot>,
     /// Objects that wait for the device.
     pub retired_count: u64,
     /// Calls to the driver.
@@ -80,7 +82,7 @@ impl BlockSnapshot {
     /// Bytes that no range has.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        self.bytes.saturating_sub(self.ranges.iter().map(|range| range.bytes).sum())
+        self.ranges.iter().fold(self.bytes, |free, range| free.saturating_sub(range.bytes))
     }
 }
 
@@ -166,7 +168,8 @@ impl<D: Device> Shared<D> {
             heaps: heaps.collect(),
             types: types.collect(),
             blocks,
-            rings: self.rings.lock().iter().filter_map(Weak::upgrade).filter_map(|ring| ring.snapshot()).collect(),
+            rings: self.rings.snapshot(),
+            descriptors: self.rooms.snapshot(),
             retired_count: statistics.retired_count,
             calls: statistics.calls,
         }

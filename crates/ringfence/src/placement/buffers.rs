@@ -1,23 +1,23 @@
-//! Buffers of the policy: uploads, default buffers, pages.
+//! Buffers of the policy: uploads and default buffers.
 
 use std::sync::Arc;
 
 use ringfence_core::tlsf::Tlsf;
 
 use super::desc::{BufferRequest, Dynamism, PlacementDesc, Route, Strategy};
-use super::fast::FastPage;
 use super::heap_pools::HeapPools;
 use super::location::BufferLocation;
 use super::policy::{Placement, is_out_of_memory};
-use super::range_pool::{Block, InPool, PoolFigures, RangePool};
-use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Placed};
+use super::range_pool::{Block, PoolFigures, RangePool};
+use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError};
 use crate::error::Error;
 use crate::lifetime::{BufferCopy, Frame, ReplaceError};
-use crate::memory::{Backing, Location, Shared};
+use crate::memory::{Location, Shared};
 use crate::resource::{AllocationDesc, Dedicated, Resource};
+use crate::upload::FastConstants;
 
 /// What uploads may be used for.
-const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC
+pub(super) const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC
     .union(BufferUsage::VERTEX)
     .union(BufferUsage::INDEX)
     .union(BufferUsage::CONSTANT)
@@ -93,14 +93,14 @@ impl<D: Device> Placement<D> {
         let route = self.inner.desc.upload_route(request.size, alignment);
         // What the shared buffers are not made for gets one of its own.
         let route = if UPLOAD_USAGE.contains(request.usage) { route } else { Route::StandAlone };
-        let make = |bytes| self.make_shared_buffer(bytes, UPLOAD_USAGE, Location::Upload, "uploads");
+        let make = |bytes| Block::buffer(self.shared(), bytes, UPLOAD_USAGE, Location::Upload, "uploads");
         let found = match route {
             Route::UploadSmall => self.inner.upload_small.allocate(self.padded(request.size), alignment, make),
             Route::UploadBig => self.inner.upload_big.allocate(self.padded(request.size), alignment, make),
             _ => return self.create_stand_alone(request, Location::Upload),
         };
         match found {
-            Ok(found) => Ok(self.range(found, request.size, Location::Upload, route)),
+            Ok(found) => Ok(BufferLocation::in_pool(self.shared(), found, request.size, Location::Upload, route)),
             Err(error) if is_out_of_memory(&error) => self.create_stand_alone(request, Location::Upload),
             Err(error) => Err(error),
         }
@@ -117,9 +117,9 @@ impl<D: Device> Placement<D> {
         let made = match &pool.ranges {
             DefaultRanges::Placed(heaps) => self.create_placed_buffer(heaps, request, route),
             DefaultRanges::Suballocated(ranges) => {
-                let make = |bytes| self.make_shared_buffer(bytes, pool.usage, Location::Device, "default buffers");
+                let make = |bytes| Block::buffer(self.shared(), bytes, pool.usage, Location::Device, "default buffers");
                 let found = ranges.allocate(self.padded(request.size), self.alignment(request), make);
-                found.map(|found| self.range(found, request.size, Location::Device, route))
+                found.map(|found| BufferLocation::in_pool(self.shared(), found, request.size, Location::Device, route))
             }
         };
         match made {
@@ -197,31 +197,6 @@ impl<D: Device> Placement<D> {
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
 
-    /// A range of a shared buffer as a location.
-    fn range(&self, found: InPool<D>, size: u64, location: Location, route: Route) -> BufferLocation<D> {
-        let object = found.shared_buffer.expect("a pool of ranges shares buffers");
-        let placed = Placed { object, mapped: found.mapped };
-        let bytes = Resource::new(Arc::clone(self.shared()), placed, found.place, size, location);
-        BufferLocation::range(bytes, found.offset, size, route)
-    }
-
-    /// A driver buffer for ranges to share.
-    fn make_shared_buffer(
-        &self,
-        bytes: u64,
-        usage: BufferUsage,
-        location: Location,
-        name: &str,
-    ) -> Result<Block<D>, Error> {
-        let shared = self.shared();
-        let info = Create::<Buffers>::describe(&shared.device, &BufferDesc { size: bytes, usage })?;
-        let desc = AllocationDesc { name, location, ..Default::default() };
-        let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
-        let (memory, base) = (place.shared_memory(shared), place.offset);
-        let backing = Backing::Buffer { object: placed.object, place };
-        Ok(Block { backing, memory, base, mapped: placed.mapped })
-    }
-
     /// What the usage asks for, at least what the request does.
     fn alignment(&self, request: &BufferRequest<'_>) -> u64 {
         let capabilities = self.memory().device().capabilities();
@@ -244,17 +219,11 @@ impl<D: Device> Placement<D> {
         size.checked_next_multiple_of(atom).unwrap_or(size)
     }
 
-    /// A page for fast constants, from its buddies (row 004-14).
-    ///
-    /// # Errors
-    /// No memory, or the driver's.
-    pub fn fast_page(&self) -> Result<FastPage<D>, Error> {
-        self.shared().check_lost()?;
-        let size = self.inner.desc.fast_page_bytes;
-        let make = |bytes| self.make_shared_buffer(bytes, UPLOAD_USAGE, Location::Upload, "fast constants");
-        let found = self.inner.fast_pages.allocate(size, size, make)?;
-        let atom = self.memory().device().capabilities().non_coherent_atom_bytes.max(1);
-        Ok(FastPage::new(self.range(found, size, Location::Upload, Route::FastPage), atom))
+    /// Pages for the constants of a single frame or draw (rows 004-7, 004-14): each thread that records writes through a
+    /// [`FastWriter`](crate::FastWriter) of its own.
+    #[must_use]
+    pub fn fast_constants(&self) -> &FastConstants<D> {
+        &self.inner.fast
     }
 }
 

@@ -99,7 +99,7 @@ impl<D: Device> HeapPools<D> {
         let backing = shared.make_heap(arena, bytes, alignment, self.name)?;
         let Backing::Heap { memory, .. } = &backing else { unreachable!("a heap was asked for") };
         let memory = Arc::clone(memory);
-        Ok(Block { backing, memory, base: 0, mapped: None })
+        Ok(Block { backing, memory, base: 0, mapped: None, address: None })
     }
 
     pub(super) fn each_part(&self) -> impl Iterator<Item = &Part<D>> {

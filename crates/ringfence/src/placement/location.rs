@@ -15,10 +15,11 @@ use std::sync::Arc;
 use ringfence_core::sync::SyncSet;
 
 use super::desc::{LocationKind, Route, TextureKind};
-use crate::device::{Device, RawBuffer};
+use super::range_pool::InPool;
+use crate::device::{Device, Placed, RawBuffer};
 use crate::error::AccessError;
-use crate::memory::Shared;
-use crate::resource::{Buffer, Texture};
+use crate::memory::{Location, Shared};
+use crate::resource::{Buffer, Resource, Texture};
 
 /// A buffer that the placement policy gave: a driver buffer of its own, or a range of one that others share.
 ///
@@ -39,9 +40,28 @@ impl<D: Device> BufferLocation<D> {
         Self { buffer: ManuallyDrop::new(buffer), is_range: false, offset: 0, size, route }
     }
 
-    /// `size` bytes from `offset` on of a driver buffer that others share; `buffer` is those bytes.
-    pub(super) fn range(buffer: Buffer<D>, offset: u64, size: u64, route: Route) -> Self {
+    /// `size` bytes of a driver buffer that others share: a range of a pool.
+    pub(crate) fn in_pool(
+        shared: &Arc<Shared<D>>,
+        found: InPool<D>,
+        size: u64,
+        location: Location,
+        route: Route,
+    ) -> Self {
+        let InPool { place, offset, shared_buffer, mapped, .. } = found;
+        let object = shared_buffer.expect("a pool of ranges shares buffers");
+        let buffer = Resource::new(Arc::clone(shared), Placed { object, mapped }, place, size, location);
         Self { buffer: ManuallyDrop::new(buffer), is_range: true, offset, size, route }
+    }
+
+    /// Gives a range back to its pool: whoever calls this knows that the device is done with it.
+    pub(crate) fn give_back_now(self) {
+        debug_assert!(self.is_range, "an object of one's own is destroyed by the allocator");
+        let mut held = ManuallyDrop::new(self);
+        // SAFETY: `held` is neither dropped nor used again.
+        let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
+        let (shared, _, place) = buffer.into_parts();
+        shared.give_back_range(place);
     }
 
     /// The driver's buffer. Bytes outside of [`BufferLocation::offset`]` ..+ `[`BufferLocation::size`] are not this

@@ -9,13 +9,14 @@ use ringfence_core::buddy::Buddy;
 use ringfence_core::tlsf::Tlsf;
 
 use super::aliased::AliasedHeap;
-use super::buffers::{DefaultPool, tlsf_pool};
+use super::buffers::{DefaultPool, UPLOAD_USAGE, tlsf_pool};
 use super::desc::PlacementDesc;
 use super::heap_pools::HeapPools;
 use super::range_pool::{PoolFigures, RangePool};
 use crate::device::{Device, DeviceError, TextureDesc};
 use crate::error::Error;
 use crate::memory::{Allocator, Reclaimed, Shared};
+use crate::upload::{Cleaning, FastConstants, FastConstantsDesc};
 
 /// Where resources go, as an engine does it. See the [module](super).
 ///
@@ -29,7 +30,7 @@ pub(super) struct Inner<D: Device> {
     pub(super) desc: PlacementDesc,
     pub(super) upload_small: Arc<RangePool<D, Buddy>>,
     pub(super) upload_big: Arc<RangePool<D, Tlsf>>,
-    pub(super) fast_pages: Arc<RangePool<D, Buddy>>,
+    pub(super) fast: FastConstants<D>,
     /// In the order of their making.
     pub(super) default_buffers: RwLock<Vec<Arc<DefaultPool<D>>>>,
     /// By [`TextureKind`](super::TextureKind).
@@ -68,13 +69,21 @@ impl<D: Device> Placement<D> {
             shared.add_pool(Arc::<RangePool<D, Buddy>>::clone(&pool));
             pool
         };
+        let fast = FastConstantsDesc {
+            page_bytes: desc.fast_page_bytes,
+            buddy_bytes: desc.fast_block_bytes,
+            pages_max: u32::MAX,
+            usage: UPLOAD_USAGE,
+            shrink_after: u32::try_from(desc.idle_frames).unwrap_or(u32::MAX),
+            ..Default::default()
+        };
         let names = ["small textures", "textures", "render targets", "storage textures"];
         let textures = names.map(|name| HeapPools::new(shared, name, desc.texture_block_bytes, desc.idle_frames));
         let inner = Inner {
             memory: memory.clone(),
             upload_small: buddy(desc.small_block_bytes, desc.small_granule_bytes),
             upload_big: tlsf_pool(shared, desc.big_block_bytes, desc.idle_frames),
-            fast_pages: buddy(desc.fast_block_bytes, desc.fast_page_bytes),
+            fast: FastConstants::new(memory, fast, Cleaning::Others),
             default_buffers: RwLock::new(Vec::new()),
             textures,
             frame: AtomicU64::new(0),
@@ -122,7 +131,7 @@ impl<D: Device> Placement<D> {
         };
         std::iter::from_fn(|| inner.upload_small.take_idle(frame)).for_each(&mut destroy);
         std::iter::from_fn(|| inner.upload_big.take_idle(frame)).for_each(&mut destroy);
-        std::iter::from_fn(|| inner.fast_pages.take_idle(frame)).for_each(&mut destroy);
+        std::iter::from_fn(|| inner.fast.take_idle(frame)).for_each(&mut destroy);
         let parts = inner.textures.iter().flat_map(HeapPools::each_part);
         parts.for_each(|part| std::iter::from_fn(|| part.take_idle(frame)).for_each(&mut destroy));
         let count = inner.default_buffers.read().len();
@@ -143,7 +152,7 @@ impl<D: Device> Placement<D> {
         PlacementFigures {
             upload_small: inner.upload_small.figures(),
             upload_big: inner.upload_big.figures(),
-            fast_pages: inner.fast_pages.figures(),
+            fast_pages: inner.fast.pool_figures(),
             default_buffers,
             textures: std::array::from_fn(|kind| inner.textures[kind].figures()),
         }
@@ -155,7 +164,6 @@ impl<D: Device> Drop for Inner<D> {
     fn drop(&mut self) {
         self.upload_small.close();
         self.upload_big.close();
-        self.fast_pages.close();
         self.textures.iter().flat_map(HeapPools::each_part).for_each(|part| part.close());
         let pools = self.default_buffers.get_mut();
         pools.iter().for_each(|pool| pool.each_part(&mut |part| part.close()));

@@ -24,33 +24,59 @@ use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::{Invalid, RangeAllocator};
 
-use crate::device::{Device, Mapped, RawBuffer};
+use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Mapped, RawBuffer};
 use crate::error::Error;
-use crate::memory::{Backing, Memory, Place, RangeOwner};
+use crate::memory::{Backing, Location, Memory, Place, RangeOwner, Shared};
+use crate::resource::AllocationDesc;
 
 /// A block: what lies under its ranges.
-pub(super) struct Block<D: Device> {
-    pub(super) backing: Backing<D>,
+pub(crate) struct Block<D: Device> {
+    pub(crate) backing: Backing<D>,
     /// The memory, shared with every range.
-    pub(super) memory: Arc<Memory<D>>,
+    pub(crate) memory: Arc<Memory<D>>,
     /// Where the block's first byte lies in the memory.
-    pub(super) base: u64,
-    pub(super) mapped: Option<Mapped>,
+    pub(crate) base: u64,
+    pub(crate) mapped: Option<Mapped>,
+    /// The address of the block's first byte for shaders, if it is a buffer that has one.
+    pub(crate) address: Option<u64>,
+}
+
+impl<D: Device> Block<D> {
+    /// A driver buffer for ranges to share. A driver call: no lock may be held that an allocation needs.
+    pub(crate) fn buffer(
+        shared: &Shared<D>,
+        bytes: u64,
+        usage: BufferUsage,
+        location: Location,
+        name: &str,
+    ) -> Result<Self, Error> {
+        let info = Create::<Buffers>::describe(&shared.device, &BufferDesc { size: bytes, usage })?;
+        let has_address = Create::<Buffers>::has_address(&shared.device, &info);
+        let desc = AllocationDesc { name, location, ..Default::default() };
+        let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
+        // SAFETY: the object is alive, and was described as one that has an address.
+        let address = has_address.then(|| unsafe { Create::<Buffers>::address(&shared.device, &placed.object) });
+        let (memory, base) = (place.shared_memory(shared), place.offset);
+        let backing = Backing::Buffer { object: placed.object, place };
+        Ok(Self { backing, memory, base, mapped: placed.mapped, address })
+    }
 }
 
 /// A range in a block.
-pub(super) struct InPool<D: Device> {
-    pub(super) place: Place<D>,
+pub(crate) struct InPool<D: Device> {
+    pub(crate) place: Place<D>,
     /// The first byte, counted from the block's.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// The buffer that the block shares, if it does.
-    pub(super) shared_buffer: Option<RawBuffer<D>>,
+    pub(crate) shared_buffer: Option<RawBuffer<D>>,
     /// Where the host sees the first byte.
-    pub(super) mapped: Option<Mapped>,
+    pub(crate) mapped: Option<Mapped>,
+    /// Its address for shaders, if the block has one.
+    pub(crate) address: Option<u64>,
 }
 
 /// See the [module](self).
-pub(super) struct RangePool<D: Device, A> {
+pub(crate) struct RangePool<D: Device, A> {
     block_bytes: u64,
     /// Makes the range allocator of a block of so many bytes.
     ranges: fn(u64, u64) -> A,
@@ -62,7 +88,7 @@ pub(super) struct RangePool<D: Device, A> {
 }
 
 impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
-    pub(super) fn new(block_bytes: u64, idle_frames: u64, ranges: fn(u64, u64) -> A, granule: u64) -> Self {
+    pub(crate) fn new(block_bytes: u64, idle_frames: u64, ranges: fn(u64, u64) -> A, granule: u64) -> Self {
         let desc = BlocksDesc { basic_size: block_bytes, destroy_threshold: 0, grace_ticks: idle_frames };
         let state = Mutex::new(Blocks::new(desc));
         Self { block_bytes, ranges, granule, state, growth: Mutex::new(()), closed: AtomicBool::new(false) }
@@ -70,7 +96,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
 
     /// A range in a block at hand, or in one that `make` gives: asked for so many bytes, while no lock is held that
     /// somebody needs who finds room.
-    pub(super) fn allocate(
+    pub(crate) fn allocate(
         self: &Arc<Self>,
         size: u64,
         alignment: u64,
@@ -83,7 +109,27 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         if let Some(found) = self.try_allocate(size, alignment) {
             return Ok(found);
         }
-        let bytes = self.block_bytes.max(size);
+        self.add_block(self.block_bytes.max(size), size, alignment, make)
+    }
+
+    /// A range in a block that holds nothing else, where there was no memory for a block as large as others.
+    pub(crate) fn allocate_in_own_block(
+        self: &Arc<Self>,
+        size: u64,
+        alignment: u64,
+        make: impl FnOnce(u64) -> Result<Block<D>, Error>,
+    ) -> Result<InPool<D>, Error> {
+        let _growing = self.growth.lock();
+        self.add_block(size, size, alignment, make)
+    }
+
+    fn add_block(
+        self: &Arc<Self>,
+        bytes: u64,
+        size: u64,
+        alignment: u64,
+        make: impl FnOnce(u64) -> Result<Block<D>, Error>,
+    ) -> Result<InPool<D>, Error> {
         let block = make(bytes)?;
         let mut state = self.state.lock();
         let id = state.insert(block, (self.ranges)(bytes, self.granule));
@@ -91,7 +137,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         Ok(self.found(&state, allocation))
     }
 
-    fn try_allocate(self: &Arc<Self>, size: u64, alignment: u64) -> Option<InPool<D>> {
+    pub(crate) fn try_allocate(self: &Arc<Self>, size: u64, alignment: u64) -> Option<InPool<D>> {
         let mut state = self.state.lock();
         let allocation = state.try_allocate(size, alignment).ok()?;
         Some(self.found(&state, allocation))
@@ -109,19 +155,20 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
             },
             // SAFETY: the range lies inside the block, all of which is mapped if its first byte is.
             mapped: block.mapped.map(|first| unsafe { first.add(offset) }),
+            address: block.address.map(|first| first + offset),
         }
     }
 
     /// A block that has been empty for long enough at the end of this frame.
-    pub(super) fn take_idle(&self, frame: u64) -> Option<Backing<D>> {
+    pub(crate) fn take_idle(&self, frame: u64) -> Option<Backing<D>> {
         self.state.lock().take_surplus(frame).map(|(_, block)| block.backing)
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn figures(&self) -> PoolFigures {
+    pub(crate) fn figures(&self) -> PoolFigures {
         let sums = self.state.lock().statistics();
         PoolFigures {
             block_count: sums.block_count,
@@ -147,7 +194,7 @@ pub struct PoolFigures {
 }
 
 impl PoolFigures {
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.block_count += other.block_count;
         self.block_bytes += other.block_bytes;
         self.range_count += other.range_count;

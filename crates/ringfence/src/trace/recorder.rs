@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::event::Event;
+use super::event::{Event, ring_numbers};
 use super::format::{MAGIC, VERSION, checksum, code, push_number, push_text};
+use crate::device::descriptors::HeapKind;
 use crate::device::{Capabilities, HeapBudget, HeapBudgets};
+use crate::memory::RingSnapshot;
 
 /// A chunk is written when so much has gathered,
 const CHUNK_BYTES: usize = 64 << 10;
@@ -42,6 +44,9 @@ pub enum StartTraceError {
     /// One is under way.
     #[error("a trace is being recorded already")]
     Recording,
+    /// A trace that begins in the middle could not say which descriptors are in use.
+    #[error("descriptor heaps exist already: a trace begins with an allocator that has made nothing")]
+    DescriptorHeaps,
     /// A trace that begins in the middle could not say what is in memory.
     #[error("{memory_objects} memory objects exist already: a trace begins with an allocator that has made nothing")]
     NotEmpty {
@@ -57,8 +62,23 @@ pub enum StartTraceError {
 pub(crate) struct Trace {
     is_on: AtomicBool,
     next_block: AtomicU64,
+    /// Numbers descriptor heaps and what they belong to.
+    next_descriptors: AtomicU64,
     events: Mutex<Events>,
     writer: Mutex<Option<Writer>>,
+}
+
+/// A descriptor heap as traces tell of it.
+pub(crate) struct TracedHeap<'a> {
+    pub number: u64,
+    /// The number of its allocator.
+    pub owner: u64,
+    pub kind: HeapKind,
+    pub shader_visible: bool,
+    pub capacity: u32,
+    /// Of those, the slots for tables of single frames: the first ones.
+    pub frame_capacity: u32,
+    pub name: &'a str,
 }
 
 /// What hooks append to.
@@ -86,6 +106,7 @@ impl Trace {
         Self {
             is_on: AtomicBool::new(false),
             next_block: AtomicU64::new(1),
+            next_descriptors: AtomicU64::new(1),
             events: Mutex::new(events),
             writer: Mutex::new(None),
         }
@@ -94,6 +115,16 @@ impl Trace {
     /// A number for a memory object that is made now.
     pub(crate) fn block_number(&self) -> u64 {
         self.next_block.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A number for a descriptor heap, or for an allocator of descriptors.
+    pub(crate) fn descriptors_number(&self) -> u64 {
+        self.next_descriptors.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether anything is recorded.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
     }
 
     pub(crate) fn start(
@@ -142,7 +173,7 @@ impl Trace {
     /// Adds an event, if anything is recorded.
     #[inline]
     fn note(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.is_on.load(Ordering::Relaxed) {
+        if self.is_on() {
             self.note_now(write);
         }
     }
@@ -216,8 +247,75 @@ impl Trace {
         self.numbers(code::SUBMITTED, [timeline as u64, value]);
     }
 
+    pub(crate) fn named(&self, block: u64, offset: u64, name: &str) {
+        self.note(|buffer| {
+            push_numbers(buffer, code::NAMED, [block, offset]);
+            push_text(buffer, name);
+        });
+    }
+
+    pub(crate) fn ring_made(&self, ring: u64, name: &str) {
+        self.note(|buffer| {
+            push_numbers(buffer, code::RING_MADE, [ring]);
+            push_text(buffer, name);
+        });
+    }
+
+    pub(crate) fn ring(&self, ring: u64, figures: &RingSnapshot) {
+        self.numbers(code::RING, ring_numbers(ring, figures));
+    }
+
+    pub(crate) fn ring_gone(&self, ring: u64) {
+        self.numbers(code::RING_GONE, [ring]);
+    }
+
+    /// A plan of a frame's transient memory. The event is made only while one is recorded.
+    pub(crate) fn planned(&self, event: impl FnOnce() -> Event) {
+        self.note(|buffer| event().push(buffer));
+    }
+
     pub(crate) fn staged(&self, writes: u64, bytes: u64) {
         self.numbers(code::STAGED, [writes, bytes]);
+    }
+
+    pub(crate) fn descriptor_heap(&self, heap: &TracedHeap<'_>) {
+        self.note(|buffer| {
+            let (kind, visible) = (heap.kind as u64, u64::from(heap.shader_visible));
+            let (capacity, frame_capacity) = (u64::from(heap.capacity), u64::from(heap.frame_capacity));
+            let numbers = [heap.number, heap.owner, kind, visible, capacity, frame_capacity];
+            push_numbers(buffer, code::DESCRIPTOR_HEAP, numbers);
+            push_text(buffer, heap.name);
+        });
+    }
+
+    pub(crate) fn descriptor_heap_freed(&self, heap: u64) {
+        self.numbers(code::DESCRIPTOR_HEAP_FREED, [heap]);
+    }
+
+    #[inline]
+    pub(crate) fn descriptors_allocated(&self, heap: u64, first: u32, count: u32) {
+        self.numbers(code::DESCRIPTORS_ALLOCATED, [heap, first.into(), count.into()]);
+    }
+
+    /// Before they can be handed out again.
+    #[inline]
+    pub(crate) fn descriptors_freed(&self, heap: u64, first: u32, count: u32) {
+        self.numbers(code::DESCRIPTORS_FREED, [heap, first.into(), count.into()]);
+    }
+
+    pub(crate) fn descriptor_tables(&self, heap: u64, frame_used: u64, (made, shared): (u64, u64)) {
+        self.numbers(code::DESCRIPTOR_TABLES, [heap, frame_used, made, shared]);
+    }
+
+    #[inline]
+    pub(crate) fn bindless_inserted(&self, heap: u64, slot: u32) {
+        self.numbers(code::BINDLESS_INSERTED, [heap, slot.into()]);
+    }
+
+    /// Before its slot can be another's.
+    #[inline]
+    pub(crate) fn bindless_removed(&self, heap: u64, slot: u32) {
+        self.numbers(code::BINDLESS_REMOVED, [heap, slot.into()]);
     }
 
     /// The end of a `reclaim`: the clock is read, what is due is written. `budgets` asks the driver.
@@ -227,7 +325,7 @@ impl Trace {
         (objects, blocks): (usize, usize),
         budgets: impl FnOnce() -> HeapBudgets,
     ) {
-        if !self.is_on.load(Ordering::Relaxed) {
+        if !self.is_on() {
             return;
         }
         let now = Instant::now();

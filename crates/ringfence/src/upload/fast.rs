@@ -1,11 +1,12 @@
-//! Constants of a single frame, or of a single draw: pages that threads bump through (rows 004-7, 004-14, 004-18, 004-27).
+//! Constants of a single frame, or of a single draw: pages that threads bump through (rows 004-7, 004-8, 004-14, 004-18,
+//! 004-27).
 //!
 //! ```text
 //!   thread's page   ┌────┬────┬────┬──────────┐
 //!                   │ c0 │ c1 │ c2 │          │ ──over, or its frame is──▶ retired with the frame
 //!                   └────┴────┴────┴──────────┘                              │ the frame is complete
-//!   free pages      [ ▢ ▢ ▢ ▢ ] ◀────────────────────────────────────────────┘
-//!                       └──▶ the next page; a new one only if there is none
+//!   buddies         [ ▢ ▢ ▢ ▢ ][ ▢ ▢ ▢ ▢ ]  ◀────────────────────────────────┘
+//!   of 1 MiB            └──▶ the next page; a buddy more only if none has one
 //! ```
 //!
 //! Giving one constant back does nothing, so there is no call for it: its page goes as a whole. Pages go back in any
@@ -15,7 +16,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | a constant that fits in the page | O(1), the copy; nothing is shared between threads |
-//! | a page | one short lock; a driver call a timeline if no page is free, and a buffer if none has come back |
+//! | a page | two short locks, O(log pages); a driver call a timeline if no page is free, a buffer if none has come back |
 
 use std::cell::Cell;
 use std::fmt;
@@ -24,42 +25,46 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use ringfence_core::buddy::Buddy;
 use ringfence_core::linear::Linear;
 use ringfence_core::range::AllocError;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
-use super::ring::copy;
 use super::{Recycle, Staged, Told, UploadError};
-use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
+use crate::device::{BufferUsage, Device};
 use crate::error::{AccessError, Error};
 use crate::lifetime::{Frame, OpenFrame, Passed};
-use crate::memory::{Allocator, Location, RingSnapshot};
-use crate::resource::{AllocationDesc, Buffer};
+use crate::memory::{Allocator, Backing, Location, RingSnapshot};
+use crate::placement::{Block, BufferLocation, InPool, PoolFigures, RangePool, Route};
 
 /// How the pages of fast constants are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastConstantsDesc<'a> {
     /// Bytes of a page; the largest constants that fit.
     pub page_bytes: u64,
-    /// The most pages that there may be.
+    /// Bytes of a driver's buffer that pages are cut from; as many as a page at least, and rounded up to a power of two.
+    /// Where there is no memory for it, a page gets a buffer of its own.
+    pub buddy_bytes: u64,
+    /// The most pages that may be in use at once.
     pub pages_max: u32,
     /// What the bytes may be used for.
     pub usage: BufferUsage,
     /// Where the pages live.
     pub location: Location,
-    /// After so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) the pages go that were not needed in
-    /// any of them.
+    /// A buddy goes after so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it had no page in
+    /// use.
     pub shrink_after: u32,
     /// A name for reports and for the driver's objects.
     pub name: &'a str,
 }
 
 impl Default for FastConstantsDesc<'_> {
-    /// Pages of 64 KiB, as document 004 has them; up to 1024 of them.
+    /// Pages of 64 KiB, as document 004 has them, from buddies of 1 MiB; up to 1024 pages.
     fn default() -> Self {
         Self {
             page_bytes: 64 << 10,
+            buddy_bytes: 1 << 20,
             pages_max: 1024,
             usage: BufferUsage::CONSTANT | BufferUsage::COPY_SRC,
             location: Location::Upload,
@@ -70,42 +75,37 @@ impl Default for FastConstantsDesc<'_> {
 }
 
 struct Page<D: Device> {
-    buffer: Buffer<D>,
+    bytes: BufferLocation<D>,
+    /// Of its first byte, where it was made to have one.
     address: Option<u64>,
 }
 
 struct Books<D: Device> {
-    free: Vec<Page<D>>,
     retired: RetireQueue<Page<D>>,
-    /// Pages that there are: free, retired, at work, or being made.
-    page_count: u32,
-    /// The most pages at work or retired at once, ever and since the last look at what is not needed.
+    /// Empty: kept for its memory.
+    passed: Vec<Page<D>>,
+    /// Pages that are written or wait for the device.
+    in_use: u32,
     high_water: u32,
-    peak: u32,
-    ticks: u32,
+    /// Calls of reclaim: the clock of empty buddies.
+    ticks: u64,
 }
 
-impl<D: Device> Books<D> {
-    fn take(&mut self) -> Option<Page<D>> {
-        let page = self.free.pop()?;
-        self.note();
-        Some(page)
-    }
-
-    fn in_use(&self) -> u32 {
-        self.page_count - self.free.len() as u32
-    }
-
-    fn note(&mut self) {
-        self.peak = self.peak.max(self.in_use());
-        self.high_water = self.high_water.max(self.peak);
-    }
+/// What a reclaim does with the buddies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cleaning {
+    /// Destroys those that were empty for long.
+    Own,
+    /// Nothing: somebody else does.
+    Others,
 }
 
 struct State<D: Device> {
     memory: Allocator<D>,
     desc: FastConstantsDesc<'static>,
     name: String,
+    cleaning: Cleaning,
+    buddies: Arc<RangePool<D, Buddy>>,
     books: Mutex<Books<D>>,
     polled: Mutex<Passed>,
     written_bytes: AtomicU64,
@@ -119,14 +119,26 @@ pub struct FastConstants<D: Device> {
 }
 
 impl<D: Device> FastConstants<D> {
-    pub(crate) fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>) -> Self {
-        let books =
-            Books { free: Vec::new(), retired: RetireQueue::new(), page_count: 0, high_water: 0, peak: 0, ticks: 0 };
+    pub(crate) fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>, cleaning: Cleaning) -> Self {
+        // A page of 0 bytes refuses everything as too large.
+        let page_bytes = desc.page_bytes.clamp(1, 1 << 62).next_power_of_two();
+        let buddy_bytes = desc.buddy_bytes.clamp(page_bytes, page_bytes.saturating_mul(1 << 20)).next_power_of_two();
+        let grace = u64::from(desc.shrink_after.max(1));
+        let buddies = Arc::new(RangePool::new(buddy_bytes, grace, Buddy::new, page_bytes));
+        memory.shared().add_pool(Arc::<RangePool<D, Buddy>>::clone(&buddies));
         let state = Arc::new(State {
             memory: memory.clone(),
             name: desc.name.to_owned(),
             desc: FastConstantsDesc { name: "", ..desc },
-            books: Mutex::new(books),
+            cleaning,
+            buddies,
+            books: Mutex::new(Books {
+                retired: RetireQueue::new(),
+                passed: Vec::new(),
+                in_use: 0,
+                high_water: 0,
+                ticks: 0,
+            }),
             polled: Mutex::new(Passed::default()),
             written_bytes: AtomicU64::new(0),
         });
@@ -152,10 +164,19 @@ impl<D: Device> FastConstants<D> {
         })
     }
 
-    /// Its figures: the capacity is that of all pages, used are those that wait for the device or are written.
+    /// Its figures: the capacity is that of all buddies, used are the pages that wait for the device or are written.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
-        self.state.figures()
+        RingSnapshot { name: self.state.name.clone(), ..self.state.now() }
+    }
+
+    pub(crate) fn pool_figures(&self) -> PoolFigures {
+        self.state.buddies.figures()
+    }
+
+    /// A buddy that has been empty for long enough, by the clock of whoever asks.
+    pub(crate) fn take_idle(&self, tick: u64) -> Option<Backing<D>> {
+        self.state.buddies.take_idle(tick)
     }
 }
 
@@ -167,51 +188,74 @@ impl<D: Device> State<D> {
         Ok(())
     }
 
-    /// A free page; one that has come back; a new one.
+    /// A free page; one that has come back; one of a new buddy.
     fn page(&self) -> Result<Page<D>, UploadError> {
         let shared = self.memory.shared();
         shared.check_lost()?;
-        if let Some(page) = self.books.lock().take() {
+        if let Some(page) = self.free_page() {
             return Ok(page);
         }
         {
             let mut passed = self.polled.lock();
             shared.lifetimes.read(&shared.device, &mut passed)?;
-            let mut books = self.books.lock();
-            let Books { free, retired, .. } = &mut *books;
-            retired.reclaim(&*passed, |page| free.push(page));
-            if let Some(page) = books.take() {
-                return Ok(page);
-            }
-            if books.page_count >= self.desc.pages_max {
-                let capacity = u64::from(books.page_count) * self.desc.page_bytes;
-                return Err(UploadError::Full { size: self.desc.page_bytes, free: 0, capacity, waits_for: None });
-            }
-            books.page_count += 1;
-            books.note();
+            self.give_back(|retired, pages| _ = retired.reclaim(&*passed, |page| pages.push(page)));
         }
-        self.make().map_err(|error| {
-            self.books.lock().page_count -= 1;
-            error.into()
-        })
+        if let Some(page) = self.free_page() {
+            return Ok(page);
+        }
+        if !self.books.lock().take(self.desc.pages_max) {
+            let capacity = u64::from(self.desc.pages_max) * self.desc.page_bytes;
+            return Err(UploadError::Full { size: self.desc.page_bytes, free: 0, capacity, waits_for: None });
+        }
+        let size = self.granule();
+        let made = self.buddies.allocate(size, size, |bytes| self.buddy(bytes)).or_else(|_| {
+            // Without memory for a whole buddy there may be some for a page.
+            self.buddies.allocate_in_own_block(size, size, |bytes| self.buddy(bytes))
+        });
+        match made {
+            Ok(found) => Ok(self.found(found)),
+            Err(error) => {
+                self.books.lock().in_use -= 1;
+                Err(error.into())
+            }
+        }
+    }
+
+    fn granule(&self) -> u64 {
+        self.desc.page_bytes.clamp(1, 1 << 62).next_power_of_two()
+    }
+
+    fn free_page(&self) -> Option<Page<D>> {
+        if !self.books.lock().take(self.desc.pages_max) {
+            return None;
+        }
+        let size = self.granule();
+        let found = self.buddies.try_allocate(size, size);
+        if found.is_none() {
+            self.books.lock().in_use -= 1;
+        }
+        found.map(|found| self.found(found))
+    }
+
+    fn found(&self, found: InPool<D>) -> Page<D> {
+        let address = found.address;
+        let (shared, location) = (self.memory.shared(), self.desc.location);
+        Page { bytes: BufferLocation::in_pool(shared, found, self.desc.page_bytes, location, Route::FastPage), address }
     }
 
     /// Made without the lock: it is a driver call.
-    fn make(&self) -> Result<Page<D>, Error> {
-        let buffer = BufferDesc { size: self.desc.page_bytes, usage: self.desc.usage };
-        let info = Create::<Buffers>::describe(self.memory.device(), &buffer)?;
-        let desc = AllocationDesc { name: &self.name, location: self.desc.location, ..Default::default() };
-        let buffer = self.memory.create_buffer(&info, desc)?;
-        let address = buffer.device_address();
-        Ok(Page { buffer, address })
+    fn buddy(&self, bytes: u64) -> Result<Block<D>, Error> {
+        let FastConstantsDesc { usage, location, .. } = self.desc;
+        Block::buffer(self.memory.shared(), bytes, usage, location, &self.name)
     }
 
-    fn figures(&self) -> RingSnapshot {
+    /// Its figures without its name.
+    fn now(&self) -> RingSnapshot {
         let books = self.books.lock();
         RingSnapshot {
-            name: self.name.clone(),
-            capacity_bytes: u64::from(books.page_count) * self.desc.page_bytes,
-            used_bytes: u64::from(books.in_use()) * self.desc.page_bytes,
+            name: String::new(),
+            capacity_bytes: self.buddies.figures().block_bytes,
+            used_bytes: u64::from(books.in_use) * self.desc.page_bytes,
             high_water_bytes: u64::from(books.high_water) * self.desc.page_bytes,
             submission_count: books.retired.batches() as u64,
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
@@ -220,43 +264,68 @@ impl<D: Device> State<D> {
     }
 }
 
+impl<D: Device> Books<D> {
+    /// Counts a page more, if there may be one.
+    fn take(&mut self, pages_max: u32) -> bool {
+        let may = self.in_use < pages_max;
+        if may {
+            self.in_use += 1;
+            self.high_water = self.high_water.max(self.in_use);
+        }
+        may
+    }
+}
+
+impl<D: Device> State<D> {
+    /// Gives the pages back to their buddies that the device is done with.
+    fn give_back(&self, take_passed: impl FnOnce(&mut RetireQueue<Page<D>>, &mut Vec<Page<D>>)) {
+        let mut pages = {
+            let mut books = self.books.lock();
+            let mut pages = std::mem::take(&mut books.passed);
+            take_passed(&mut books.retired, &mut pages);
+            books.in_use -= pages.len() as u32;
+            pages
+        };
+        // Not under the lock: whoever watches the device's lifetimes is told of each.
+        pages.drain(..).for_each(|page| page.bytes.give_back_now());
+        self.books.lock().passed = pages;
+    }
+}
+
 impl<D: Device> Recycle for State<D> {
     fn release(&self, told: &Told<'_>) -> bool {
-        let mut books = self.books.lock();
-        let Books { free, retired, .. } = &mut *books;
-        if told.device_lost {
-            retired.release_all(|page| free.push(page));
-        } else {
-            retired.reclaim(told.passed, |page| free.push(page));
-        }
-        books.ticks += 1;
-        if books.ticks < self.desc.shrink_after.max(1) {
-            return false;
-        }
-        books.ticks = 0;
-        let spare = books.page_count > books.peak;
-        if !spare {
-            books.peak = books.in_use();
-        }
-        spare
+        self.give_back(|retired, pages| {
+            let page = |page| pages.push(page);
+            if told.device_lost {
+                retired.release_all(page)
+            } else {
+                retired.reclaim(told.passed, page)
+            };
+        });
+        self.books.lock().ticks += 1;
+        self.cleaning == Cleaning::Own
     }
 
-    /// Lets go of the pages that were not needed for long.
+    /// Destroys the buddies that were not needed for long.
     fn upkeep(&self) {
-        let spare = {
-            let mut books = self.books.lock();
-            let count = books.page_count.saturating_sub(books.peak).min(books.free.len() as u32);
-            let at = books.free.len() - count as usize;
-            let spare = books.free.split_off(at);
-            books.page_count -= count;
-            books.peak = books.in_use();
-            spare
-        };
-        drop(spare);
+        let ticks = self.books.lock().ticks;
+        let shared = self.memory.shared();
+        std::iter::from_fn(|| self.buddies.take_idle(ticks)).for_each(|backing| shared.free_backing(backing));
     }
 
-    fn snapshot(&self) -> Option<RingSnapshot> {
-        Some(self.figures())
+    fn figures(&self) -> Option<RingSnapshot> {
+        Some(self.now())
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl<D: Device> Drop for State<D> {
+    /// Pages that wait are dropped with it, which retires them; the buddies go with the last of them.
+    fn drop(&mut self) {
+        self.buddies.close();
     }
 }
 
@@ -296,37 +365,37 @@ impl<D: Device> FastWriter<D> {
     /// No bytes, or more than a page; the frame was submitted or dropped; all pages are in use, or there is no memory
     /// for one more; the device is lost. Nothing is written then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<Staged<D>, UploadError> {
-        let alignment = self.state.memory.device().capabilities().constant_alignment;
+        let capabilities = self.state.memory.device().capabilities();
+        // No two constants share an atom of flushes.
+        let alignment = capabilities.constant_alignment.max(capabilities.non_coherent_atom_bytes);
         // Views are of whole multiples of the alignment on Direct3D 12: nobody else's bytes are in them.
         let padded = (bytes.len() as u64).next_multiple_of(alignment);
         if !self.frame.is_open() {
             self.retire();
             return Err(UploadError::FrameOver { frame: self.frame.point() });
         }
-        let offset = self.place(padded, alignment)?;
-        let own = self.page.as_ref().expect("the place lies in a page");
-        let size = bytes.len() as u64;
-        let fill = |to: *mut u8| {
-            // SAFETY: `write_shared` gives a pointer to `size` mapped bytes of the page, which is this writer's alone.
-            copy(bytes, unsafe { std::slice::from_raw_parts_mut(to.cast(), bytes.len()) });
-        };
-        // SAFETY: the page is this writer's alone until it retires it.
-        match unsafe { own.page.buffer.write_shared(offset, size, fill) } {
-            Ok(()) => {}
+        let (offset, bump) = self.place(padded, alignment)?;
+        let own = self.page.as_mut().expect("the place lies in a page");
+        match own.page.bytes.write(offset, bytes) {
+            Ok(()) => own.bump = bump,
             Err(AccessError::Device(error)) => return Err(error.into()),
             Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a page is mapped as a whole"),
         }
+        let size = bytes.len() as u64;
         self.written_bytes += size;
         self.written_count += 1;
         let address = own.page.address.map(|base| base + offset);
-        Ok(Staged { buffer: own.page.buffer.object().clone(), offset, size, address })
+        let held = &own.page.bytes;
+        Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address })
     }
 
-    fn place(&mut self, size: u64, alignment: u64) -> Result<u64, UploadError> {
-        if let Some(own) = &mut self.page
-            && let Ok(offset) = own.bump.allocate(size, alignment)
-        {
-            return Ok(offset);
+    /// Where it goes in the page, and how the page stands once it is there.
+    fn place(&mut self, size: u64, alignment: u64) -> Result<(u64, Linear), UploadError> {
+        if let Some(own) = &self.page {
+            let mut bump = own.bump.clone();
+            if let Ok(offset) = bump.allocate(size, alignment) {
+                return Ok((offset, bump));
+            }
         }
         // Refused before a page is spent on it.
         let mut bump = Linear::new(self.state.desc.page_bytes);
@@ -337,8 +406,8 @@ impl<D: Device> FastWriter<D> {
         })?;
         let page = self.state.page()?;
         self.retire();
-        self.page = Some(Own { page, bump });
-        Ok(offset)
+        self.page = Some(Own { page, bump: Linear::new(self.state.desc.page_bytes) });
+        Ok((offset, bump))
     }
 
     /// Lets go of the page, for once its frame is complete.

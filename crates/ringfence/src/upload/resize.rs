@@ -23,7 +23,8 @@ use std::time::Duration;
 use ringfence_core::ring::Ring;
 use ringfence_core::sync::SyncSet;
 
-use super::segment::{Pin, Segment};
+use super::pin::Pin;
+use super::segment::Segment;
 use super::state::{Config, Lease, Request, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;

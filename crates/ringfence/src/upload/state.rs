@@ -21,8 +21,9 @@ use ringfence_core::range::Invalid;
 use ringfence_core::ring::{Ring, RingError, RingRange};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
+use super::pin::{HeldPin, Pin, Pins, release, tail};
 use super::resize::Calm;
-use super::segment::{HeldPin, Pin, Pins, Segment};
+use super::segment::Segment;
 use super::{Recycle, Told, UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
 use crate::error::Error;
@@ -145,6 +146,29 @@ impl<D: Device> RingState<D> {
 
     pub(super) fn shared(&self) -> &Arc<Shared<D>> {
         self.memory.shared()
+    }
+
+    /// Its figures with its name.
+    pub(super) fn shown(&self) -> RingSnapshot {
+        RingSnapshot { name: self.config.name.clone(), ..self.now() }
+    }
+
+    /// Its figures without its name.
+    fn now(&self) -> RingSnapshot {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let books = self.books.lock();
+        RingSnapshot {
+            name: String::new(),
+            capacity_bytes: books.ring.capacity(),
+            used_bytes: books.ring.used(),
+            high_water_bytes: books.high_water(),
+            submission_count: books.ring.submissions() as u64,
+            wait_count: get(&self.figures.wait_count),
+            wait_ns: get(&self.figures.wait_ns),
+            written_bytes: get(&self.figures.written_bytes),
+            grow_count: get(&self.figures.grow_count),
+            shrink_count: get(&self.figures.shrink_count),
+        }
     }
 
     /// Finds room for `users`, as the [module](self) shows. `pin` is the caller's own, if it has one.
@@ -290,9 +314,10 @@ impl<D: Device> RingState<D> {
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         let books = self.books.lock();
         books.ring.validate()?;
-        let (released, used) = (books.tail(), books.ring.used());
-        Invalid::unless(books.segment.holds(released), "what is in use is its owners'", released)?;
-        Invalid::unless(released == 0 || !books.segment.holds(released - 1), "what is released is nobody's", released)?;
+        let (tail, used) = (tail(&books.ring, &books.segment.released), books.ring.used());
+        let released = &books.segment.released;
+        Invalid::unless(released.holds(tail), "what is in use is its owners'", tail)?;
+        Invalid::unless(tail == 0 || !released.holds(tail - 1), "what is released is nobody's", tail)?;
         Invalid::unless(used <= books.segment.buffer.size(), "no more is in use than the buffer has", used)
     }
 }
@@ -316,45 +341,15 @@ impl<D: Device> Books<D> {
                 pin.set(range.position());
                 None
             }
-            None => Some(HeldPin(self.pins.claim(range.position()))),
+            None => Some(self.pins.claim(range.position())),
         };
         Ok(Lease { segment: Arc::clone(&self.segment), range, pin })
-    }
-
-    fn oldest_end(&self) -> Option<u64> {
-        self.ring.iter().next().map(|oldest| oldest.position + oldest.size)
-    }
-
-    /// Where the oldest bytes in use begin.
-    fn tail(&self) -> u64 {
-        self.ring.iter().next().map_or(self.segment.released(), |oldest| oldest.position)
     }
 
     /// Frees the oldest submissions, as long as they have `passed` and no thread writes their bytes. Says whether a
     /// thread was in the way.
     pub(super) fn release(&mut self, passed: &mut dyn FnMut(&SyncSet) -> bool) -> bool {
-        let mut until = None;
-        for oldest in self.ring.iter() {
-            if !passed(oldest.tag) {
-                break;
-            }
-            until = Some(oldest.position + oldest.size);
-        }
-        let Some(until) = until else { return false };
-        let tail = self.tail();
-        // Announced before the pins are looked at: see `segment`.
-        self.segment.set_released(until);
-        let pinned = self.pins.first();
-        let mut reached = tail;
-        while reached < until {
-            let Some(end) = self.oldest_end().filter(|end| *end <= pinned) else { break };
-            self.ring.release_oldest();
-            reached = end;
-        }
-        if reached < until {
-            self.segment.set_released(reached);
-        }
-        reached < until
+        release(&mut self.ring, &self.segment.released, &self.pins, passed)
     }
 
     pub(super) fn high_water(&self) -> u64 {
@@ -374,21 +369,12 @@ impl<D: Device> Recycle for RingState<D> {
         self.shrink();
     }
 
-    fn snapshot(&self) -> Option<RingSnapshot> {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let books = self.books.lock();
-        Some(RingSnapshot {
-            name: self.config.name.clone(),
-            capacity_bytes: books.ring.capacity(),
-            used_bytes: books.ring.used(),
-            high_water_bytes: books.high_water(),
-            submission_count: books.ring.submissions() as u64,
-            wait_count: get(&self.figures.wait_count),
-            wait_ns: get(&self.figures.wait_ns),
-            written_bytes: get(&self.figures.written_bytes),
-            grow_count: get(&self.figures.grow_count),
-            shrink_count: get(&self.figures.shrink_count),
-        })
+    fn figures(&self) -> Option<RingSnapshot> {
+        Some(self.now())
+    }
+
+    fn name(&self) -> &str {
+        &self.config.name
     }
 }
 

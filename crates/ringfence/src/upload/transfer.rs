@@ -7,7 +7,8 @@
 //! ```
 //!
 //! With Vulkan the copy queue may be of another family: then resources that are not shared between families have to be
-//! handed over, see `vulkan::CopyRecorder::release_to` and `acquire`.
+//! handed over, see `vulkan::CopyRecorder::release_to` and `acquire`, and handed back with its `release` before a part of
+//! them is uploaded anew. What is overwritten as a whole needs no handing back.
 
 use std::fmt;
 

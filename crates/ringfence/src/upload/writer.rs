@@ -23,8 +23,9 @@ use std::sync::atomic::Ordering;
 use ringfence_core::range::align_up;
 use ringfence_core::sync::{SyncPoint, SyncSet};
 
+use super::pin::{HeldPin, Pin, Unpin};
 use super::ring::{copy, fill, staged};
-use super::segment::{Pin, Segment, Unpin};
+use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::{Staged, UploadError};
 use crate::device::{Capabilities, Device};
@@ -42,7 +43,7 @@ pub struct UploadWriter<D: Device> {
     frame: OpenFrame,
     users: SyncSet,
     page: Option<Page<D>>,
-    pin: Arc<Pin>,
+    pin: HeldPin,
     /// Not counted in the ring yet.
     written_bytes: u64,
     written_count: u64,
@@ -182,7 +183,7 @@ impl<D: Device> UploadWriter<D> {
             && let Some(offset) = page.place(size, alignment)
         {
             self.pin.set(page.position);
-            if page.segment.holds(page.position) {
+            if page.segment.released.holds(page.position) {
                 page.next = offset + size;
                 return Ok(Spot { large: None, offset });
             }

@@ -47,6 +47,7 @@ unsafe impl Create<Buffers> for Device {
     }
 
     unsafe fn prepare(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
+        self.check_whole()?;
         let info = info.raw();
         self.check_buffer(info)?;
         let device = &self.0.device;

@@ -76,6 +76,18 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
     })
 }
 
+/// What Vulkan 1.0 tells of a device's memory.
+///
+/// # Safety
+/// `physical` comes from `instance`, which is alive.
+pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Found {
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
+    let (basic, memory) = unsafe {
+        (instance.get_physical_device_properties(physical), instance.get_physical_device_memory_properties(physical))
+    };
+    Found { capabilities: assemble(&basic, &memory, u64::MAX), memory_budget: false, buffer_bytes_max: u64::MAX }
+}
+
 /// Whether an extension is among those that a device lists.
 fn lists(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
     extensions.iter().any(|listed| listed.extension_name_as_c_str() == Ok(name))

@@ -259,6 +259,7 @@ unsafe impl Descriptors for Device {
     }
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
+        self.check_whole()?;
         if desc.slots == 0 || desc.layout_slots < desc.slots {
             return Err(DeviceError::InvalidInfo("a heap of no slots, or a layout of fewer"));
         }

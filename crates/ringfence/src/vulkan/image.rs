@@ -54,6 +54,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     unsafe fn prepare(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
+        self.check_whole()?;
         if info.is_unchecked() {
             self.check_described(info.raw())?;
         }

@@ -50,16 +50,36 @@ impl<'a> CopyRecorder<'a> {
     }
 
     /// Releases what was copied to from the queue family `from`, which this command buffer is submitted to, to the
-    /// family `to`. The consumer records the same batch with [`CopyRecorder::acquire`] before it uses the resources.
+    /// family `to`. The consumer records [`CopyRecorder::acquire`] with the batch's
+    /// [targets](crate::UploadBatch::targets) before it uses the resources.
     /// For resources that are not shared between families, and of which `from` is the first user or which were released
-    /// to it.
+    /// to it. Of one and the same family nothing is released.
     #[must_use]
-    pub const fn release_to(mut self, from: u32, to: u32) -> Self {
-        self.handover = Some(Handover { from, to });
+    pub fn release_to(mut self, from: u32, to: u32) -> Self {
+        self.handover = (from != to).then_some(Handover { from, to });
         self
     }
 
-    /// Records what the consumer's queue family `to` has to record to get what family `from` released to it.
+    /// Records what queue family `from`, which this command buffer is submitted to, has to record so that family `to` may
+    /// [acquire](CopyRecorder::acquire) resources as they are: to upload to a part of what another queue has used, its
+    /// user releases it, and the copy queue acquires it before the copies. Textures keep their layout. Of one and the
+    /// same family nothing is recorded.
+    ///
+    /// # Safety
+    /// As for [`Record::end_copies`].
+    pub unsafe fn release(
+        &mut self,
+        from: u32,
+        to: u32,
+        buffers: &[vk::Buffer],
+        textures: &[TextureTarget<vk::Image>],
+    ) {
+        let scope = Scope { before: vk::AccessFlags::MEMORY_WRITE, after: vk::AccessFlags::empty() };
+        self.hand_over(Handover { from, to }, scope, buffers, textures);
+    }
+
+    /// Records what queue family `to`, which this command buffer is submitted to, has to record to get what family `from`
+    /// released to it. The submission waits for the one that released.
     ///
     /// # Safety
     /// As for [`Record::end_copies`].
@@ -70,10 +90,21 @@ impl<'a> CopyRecorder<'a> {
         buffers: &[vk::Buffer],
         textures: &[TextureTarget<vk::Image>],
     ) {
-        let (before, after) = (vk::AccessFlags::empty(), EVERYTHING);
-        let kept = self.handover.replace(Handover { from, to });
-        self.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout));
-        self.handover = kept;
+        let scope = Scope { before: vk::AccessFlags::empty(), after: EVERYTHING };
+        self.hand_over(Handover { from, to }, scope, buffers, textures);
+    }
+
+    fn hand_over(
+        &self,
+        handover: Handover,
+        scope: Scope,
+        buffers: &[vk::Buffer],
+        textures: &[TextureTarget<vk::Image>],
+    ) {
+        if handover.from != handover.to {
+            let recorder = Self { handover: Some(handover), ..*self };
+            recorder.barriers(scope, buffers, textures, |_| (self.layout, self.layout));
+        }
     }
 
     /// The layout of textures while they are copied to.
@@ -198,9 +229,13 @@ impl Record<Device> for CopyRecorder<'_> {
     }
 
     unsafe fn end_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
-        // A release makes available; the consumer's acquire makes visible.
-        let after = if self.handover.is_some() { vk::AccessFlags::empty() } else { EVERYTHING };
-        let scope = Scope { before: vk::AccessFlags::TRANSFER_WRITE, after };
-        self.barriers(scope, buffers, textures, |_| (self.copy_layout(), self.layout));
+        let (before, after) = (vk::AccessFlags::TRANSFER_WRITE, EVERYTHING);
+        let recorder = Self { handover: None, ..*self };
+        recorder.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout));
+        // A release makes available; the consumer's acquire makes visible. Neither changes a layout.
+        if let Some(Handover { from, to }) = self.handover {
+            // SAFETY: the caller promises the same.
+            unsafe { self.release(from, to, buffers, textures) };
+        }
     }
 }

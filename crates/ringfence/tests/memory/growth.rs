@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated};
 
-use crate::world::{KIB, MIB, World, card, on_device};
+use crate::world::{KIB, MIB, World, card, needs, on_device};
 
 #[test]
 fn a_bare_device_costs_nothing_and_the_first_buffer_little() {
@@ -40,6 +40,44 @@ fn a_loop_that_allocates_and_frees_each_frame_never_touches_the_driver() {
     }
     assert_eq!(world.memory.statistics().calls.allocate_memory, warm);
     world.finish();
+}
+
+/// Of a program that counts no frames and never calls `reclaim`.
+#[test]
+fn without_grace_a_block_goes_with_what_empties_it_and_one_of_each_arena_stays() {
+    let desc = AllocatorDesc { empty_block_grace: 0, cells: false, ..Default::default() };
+    let world = World::new(card(16 << 30, 16 << 30), desc);
+    let reserved = || world.memory.statistics().total().reserved_bytes();
+    for _ in 0..3 {
+        let held: Vec<_> =
+            (0..100).map(|_| world.memory.allocate(needs(MIB, 256), on_device()).expect("room")).collect();
+        assert!(reserved() >= 100 * MIB);
+        for (nth, allocation) in held.into_iter().enumerate() {
+            // SAFETY: nothing was placed there.
+            unsafe { allocation.free_now() };
+            world.memory.validate().expect("the allocator is sound");
+            let snapshot = world.memory.snapshot();
+            let empty = snapshot.blocks.iter().filter(|block| block.ranges.is_empty()).count();
+            assert!(empty <= 1, "{empty} empty blocks after {nth}");
+        }
+        let total = world.memory.statistics().total();
+        assert_eq!((total.block_count, total.range_count), (1, 0));
+    }
+    world.finish();
+}
+
+#[test]
+fn without_cells_every_small_range_is_exact() {
+    let bytes_of = |cells| {
+        let world = World::new(card(16 << 30, 16 << 30), AllocatorDesc { cells, ..Default::default() });
+        let held: Vec<_> = (0..500).map(|_| world.memory.allocate(needs(264, 8), on_device()).expect("room")).collect();
+        let bytes = world.memory.statistics().total().used_bytes();
+        drop(held);
+        world.finish();
+        bytes
+    };
+    assert_eq!(bytes_of(false), 500 * 264);
+    assert!(bytes_of(true) > 500 * 264, "cells round up");
 }
 
 #[test]

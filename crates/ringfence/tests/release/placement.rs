@@ -4,9 +4,9 @@
 use ringfence::device::sim::{BufferLayout, Command, Device, Profile, SimOptions, TextureRegion};
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{BufferLocation, BufferRequest, Dynamism, Placement, PlacementDesc, TextureLocation};
-use ringfence::{Allocator, AllocatorDesc, Timeline};
+use ringfence::{Allocator, AllocatorDesc, FastWriter, Timeline};
 
-use super::world::{Dice, QUEUES, push, set};
+use super::world::{Dice, QUEUES, set};
 
 const FRAMES: u64 = 10_000;
 
@@ -51,7 +51,7 @@ fn run(profile: Profile, seed: u64) {
         (Vec::<Held<BufferLocation<Device>>>::new(), Vec::<Held<TextureLocation<Device>>>::new());
     let target = BufferRequest { size: 1024, usage: BufferUsage::COPY_DST, ..Default::default() };
     let targets: Vec<_> = (0..QUEUES).map(|_| placement.create_buffer(&target).expect("there is room")).collect();
-    let mut page = placement.fast_page().expect("there is room");
+    let mut writer = None;
     let (mut submitted, mut blocks_gone) = ([0_u64; QUEUES], 0);
     for frame in 0..FRAMES {
         let bursts = if frame / 50 % 2 == 0 { 3 } else { 1 };
@@ -73,9 +73,15 @@ fn run(profile: Profile, seed: u64) {
                 let size = held.what.size().min(1024);
                 commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size });
             }
-            let constants = push(&placement, &mut page, &[frame as u8; 64]);
+            // Each page is for one frame of one queue.
+            let writer = match &mut writer {
+                Some(writer) => FastWriter::begin(writer, &begun).map(|()| writer),
+                none => placement.fast_constants().writer(&begun).map(|writer| none.insert(writer)),
+            };
+            let constants = writer.expect("the frame is the allocator's own").write(&[frame as u8; 64]);
+            let constants = constants.expect("there is a page");
             let (dst, dst_offset) = (*targets[queue].object(), targets[queue].offset());
-            let (src, src_offset) = (constants.object, constants.offset);
+            let (src, src_offset) = (constants.buffer, constants.offset);
             commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 64 });
             if queue == 0 && !textures.is_empty() {
                 // One queue alone: the policy is tested here, not the program's own order between queues.
@@ -113,7 +119,7 @@ fn run(profile: Profile, seed: u64) {
         }
     }
     assert!(blocks_gone > 100, "blocks come and go: {blocks_gone}");
-    drop((buffers, textures, targets, page, timelines));
+    drop((buffers, textures, targets, writer, timelines));
     memory.shutdown(std::time::Duration::MAX).expect("the work is complete");
     let left = placement.figures();
     assert_eq!(

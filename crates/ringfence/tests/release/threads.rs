@@ -8,7 +8,7 @@ use ringfence::device::{BufferUsage, TextureDesc};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
 use ringfence::{Allocator, AllocatorDesc};
 
-use super::world::{Dice, push};
+use super::world::Dice;
 
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 400;
@@ -52,7 +52,6 @@ fn work(placement: &Placement<Device>, device: &Device, thread: u64) {
     let timeline = unsafe { placement.memory().timeline(fence) }.expect("the device is not lost");
     let target = BufferRequest { size: 64, usage: BufferUsage::COPY_DST, ..Default::default() };
     let target = placement.create_buffer(&target).expect("there is room");
-    let mut page = placement.fast_page().expect("there is room");
     for round in 0..ROUNDS {
         let frame = timeline.begin();
         let size = 64 + dice.below(100_000);
@@ -60,13 +59,14 @@ fn work(placement: &Placement<Device>, device: &Device, thread: u64) {
             BufferRequest { size, usage: BufferUsage::COPY_SRC, dynamism: Dynamism::Dynamic, ..Default::default() };
         let mut upload = placement.create_buffer(&request).expect("there is room");
         upload.write(0, &[thread as u8; 64]).expect("an upload is mapped");
-        let constants = push(placement, &mut page, &[thread as u8; 64]);
+        let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+        let constants = writer.write(&[thread as u8; 64]).expect("there is a page");
         let texture = placement.create_texture(&TextureDesc::default(), "").expect("there is room");
         let copy = |src, src_offset| {
             let (dst, dst_offset) = (*target.object(), target.offset());
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 64 }
         };
-        let commands = vec![copy(*upload.object(), upload.offset()), copy(constants.object, constants.offset)];
+        let commands = vec![copy(*upload.object(), upload.offset()), copy(constants.buffer, constants.offset)];
         let value = frame.value();
         device.submit(queue, &[], commands, (fence, value)).expect("the device is not lost");
         timeline.submitted(frame).expect("in order");

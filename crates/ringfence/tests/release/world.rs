@@ -2,7 +2,6 @@
 
 use ringfence::device::sim::{Command, Device, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
-use ringfence::placement::{FastLocation, FastPage, Placement};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, SyncSet, Timeline};
 
 pub const QUEUES: usize = 3;
@@ -117,15 +116,4 @@ pub fn set(values: [u64; QUEUES]) -> SyncSet {
 fn buffer(memory: &Allocator<Device>, location: Location, usage: BufferUsage) -> Buffer<Device> {
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: BYTES, usage }).expect("plain");
     memory.create_buffer(&info, AllocationDesc { location, ..Default::default() }).expect("there is room")
-}
-
-/// Constants in a page, or in the next one.
-pub fn push(placement: &Placement<Device>, page: &mut FastPage<Device>, bytes: &[u8]) -> FastLocation<Device> {
-    loop {
-        match page.push(bytes, 256).expect("the device is not lost") {
-            Some(found) => return found,
-            // The full page is let go of here, deferred.
-            None => *page = placement.fast_page().expect("there is room"),
-        }
-    }
 }

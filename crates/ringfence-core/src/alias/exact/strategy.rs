@@ -28,6 +28,8 @@ pub(in crate::alias) enum Keys {
     FullAreaDuration,
     /// Size, sections.
     Size,
+    /// Alignment; of the largest one fullest section and duration, of others the least size: it fills the gaps.
+    Aligned,
     /// A product of powers: of size, of duration, and of how full the fullest section is; and how much noise.
     Product { size: f64, duration: f64, full: f64, noise: f64 },
 }
@@ -44,8 +46,10 @@ pub(in crate::alias) struct Strategy {
 /// How many of [`strategies`] have succeeded so often that they take every turn; the others share one.
 pub(in crate::alias) const LEADING: usize = 5;
 
-/// The ways that take turns, the most successful first.
-pub(in crate::alias) fn strategies() -> impl Iterator<Item = Strategy> {
+/// The ways that take turns, the most successful first. Where alignments are mixed, one goes before them that is of no use
+/// elsewhere.
+pub(in crate::alias) fn strategies(is_mixed: bool) -> impl Iterator<Item = Strategy> {
+    const MIXED: [(Pick, bool, Keys); 2] = [(Pick::Ranked, false, Keys::Aligned), (Pick::Lowest, false, Keys::Aligned)];
     const PRODUCT: Keys = Keys::Product { size: 0.0, duration: 1.0, full: 20.0, noise: 0.0 };
     const NOISY: Keys = Keys::Product { size: 0.3, duration: 1.0, full: 10.0, noise: 1.0 };
     const WAYS: [(Pick, bool, Keys); 11] = [
@@ -61,7 +65,8 @@ pub(in crate::alias) fn strategies() -> impl Iterator<Item = Strategy> {
         (Pick::Ranked, true, PRODUCT),
         (Pick::Ranked, false, Keys::Size),
     ];
-    WAYS.into_iter().map(|(pick, focus, keys)| Strategy { pick, focus, keys })
+    let ways = is_mixed.then_some(MIXED).into_iter().flatten().chain(WAYS);
+    ways.map(|(pick, focus, keys)| Strategy { pick, focus, keys })
 }
 
 impl Keys {
@@ -74,6 +79,7 @@ impl Keys {
         mut random: impl FnMut() -> f64,
     ) -> Vec<u32> {
         let bound = problem.lower_bound().max(1) as f64;
+        let most = problem.sizes.alignment.iter().copied().max().unwrap_or(1);
         let key = |item: usize, random: &mut dyn FnMut() -> f64| {
             let full = shape.sections(item).map(|section| loads[section]).max().unwrap_or(0) as f64 / bound;
             let size = problem.sizes.size[item] as f64 / bound;
@@ -85,6 +91,10 @@ impl Keys {
                 Self::FullArea => [full, sections * size, sections],
                 Self::FullAreaDuration => [full, duration * size, duration],
                 Self::Size => [size, sections, 0.0],
+                Self::Aligned => match problem.sizes.alignment[item] {
+                    alignment if alignment == most => [alignment as f64, full, duration],
+                    alignment => [alignment as f64, -size, full],
+                },
                 Self::Product { size: a, duration: b, full: c, noise } => {
                     let product = a * log(size) + b * log(duration) + c * log(full);
                     [product + noise * (random() - 0.5), 0.0, 0.0]

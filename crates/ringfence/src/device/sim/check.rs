@@ -78,6 +78,8 @@ impl State {
                 Some(Step::Copy { src: rows.at, dst, row_bytes: rows.row_bytes, rows: rows.count })
             }
             Command::Kernel(kernel) => self.check_kernel(kernel, uses),
+            // Carried out with the submission.
+            Command::Release { .. } | Command::Acquire { .. } => None,
         }
     }
 

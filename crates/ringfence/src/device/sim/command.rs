@@ -57,6 +57,24 @@ pub enum Command {
     },
     /// Runs a host closure in place of a shader.
     Kernel(Kernel),
+    /// Lets go of resources, so that a queue of another family may have them, content and all.
+    Release {
+        /// The buffers.
+        buffers: Vec<Buffer>,
+        /// The textures.
+        textures: Vec<Texture>,
+        /// The family that will acquire them.
+        to: u32,
+    },
+    /// Takes over what a queue of another family has released, in work that waits for it.
+    Acquire {
+        /// The buffers.
+        buffers: Vec<Buffer>,
+        /// The textures.
+        textures: Vec<Texture>,
+        /// The family that has released them.
+        from: u32,
+    },
 }
 
 /// How the texels of a region lie in a buffer.

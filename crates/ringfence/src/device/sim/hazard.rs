@@ -72,6 +72,8 @@ pub enum HazardKind {
     OutOfRange,
     /// An offset, a size or a row is not aligned as the device demands.
     Unaligned,
+    /// A queue of one family used what is another family's.
+    NotOwned,
     /// A fence was signalled with a value that is not above the one that it had.
     FenceNotRising,
     /// Any other rule of the device was broken; the detail names it.
@@ -97,6 +99,7 @@ impl HazardKind {
             Self::Stale => "was used, but is not alive",
             Self::OutOfRange => "was used beyond its end",
             Self::Unaligned => "was used at a place that is not aligned",
+            Self::NotOwned => "was used by a queue family that does not own it",
             Self::FenceNotRising => "was signalled with a value that does not rise",
             Self::Misuse => "was misused",
         }

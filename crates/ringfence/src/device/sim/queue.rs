@@ -35,6 +35,7 @@ struct Queue {
     /// Submissions that have ended.
     ended: u64,
     is_paused: bool,
+    family: u32,
 }
 
 #[derive(Debug)]
@@ -63,6 +64,16 @@ impl Queues {
         if let Some(queue) = self.queues.get_mut(queue) {
             queue.is_paused = is_paused;
         }
+    }
+
+    pub(super) fn set_family(&mut self, queue: usize, family: u32) {
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.family = family;
+        }
+    }
+
+    pub(super) fn family(&self, queue: usize) -> u32 {
+        self.queues.get(queue).map_or(0, |queue| queue.family)
     }
 
     /// Whether the queue could run something now.
@@ -107,7 +118,11 @@ impl State {
         self.spend(self.profile.costs.submit_ns);
         let mut uses = Vec::new();
         let first_hazard = self.hazards.len();
-        let steps: VecDeque<_> = commands.into_iter().filter_map(|command| self.check(command, &mut uses)).collect();
+        let mut checked = |command| {
+            self.check_owners(queue, &command);
+            self.check(command, &mut uses)
+        };
+        let steps: VecDeque<_> = commands.into_iter().filter_map(&mut checked).collect();
         for hazard in &mut self.hazards[first_hazard..] {
             hazard.queue = Some(queue);
         }

@@ -2,6 +2,7 @@
 
 use super::SimOptions;
 use super::counts::{CallCounts, Live};
+use super::families::Owner;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Label, What};
 use super::order::{Access, Order};
@@ -82,6 +83,7 @@ pub(super) struct Resource {
     pub(super) requirements: Requirements,
     /// Memory and offset, once placed.
     pub(super) place: Option<(u64, u64)>,
+    pub(super) owner: Owner,
 }
 
 impl MemoryObject {
@@ -311,7 +313,8 @@ impl State {
             Shape::Texture(_) => What::Texture,
         };
         self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
-        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place: None };
+        let resource =
+            Resource { label: Label::unnamed(what, id), shape, requirements, place: None, owner: Owner::Nobody };
         self.resources.insert(id, resource);
         id
     }

@@ -9,8 +9,6 @@
 //! Sizes, the offset of each array and the alignment of the whole are the device's. A descriptor is made by
 //! `vkGetDescriptorEXT` in host memory and copied as bytes. The buffer is mapped and coherent, so that nothing is flushed.
 
-use std::ptr::NonNull;
-
 use ash::vk;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -197,7 +195,8 @@ impl Visible {
         // Elements that no shader reads may be anything: all that descriptor buffers ask for.
         let none = vk::DescriptorBindingFlags::empty();
         // SAFETY: the extension is enabled, as `DeviceDesc` says.
-        let layout = unsafe { types::make_layout(raw, bindings.clone(), desc.layout_slots, flags, none) }?;
+        let layout =
+            unsafe { types::make_layout(raw, bindings.clone(), desc.layout_slots, facts.stages, flags, none) }?;
         let mut arrays = [(0, 0); 6];
         for (binding, of) in bindings {
             // SAFETY: the layout is the device's, made for descriptor buffers, and has the binding.
@@ -206,10 +205,11 @@ impl Visible {
         }
         // SAFETY: as above.
         let bytes = unsafe { api.get_descriptor_set_layout_size(layout) };
-        let usage = match desc.kind {
-            HeapKind::Samplers => vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT,
-            _ => vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT,
-        };
+        let usage = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+            | match desc.kind {
+                HeapKind::Samplers => vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT,
+                _ => vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT,
+            };
         match make_buffer(device, bytes, usage, desc.name) {
             Ok((buffer, memory, mapped, address)) => {
                 let memory = Mutex::new(Some(memory));
@@ -230,26 +230,14 @@ type Made = (vk::Buffer, Memory, Mapped, vk::DeviceAddress);
 /// once, and lives long.
 fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &str) -> Result<Made, DeviceError> {
     let raw = device.raw();
-    let usage = usage | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
-    let info = vk::BufferCreateInfo::default().size(bytes.max(1)).usage(usage);
+    let alignment = device.0.descriptors.buffer.descriptor_buffer_offset_alignment.max(1);
+    // With room to begin at an aligned address: nothing says that buffers of this usage have one.
+    let info = vk::BufferCreateInfo::default().size(bytes + alignment).usage(usage);
     // SAFETY: the description is valid.
     let buffer = unsafe { raw.create_buffer(&info, None) }?;
     // SAFETY: the buffer is new.
     let needed = unsafe { raw.get_buffer_memory_requirements(buffer) };
-    let made = mapped_memory_types(device, needed.memory_type_bits).find_map(|memory_type| {
-        let desc = MemoryDesc {
-            priority: Default::default(),
-            memory_type,
-            size: needed.size,
-            alignment: needed.alignment,
-            class: ResourceClass::Buffer,
-            name,
-        };
-        // SAFETY: the memory type exists.
-        unsafe { device.allocate_memory(&desc) }.ok()
-    });
-    let memory = made.ok_or(DeviceError::OutOfDeviceMemory);
-    let bound = memory.and_then(|memory| {
+    let bound = allocate(device, needed, name).and_then(|memory| {
         // SAFETY: the buffer is new and unbound; the memory is of a type that it allows, and long enough.
         match unsafe { raw.bind_buffer_memory(buffer, memory.raw(), 0) } {
             Ok(()) => Ok(memory),
@@ -266,8 +254,26 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
     })?;
     // SAFETY: the buffer is bound, and made with an address.
     let address = unsafe { raw.get_buffer_device_address(&vk::BufferDeviceAddressInfo::default().buffer(buffer)) };
-    let mapped = memory.mapped().unwrap_or(Mapped::new(NonNull::dangling()));
-    Ok((buffer, memory, mapped, address))
+    let mapped = memory.mapped().expect("memory of a host-visible type is mapped when it is allocated");
+    let skipped = address.next_multiple_of(alignment) - address;
+    // SAFETY: the buffer is longer than its descriptors by the alignment, and more than that is never skipped.
+    let mapped = unsafe { mapped.add(skipped) };
+    Ok((buffer, memory, mapped, address + skipped))
+}
+
+/// Memory of the first type that has room.
+fn allocate(device: &Device, needed: vk::MemoryRequirements, name: &str) -> Result<Memory, DeviceError> {
+    let mut failure = DeviceError::Unsupported("descriptor buffers in memory that is mapped and coherent");
+    for memory_type in mapped_memory_types(device, needed.memory_type_bits) {
+        let (size, alignment, class) = (needed.size, needed.alignment, ResourceClass::Buffer);
+        let desc = MemoryDesc { memory_type, size, alignment, class, priority: Default::default(), name };
+        // SAFETY: the memory type exists.
+        match unsafe { device.allocate_memory(&desc) } {
+            Ok(memory) => return Ok(memory),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 /// Memory types that are mapped and coherent, near ones first.

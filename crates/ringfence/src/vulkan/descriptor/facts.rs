@@ -12,9 +12,19 @@ pub(in crate::vulkan) struct Facts {
     pub(super) limits: vk::PhysicalDeviceLimits,
     indexing: vk::PhysicalDeviceDescriptorIndexingProperties<'static>,
     pub(super) buffer: vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'static>,
+    /// The stages that heaps are for: all.
+    pub(super) stages: vk::ShaderStageFlags,
     /// There iff descriptor buffers are in use.
     pub(super) buffer_api: Option<ash::ext::descriptor_buffer::Device>,
 }
+
+/// Every stage that Mesa's software driver has.
+const NAMED_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
+    vk::ShaderStageFlags::ALL_GRAPHICS.as_raw()
+        | vk::ShaderStageFlags::COMPUTE.as_raw()
+        | vk::ShaderStageFlags::TASK_EXT.as_raw()
+        | vk::ShaderStageFlags::MESH_EXT.as_raw(),
+);
 
 /// The most descriptors of each type that a stage may reach.
 struct StageLimits {
@@ -39,18 +49,29 @@ impl Facts {
     ) -> Self {
         let mut indexing = vk::PhysicalDeviceDescriptorIndexingProperties::default();
         let mut buffer = vk::PhysicalDeviceDescriptorBufferPropertiesEXT::default();
-        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut indexing);
+        let mut driver = vk::PhysicalDeviceDriverProperties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut indexing).push_next(&mut driver);
         if desc.descriptor_buffer {
             properties = properties.push_next(&mut buffer);
         }
-        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first structure, and the second is
+        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first two structures, and the last is
         // chained only where its extension is enabled.
         unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let limits = properties.properties.limits;
         indexing.p_next = std::ptr::null_mut();
         buffer.p_next = std::ptr::null_mut();
         let buffer_api = desc.descriptor_buffer.then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
-        Self { desc, limits, indexing, buffer, buffer_api }
+        // Mesa's software driver (25.0) counts the bits of ALL as stages when descriptor buffers are bound, those that name
+        // none too, and writes past its own tables.
+        let confused = desc.descriptor_buffer && driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
+        let stages = if confused { NAMED_STAGES } else { vk::ShaderStageFlags::ALL };
+        Self { desc, limits, indexing, buffer, stages, buffer_api }
+    }
+
+    /// Of a device that is asked for no heap.
+    pub(in crate::vulkan) fn of_no_heaps(desc: DeviceDesc) -> Self {
+        let (limits, indexing, buffer) = Default::default();
+        Self { desc, limits, indexing, buffer, stages: vk::ShaderStageFlags::ALL, buffer_api: None }
     }
 
     pub(super) fn model(&self) -> DescriptorModel {

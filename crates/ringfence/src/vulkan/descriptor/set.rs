@@ -52,8 +52,9 @@ impl SetHeap {
         let (layout_flags, binding_flags, pool_flags) = flags(plain);
         let (raw, bindings) = (device.raw(), types::bindings(desc.kind, desc.types));
         // SAFETY: what the flags ask for is enabled, as `DeviceDesc` says.
-        let layout =
-            unsafe { types::make_layout(raw, bindings.clone(), desc.layout_slots, layout_flags, binding_flags) }?;
+        let layout = unsafe {
+            types::make_layout(raw, bindings.clone(), desc.layout_slots, facts.stages, layout_flags, binding_flags)
+        }?;
         let mut pool = SetPool::new(layout, bindings.map(|(_, of)| of), desc.layout_slots, pool_flags);
         // SAFETY: the layout is the device's and alive.
         let master = match unsafe { pool.take(raw) } {

@@ -42,6 +42,7 @@ pub(super) unsafe fn make_layout(
     device: &ash::Device,
     bindings: impl Iterator<Item = (u32, vk::DescriptorType)>,
     slots: u32,
+    stages: vk::ShaderStageFlags,
     flags: vk::DescriptorSetLayoutCreateFlags,
     binding_flags: vk::DescriptorBindingFlags,
 ) -> Result<vk::DescriptorSetLayout, vk::Result> {
@@ -51,7 +52,7 @@ pub(super) unsafe fn make_layout(
                 .binding(binding)
                 .descriptor_type(descriptor_type)
                 .descriptor_count(slots)
-                .stage_flags(vk::ShaderStageFlags::ALL)
+                .stage_flags(stages)
         })
         .collect();
     let binding_flags = vec![binding_flags; bindings.len()];

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The device tests on Vulkan once for each way in which a device can keep descriptors: bytes in buffers
+# (VK_EXT_descriptor_buffer), sets that are written while they are bound, plain sets. Debian 12's own software driver has the
+# last alone, so a newer one is taken from Debian's backports, into a folder of its own: nothing is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mesa="${CARGO_TARGET_DIR:-$PWD/target}/mesa"
+
+has_descriptor_buffers() {
+    RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_DESCRIPTORS=buffers cargo run --quiet -p ringfence-harness --example descriptors |
+        grep 'model: Buffers' >/dev/null
+}
+
+# apt with lists of its own, for one archive.
+apt_backports() {
+    local tool=$1
+    shift
+    "$tool" -q -o Dir::Etc::SourceList="$mesa/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$mesa/lists" \
+        -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= "$@"
+}
+
+fetch_mesa() {
+    mkdir -p "$mesa/lists/partial" "$mesa/packages"
+    echo 'deb http://deb.debian.org/debian bookworm-backports main' >"$mesa/sources.list"
+    apt_backports apt-get update
+    (cd "$mesa/packages" && apt_backports apt-get download mesa-vulkan-drivers libdrm2)
+    local package
+    for package in "$mesa"/packages/*.deb; do dpkg -x "$package" "$mesa/root"; done
+    rm -r "$mesa/packages" "$mesa/lists"
+    local libraries="$mesa/root/usr/lib/x86_64-linux-gnu"
+    printf '{ "file_format_version": "1.0.0", "ICD": { "api_version": "1.4.305", "library_path": "%s" } }\n' \
+        "$libraries/libvulkan_lvp.so" >"$mesa/icd.json"
+}
+
+if ! has_descriptor_buffers; then
+    [ -e "$mesa/icd.json" ] || fetch_mesa
+    export LD_LIBRARY_PATH="$mesa/root/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    export VK_ICD_FILENAMES="$mesa/icd.json"
+    has_descriptor_buffers || { echo "no software driver with descriptor buffers" >&2; exit 1; }
+fi
+
+cargo run --quiet -p ringfence-harness --example descriptors
+for model in buffers update-after-bind plain-sets; do
+    echo "descriptors as $model"
+    RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_DESCRIPTORS=$model cargo test --quiet -p ringfence-harness --test device_suite vulkan::
+done

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# The soak, long: the demo for many frames on the simulated device, optimised. `ci/test.sh` runs the same test for few.
+#
+#   bash ci/soak.sh [FRAMES]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+RINGFENCE_SOAK_FRAMES=${1:-${RINGFENCE_SOAK_FRAMES:-100000}} cargo test --release -p ringfence-cli --test soak -- --nocapture

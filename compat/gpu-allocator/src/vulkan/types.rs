@@ -1,0 +1,134 @@
+//! Which memory type a location means: by the rule that gpu-allocator's users predict it with.
+
+use ash::vk::MemoryPropertyFlags as Flags;
+use ringfence::device::{Capabilities, MemoryProperties as P};
+
+use crate::MemoryLocation;
+
+/// A device's memory types, in the driver's order.
+pub(super) struct Types(Box<[P]>);
+
+const UPLOAD: P = P::HOST_VISIBLE.union(P::HOST_COHERENT);
+
+impl Types {
+    pub(super) fn new(capabilities: &Capabilities) -> Self {
+        Self(capabilities.memory_types.iter().map(|held| held.properties).collect())
+    }
+
+    /// The type for a location among those of `bits`, and the one for when that has no room. O(types).
+    pub(super) fn choose(&self, location: MemoryLocation, bits: u32) -> (Option<u32>, Option<u32>) {
+        let (wanted, needed) = match location {
+            MemoryLocation::Unknown => (P::empty(), P::empty()),
+            MemoryLocation::GpuOnly => (P::DEVICE_LOCAL, P::DEVICE_LOCAL),
+            MemoryLocation::CpuToGpu => (UPLOAD | P::DEVICE_LOCAL, UPLOAD),
+            MemoryLocation::GpuToCpu => (UPLOAD | P::HOST_CACHED, UPLOAD),
+        };
+        let plain = |flags| self.first(bits, flags, P::LAZILY_ALLOCATED | P::PROTECTED);
+        let any = |flags| self.first(bits, flags, P::empty());
+        let best = plain(wanted).or_else(|| plain(needed)).or_else(|| any(wanted)).or_else(|| any(needed));
+        let fallback = if location == MemoryLocation::CpuToGpu { plain(needed) } else { None };
+        (best, fallback)
+    }
+
+    fn first(&self, bits: u32, wanted: P, unwanted: P) -> Option<u32> {
+        let mut types = (0..).zip(&*self.0);
+        let will_do =
+            |index: u32, held: P| bits >> index & 1 == 1 && held.contains(wanted) && !held.intersects(unwanted);
+        types.find(|(index, held)| will_do(*index, **held)).map(|(index, _)| index)
+    }
+
+    /// Vulkan's flags of a type, as far as Vulkan 1.0 and 1.1 have them.
+    pub(super) fn flags(&self, memory_type: u32) -> Flags {
+        const EQUALS: [(P, Flags); 6] = [
+            (P::DEVICE_LOCAL, Flags::DEVICE_LOCAL),
+            (P::HOST_VISIBLE, Flags::HOST_VISIBLE),
+            (P::HOST_COHERENT, Flags::HOST_COHERENT),
+            (P::HOST_CACHED, Flags::HOST_CACHED),
+            (P::LAZILY_ALLOCATED, Flags::LAZILY_ALLOCATED),
+            (P::PROTECTED, Flags::PROTECTED),
+        ];
+        let held = self.0[memory_type as usize];
+        EQUALS.iter().filter(|(flag, _)| held.contains(*flag)).fold(Flags::empty(), |all, (_, equal)| all | *equal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use MemoryLocation::{CpuToGpu, GpuOnly, GpuToCpu, Unknown};
+
+    const ALL: u32 = u32::MAX;
+
+    fn types(of: &[P]) -> Types {
+        Types(of.into())
+    }
+
+    /// A discrete card of today: host memory after device memory, a window last.
+    fn discrete() -> Types {
+        types(&[P::empty(), P::DEVICE_LOCAL, UPLOAD, UPLOAD | P::HOST_CACHED, P::DEVICE_LOCAL | UPLOAD])
+    }
+
+    #[test]
+    fn the_first_type_in_driver_order_with_the_flags_is_taken() {
+        let types = discrete();
+        assert_eq!(types.choose(Unknown, ALL), (Some(0), None));
+        assert_eq!(types.choose(GpuOnly, ALL), (Some(1), None));
+        assert_eq!(types.choose(CpuToGpu, ALL), (Some(4), Some(2)));
+        assert_eq!(types.choose(GpuToCpu, ALL), (Some(3), None));
+    }
+
+    #[test]
+    fn a_type_that_the_resource_does_not_allow_is_passed_over() {
+        let types = discrete();
+        assert_eq!(types.choose(GpuOnly, !0b10), (Some(4), None));
+        assert_eq!(types.choose(CpuToGpu, 0b01100), (Some(2), Some(2)));
+        assert_eq!(types.choose(GpuToCpu, 0b00100), (Some(2), None), "uncached rather than nothing");
+        assert_eq!(types.choose(GpuToCpu, 0b00011), (None, None));
+        assert_eq!(types.choose(Unknown, 0), (None, None));
+    }
+
+    #[test]
+    fn lazily_allocated_and_protected_memory_comes_last() {
+        let types = types(&[P::DEVICE_LOCAL | P::LAZILY_ALLOCATED, P::DEVICE_LOCAL | P::PROTECTED, P::DEVICE_LOCAL]);
+        assert_eq!(types.choose(GpuOnly, ALL).0, Some(2));
+        assert_eq!(types.choose(GpuOnly, 0b011).0, Some(0), "but comes");
+    }
+
+    /// The rule as wgpu-hal states it, over every set of types of three.
+    #[test]
+    fn every_choice_is_the_one_that_the_rule_predicts() {
+        let kinds = [
+            P::empty(),
+            P::DEVICE_LOCAL,
+            UPLOAD,
+            UPLOAD | P::HOST_CACHED,
+            P::DEVICE_LOCAL | UPLOAD,
+            P::HOST_VISIBLE | P::HOST_CACHED,
+            P::DEVICE_LOCAL | P::LAZILY_ALLOCATED,
+            P::DEVICE_LOCAL | UPLOAD | P::HOST_CACHED,
+        ];
+        let predict = |held: &[P], bits: u32, preferred: P, required: P| {
+            let usable = |index: usize| bits >> index & 1 == 1 && !held[index].contains(P::LAZILY_ALLOCATED);
+            let with = |flags: P| (0..held.len()).find(|&index| usable(index) && held[index].contains(flags));
+            with(preferred).or_else(|| with(required)).map(|index| index as u32)
+        };
+        let rules = [
+            (Unknown, P::empty(), P::empty()),
+            (GpuOnly, P::DEVICE_LOCAL, P::DEVICE_LOCAL),
+            (CpuToGpu, UPLOAD | P::DEVICE_LOCAL, UPLOAD),
+            (GpuToCpu, UPLOAD | P::HOST_CACHED, UPLOAD),
+        ];
+        let mut predicted = 0;
+        for code in 0..8_usize.pow(3) {
+            let held = [kinds[code % 8], kinds[code / 8 % 8], kinds[code / 64]];
+            for bits in 1..8 {
+                for (location, preferred, required) in rules {
+                    let Some(index) = predict(&held, bits, preferred, required) else { continue };
+                    assert_eq!(types(&held).choose(location, bits).0, Some(index), "{held:?} {bits:#b} {location:?}");
+                    predicted += 1;
+                }
+            }
+        }
+        assert!(predicted > 8000, "{predicted}");
+    }
+}

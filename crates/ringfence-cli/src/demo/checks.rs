@@ -1,0 +1,166 @@
+//! What comes back from the device, and whether it is what it must be.
+//!
+//! ```text
+//!   expect(bytes) ──▶ room in the read-back ring, a copy there ──frame complete──▶ compare, digest, room free again
+//! ```
+
+use ringfence::device::{Device, RawBuffer, RawTexture};
+use ringfence::upload::TexelReadback;
+use ringfence::{Frame, Readback, ReadbackDesc, ReadbackRing};
+use ringfence_harness::{Command, TextureRegion};
+
+use super::stream::StreamError;
+use super::world::PICTURE;
+
+/// Results of the frames in flight.
+const RING_BYTES: u64 = 8 << 20;
+const TEXEL_BYTES: u32 = 4;
+
+/// A picture that came back from the device.
+#[derive(Clone, Default)]
+pub struct Picture {
+    pub texels: Vec<u8>,
+}
+
+impl Picture {
+    pub fn to_png(&self) -> Result<Vec<u8>, png::EncodingError> {
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, PICTURE, PICTURE);
+        encoder.set_color(png::ColorType::Rgba);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(&self.texels)?;
+        writer.finish()?;
+        Ok(bytes)
+    }
+}
+
+/// What was found.
+#[derive(Clone, Default)]
+pub struct Findings {
+    pub checked_bytes: u64,
+    pub wrong_bytes: u64,
+    pub first_wrong: Option<String>,
+    pub picture: Picture,
+    pub pictures: u64,
+    /// A number made of all bytes that were read back, in order.
+    pub digest: u64,
+}
+
+/// Where a result will be.
+enum Room<D: Device> {
+    Bytes(Readback<D>),
+    Texels(TexelReadback<D>),
+}
+
+/// Bytes that are on their way back, and what they must be.
+pub struct Check<D: Device> {
+    what: String,
+    room: Room<D>,
+    expected: Vec<u8>,
+    is_picture: bool,
+}
+
+/// The way back.
+pub struct Checker<D: Device> {
+    ring: ReadbackRing<D>,
+    row_alignment: u64,
+    pub findings: Findings,
+}
+
+impl<D: Device> Checker<D> {
+    pub fn new(memory: &ringfence::Allocator<D>) -> Result<Self, StreamError> {
+        let ring =
+            memory.readback_ring(ReadbackDesc { capacity: RING_BYTES, name: "results", ..Default::default() })?;
+        let row_alignment = memory.device().capabilities().texture_copy_row_alignment;
+        Ok(Self { ring, row_alignment, findings: Findings { digest: 0xcbf2_9ce4_8422_2325, ..Findings::default() } })
+    }
+
+    /// The copy that brings bytes of a buffer back in the submission of `frame`, and what to compare.
+    pub fn bytes(
+        &self,
+        frame: &Frame,
+        what: String,
+        (src, src_offset): (RawBuffer<D>, u64),
+        expected: Vec<u8>,
+    ) -> Result<(Command<D>, Check<D>), StreamError> {
+        let size = expected.len() as u64;
+        let room = self.ring.reserve(frame, size, 16)?;
+        let (dst, dst_offset) = (room.buffer().clone(), room.offset());
+        let command = Command::CopyBuffer { src, src_offset, dst, dst_offset, size };
+        Ok((command, Check { what, room: Room::Bytes(room), expected, is_picture: false }))
+    }
+
+    /// The same of a texture, whose rows come without padding.
+    pub fn texels(
+        &self,
+        frame: &Frame,
+        what: String,
+        (src, width, height): (RawTexture<D>, u32, u32),
+        expected: Vec<u8>,
+    ) -> Result<(Command<D>, Check<D>), StreamError> {
+        let room = self.ring.reserve_texels(frame, width, height, TEXEL_BYTES)?;
+        let region = region(width, height, room.readback().offset(), room.row_bytes());
+        let command = Command::CopyTextureToBuffer { src, dst: room.readback().buffer().clone(), region };
+        Ok((command, Check { what, room: Room::Texels(room), expected, is_picture: false }))
+    }
+
+    /// Bytes from one row of RGBA8 texels to the next that the device can copy.
+    pub fn row_bytes(&self, width: u32) -> u64 {
+        u64::from(width * TEXEL_BYTES).next_multiple_of(self.row_alignment)
+    }
+
+    /// Reads a result whose frame is complete.
+    pub fn compare(&mut self, check: &Check<D>) -> Result<(), StreamError> {
+        let mut bytes = vec![0; check.expected.len()];
+        match &check.room {
+            Room::Bytes(room) => room.read(&mut bytes)?,
+            Room::Texels(room) => room.read(&mut bytes)?,
+        }
+        let findings = &mut self.findings;
+        if bytes != check.expected {
+            findings.note(check, &bytes);
+        }
+        findings.checked_bytes += bytes.len() as u64;
+        findings.digest = digest(findings.digest, &bytes);
+        if check.is_picture {
+            findings.pictures += 1;
+            findings.picture = Picture { texels: bytes };
+        }
+        Ok(())
+    }
+}
+
+impl<D: Device> Check<D> {
+    /// The picture that the run shows.
+    pub fn of_picture(self) -> Self {
+        Self { is_picture: true, ..self }
+    }
+}
+
+impl Findings {
+    fn note<D: Device>(&mut self, check: &Check<D>, bytes: &[u8]) {
+        let differ = || bytes.iter().zip(&check.expected).enumerate().filter(|(_, (is, should))| is != should);
+        let wrong = differ().count();
+        self.wrong_bytes += wrong as u64;
+        if let (None, Some((at, (is, should)))) = (&self.first_wrong, differ().next()) {
+            let what = &check.what;
+            let text = format!("{what}, byte {at} is {is:#04x} and should be {should:#04x}; {wrong} bytes differ");
+            self.first_wrong = Some(text);
+        }
+    }
+}
+
+/// FNV-1a over words, the last one filled up with zeros: any difference anywhere changes it.
+fn digest(before: u64, bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(before, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
+    })
+}
+
+/// A whole RGBA8 texture and its texels in a buffer.
+pub fn region(width: u32, height: u32, buffer_offset: u64, row_bytes: u64) -> TextureRegion {
+    TextureRegion { buffer_offset, row_bytes, mip: 0, layer: 0, width, height, texel_bytes: TEXEL_BYTES }
+}

@@ -1,0 +1,143 @@
+//! Constants of a frame: materials that stay, instances that change now and then, and what only one draw needs.
+//!
+//! ```text
+//!   materials   static    a place for life in device memory; staged when changed, two barriers a pool
+//!   instances   dynamic   bound draw by draw; copied only when changed, equal content once, often-read ones promoted
+//!   draws       fast      written for one frame, never given back
+//! ```
+
+use ringfence::device::{BufferUsage, Device};
+use ringfence::upload::{ConstantFigures, NoViews};
+use ringfence::{
+    Allocator, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
+    FastConstantsDesc, FastWriter, StaticConstants, UploadBatch,
+};
+use ringfence_harness::Command;
+
+use super::checks::Checker;
+use super::frame::{List, Recording};
+use super::staging::Staging;
+use super::stream::StreamError;
+use super::world::World;
+
+/// Bytes of the constants: each class, and the path above.
+const SIZES: [u64; 6] = [128, 256, 448, 768, 1024, 3072];
+const INSTANCES: usize = 24;
+const MATERIALS: usize = 32;
+/// Instances whose content changes in a frame.
+const CHANGES: usize = 6;
+/// Binds that are compared in a frame.
+const CHECKS: usize = 3;
+/// From so many reads of a copy on it is worth one to device memory.
+const PROMOTE_READS: u32 = 6;
+
+/// See the [module](self).
+pub struct Shading<D: Device> {
+    buffers: ConstantBuffers<D>,
+    fast: FastConstants<D>,
+    writers: Option<(ConstantWriter<D, NoViews>, FastWriter<D>)>,
+    instances: Vec<DynamicConstants<D, NoViews>>,
+    materials: Vec<(StaticConstants<D, NoViews>, Vec<u8>)>,
+    pub fast_count: u64,
+}
+
+impl<D: Device> Shading<D> {
+    pub fn new(memory: &Allocator<D>, world: &mut World) -> Result<Self, StreamError> {
+        let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC;
+        let desc = ConstantsDesc {
+            dynamic_slots: 256,
+            static_slots: 16,
+            promote_reads: Some(PROMOTE_READS),
+            usage,
+            ..Default::default()
+        };
+        let buffers = memory.constant_buffers(desc, NoViews)?;
+        let instance = |number| buffers.dynamic(SIZES[number % SIZES.len()]);
+        let instances = (0..INSTANCES).map(instance).collect::<Result<_, _>>()?;
+        let mut materials = Vec::new();
+        for number in 0..MATERIALS {
+            let content = world.noise(SIZES[number % SIZES.len()]);
+            materials.push((buffers.create_static(&content)?, content));
+        }
+        let fast = memory.fast_constants(FastConstantsDesc::default());
+        Ok(Self { buffers, fast, writers: None, instances, materials, fast_count: 0 })
+    }
+
+    /// What was done for dynamic and static constants.
+    pub fn figures(&mut self) -> ConstantFigures {
+        // A writer's figures are added when it goes.
+        self.writers = None;
+        self.buffers.figures()
+    }
+
+    /// A frame's changes, its binds, and the comparison of some.
+    pub fn record(
+        &mut self,
+        world: &mut World,
+        recording: &mut Recording<D>,
+        checker: &Checker<D>,
+        staging: &mut Staging<D>,
+    ) -> Result<(), StreamError> {
+        self.change(world)?;
+        let frame = &recording.main_frame;
+        if let Some((constants, fast)) = &mut self.writers {
+            constants.begin(frame)?;
+            fast.begin(frame)?;
+        } else {
+            self.writers = Some((self.buffers.writer(frame)?, self.fast.writer(frame)?));
+        }
+        let Some((writer, fast)) = &mut self.writers else { return Ok(()) };
+        let mut batch = UploadBatch::new();
+        self.buffers.upload_statics(writer, &mut batch)?;
+        let mut shown: Vec<(String, BoundConstants<D, ()>, Vec<u8>)> = Vec::new();
+        for (number, instance) in self.instances.iter().enumerate() {
+            // Some are drawn once, some often.
+            for _ in 0..=number % 8 {
+                let bound = writer.bind(instance)?;
+                let draw = fast.write(&(number as u64).to_le_bytes())?;
+                self.fast_count += 1;
+                if number == 0 {
+                    let place = (draw.buffer, draw.offset);
+                    let bytes = (number as u64).to_le_bytes().to_vec();
+                    let check = checker.bytes(frame, "constants of a draw".to_owned(), place, bytes)?;
+                    recording.later.push(check);
+                }
+                shown.push((format!("instance {number}"), bound, instance.content().to_vec()));
+            }
+        }
+        let material = world.below(self.materials.len());
+        let (held, content) = &self.materials[material];
+        let mut compared = vec![(format!("material {material}"), held.bound().clone(), content.clone())];
+        for _ in 0..CHECKS {
+            compared.push(shown.swap_remove(world.below(shown.len())));
+        }
+        for (what, bound, content) in compared {
+            let check = checker.bytes(frame, what, (bound.buffer, bound.offset), content)?;
+            recording.later.push(check);
+        }
+        // What is on its way to device memory goes ahead of all that reads it there.
+        staging.count(&mut batch);
+        recording.push(List::Main, Command::Upload(Box::new(batch)));
+        recording.push(List::Main, Command::Upload(Box::new(writer.promoted().clone())));
+        recording.flush_later();
+        Ok(())
+    }
+
+    /// Instances get new content, half of them all the same; now and then a material does.
+    fn change(&mut self, world: &mut World) -> Result<(), StreamError> {
+        let common = world.noise(SIZES[0]);
+        for change in 0..CHANGES {
+            let number = world.below(INSTANCES);
+            let bytes = if change % 2 == 0 { common.clone() } else { world.noise(SIZES[0]) };
+            self.instances[number].set(0, &bytes)?;
+        }
+        if world.below(4) == 0 {
+            let number = world.below(MATERIALS);
+            let content = world.noise(SIZES[number % SIZES.len()]);
+            let (held, known) = &mut self.materials[number];
+            held.update(&content)?;
+            *known = content;
+        }
+        Ok(())
+    }
+}

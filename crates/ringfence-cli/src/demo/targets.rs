@@ -1,0 +1,355 @@
+//! The frame's render targets, which share memory: a graph of passes, laid out by a plan.
+//!
+//! ```text
+//!   queue 0   shadow ─ g-buffer ─────────────▶ light ─ reflect ─ bloom ×3 ─ tone ─ sharpen ─ present ─ (picture)
+//!   queue 1                 └──▶ occlusion ──────┘
+//! ```
+//!
+//! A pass makes its target out of those that it reads: their texels, one after another, go through a transient buffer. The
+//! first targets are drawn, uploaded or filled. Each target is read back in the last pass that uses it, so that whoever
+//! wrote to its bytes too early is found.
+
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture};
+use ringfence::device::{TextureDesc, TextureUsage, Textures};
+use ringfence::transient::{
+    Certificate, Described, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientFigures,
+};
+use ringfence::{Allocator, Texels, TimelineId, UploadRing};
+use ringfence_harness::{Command, Disc, draw_reference};
+
+use super::checks::{Checker, region};
+use super::frame::{List, Recording};
+use super::stream::StreamError;
+use super::world::{PICTURE, World};
+
+/// What the planner may spend on a new shape, in steps; counted, so that equal runs have equal plans.
+const PLAN_STEPS_MAX: u64 = 20_000;
+/// Discs that are drawn into the depth target.
+pub const DEPTH_DISCS: usize = 32;
+
+/// How a target comes to be.
+#[derive(Clone, Copy)]
+enum Made {
+    /// Drawn: the first so many discs.
+    Drawn(usize),
+    /// Bytes of the host's, through the upload ring.
+    Uploaded,
+    /// Filled with one value.
+    Filled(u32),
+    /// Out of the texels of these, one after another, as many as it has room for.
+    From(&'static [usize]),
+}
+
+/// A target of the graph, and the pass that makes it.
+struct Target {
+    name: &'static str,
+    pass: usize,
+    width: u32,
+    height: u32,
+    made: Made,
+}
+
+impl Target {
+    fn bytes(&self) -> usize {
+        self.width as usize * self.height as usize * 4
+    }
+}
+
+const fn target(name: &'static str, pass: usize, width: u32, height: u32, made: Made) -> Target {
+    Target { name, pass, width, height, made }
+}
+
+/// The pass on the second queue.
+const ASIDE_PASS: usize = 2;
+const PICTURE_PASS: usize = 11;
+
+/// Widths are multiples of 64 texels: rows without padding on every device.
+const TARGETS: [Target; 14] = [
+    target("shadow", 0, 128, 192, Made::Filled(0x3f80_0000)),
+    target("depth", 1, 128, 128, Made::Drawn(DEPTH_DISCS)),
+    target("albedo", 1, 128, 128, Made::Uploaded),
+    target("normals", 1, 128, 128, Made::Filled(0x8080_ff00)),
+    target("occlusion", ASIDE_PASS, 128, 128, Made::From(&[1])),
+    target("light", 3, 128, 256, Made::From(&[2, 4, 3, 0])),
+    target("reflections", 4, 128, 128, Made::From(&[1, 5])),
+    target("bloom half", 5, 64, 128, Made::From(&[5])),
+    target("bloom quarter", 6, 64, 64, Made::From(&[7])),
+    target("bloom", 7, 64, 128, Made::From(&[8, 7])),
+    target("tone", 8, 128, 256, Made::From(&[5, 9, 6])),
+    target("sharpen", 9, 128, 256, Made::From(&[10])),
+    target("present", 10, 128, 256, Made::From(&[11])),
+    // In some frames only.
+    target("picture", PICTURE_PASS, PICTURE, PICTURE, Made::Drawn(usize::MAX)),
+];
+
+/// What is new in a frame for its targets.
+pub struct Input<'f, D: Device> {
+    pub discs: &'f [Disc],
+    /// The same on the device; `None` if it cannot draw, or there are none.
+    pub drawn_from: Option<RawBuffer<D>>,
+    /// Whether the picture is drawn in this frame.
+    pub with_picture: bool,
+    pub number: u64,
+}
+
+/// Sums over the run.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct TargetTotals {
+    pub frames: u64,
+    pub planned: u64,
+    pub aliasing_barriers: u64,
+    /// Driver's objects that were made for targets, and found in the caches.
+    pub misses: u64,
+    pub hits: u64,
+    /// Of the frame with most.
+    pub most: (TransientFigures, Certificate),
+}
+
+/// The targets on a device.
+pub struct Targets<D: Device> {
+    transient: TransientAllocator<D>,
+    queues: (TimelineId, TimelineId),
+    infos: Vec<<D as Create<Textures>>::Info<'static>>,
+    /// The buffer of each target's pass, for those made out of others or filled.
+    scratch: Vec<<D as Create<Buffers>>::Info<'static>>,
+    pub totals: TargetTotals,
+}
+
+impl<D: Device> Targets<D> {
+    pub fn new(memory: &Allocator<D>, queues: (TimelineId, TimelineId)) -> Result<Self, StreamError> {
+        let device = memory.device();
+        let describe = |target: &Target| {
+            let usage = TextureUsage::RENDER_TARGET | TextureUsage::COPY_DST | TextureUsage::COPY_SRC;
+            let usage = if matches!(target.made, Made::Drawn(_)) { usage | TextureUsage::STORAGE } else { usage };
+            let Target { width, height, .. } = *target;
+            Create::<Textures>::describe(device, &TextureDesc { width, height, usage, ..Default::default() })
+        };
+        let buffer = |target: &Target| {
+            let size = (scratch_bytes(target) as u64).max(4);
+            let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+            Create::<Buffers>::describe(device, &BufferDesc { size, usage })
+        };
+        Ok(Self {
+            transient: TransientAllocator::new(memory, TransientDesc { name: "targets", ..Default::default() }),
+            queues,
+            infos: TARGETS.iter().map(describe).collect::<Result<_, _>>()?,
+            scratch: TARGETS.iter().map(buffer).collect::<Result<_, _>>()?,
+            totals: TargetTotals::default(),
+        })
+    }
+
+    pub fn figures(&self) -> TransientFigures {
+        self.transient.figures()
+    }
+
+    /// Plans and records a frame's targets, and the comparison of each.
+    pub fn record(
+        &mut self,
+        world: &mut World,
+        recording: &mut Recording<D>,
+        ring: &UploadRing<D>,
+        checker: &Checker<D>,
+        input: &Input<'_, D>,
+    ) -> Result<(), StreamError> {
+        let targets = if input.with_picture { &TARGETS[..] } else { &TARGETS[..TARGETS.len() - 1] };
+        let (textures, buffers) = self.plan(targets, recording)?;
+        let mut contents: Vec<Vec<u8>> = Vec::new();
+        for (at, target) in targets.iter().enumerate() {
+            let mut maker =
+                Maker { recording, ring, row_bytes: checker.row_bytes(target.width), list: list_of(target.pass) };
+            let content = match target.made {
+                Made::Drawn(most) => {
+                    maker.draw(target, &textures[at], &input.discs[..most.min(input.discs.len())], input)?
+                }
+                Made::Uploaded => {
+                    let content = world.noise(target.bytes() as u64);
+                    maker.upload(target, &textures[at], &content)?;
+                    content
+                }
+                Made::Filled(value) => maker.fill(target, &textures[at], &buffers[at], value),
+                Made::From(sources) => {
+                    let from: Vec<_> = sources.iter().map(|&at| (&TARGETS[at], &textures[at], &contents[at])).collect();
+                    maker.gather(target, &textures[at], &buffers[at], &from)
+                }
+            };
+            contents.push(content);
+            for last in (0..=at).filter(|&other| ends_with(other, at)) {
+                let held = &TARGETS[last];
+                let what = format!("{} of frame {}", held.name, input.number);
+                let place = (textures[last].clone(), held.width, held.height);
+                let (command, check) = checker.texels(&recording.main_frame, what, place, contents[last].clone())?;
+                let check = if last == TARGETS.len() - 1 { check.of_picture() } else { check };
+                recording.check(list_of(target.pass), (command, check));
+            }
+        }
+        Ok(())
+    }
+
+    /// The driver's objects of this frame's targets, in planned places.
+    #[expect(clippy::type_complexity, reason = "two lists, taken apart at once")]
+    fn plan(
+        &mut self,
+        targets: &[Target],
+        recording: &Recording<D>,
+    ) -> Result<(Vec<RawTexture<D>>, Vec<RawBuffer<D>>), StreamError> {
+        let (main, second) = self.queues;
+        let passes: Vec<_> = (0..=targets[targets.len() - 1].pass)
+            .map(|pass| match pass {
+                ASIDE_PASS => FramePass { waits: &[1], ..FramePass::on(second) },
+                3 => FramePass { waits: &[ASIDE_PASS], ..FramePass::on(main) },
+                _ => FramePass::on(main),
+            })
+            .collect();
+        let uses: Vec<Vec<usize>> = (0..targets.len()).map(users).collect();
+        let of_texture = |(at, target): (usize, &Target)| FrameResource {
+            info: Described::Texture(&self.infos[at]),
+            first: target.pass,
+            last: &uses[at],
+            name: target.name,
+        };
+        let of_buffer = |(at, target): (usize, &Target)| FrameResource {
+            info: Described::Buffer(&self.scratch[at]),
+            first: target.pass,
+            last: &[],
+            name: "texels between passes",
+        };
+        let textures = targets.iter().enumerate().map(of_texture);
+        let resources: Vec<_> = textures.chain(targets.iter().enumerate().map(of_buffer)).collect();
+        let mut steps = 0;
+        let execution = self.transient.plan(&passes, &resources, |progress| {
+            steps += progress.steps.max(1);
+            steps < PLAN_STEPS_MAX
+        })?;
+        let (mut textures, mut buffers) = (Vec::new(), Vec::new());
+        for at in 0..targets.len() {
+            textures.push(execution.texture(execution.planned(at)?)?.clone());
+            buffers.push(execution.buffer(execution.planned(targets.len() + at)?)?.clone());
+        }
+        let (figures, certificate) = (execution.figures(), execution.certificate());
+        execution.finish(&recording.ends());
+        self.transient.end_frame();
+        let totals = &mut self.totals;
+        totals.frames += 1;
+        totals.planned += u64::from(!certificate.is_reused);
+        (totals.misses, totals.hits) = (figures.misses, figures.hits);
+        totals.aliasing_barriers += figures.aliasing_count as u64;
+        if figures.requested_bytes > totals.most.0.requested_bytes {
+            totals.most = (figures, certificate);
+        }
+        Ok((textures, buffers))
+    }
+}
+
+fn list_of(pass: usize) -> List {
+    match pass {
+        0 | 1 => List::Early,
+        ASIDE_PASS => List::Aside,
+        _ => List::Main,
+    }
+}
+
+fn reads(target: &Target, at: usize) -> bool {
+    matches!(target.made, Made::From(sources) if sources.contains(&at))
+}
+
+/// The passes that read a target, or its own.
+fn users(at: usize) -> Vec<usize> {
+    let mut users: Vec<_> = TARGETS.iter().filter(|target| reads(target, at)).map(|target| target.pass).collect();
+    users.push(TARGETS[at].pass);
+    users
+}
+
+/// Whether the target at `last` is the last one made that has to do with `at`.
+fn ends_with(at: usize, last: usize) -> bool {
+    (0..TARGETS.len()).rfind(|&other| other == at || reads(&TARGETS[other], at)) == Some(last)
+}
+
+/// Bytes of the buffer through which a target is made.
+fn scratch_bytes(target: &Target) -> usize {
+    match target.made {
+        Made::From(sources) => sources.iter().map(|&at| TARGETS[at].bytes()).sum(),
+        Made::Filled(_) => target.bytes(),
+        Made::Drawn(_) | Made::Uploaded => 0,
+    }
+}
+
+/// Records what makes one target.
+struct Maker<'r, D: Device> {
+    recording: &'r mut Recording<D>,
+    ring: &'r UploadRing<D>,
+    row_bytes: u64,
+    list: List,
+}
+
+impl<D: Device> Maker<'_, D> {
+    /// By a shader where the device has one.
+    fn draw(
+        &mut self,
+        target: &Target,
+        texture: &RawTexture<D>,
+        discs: &[Disc],
+        input: &Input<'_, D>,
+    ) -> Result<Vec<u8>, StreamError> {
+        let content = draw_reference(discs, target.width, target.height);
+        match &input.drawn_from {
+            Some(buffer) => self.recording.push(
+                self.list,
+                Command::Draw {
+                    discs: buffer.clone(),
+                    discs_offset: 0,
+                    disc_count: discs.len() as u32,
+                    target: texture.clone(),
+                    width: target.width,
+                    height: target.height,
+                },
+            ),
+            None => self.upload(target, texture, &content)?,
+        }
+        Ok(content)
+    }
+
+    fn upload(&mut self, target: &Target, texture: &RawTexture<D>, content: &[u8]) -> Result<(), StreamError> {
+        let texels = Texels::new(target.width, target.height, 4, content);
+        let staged = self.ring.write_texels(self.recording.frame(self.list), &texels)?;
+        let region = region(target.width, target.height, staged.staged.offset, staged.row_bytes);
+        let (src, dst) = (staged.staged.buffer, texture.clone());
+        self.recording.push(self.list, Command::CopyBufferToTexture { src, dst, region, discard: true });
+        Ok(())
+    }
+
+    fn fill(&mut self, target: &Target, texture: &RawTexture<D>, scratch: &RawBuffer<D>, value: u32) -> Vec<u8> {
+        let (dst, size) = (scratch.clone(), target.bytes() as u64);
+        self.recording.push(self.list, Command::TakeOver { buffer: dst.clone() });
+        self.recording.push(self.list, Command::FillBuffer { dst, offset: 0, size, value });
+        self.put(target, texture, scratch);
+        value.to_le_bytes().repeat(target.bytes() / 4)
+    }
+
+    fn gather(
+        &mut self,
+        target: &Target,
+        texture: &RawTexture<D>,
+        scratch: &RawBuffer<D>,
+        from: &[(&Target, &RawTexture<D>, &Vec<u8>)],
+    ) -> Vec<u8> {
+        self.recording.push(self.list, Command::TakeOver { buffer: scratch.clone() });
+        let mut content = Vec::new();
+        for (source, src, texels) in from {
+            let row = u64::from(source.width) * 4;
+            let region = region(source.width, source.height, content.len() as u64, row);
+            let (src, dst) = ((*src).clone(), scratch.clone());
+            self.recording.push(self.list, Command::CopyTextureToBuffer { src, dst, region });
+            content.extend_from_slice(texels);
+        }
+        content.truncate(target.bytes());
+        self.put(target, texture, scratch);
+        content
+    }
+
+    /// From the buffer to the target.
+    fn put(&mut self, target: &Target, texture: &RawTexture<D>, scratch: &RawBuffer<D>) {
+        let region = region(target.width, target.height, 0, self.row_bytes);
+        let (src, dst) = (scratch.clone(), texture.clone());
+        self.recording.push(self.list, Command::CopyBufferToTexture { src, dst, region, discard: true });
+    }
+}

@@ -1,0 +1,86 @@
+//! `ringfence world`: seeded worlds under the hazard finder, to be run again by their seed.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use indicatif::ProgressBar;
+use ringfence_harness::world::{Figures, WorldOptions as World, run};
+use serde::Serialize;
+
+use crate::args::WorldOptions;
+use crate::{Failure, output};
+
+/// What all the worlds came to.
+#[derive(Serialize)]
+struct Summary {
+    first_seed: u64,
+    worlds: u64,
+    steps: u64,
+    submissions: u64,
+    resources_made: u64,
+    checked_bytes: u64,
+    refused: u64,
+    lost_devices: u64,
+    digest: String,
+}
+
+/// Runs the worlds. The first finding ends them, with exit code 1.
+pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
+    if options.trace.is_some() && (options.count != 1 || options.threads != 1) {
+        return Err("a trace is of one world with one thread".into());
+    }
+    if let Some(path) = &options.trace {
+        output::check(path)?;
+    }
+    // A finding is told in one line; what a panic has to say besides would be another.
+    std::panic::set_hook(Box::new(|_| {}));
+    let progress = if options.count > 1 { ProgressBar::new(options.count) } else { ProgressBar::hidden() };
+    let (mut total, mut lost_devices) = (Figures::default(), 0);
+    for seed in options.seed..options.seed.saturating_add(options.count) {
+        let world = World { seed, steps: options.steps, threads: options.threads.into(), bug: None };
+        let trace = options.trace.as_ref().map(File::create).transpose()?;
+        let figures = run(&world, trace.map(|file| Box::new(file) as Box<dyn Write + Send>))?;
+        total.add(&figures);
+        lost_devices += u64::from(figures.lost);
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    let summary = Summary {
+        first_seed: options.seed,
+        worlds: options.count,
+        steps: total.steps,
+        submissions: total.submissions,
+        resources_made: total.made,
+        checked_bytes: total.checked_bytes,
+        refused: total.refused,
+        lost_devices,
+        digest: format!("{:016x}", total.digest),
+    };
+    print(&summary, options.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, summary)?;
+        return Ok(writeln!(out)?);
+    }
+    let Summary {
+        first_seed,
+        worlds,
+        steps,
+        submissions,
+        resources_made,
+        checked_bytes,
+        refused,
+        lost_devices,
+        digest,
+    } = summary;
+    writeln!(out, "{worlds} worlds from seed {first_seed} on: nothing was wrong")?;
+    writeln!(out, "  {steps} steps, {submissions} submissions, {resources_made} resources made")?;
+    writeln!(out, "  {checked_bytes} bytes read back and compared")?;
+    writeln!(out, "  {refused} requests refused for want of memory, {lost_devices} devices lost")?;
+    Ok(writeln!(out, "  digest {digest}")?)
+}

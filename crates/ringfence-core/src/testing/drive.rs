@@ -1,0 +1,91 @@
+//! Bytes in, operations out: each structure driven beside a naive twin by whatever bytes there are, so that a fuzzer, a
+//! property test and a long campaign run the same code.
+//!
+//! ```text
+//!   fuzzer's input ─┐
+//!   seed ─▶ bytes ──┴▶ Feed ─▶ operation ─▶ structure   ┐ compared, and validate(), after each step;
+//!                                        └▶ naive twin  ┘ the first difference panics
+//! ```
+//!
+//! Each function says how many operations it did. [`ALL`] lists them with their names, which are those of the fuzz targets.
+
+mod pools;
+mod ranges;
+mod times;
+
+pub use pools::{fixed_pool, pool_chain};
+pub use ranges::{blocks, buddy, free_list, linear_ranges, tlsf, virtual_allocator};
+pub use times::{alias_plan, linear, retire, ring, size_class, sync_set};
+
+/// A structure's name and what drives it.
+pub type Drive = (&'static str, fn(&[u8]) -> u64);
+
+/// Every structure.
+pub const ALL: [Drive; 14] = [
+    ("buddy", buddy),
+    ("free_list", free_list),
+    ("tlsf", tlsf),
+    ("linear_ranges", linear_ranges),
+    ("blocks", blocks),
+    ("virtual_allocator", virtual_allocator),
+    ("fixed_pool", fixed_pool),
+    ("pool_chain", pool_chain),
+    ("ring", ring),
+    ("linear", linear),
+    ("size_class", size_class),
+    ("retire", retire),
+    ("sync_set", sync_set),
+    ("alias_plan", alias_plan),
+];
+
+/// Bytes that are read as small numbers until they are used up.
+pub struct Feed<'a>(&'a [u8]);
+
+impl<'a> Feed<'a> {
+    /// All of `bytes` to come.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The next byte; `None` at the end.
+    pub fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// The next number below `bound`, of as many bytes as it takes; `None` at the end.
+    pub fn below(&mut self, bound: u64) -> Option<u64> {
+        let mut number = u64::from(self.byte()?);
+        let mut span = 256_u64;
+        while span < bound {
+            number = number << 8 | u64::from(self.byte()?);
+            span = span.saturating_mul(256);
+        }
+        Some(number % bound.max(1))
+    }
+
+    /// The next number of any size: small ones as likely as large ones; `None` at the end.
+    pub fn any(&mut self) -> Option<u64> {
+        let bits = self.byte()? % 64;
+        let mut number = 0;
+        for _ in 0..=bits / 8 {
+            number = number << 8 | u64::from(self.byte()?);
+        }
+        Some(number & (u64::MAX >> (63 - bits)))
+    }
+}
+
+/// Fills `bytes` by SplitMix64, for runs without a fuzzer.
+pub fn fill(seed: u64, bytes: &mut [u8]) {
+    let mut state = seed;
+    for chunk in bytes.chunks_mut(8) {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        chunk.copy_from_slice(&mixed.to_le_bytes()[..chunk.len()]);
+    }
+}

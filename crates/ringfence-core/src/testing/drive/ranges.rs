@@ -1,0 +1,218 @@
+//! Range allocators, and growable blocks of them.
+
+use std::vec::Vec;
+
+use super::Feed;
+use crate::algorithm::{Algorithm, virtual_allocator as virtual_blocks};
+use crate::blocks::{BlockAllocation, BlocksDesc};
+use crate::buddy::Buddy;
+use crate::free_list::FreeList;
+use crate::linear_ranges::LinearRanges;
+use crate::range::{Allocate, Range, RangeAllocator};
+use crate::testing::{Op, Twin, step};
+use crate::tlsf::Tlsf;
+
+/// Heaps that fill up after a few requests, so that refusals and merges are common.
+fn capacity(feed: &mut Feed<'_>) -> Option<u64> {
+    Some(match feed.below(8)? {
+        0..=3 => 1 + feed.below(64)?,
+        4..=5 => 1 + feed.below(1 << 12)?,
+        6 => 1 << feed.below(40)?,
+        _ => feed.any()?.max(1) & (u64::MAX >> 1),
+    })
+}
+
+fn op(feed: &mut Feed<'_>, capacity: u64) -> Option<Op> {
+    Some(match feed.below(16)? {
+        0..=5 => Op::Allocate { size: feed.below(capacity / 8 + 2)?, alignment_log2: feed.below(5)? as u8 },
+        6 => Op::Allocate { size: feed.below(capacity.saturating_add(2))?, alignment_log2: 0 },
+        7 => Op::Allocate { size: feed.any()?, alignment_log2: feed.byte()? },
+        8..=13 => Op::Free(feed.below(1 << 16)? as u32),
+        14 => Op::FreeAgain(feed.below(256)? as u32),
+        _ => Op::FreeForged(feed.below(256)? as u32),
+    })
+}
+
+fn drive(feed: &mut Feed<'_>, allocator: &mut dyn RangeAllocator, exact: bool) -> u64 {
+    let (mut twin, mut count, capacity) = (Twin::default(), 0, allocator.capacity());
+    while let Some(op) = op(feed, capacity) {
+        step(allocator, &mut twin, op, exact).unwrap_or_else(|what| panic!("operation {count}, {op:?}: {what}"));
+        count += 1;
+    }
+    count
+}
+
+/// [`Buddy`].
+///
+/// # Panics
+/// If it differs from its twin.
+#[must_use]
+pub fn buddy(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    // Checking the tree looks at all of it: small ones get further.
+    let Some(levels) = feed.below(12) else { return 0 };
+    let Some(capacity) = feed.below(1 << levels) else { return 0 };
+    let Some(granule) = feed.below(5) else { return 0 };
+    drive(&mut feed, &mut Buddy::new(capacity + 1, 1 << granule), false)
+}
+
+/// [`FreeList`].
+///
+/// # Panics
+/// If it differs from its twin.
+#[must_use]
+pub fn free_list(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let Some(capacity) = capacity(&mut feed) else { return 0 };
+    drive(&mut feed, &mut FreeList::new(capacity), true)
+}
+
+/// [`Tlsf`].
+///
+/// # Panics
+/// If it differs from its twin.
+#[must_use]
+pub fn tlsf(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let Some(capacity) = capacity(&mut feed) else { return 0 };
+    drive(&mut feed, &mut Tlsf::new(capacity), false)
+}
+
+/// [`LinearRanges`], from both ends. What is given back in the middle of a row is not free yet, so that its twin is the list
+/// of live ranges alone.
+///
+/// # Panics
+/// If two overlap, one is lost, or a second free is obeyed.
+#[must_use]
+pub fn linear_ranges(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let Some(capacity) = feed.below(512) else { return 0 };
+    let mut rows = LinearRanges::new(capacity + 1);
+    let (mut live, mut dead, mut count) = (Vec::<Range>::new(), Vec::<Range>::new(), 0);
+    while let (Some(what), Some(number)) = (feed.below(16), feed.below(256)) {
+        match what {
+            0..=7 => {
+                let (size, alignment) = (number % (capacity / 4 + 2), 1 << (what % 4));
+                let made = if what < 6 { rows.allocate(size, alignment) } else { rows.allocate_high(size, alignment) };
+                if let Ok(made) = made {
+                    let apart = |held: &Range| held.end() <= made.offset() || made.end() <= held.offset();
+                    assert!(live.iter().all(apart) && made.end() <= capacity + 1, "{made:?} overlaps");
+                    assert!(made.offset().is_multiple_of(alignment) && made.size() == size && size > 0);
+                    live.push(made);
+                }
+            }
+            8..=13 => {
+                // The oldest and the youngest are given back most often: a ring, a stack.
+                let at = [0, live.len().saturating_sub(1), number as usize][what as usize % 3];
+                if !live.is_empty() {
+                    let gone = live.remove(at % live.len());
+                    rows.free(gone).expect("a live one");
+                    dead.push(gone);
+                    dead.drain(..dead.len().saturating_sub(16));
+                }
+            }
+            _ => {
+                if let Some(gone) = dead.get(number as usize % dead.len().max(1)) {
+                    assert!(rows.free(*gone).is_err(), "a second free is obeyed");
+                }
+            }
+        }
+        rows.validate().expect("sound");
+        assert_eq!(rows.live_count(), live.len());
+        assert!(live.iter().all(|held| rows.is_live(held)) && dead.iter().all(|gone| !rows.is_live(gone)));
+        assert!(!live.is_empty() || rows.free_size() == capacity + 1, "nothing is held when nothing is live");
+        count += 1;
+    }
+    count
+}
+
+fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
+    let Some(basic_log2) = feed.below(8) else { return 0 };
+    let basic_size = 1 << basic_log2;
+    let desc = BlocksDesc { basic_size, destroy_threshold: 1, grace_ticks: 2 };
+    let mut blocks = virtual_blocks(algorithm, desc);
+    let mut live: Vec<BlockAllocation> = Vec::new();
+    let mut dead: Vec<BlockAllocation> = Vec::new();
+    let (mut count, mut now) = (0, 0);
+    while let Some(what) = feed.below(16) {
+        let Some(number) = feed.below(256) else { break };
+        let picked = live.get(number as usize % live.len().max(1)).copied();
+        match what {
+            // A check looks at each block for each other: few of them get further.
+            0..=6 if live.len() < 32 => {
+                let size = if what == 6 { number * 3 } else { number % (basic_size + 1) };
+                let Some(log2) = feed.below(4) else { break };
+                if let Ok(made) = blocks.allocate(size, 1 << log2) {
+                    assert!(size > 0 && made.size() >= size && made.offset().is_multiple_of(1 << log2));
+                    let apart = |held: &BlockAllocation| {
+                        held.block() != made.block()
+                            || held.range().end() <= made.offset()
+                            || made.range().end() <= held.offset()
+                    };
+                    assert!(live.iter().all(apart), "{made:?} overlaps another");
+                    assert!(blocks.heap(&made).is_some());
+                    live.push(made);
+                } else {
+                    // Algorithms that round cannot hold everything in a block of its own.
+                    assert!(
+                        size == 0 || log2 > 0 || matches!(algorithm, Algorithm::Equal { .. } | Algorithm::Buddy { .. })
+                    );
+                }
+            }
+            0..=12 => {
+                if let Some(gone) = picked {
+                    blocks.free(gone).expect("a live one");
+                    live.retain(|held| *held != gone);
+                    dead.push(gone);
+                    dead.drain(..dead.len().saturating_sub(16));
+                }
+            }
+            13 => {
+                if let Some(gone) = dead.get(number as usize % dead.len().max(1)) {
+                    assert!(blocks.free(*gone).is_err(), "a second free is obeyed");
+                }
+            }
+            14 => {
+                now += number;
+                blocks.destroy_surplus(now);
+            }
+            _ => {
+                blocks.trim();
+            }
+        }
+        blocks.blocks().validate().expect("sound");
+        let figures = blocks.blocks().statistics();
+        assert_eq!(figures.live_count, live.len());
+        assert!(live.iter().all(|held| blocks.blocks().is_live(held)));
+        assert!(dead.iter().all(|gone| !blocks.blocks().is_live(gone)));
+        count += 1;
+    }
+    count
+}
+
+/// [`Blocks`](crate::blocks::Blocks) over [`Tlsf`].
+///
+/// # Panics
+/// If two overlap, or one is lost.
+#[must_use]
+pub fn blocks(data: &[u8]) -> u64 {
+    grow(&mut Feed::new(data), Algorithm::Tlsf)
+}
+
+/// [`VirtualAllocator`](crate::algorithm::VirtualAllocator) with every algorithm.
+///
+/// # Panics
+/// If two overlap, or one is lost.
+#[must_use]
+pub fn virtual_allocator(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let Some(number) = feed.below(5) else { return 0 };
+    let algorithm = match number {
+        0 => Algorithm::Tlsf,
+        1 => Algorithm::Buddy { granule: 4 },
+        2 => Algorithm::FreeList,
+        3 => Algorithm::Linear,
+        _ => Algorithm::Equal { block_size: 8 },
+    };
+    grow(&mut feed, algorithm)
+}

@@ -1,0 +1,275 @@
+//! What goes by time: rings, bump pages, what waits for points, plans of lifetimes; and the size classes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::vec::Vec;
+
+use super::Feed;
+use crate::alias::{Item, Policy, Problem, plan, plan_by, verify};
+use crate::linear::Linear;
+use crate::retire::RetireQueue;
+use crate::ring::Ring;
+use crate::size_class::SizeClasses;
+use crate::sync::{Progress, SyncPoint, SyncSet, TimelineId};
+
+/// [`Ring`]; its twin knows of each unit who owns it.
+///
+/// # Panics
+/// If it differs from its twin.
+#[must_use]
+pub fn ring(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let Some(capacity) = feed.below(96) else { return 0 };
+    let capacity = capacity as usize + 1;
+    let mut ring = Ring::<u64>::new(capacity as u64);
+    let mut owner = std::vec![None; capacity];
+    let mut entries: VecDeque<(u64, u64)> = VecDeque::new();
+    let (mut next, mut tag, mut count) = (0, 0, 0);
+    while let (Some(what), Some(number)) = (feed.below(16), feed.below(256)) {
+        match what {
+            0..=8 => {
+                let alignment = 1 << (what % 4);
+                let size = number as usize % (capacity + 2);
+                // The first free and aligned place from `next` on that is in one piece, with all that is skipped free.
+                let free = (0..capacity).take_while(|step| owner[(next + step) % capacity].is_none()).count();
+                let fits = |skip: &usize| {
+                    let at = (next + skip) % capacity;
+                    at.is_multiple_of(alignment) && at + size <= capacity
+                };
+                let skip = (0..capacity).find(fits).filter(|skip| size > 0 && skip + size <= free);
+                match (ring.allocate(size as u64, alignment as u64, &tag), skip) {
+                    (Ok(range), Some(skip)) => {
+                        assert_eq!(range.offset() as usize, (next + skip) % capacity);
+                        assert!(ring.is_live(&range));
+                        (0..skip + size).for_each(|step| owner[(next + step) % capacity] = Some(tag));
+                        match entries.back_mut() {
+                            Some((newest, units)) if *newest == tag => *units += (skip + size) as u64,
+                            _ => entries.push_back((tag, (skip + size) as u64)),
+                        }
+                        next = (next + skip + size) % capacity;
+                    }
+                    (Err(_), None) => {}
+                    (got, wanted) => panic!("{got:?}, and the twin says {wanted:?}"),
+                }
+            }
+            9..=11 => tag += 1,
+            _ => {
+                let expected = entries.pop_front();
+                assert_eq!(ring.release_oldest(), expected);
+                if let Some((gone, _)) = expected {
+                    owner.iter_mut().filter(|held| **held == Some(gone)).for_each(|held| *held = None);
+                }
+                if entries.is_empty() {
+                    next = 0;
+                }
+            }
+        }
+        ring.validate().expect("sound");
+        assert_eq!(ring.used(), owner.iter().flatten().count() as u64);
+        assert_eq!(ring.submissions(), entries.len());
+        count += 1;
+    }
+    count
+}
+
+/// [`Linear`].
+///
+/// # Panics
+/// If it differs from its twin: a number.
+#[must_use]
+pub fn linear(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let Some(capacity) = feed.any() else { return 0 };
+    let mut page = Linear::new(capacity);
+    let (mut used, mut resets, mut marks, mut count) = (0_u64, 0, Vec::new(), 0);
+    while let (Some(what), Some(number)) = (feed.below(8), feed.below(256)) {
+        match what {
+            0..=4 => {
+                let size = if what == 4 { feed.any().unwrap_or(1) } else { number };
+                let alignment = 1_u64 << (number % if what == 3 { 64 } else { 6 });
+                let start = used.checked_next_multiple_of(alignment);
+                let fitting =
+                    start.filter(|start| size > 0 && start.checked_add(size).is_some_and(|end| end <= capacity));
+                let got = page.allocate(size, alignment).ok();
+                assert_eq!(got, fitting);
+                used = fitting.map_or(used, |start| start + size);
+            }
+            5 => marks.push((page.mark(), used, resets)),
+            6 => {
+                if let Some((mark, at, then)) = marks.pop() {
+                    let fits = then == resets && at <= used;
+                    assert_eq!(page.rewind(mark).ok(), fits.then(|| used - at));
+                    used = if fits { at } else { used };
+                }
+            }
+            _ => {
+                page.reset();
+                (used, resets) = (0, resets + 1);
+            }
+        }
+        assert_eq!((page.used(), page.remaining(), page.is_empty()), (used, capacity - used, used == 0));
+        count += 1;
+    }
+    count
+}
+
+/// [`SizeClasses`].
+///
+/// # Panics
+/// If a class does not hold what it is for, or a larger request gets a smaller one.
+#[must_use]
+pub fn size_class(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let mut count = 0;
+    while let (Some(size), Some(more), Some(log2)) = (feed.any(), feed.below(4096), feed.byte()) {
+        let alignment = 1_u64 << (log2 % 64);
+        for classes in [SizeClasses::COARSE, SizeClasses::FINE] {
+            let (small, large) = (classes.class(size, alignment), classes.class(size.saturating_add(more), alignment));
+            if let Ok(class) = small {
+                assert!(size > 0 && class >= size && class.is_multiple_of(alignment));
+                assert_eq!(classes.class(class, alignment), Ok(class), "a class is its own");
+                assert!(
+                    large.is_ok_and(|large| large >= class) || large.is_err(),
+                    "{size} and {more} more: {small:?} and {large:?}"
+                );
+                let waste = class - size.max(alignment);
+                assert!(waste < size.max(256) || waste < (64 << 10), "{class} for {size}");
+            }
+        }
+        count += 2;
+    }
+    count
+}
+
+/// [`RetireQueue`]; its twin is a list.
+///
+/// # Panics
+/// If something comes out too early, too late, twice or never.
+#[must_use]
+pub fn retire(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let mut queue = RetireQueue::<u64>::new();
+    let (mut twin, mut next, mut count) = (Vec::<(SyncSet, u64)>::new(), 0, 0);
+    let mut completed = std::vec![10_u64; 6];
+    while let (Some(what), Some(number)) = (feed.below(16), feed.below(256)) {
+        let mut out = Vec::new();
+        let passed = twin.iter().filter(|(set, _)| completed.passed_all(set)).count();
+        match what {
+            0..=6 => {
+                let mut set = SyncSet::new();
+                for _ in 0..what {
+                    let (Some(timeline), Some(ahead)) = (feed.below(6), feed.below(6)) else { break };
+                    let value = completed[timeline as usize] + ahead;
+                    set.insert(SyncPoint::new(TimelineId::new(timeline as u32), value - 2));
+                }
+                let items = next..next + 1 + number % 3;
+                twin.extend(items.clone().map(|item| (set.clone(), item)));
+                next = items.end;
+                if number.is_multiple_of(2) {
+                    queue.retire_batch(&set, items);
+                } else {
+                    items.for_each(|item| queue.retire(&set, item));
+                }
+            }
+            7..=11 => completed[number as usize % 6] += number % 4,
+            12..=13 => assert_eq!(queue.reclaim(&completed, |item| out.push(item)), passed),
+            14 => {
+                let most = number as usize % 5;
+                assert_eq!(queue.reclaim_at_most(&completed, most, |item| out.push(item)), passed.min(most));
+            }
+            _ if number < 16 => {
+                assert_eq!(queue.release_all(|item| out.push(item)), twin.len());
+                assert_eq!(out.len(), twin.len());
+                twin.clear();
+                out.clear();
+            }
+            _ => {}
+        }
+        for item in out {
+            let at = twin.iter().position(|(_, held)| *held == item).expect("out once, and retired before");
+            assert!(completed.passed_all(&twin.remove(at).0), "{item} is out too early");
+        }
+        queue.validate().expect("sound");
+        assert_eq!(queue.len(), twin.len());
+        count += 1;
+    }
+    count
+}
+
+/// [`SyncSet`]; its twin is a map.
+///
+/// # Panics
+/// If it differs from its twin.
+#[must_use]
+pub fn sync_set(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let (mut set, mut twin, mut count) = (SyncSet::new(), BTreeMap::<u32, u64>::new(), 0);
+    while let (Some(what), Some(number)) = (feed.below(16), feed.below(256)) {
+        let point = (number as u32 % 11, number / 11);
+        match what {
+            0..=11 => {
+                set.insert(SyncPoint::new(TimelineId::new(point.0), point.1));
+                let held = twin.entry(point.0).or_default();
+                *held = point.1.max(*held);
+            }
+            12..=14 => {
+                let other: SyncSet =
+                    (0..number % 7).map(|at| SyncPoint::new(TimelineId::new(at as u32), number + at)).collect();
+                set.union(&other);
+                for at in 0..number % 7 {
+                    let held = twin.entry(at as u32).or_default();
+                    *held = (number + at).max(*held);
+                }
+            }
+            _ => {
+                set.clear();
+                twin.clear();
+            }
+        }
+        // A point of value 0 has always passed, and may be left out.
+        let wanted: Vec<_> =
+            twin.iter().map(|(at, value)| (*at as usize, *value)).filter(|(_, value)| *value > 0).collect();
+        let mut held: Vec<_> = set.iter().map(|point| (point.timeline.index(), point.value)).collect();
+        held.retain(|(_, value)| *value > 0);
+        held.sort_unstable();
+        assert_eq!(held, wanted);
+        count += 1;
+    }
+    count
+}
+
+/// Plans of lifetimes: those of every policy and of a short search.
+///
+/// # Panics
+/// If a plan is wrong, or one is below the bound of another.
+#[must_use]
+pub fn alias_plan(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let mut items = Vec::new();
+    let Some(many) = feed.below(40) else { return 0 };
+    while items.len() < many as usize + 1 {
+        let (Some(size), Some(log2), Some(lower), Some(length)) =
+            (feed.any(), feed.below(8), feed.below(64), feed.below(32))
+        else {
+            break;
+        };
+        let item = Item::new(size & 0xff_ffff, lower, lower + length).aligned(1 << log2);
+        items.push(item);
+    }
+    let Ok(problem) = Problem::new(&items) else { return items.len() as u64 };
+    let mut steps = 0;
+    let best = plan(&problem, |progress| {
+        steps += progress.steps;
+        steps < 2_000
+    });
+    verify(&items, &best.offsets, best.height).expect("the plan is right");
+    assert!(best.height >= best.lower_bound && best.lower_bound >= best.load);
+    for policy in [Policy::OnlineFirstFit, Policy::BySize] {
+        let simple = plan_by(&problem, policy);
+        verify(&items, &simple.offsets, simple.height).expect("the plan is right");
+        assert!(
+            simple.height >= best.lower_bound,
+            "{policy:?} is below what was proven: {simple:?} and {best:?}, {items:?}"
+        );
+    }
+    items.len() as u64
+}

@@ -1,0 +1,166 @@
+//! Any device of the harness behind an injector of faults: what is submitted goes to the device as it is, what the library
+//! asks of it goes through the rules.
+//!
+//! ```text
+//!   test ──submit──▶ FaultyGpu<G> ────────────────────────▶ G
+//!     └──▶ library ──▶ FaultInjector<G::Device> ──rules──▶ G::Device
+//! ```
+
+use ringfence::device::fault::{FaultInjector, Faults};
+use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
+
+use crate::through::Through;
+use crate::{Command, Gpu, OpenError, Options, TextureRegion};
+
+/// A device whose calls fail when a test wants them to.
+pub struct FaultyGpu<G: Gpu> {
+    inner: G,
+    faults: Faults,
+}
+
+impl<G: Gpu> FaultyGpu<G> {
+    /// Puts rules, none yet, between the library and a device.
+    #[must_use]
+    pub fn over(inner: G) -> Self {
+        Self { inner, faults: Faults::default() }
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The device itself.
+    #[must_use]
+    pub fn inner(&self) -> &G {
+        &self.inner
+    }
+}
+
+/// What is recorded behind an injector, as commands of the device itself.
+struct Recorder<D: Device>(Vec<Command<D>>, Vec<TextureTarget<RawTexture<D>>>);
+
+impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
+    unsafe fn begin_copies(&mut self, _: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
+        self.1 = textures.to_vec();
+    }
+
+    unsafe fn copy_buffer(&mut self, src: &RawBuffer<D>, dst: &RawBuffer<D>, regions: &[CopyRegion]) {
+        self.0.extend(regions.iter().map(|&CopyRegion { src_offset, dst_offset, size }| Command::CopyBuffer {
+            src: src.clone(),
+            src_offset,
+            dst: dst.clone(),
+            dst_offset,
+            size,
+        }));
+    }
+
+    unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion) {
+        let TexelRegion { buffer_offset, row_bytes, texel_bytes, mip, layer, width, height, .. } = *region;
+        let is_it = |held: &&TextureTarget<_>| held.texture == *dst && (held.mip, held.layer) == (mip, layer);
+        let discard = self.1.iter().find(is_it).is_some_and(|held| held.discard);
+        let region = TextureRegion { buffer_offset, row_bytes, mip, layer, width, height, texel_bytes };
+        self.0.push(Command::CopyBufferToTexture { src: src.clone(), dst: dst.clone(), region, discard });
+    }
+
+    unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
+}
+
+/// The same command for the device itself; its objects are the same.
+fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command<D>>) {
+    into.push(match *command {
+        Command::CopyBuffer { ref src, src_offset, ref dst, dst_offset, size } => {
+            Command::CopyBuffer { src: src.clone(), src_offset, dst: dst.clone(), dst_offset, size }
+        }
+        Command::Upload(ref batch) => {
+            let mut recorder = Recorder(Vec::new(), Vec::new());
+            // SAFETY: only told to the recorder above, which makes commands of it; those who submit them answer for them.
+            unsafe { batch.as_ref().clone().play(&mut recorder) };
+            return into.append(&mut recorder.0);
+        }
+        Command::FillBuffer { ref dst, offset, size, value } => {
+            Command::FillBuffer { dst: dst.clone(), offset, size, value }
+        }
+        Command::CopyBufferToTexture { ref src, ref dst, region, discard } => {
+            Command::CopyBufferToTexture { src: src.clone(), dst: dst.clone(), region, discard }
+        }
+        Command::CopyTextureToBuffer { ref src, ref dst, region } => {
+            Command::CopyTextureToBuffer { src: src.clone(), dst: dst.clone(), region }
+        }
+        Command::TakeOver { ref buffer } => Command::TakeOver { buffer: buffer.clone() },
+        Command::Draw { ref discs, discs_offset, disc_count, ref target, width, height } => {
+            let (discs, target) = (discs.clone(), target.clone());
+            Command::Draw { discs, discs_offset, disc_count, target, width, height }
+        }
+    });
+}
+
+impl<G: Gpu> Gpu for FaultyGpu<G> {
+    type Device = FaultInjector<G::Device>;
+    const NAME: &'static str = G::NAME;
+
+    fn open(options: &Options) -> Result<Self, OpenError> {
+        G::open(options).map(Self::over)
+    }
+
+    fn device(&self) -> Self::Device {
+        FaultInjector::with(self.inner.device(), self.faults.clone())
+    }
+
+    fn queue_count(&self) -> usize {
+        self.inner.queue_count()
+    }
+
+    fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence {
+        self.inner.fence(queue)
+    }
+
+    fn can_draw(&self) -> bool {
+        self.inner.can_draw()
+    }
+
+    fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
+        self.inner.open_gate(value)
+    }
+
+    fn submit(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        commands: &[Command<Self::Device>],
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        let mut unwrapped = Vec::with_capacity(commands.len());
+        commands.iter().for_each(|command| unwrap(command, &mut unwrapped));
+        self.inner.submit(queue, waits, &unwrapped, signal)
+    }
+
+    fn can_copy_through(&self) -> bool {
+        false
+    }
+
+    /// Bindings are tied to the device that the library sees: work through descriptors is for the device itself.
+    fn submit_through(
+        &mut self,
+        _queue: usize,
+        _waits: &[(usize, u64)],
+        _through: Through<'_, Self::Device>,
+        _signal: u64,
+    ) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported("work through descriptors behind an injector of faults"))
+    }
+
+    fn wait_idle(&mut self) -> Result<(), DeviceError> {
+        self.inner.wait_idle()
+    }
+
+    fn close(self) -> Vec<String> {
+        self.inner.close()
+    }
+
+    fn take_messages(&mut self) -> Vec<String> {
+        self.inner.take_messages()
+    }
+}

@@ -1,0 +1,350 @@
+//! A world of one thread: a program that records on several queues, knows what each byte must be, and orders its queues by
+//! what its work reads and writes.
+//!
+//! ```text
+//!   step ─▶ what? ─▶ into the open recording of a queue ──submit──▶ device        at the end: submit all, read all back,
+//!                         waits: the other queues' work that it needs             drop everything, look what is left
+//! ```
+
+mod steps;
+
+use std::io::Write;
+use std::time::Duration;
+
+use ringfence::descriptor::{BindlessDesc, BindlessTable, ShaderVisibleDesc, ShaderVisibleHeap};
+use ringfence::device::descriptors::ViewTypes;
+use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
+use ringfence::device::{BufferUsage, Driver};
+use ringfence::transient::{TransientAllocator, TransientDesc};
+use ringfence::upload::NoViews;
+use ringfence::{
+    Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, Frame,
+    Timeline, UploadDesc, UploadRing, WhenFull,
+};
+
+use super::dice::Dice;
+use super::thing::{Check, Thing, Use};
+use super::{Bug, Figures, Finding, WorldOptions};
+use crate::sim::SimGpu;
+use crate::{Command, Gpu};
+
+const KIB: u64 = 1 << 10;
+
+/// What ended a step early: something to tell, or the end of the device.
+enum Stop {
+    Wrong(String),
+    Lost,
+}
+
+type Step = Result<(), Stop>;
+
+/// A submission that is being recorded.
+struct Recording {
+    frame: Frame,
+    commands: Vec<Command<Device>>,
+    waits: Vec<(usize, u64)>,
+}
+
+struct Program {
+    options: WorldOptions,
+    dice: Dice,
+    figures: Figures,
+    things: Vec<Thing>,
+    checks: Vec<Check>,
+    /// One a queue.
+    open: Vec<Option<Recording>>,
+    /// The last value submitted to each queue.
+    submitted: Vec<u64>,
+    table: BindlessTable<Device>,
+    heap: ShaderVisibleHeap<Device>,
+    transient: TransientAllocator<Device>,
+    constants: ConstantBuffers<Device, NoViews>,
+    fast: FastConstants<Device>,
+    ring: UploadRing<Device>,
+    timelines: Vec<Timeline<Device>>,
+    /// Those that run ahead of the work, with [`Bug::EarlyReclaim`].
+    ahead: Vec<Fence>,
+    memory: Allocator<Device>,
+    /// Last, so that it goes last.
+    gpu: SimGpu,
+}
+
+/// Runs the world to its end.
+pub fn run(options: &WorldOptions, trace: Option<Box<dyn Write + Send>>) -> Result<Figures, Finding> {
+    let finding = |step, what| Finding { seed: options.seed, step, what };
+    let mut program = Program::new(options, trace).map_err(|what| finding(0, what))?;
+    for step in 0..u64::from(options.steps) {
+        program.figures.steps += 1;
+        match program.step().and_then(|()| program.look()) {
+            Ok(()) => {}
+            Err(Stop::Lost) => break,
+            Err(Stop::Wrong(what)) => return Err(finding(step, program.abort(what))),
+        }
+    }
+    let step = program.figures.steps;
+    program.end().map_err(|what| finding(step, what))
+}
+
+impl Program {
+    fn new(options: &WorldOptions, trace: Option<Box<dyn Write + Send>>) -> Result<Self, String> {
+        let mut dice = Dice::new(options.seed);
+        let profiles = Profile::all();
+        let profile = profiles[dice.below(profiles.len() as u64) as usize].clone();
+        let queues = 1 + dice.below(3) as usize;
+        let sim = SimOptions { seed: dice.any(), queues, lateness: 1 + dice.below(8) as u32, ..Default::default() };
+        let gpu = SimGpu::with_profile(profile, sim).map_err(|error| error.to_string())?;
+        let desc = AllocatorDesc {
+            device_block_bytes_max: (256 * KIB) << dice.below(4),
+            host_block_bytes_max: (256 * KIB) << dice.below(4),
+            empty_blocks_kept: dice.below(2) as usize,
+            empty_block_grace: dice.below(6),
+            ..Default::default()
+        };
+        let memory = Allocator::over(gpu.device(), desc);
+        if let Some(trace) = trace {
+            memory.start_trace(trace).map_err(|error| error.to_string())?;
+        }
+        let lies = options.bug == Some(Bug::EarlyReclaim);
+        let ahead: Vec<_> = (0..queues).filter(|_| lies).map(|_| gpu.sim().create_fence(0)).collect();
+        let timelines = (0..queues).map(|queue| {
+            let fence = ahead.get(queue).copied().unwrap_or(gpu.fence(queue));
+            // SAFETY: fences live as long as the device, and frames that are submitted signal their values. (That those of a
+            // liar say nothing of the work is the point of it; the simulated device finds what comes of that.)
+            unsafe { memory.timeline(fence) }.map_err(|error| error.to_string())
+        });
+        let timelines = timelines.collect::<Result<Vec<_>, _>>()?;
+        Self::furnish(*options, dice, gpu, memory, timelines, ahead).map_err(|error| error.to_string())
+    }
+
+    /// Makes what every world has from its beginning.
+    fn furnish(
+        options: WorldOptions,
+        mut dice: Dice,
+        gpu: SimGpu,
+        memory: Allocator<Device>,
+        timelines: Vec<Timeline<Device>>,
+        ahead: Vec<Fence>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let capacity = (32 * KIB) << dice.below(3);
+        let when_full =
+            if dice.one_in(2) { WhenFull::grow(512 * KIB) } else { WhenFull::Wait { timeout: Duration::MAX } };
+        let ring = memory.upload_ring(UploadDesc { capacity, when_full, page_bytes: 4 * KIB, ..Default::default() })?;
+        let visible = ShaderVisibleDesc {
+            types: ViewTypes::STORAGE_BUFFER,
+            frame_slots: 8,
+            persistent_slots: 8,
+            chunk_slots: 4,
+            ..Default::default()
+        };
+        let heap = ShaderVisibleHeap::new(&memory, visible)?;
+        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 6, clear_freed: true })?;
+        let constants = ConstantsDesc {
+            dynamic_slots: 8,
+            dynamic_bytes_max: 64 * KIB,
+            static_slots: 4,
+            usage: BufferUsage::CONSTANT | BufferUsage::COPY_SRC,
+            ..Default::default()
+        };
+        let constants = memory.constant_buffers(constants, NoViews)?;
+        let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC;
+        let fast = memory.fast_constants(FastConstantsDesc { usage, page_bytes: 4 * KIB, ..Default::default() });
+        let transient = TransientDesc {
+            heap_bytes: 64 * KIB,
+            objects_kept: dice.below(3) as usize,
+            latency_frames: dice.below(3),
+            heap_idle_frames: dice.below(3),
+            ..Default::default()
+        };
+        let transient = TransientAllocator::new(&memory, transient);
+        let queues = timelines.len();
+        Ok(Self {
+            options,
+            dice,
+            figures: Figures::default(),
+            things: Vec::new(),
+            checks: Vec::new(),
+            open: (0..queues).map(|_| None).collect(),
+            submitted: vec![0; queues],
+            table,
+            heap,
+            transient,
+            constants,
+            fast,
+            ring,
+            timelines,
+            ahead,
+            memory,
+            gpu,
+        })
+    }
+
+    /// The recording of a queue; one begins if none is open.
+    fn recording(&mut self, queue: usize) -> &mut Recording {
+        let timeline = &self.timelines[queue];
+        let begin = || Recording { frame: timeline.begin(), commands: Vec::new(), waits: Vec::new() };
+        self.open[queue].get_or_insert_with(begin)
+    }
+
+    /// The submission that the queue records now.
+    fn user(&mut self, queue: usize) -> Use {
+        Use { queue, value: self.recording(queue).frame.value() }
+    }
+
+    /// Has a queue's recording come after other work, which is submitted first if it is not yet.
+    fn order(&mut self, queue: usize, after: &[Use]) -> Step {
+        for user in after {
+            if user.queue == queue {
+                continue;
+            }
+            if user.value > self.submitted[user.queue] {
+                self.submit(user.queue)?;
+            }
+            if self.options.bug == Some(Bug::MissingWait) && self.dice.one_in(2) {
+                continue;
+            }
+            self.recording(queue).waits.push((user.queue, user.value));
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, queue: usize) -> Step {
+        let Some(Recording { frame, commands, waits }) = self.open[queue].take() else { return Ok(()) };
+        let value = frame.value();
+        self.gpu.submit(queue, &waits, &commands, value).map_err(stop)?;
+        self.submitted(queue, frame, value)
+    }
+
+    /// Notes that `frame` was submitted.
+    fn submitted(&mut self, queue: usize, frame: Frame, value: u64) -> Step {
+        self.timelines[queue].submitted(frame).map_err(wrong)?;
+        if let Some(&ahead) = self.ahead.get(queue) {
+            let gate = self.gpu.queue_count();
+            self.gpu.sim().submit(gate, &[], vec![], (ahead, value)).map_err(stop)?;
+        }
+        self.submitted[queue] = value;
+        self.figures.submissions += 1;
+        Ok(())
+    }
+
+    /// Waits until work is over, as the device itself tells.
+    fn wait(&mut self, user: Use) -> Step {
+        if user.value > self.submitted[user.queue] {
+            self.submit(user.queue)?;
+        }
+        (0..self.gpu.queue_count()).for_each(|queue| self.gpu.sim().resume(queue));
+        let fence = self.gpu.fence(user.queue);
+        // SAFETY: the fence is this device's.
+        match unsafe { self.gpu.sim().wait(&fence, user.value, Duration::MAX) }.map_err(stop)? {
+            true => Ok(()),
+            false => Err(Stop::Wrong(format!("queue {} never reaches {}", user.queue, user.value))),
+        }
+    }
+
+    /// Compares what has come back of the oldest check.
+    fn settle(&mut self, at: usize) -> Step {
+        self.wait(self.checks[at].by)?;
+        let check = self.checks.swap_remove(at);
+        let mut read = vec![0; check.padded_bytes()];
+        check.back.read(0, &mut read).map_err(access)?;
+        self.figures.checked_bytes += check.expected.len() as u64;
+        self.figures.digest(&read);
+        if check.holds(&read) { Ok(()) } else { Err(Stop::Wrong(format!("wrong bytes: {}", check.what))) }
+    }
+
+    /// What is wrong after a step, if anything.
+    fn look(&mut self) -> Step {
+        let messages = self.gpu.take_messages();
+        if let Some(message) = messages.first() {
+            return Err(Stop::Wrong(message.clone()));
+        }
+        // Looking at everything after every step would be most of the work.
+        if self.dice.one_in(8) {
+            self.validate()?;
+        }
+        Ok(())
+    }
+
+    fn validate(&self) -> Step {
+        let unsound = |what: &str, error: &dyn std::fmt::Debug| Stop::Wrong(format!("{what} is not sound: {error:?}"));
+        self.memory.validate().map_err(|error| unsound("the allocator", &error))?;
+        self.ring.validate().map_err(|error| unsound("the ring", &error))?;
+        self.table.validate().map_err(|error| unsound("the table", &error))?;
+        self.heap.validate().map_err(|error| unsound("the heap", &error))?;
+        self.transient.validate().map_err(|error| unsound("the transient allocator", &error))
+    }
+
+    /// Ends a world in which something was found: everything is let go of, and nothing more is said.
+    fn abort(mut self, what: String) -> String {
+        self.memory.set_eviction(None);
+        self.open.clear();
+        (0..self.gpu.queue_count()).for_each(|queue| self.gpu.sim().resume(queue));
+        what
+    }
+
+    /// Submits and compares all that is left, and lets go of everything.
+    fn end(mut self) -> Result<Figures, String> {
+        match self.last_checks().and_then(|()| self.look()).and_then(|()| self.validate()) {
+            Ok(()) | Err(Stop::Lost) => {}
+            Err(Stop::Wrong(what)) => return Err(self.abort(what)),
+        }
+        let Self {
+            gpu, memory, open, things, checks, table, heap, transient, constants, fast, ring, timelines, ..
+        } = self;
+        // It holds a resource, which holds the allocator.
+        memory.set_eviction(None);
+        let mut figures = self.figures;
+        let made_first = self.dice.clone().one_in(2);
+        drop(open);
+        if made_first {
+            drop((things, checks));
+            let ended = memory.shutdown(Duration::MAX).map_err(|error| error.to_string())?;
+            figures.lost = ended.device_lost;
+            drop((table, heap, transient, constants, fast, ring));
+        } else {
+            drop((ring, fast, constants, transient, heap, table));
+            drop((checks, things));
+        }
+        memory.validate().map_err(|error| format!("at the end: {error:?}"))?;
+        memory.stop_trace().map_err(|error| error.to_string())?;
+        drop((timelines, memory));
+        let said = gpu.close();
+        said.into_iter().next().map_or(Ok(figures), |message| Err(format!("at the end: {message}")))
+    }
+
+    fn last_checks(&mut self) -> Step {
+        (0..self.gpu.queue_count()).for_each(|queue| self.gpu.sim().resume(queue));
+        for heap in 0..self.memory.device().capabilities().memory_heaps.len() {
+            self.gpu.sim().set_budget(heap, None);
+        }
+        for at in 0..self.things.len() {
+            self.check(at)?;
+        }
+        for queue in 0..self.open.len() {
+            self.submit(queue)?;
+        }
+        while !self.checks.is_empty() {
+            self.settle(0)?;
+        }
+        Ok(())
+    }
+}
+
+fn wrong(error: impl std::fmt::Display) -> Stop {
+    Stop::Wrong(error.to_string())
+}
+
+fn stop(error: ringfence::device::DeviceError) -> Stop {
+    if error == ringfence::device::DeviceError::Lost { Stop::Lost } else { wrong(error) }
+}
+
+fn access(error: ringfence::AccessError) -> Stop {
+    match error {
+        ringfence::AccessError::Device(error) => stop(error),
+        other => wrong(other),
+    }
+}
+
+/// A buffer that is written by the host and read by nobody yet.
+fn write(buffer: &mut Buffer<Device>, bytes: &[u8]) -> Step {
+    buffer.write(0, bytes).map_err(access)
+}

@@ -1,0 +1,90 @@
+//! What a world holds: a resource, what it must hold, and who uses it.
+
+use ringfence::descriptor::BindlessIndex;
+use ringfence::device::sim::Device;
+use ringfence::{Buffer, SyncPoint, SyncSet, Texture, Timeline};
+
+/// A submission: its queue, and the value that it signals there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Use {
+    pub queue: usize,
+    pub value: u64,
+}
+
+pub enum Body {
+    Buffer(Buffer<Device>),
+    /// A square of RGBA8 texels of this side.
+    Texture(Texture<Device>, u32),
+}
+
+pub struct Thing {
+    pub body: Body,
+    /// What it holds once all that was recorded has run.
+    pub bytes: Vec<u8>,
+    /// Whether the host writes it.
+    pub is_upload: bool,
+    /// Its entry in the bindless table.
+    pub entry: Option<BindlessIndex>,
+    write: Option<Use>,
+    reads: Vec<Use>,
+}
+
+impl Thing {
+    pub fn new(body: Body, bytes: Vec<u8>, is_upload: bool) -> Self {
+        Self { body, bytes, is_upload, entry: None, write: None, reads: Vec::new() }
+    }
+
+    pub fn buffer(&self) -> Option<&Buffer<Device>> {
+        match &self.body {
+            Body::Buffer(buffer) => Some(buffer),
+            Body::Texture(..) => None,
+        }
+    }
+
+    /// The work that has to be over before it is read.
+    pub fn before_read(&self) -> Vec<Use> {
+        self.write.into_iter().collect()
+    }
+
+    /// The work that has to be over before it is written.
+    pub fn before_write(&self) -> Vec<Use> {
+        self.write.iter().chain(&self.reads).copied().collect()
+    }
+
+    pub fn read_by(&mut self, by: Use) {
+        self.reads.retain(|held| held.queue != by.queue);
+        self.reads.push(by);
+    }
+
+    pub fn written_by(&mut self, by: Use) {
+        self.reads.clear();
+        self.write = Some(by);
+    }
+
+    /// All of its users, as points of the library's timelines.
+    pub fn points(&self, timelines: &[Timeline<Device>]) -> SyncSet {
+        self.before_write().iter().map(|user| SyncPoint::new(timelines[user.queue].id(), user.value)).collect()
+    }
+}
+
+/// Bytes on their way back, and what they must be.
+pub struct Check {
+    pub back: Buffer<Device>,
+    pub by: Use,
+    /// Bytes of a row, and from one row to the next; one row for buffers.
+    pub row: usize,
+    pub pitch: usize,
+    pub expected: Vec<u8>,
+    pub what: &'static str,
+}
+
+impl Check {
+    /// Whether these are the right bytes.
+    pub fn holds(&self, read: &[u8]) -> bool {
+        read.chunks(self.pitch).zip(self.expected.chunks(self.row)).all(|(read, expected)| read.starts_with(expected))
+    }
+
+    pub fn padded_bytes(&self) -> usize {
+        self.expected.len() / self.row * self.pitch
+    }
+}

@@ -1,0 +1,45 @@
+//! The contract's own text, read: what can fail there is known to the injector, and what the injector does not forward it
+//! would take away from the library.
+
+use ringfence::device::fault::Call;
+
+const DEVICE: &str = include_str!("../../../ringfence/src/device.rs");
+const DESCRIPTORS: &str = include_str!("../../../ringfence/src/device/descriptors.rs");
+const INJECTOR: &str = include_str!("../../../ringfence/src/device/fault.rs");
+const INJECTOR_OF_DESCRIPTORS: &str = include_str!("../../../ringfence/src/device/fault/descriptors.rs");
+
+/// The functions of a trait: name, and whether it returns a `Result` of a [`DeviceError`](ringfence::device::DeviceError).
+fn functions(source: &str, of: &str) -> Vec<(String, bool)> {
+    let start = source.find(of).unwrap_or_else(|| panic!("the contract has {of}"));
+    let body = &source[start..];
+    let body = &body[..body.find("\n}").expect("the trait ends")];
+    let mut found = Vec::new();
+    let mut rest = body;
+    while let Some(at) = rest.find("fn ") {
+        let is_start = rest[..at].ends_with("    ") || rest[..at].ends_with("unsafe ");
+        rest = &rest[at + 3..];
+        if !is_start {
+            continue;
+        }
+        let name: String = rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
+        let end = rest.find([';', '{']).expect("a signature ends");
+        found.push((name, rest[..end].contains("DeviceError>")));
+    }
+    found
+}
+
+#[test]
+fn the_injector_knows_every_call_of_the_contract_that_can_fail() {
+    let traits = [(DEVICE, "trait Driver"), (DEVICE, "trait Create<"), (DESCRIPTORS, "trait Descriptors")];
+    let functions: Vec<_> = traits.iter().flat_map(|(source, of)| functions(source, of)).collect();
+    assert!(functions.len() > 30, "{functions:?}");
+    let known: Vec<_> = Call::ALL.iter().map(|call| call.function()).collect();
+    for (name, can_fail) in &functions {
+        assert_eq!(known.contains(&name.as_str()), *can_fail, "{name}");
+        let forwarded = [INJECTOR, INJECTOR_OF_DESCRIPTORS].iter().any(|text| text.contains(&format!("inner.{name}(")));
+        assert!(forwarded, "{name} is not passed on");
+    }
+    for call in known {
+        assert!(functions.iter().any(|(name, _)| name == call), "{call} is no call of the contract");
+    }
+}

@@ -1,0 +1,174 @@
+//! Bindless: materials that shaders reach by index, coming and going while frames are in flight. The same scene on the
+//! simulated device, and, with the feature `vulkan`, on a Vulkan device, whatever way of keeping descriptors it has.
+//!
+//! `cargo run -p ringfence --features vulkan --example bindless`
+
+mod simulated;
+#[cfg(all(feature = "vulkan", not(windows)))]
+mod vulkan;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ringfence::descriptor::{
+    Binding, BindlessDesc, BindlessIndex, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View,
+};
+use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind, ViewTypes};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
+
+/// Materials that are drawn with in a frame.
+const PICKS: usize = 4;
+const MATERIALS: usize = 8;
+const FRAMES: u32 = 200;
+const IN_FLIGHT: usize = 3;
+const PATIENCE: Duration = Duration::from_secs(10);
+const BYTES: u64 = 256;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// What the shader is told: where to write, and what to read. All are slots of one heap.
+#[derive(Clone, Copy)]
+struct Draw {
+    to: u32,
+    from: [u32; PICKS],
+}
+
+/// A device that can run the shader: word i of what `to` shows becomes the first word of what `from[i]` shows.
+trait Gpu {
+    type Device: Descriptors;
+    fn device(&self) -> Self::Device;
+    fn fence(&self) -> <Self::Device as Driver>::Fence;
+    /// Submits one command list that goes through the binding, and signals the fence with `value`.
+    fn submit(
+        &mut self,
+        binding: &mut Binding<Self::Device>,
+        slots: u32,
+        draw: Draw,
+        value: u64,
+    ) -> Result<(), Failure>;
+}
+
+/// A colour that shaders read, and its entry in the table.
+struct Material<D: Descriptors> {
+    colour: u32,
+    index: BindlessIndex,
+    _buffer: Buffer<D>,
+}
+
+/// A frame that the device may still be working on: what it writes to, and what should be there.
+struct InFlight<D: Descriptors> {
+    value: u64,
+    expected: [u32; PICKS],
+    index: BindlessIndex,
+    result: Buffer<D>,
+}
+
+fn main() -> Result<(), Failure> {
+    run(simulated::Simulated::new())?;
+    #[cfg(all(feature = "vulkan", not(windows)))]
+    run(vulkan::Vulkan::new()?)?;
+    Ok(())
+}
+
+fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    // SAFETY: every submission signals the fence with the value of its frame, and is waited for below.
+    let timeline = unsafe { memory.timeline(gpu.fence()) }?;
+    // Few slots do on every device; a program would ask for thousands where `visible_slots_max` allows it.
+    let types = ViewTypes::STORAGE_BUFFER;
+    let slots = memory.device().visible_slots_max(HeapKind::Resources, types).min(1024);
+    let desc = ShaderVisibleDesc { types, frame_slots: 0, persistent_slots: slots, ..Default::default() };
+    let heap = ShaderVisibleHeap::new(&memory, desc)?;
+    let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: slots, ..Default::default() })?;
+    let mut next = 1..;
+    let mut materials: VecDeque<_> =
+        (&mut next).take(MATERIALS).map(|colour| material(&memory, &table, colour)).collect::<Result<_, _>>()?;
+    let mut flights = VecDeque::new();
+
+    for colour in next.take(FRAMES as usize) {
+        // The oldest material goes while frames that draw with it are in flight. Its slot comes back after them.
+        let gone = materials.pop_front().expect("there are some");
+        table.remove(gone.index)?;
+        drop(gone);
+        materials.push_back(material(&memory, &table, colour)?);
+
+        let result = buffer(&memory, Location::Readback)?;
+        let index = table.insert(&words(&result)?)?;
+        let picks: [&Material<_>; PICKS] =
+            std::array::from_fn(|pick| &materials[(pick * 3 + colour as usize) % MATERIALS]);
+        let draw = Draw { to: index.slot(), from: picks.map(|material| material.index.slot()) };
+        let frame = timeline.begin();
+        let mut binding = heap.bind(&frame)?;
+        gpu.submit(&mut binding, heap.slots(), draw, frame.value())?;
+        flights.push_back(InFlight {
+            value: frame.value(),
+            expected: picks.map(|material| material.colour),
+            index,
+            result,
+        });
+        timeline.submitted(frame)?;
+        drop(binding);
+        if flights.len() == IN_FLIGHT {
+            land(&table, &timeline, flights.pop_front())?;
+        }
+        memory.reclaim();
+    }
+    while !flights.is_empty() {
+        land(&table, &timeline, flights.pop_front())?;
+    }
+    memory.reclaim();
+    println!(
+        "{}, descriptors as {:?}",
+        memory.device().capabilities().name,
+        memory.device().descriptor_support().model
+    );
+    println!("  {FRAMES} frames, {} materials came and went, every word right", FRAMES as usize + MATERIALS);
+    for region in memory.snapshot().descriptors {
+        println!("  {}: {} of {} slots in use", region.region, region.used_count, region.slot_count);
+    }
+    drop((materials, table, heap));
+    memory.shutdown(PATIENCE)?;
+    Ok(())
+}
+
+/// Waits for a frame and looks at what the shader has read.
+fn land<D: Descriptors>(
+    table: &BindlessTable<D>,
+    timeline: &Timeline<D>,
+    flight: Option<InFlight<D>>,
+) -> Result<(), Failure> {
+    let InFlight { value, expected, index, result } = flight.expect("a frame is in flight");
+    assert!(timeline.wait(value, PATIENCE)?, "a frame takes no ten seconds");
+    let mut bytes = [0; PICKS * 4];
+    result.read(0, &mut bytes)?;
+    let found: Vec<_> =
+        bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
+    assert_eq!(found, expected, "the shader reads the materials that the frame was recorded with");
+    table.remove(index)?;
+    Ok(())
+}
+
+fn material<D: Descriptors>(
+    memory: &Allocator<D>,
+    table: &BindlessTable<D>,
+    colour: u32,
+) -> Result<Material<D>, Failure> {
+    let mut buffer = buffer(memory, Location::Upload)?;
+    buffer.write(0, &colour.to_le_bytes())?;
+    let index = table.insert(&words(&buffer)?)?;
+    Ok(Material { colour, index, _buffer: buffer })
+}
+
+fn buffer<D: Descriptors>(memory: &Allocator<D>, location: Location) -> Result<Buffer<D>, Failure> {
+    let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
+    let info = Create::<Buffers>::describe(memory.device(), &desc)?;
+    Ok(memory.create_buffer(&info, AllocationDesc { location, ..Default::default() })?)
+}
+
+fn words<D: Descriptors>(buffer: &Buffer<D>) -> Result<View<'_, D>, DescriptorError> {
+    View::buffer(
+        buffer,
+        BufferView { kind: BufferViewKind::Storage { stride: 0, writes: true }, offset: 0, size: BYTES },
+    )
+}

@@ -1,0 +1,202 @@
+//! The shader on a Vulkan device, with whatever way of keeping descriptors the device has.
+
+use std::ffi::CStr;
+
+use ash::{ext, khr, vk};
+use naga::back::spv;
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+use ringfence::descriptor::Binding;
+use ringfence::device::descriptors::HeapKind;
+use ringfence::vulkan::{Bound, Device, DeviceDesc};
+
+use crate::{Draw, Failure, Gpu, PICKS};
+
+pub struct Vulkan {
+    device: Device,
+    instance: ash::Instance,
+    queue: vk::Queue,
+    pool: vk::CommandPool,
+    semaphore: vk::Semaphore,
+    /// Made for the heap that is met first.
+    pipeline: Option<(vk::PipelineLayout, vk::Pipeline)>,
+    _entry: ash::Entry,
+}
+
+impl Vulkan {
+    pub fn new() -> Result<Self, Failure> {
+        // SAFETY: the loader is the system's own; every handle is used with what it was made from.
+        unsafe {
+            let entry = ash::Entry::load()?;
+            let app = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
+            let instance = entry.create_instance(&vk::InstanceCreateInfo::default().application_info(&app), None)?;
+            let is_new = |physical: &vk::PhysicalDevice| {
+                instance.get_physical_device_properties(*physical).api_version >= vk::API_VERSION_1_2
+            };
+            let physical = instance.enumerate_physical_devices()?.into_iter().find(is_new);
+            let physical = physical.ok_or("there is no device with Vulkan 1.2")?;
+            let (raw, desc) = make_device(&instance, physical)?;
+            let queue = raw.get_device_queue(0, 0);
+            let pool = raw.create_command_pool(&vk::CommandPoolCreateInfo::default(), None)?;
+            let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+            let semaphore = raw.create_semaphore(&vk::SemaphoreCreateInfo::default().push_next(&mut kind), None)?;
+            let device = Device::new(&instance, physical, raw, desc)?;
+            Ok(Self { device, instance, queue, pool, semaphore, pipeline: None, _entry: entry })
+        }
+    }
+}
+
+/// Enables the best way of keeping descriptors that there is, and says which: bytes in buffers, else sets that are written
+/// while they are bound, else plain sets, which need null descriptors.
+///
+/// # Safety
+/// The physical device is the instance's, of Vulkan 1.2.
+unsafe fn make_device(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+) -> Result<(ash::Device, DeviceDesc), Failure> {
+    // SAFETY: as the caller promises; what is chained is an extension's that the device lists, or Vulkan 1.2's.
+    unsafe {
+        let listed = instance.enumerate_device_extension_properties(physical)?;
+        let has = |name: &CStr| listed.iter().any(|held| held.extension_name_as_c_str() == Ok(name));
+        let (mut twelve, mut offered) =
+            (vk::PhysicalDeviceVulkan12Features::default(), vk::PhysicalDeviceFeatures2::default());
+        offered = offered.push_next(&mut twelve);
+        instance.get_physical_device_features2(physical, &mut offered);
+        let core = vk::PhysicalDeviceFeatures::default().shader_storage_buffer_array_dynamic_indexing(true);
+        let by_address = twelve.buffer_device_address == vk::TRUE;
+        let descriptor_buffer = by_address && has(ext::descriptor_buffer::NAME) && has(khr::synchronization2::NAME);
+        // Storage buffers alone are in the heap of this example.
+        let update = twelve.descriptor_binding_partially_bound
+            & twelve.descriptor_binding_update_unused_while_pending
+            & twelve.descriptor_binding_storage_buffer_update_after_bind;
+        let update_after_bind = !descriptor_buffer && update == vk::TRUE;
+        let null_descriptor = !descriptor_buffer && !update_after_bind && has(ext::robustness2::NAME);
+
+        let mut enabled = vk::PhysicalDeviceVulkan12Features::default()
+            .timeline_semaphore(true)
+            .buffer_device_address(descriptor_buffer)
+            .descriptor_binding_partially_bound(update_after_bind)
+            .descriptor_binding_update_unused_while_pending(update_after_bind)
+            .descriptor_binding_storage_buffer_update_after_bind(update_after_bind);
+        let mut buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default().descriptor_buffer(true);
+        let mut synchronization = vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
+        let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default().null_descriptor(true);
+        let mut features = vk::PhysicalDeviceFeatures2::default().features(core).push_next(&mut enabled);
+        let mut names = Vec::new();
+        if descriptor_buffer {
+            names.extend([ext::descriptor_buffer::NAME.as_ptr(), khr::synchronization2::NAME.as_ptr()]);
+            features = features.push_next(&mut buffers).push_next(&mut synchronization);
+        }
+        if null_descriptor {
+            names.push(ext::robustness2::NAME.as_ptr());
+            features = features.push_next(&mut robustness);
+        }
+        let priorities = [1.0];
+        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&priorities)];
+        let info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&names)
+            .push_next(&mut features);
+        let device = instance.create_device(physical, &info, None)?;
+        let desc = DeviceDesc {
+            buffer_device_address: descriptor_buffer,
+            descriptor_buffer,
+            update_after_bind,
+            null_descriptor,
+            ..Default::default()
+        };
+        Ok((device, desc))
+    }
+}
+
+impl Gpu for Vulkan {
+    type Device = Device;
+
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
+
+    fn fence(&self) -> vk::Semaphore {
+        self.semaphore
+    }
+
+    fn submit(&mut self, binding: &mut Binding<Device>, slots: u32, draw: Draw, value: u64) -> Result<(), Failure> {
+        let bound = *binding.bound(HeapKind::Resources).ok_or("no heap of resources is bound")?;
+        if self.pipeline.is_none() {
+            self.pipeline = Some(make_pipeline(self.device.raw(), &bound, slots)?);
+        }
+        let (layout, pipeline) = self.pipeline.expect("it was just made");
+        let (raw, point) = (self.device.raw(), vk::PipelineBindPoint::COMPUTE);
+        let numbers = [draw.to, draw.from[0], draw.from[1], draw.from[2], draw.from[3]].map(u32::to_ne_bytes);
+        // SAFETY: all is the device's and alive; the layout has the heap's set layout at 0 and room for the numbers. Command
+        // buffers are never used again: the pool takes them along.
+        unsafe {
+            let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
+            let commands = raw.allocate_command_buffers(&info)?[0];
+            raw.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default())?;
+            raw.cmd_bind_pipeline(commands, point, pipeline);
+            // Once a command buffer; every dispatch then says by numbers what it reads.
+            binding.set(&self.device, commands, point, layout, 0)?;
+            raw.cmd_push_constants(commands, layout, vk::ShaderStageFlags::COMPUTE, 0, numbers.as_flattened());
+            raw.cmd_dispatch(commands, PICKS as u32, 1, 1);
+            let (write, read) = (vk::AccessFlags::SHADER_WRITE, vk::AccessFlags::HOST_READ);
+            let barrier = [vk::MemoryBarrier::default().src_access_mask(write).dst_access_mask(read)];
+            let (shader, host) = (vk::PipelineStageFlags::COMPUTE_SHADER, vk::PipelineStageFlags::HOST);
+            raw.cmd_pipeline_barrier(commands, shader, host, Default::default(), &barrier, &[], &[]);
+            raw.end_command_buffer(commands)?;
+            let (values, semaphores, commands) = ([value], [self.semaphore], [commands]);
+            let mut signal = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
+            let submit = vk::SubmitInfo::default().command_buffers(&commands).signal_semaphores(&semaphores);
+            raw.queue_submit(self.queue, &[submit.push_next(&mut signal)], vk::Fence::null())?;
+        }
+        Ok(())
+    }
+}
+
+fn make_pipeline(
+    device: &ash::Device,
+    bound: &Bound,
+    slots: u32,
+) -> Result<(vk::PipelineLayout, vk::Pipeline), Failure> {
+    let source = include_str!("shader.wgsl").replace("SLOTS", &slots.to_string());
+    let module = naga::front::wgsl::parse_str(&source)?;
+    let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module)?;
+    let options = spv::Options { lang_version: (1, 3), ..Default::default() };
+    let code = spv::write_vec(&module, &info, &options, None)?;
+    let layouts = [bound.set_layout()];
+    let size = 4 * (1 + PICKS as u32);
+    let draw = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size }];
+    // SAFETY: the set layout is the device's and alive; naga has validated the shader, which has the layout's binding.
+    unsafe {
+        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&draw);
+        let layout = device.create_pipeline_layout(&info, None)?;
+        let module = device.create_shader_module(&vk::ShaderModuleCreateInfo::default().code(&code), None)?;
+        let compute = vk::ShaderStageFlags::COMPUTE;
+        let stage = vk::PipelineShaderStageCreateInfo::default().stage(compute).module(module).name(c"run");
+        let flags = match bound.needs_descriptor_buffer_pipelines() {
+            true => vk::PipelineCreateFlags::DESCRIPTOR_BUFFER_EXT,
+            false => vk::PipelineCreateFlags::empty(),
+        };
+        let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(flags)];
+        let made = device.create_compute_pipelines(vk::PipelineCache::null(), &info, None);
+        device.destroy_shader_module(module, None);
+        Ok((layout, made.map_err(|(_, error)| error)?[0]))
+    }
+}
+
+impl Drop for Vulkan {
+    fn drop(&mut self) {
+        let device = self.device.raw();
+        // SAFETY: the work was waited for, and nothing that was made through the device is left.
+        unsafe {
+            if let Some((layout, pipeline)) = self.pipeline {
+                device.destroy_pipeline(pipeline, None);
+                device.destroy_pipeline_layout(layout, None);
+            }
+            device.destroy_semaphore(self.semaphore, None);
+            device.destroy_command_pool(self.pool, None);
+            device.destroy_device(None);
+            self.instance.destroy_instance(None);
+        }
+    }
+}

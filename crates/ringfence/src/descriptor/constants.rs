@@ -1,0 +1,87 @@
+//! Constants paired with descriptors (rows 000-2, 002-4): each slot of a pool of constants has its view in a CPU-only heap.
+//!
+//! ```text
+//!   ConstantBuffers   pool   │ slot 0 │ slot 1 │ slot 2 │ …        one buffer
+//!                               ▲        ▲        ▲
+//!   CpuDescriptorHeap run    │ view 0 │ view 1 │ view 2 │ …        written once, with the pool
+//!                                        └ ConstantView ── source() ──▶ FrameLease::table, Persistent::copy
+//! ```
+//!
+//! Pass the heap, or a clone of it, to [`Allocator::constant_buffers`](crate::Allocator::constant_buffers): what is bound
+//! then comes with its [`ConstantView`]. The views go with their pool, and each may be held for longer.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | a new pool | a run of slots, and a driver call for each: once |
+//! | the view of a slot | a reference count; no driver call |
+
+use std::fmt;
+use std::sync::Arc;
+
+use ringfence_core::buddy::Buddy;
+
+use super::{CpuDescriptorHeap, CpuDescriptors, SlotAllocator, TableSource, View};
+use crate::device::descriptors::{BufferView, BufferViewKind, CpuHandle, Descriptors};
+use crate::error::Error;
+use crate::upload::{ConstantPool, ConstantViews};
+
+/// The CPU-only descriptor of a slot of constants.
+pub struct ConstantView<D: Descriptors, A: SlotAllocator = Buddy> {
+    run: Arc<CpuDescriptors<D, A>>,
+    slot: u32,
+}
+
+impl<D: Descriptors, A: SlotAllocator> ConstantView<D, A> {
+    /// To be copied into a table.
+    #[must_use]
+    pub fn source(&self) -> TableSource<'_, D> {
+        self.run.part(self.slot..self.slot + 1).expect("every slot has its view")
+    }
+
+    /// The descriptor as the host names it.
+    #[must_use]
+    pub fn cpu_handle(&self) -> CpuHandle {
+        self.run.cpu_handle(self.slot)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Clone for ConstantView<D, A> {
+    fn clone(&self) -> Self {
+        Self { run: Arc::clone(&self.run), slot: self.slot }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> PartialEq for ConstantView<D, A> {
+    /// Whether both are the same slot's.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.run, &other.run) && self.slot == other.slot
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for ConstantView<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConstantView({} of {:?})", self.slot, self.run)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> ConstantViews<D> for CpuDescriptorHeap<D, A> {
+    type Heap = Arc<CpuDescriptors<D, A>>;
+    type View = ConstantView<D, A>;
+
+    /// # Errors
+    /// The heap is not one of resources with constants among its types, or is another allocator's; it has no room for so
+    /// many slots; the pool was not made for constants.
+    fn make(&self, pool: &ConstantPool<'_, D>) -> Result<Self::Heap, Error> {
+        let mut run = self.allocate(pool.slot_count)?;
+        let size = pool.slot_bytes;
+        for slot in 0..pool.slot_count {
+            let view = BufferView { kind: BufferViewKind::Constants, offset: u64::from(slot) * size, size };
+            run.write(slot, &View::buffer(pool.buffer, view)?)?;
+        }
+        Ok(Arc::new(run))
+    }
+
+    fn view(&self, heap: &Self::Heap, slot: u32) -> ConstantView<D, A> {
+        ConstantView { run: Arc::clone(heap), slot }
+    }
+}

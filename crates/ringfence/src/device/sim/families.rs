@@ -1,0 +1,139 @@
+//! Queue families, and which of them owns a resource, as with Vulkan's exclusive sharing.
+//!
+//! ```text
+//!   nobody's ──first use──▶ family 1's ──Release { to: 0 }──▶ on its way ──Acquire { from: 1 }──▶ family 0's
+//!                               ▲
+//!                               └── written as a whole by a queue of family 1: what it held is given up
+//! ```
+//!
+//! All queues are of family 0 until [`Device::set_family`](super::Device::set_family) says otherwise, and then nothing is
+//! ever anybody else's. Ownership goes with the order of submissions: a release is submitted before its acquire, and a
+//! semaphore between them is looked after as for all work. What descriptors show is not followed.
+
+use super::command::{BufferRange, Command, TextureRegion};
+use super::hazard::{Hazard, HazardKind};
+use super::ids::{Buffer, Texture};
+use super::state::{Shape, State};
+
+/// Whose a resource is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Owner {
+    #[default]
+    Nobody,
+    Family(u32),
+    /// Released, and not acquired yet.
+    Underway {
+        from: u32,
+        to: u32,
+    },
+}
+
+/// How a command uses a resource.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// Reads, or writes a part.
+    Content,
+    /// Writes all of it.
+    Overwrite,
+}
+
+impl State {
+    /// Finds what a command of a queue uses without owning it, and carries out what it hands over.
+    pub(super) fn check_owners(&mut self, queue: usize, command: &Command) {
+        let family = self.queues.family(queue);
+        match command {
+            Command::CopyBuffer { src, dst, dst_offset, size, .. } => {
+                self.use_by(queue, family, src.0, Use::Content);
+                let range = BufferRange::new(*dst, *dst_offset, *size);
+                self.use_by(queue, family, dst.0, self.buffer_write(range));
+            }
+            Command::FillBuffer { dst, offset, size, .. } => {
+                let range = BufferRange::new(*dst, *offset, *size);
+                self.use_by(queue, family, dst.0, self.buffer_write(range));
+            }
+            Command::CopyBufferToTexture { src, dst, region, .. } => {
+                self.use_by(queue, family, src.0, Use::Content);
+                self.use_by(queue, family, dst.0, self.texture_write(*dst, *region));
+            }
+            Command::CopyTextureToBuffer { src, dst, .. } => {
+                self.use_by(queue, family, src.0, Use::Content);
+                self.use_by(queue, family, dst.0, Use::Content);
+            }
+            Command::Kernel(kernel) => {
+                for range in kernel.reads.iter().chain(&kernel.writes) {
+                    self.use_by(queue, family, range.buffer.0, Use::Content);
+                }
+            }
+            Command::Release { buffers, textures, to } => {
+                for id in ids(buffers, textures) {
+                    self.use_by(queue, family, id, Use::Content);
+                    self.set_owner(id, Owner::Underway { from: family, to: *to });
+                }
+            }
+            Command::Acquire { buffers, textures, from } => {
+                for id in ids(buffers, textures) {
+                    if self.owner(id) != Some(Owner::Underway { from: *from, to: family }) {
+                        self.not_owned(queue, id, "acquired, but not released to this family");
+                    }
+                    self.set_owner(id, Owner::Family(family));
+                }
+            }
+        }
+    }
+
+    fn owner(&self, id: u64) -> Option<Owner> {
+        self.resources.get(&id).map(|held| held.owner)
+    }
+
+    fn set_owner(&mut self, id: u64, owner: Owner) {
+        if let Some(held) = self.resources.get_mut(&id) {
+            held.owner = owner;
+        }
+    }
+
+    /// Once a mistake is told of, the user has the resource, so that it is told of once.
+    fn use_by(&mut self, queue: usize, family: u32, id: u64, how: Use) {
+        match self.owner(id) {
+            // What is not alive is found elsewhere.
+            None => return,
+            Some(Owner::Family(owner)) if owner == family => return,
+            Some(Owner::Nobody) => {}
+            Some(Owner::Family(_)) if how == Use::Overwrite => {}
+            Some(Owner::Family(_)) => self.not_owned(queue, id, "it is another family's, which has not released it"),
+            Some(Owner::Underway { .. }) => self.not_owned(queue, id, "it was released, and nobody has acquired it"),
+        }
+        self.set_owner(id, Owner::Family(family));
+    }
+
+    fn not_owned(&mut self, queue: usize, id: u64, detail: &'static str) {
+        if let Some(held) = self.resources.get(&id) {
+            let hazard = Hazard::about(HazardKind::NotOwned, held.label.clone());
+            self.report(hazard.detail(detail).on_queue(queue));
+        }
+    }
+
+    fn buffer_write(&self, range: BufferRange) -> Use {
+        let shape = self.resources.get(&range.buffer.0).map(|held| held.shape);
+        match shape {
+            Some(Shape::Buffer(desc)) if (range.offset, range.size) == (0, desc.size) => Use::Overwrite,
+            _ => Use::Content,
+        }
+    }
+
+    /// Textures with one subresource: of others the rest would be lost.
+    fn texture_write(&self, texture: Texture, region: TextureRegion) -> Use {
+        let shape = self.resources.get(&texture.0).map(|held| held.shape);
+        match shape {
+            Some(Shape::Texture(desc))
+                if desc.mips == 1 && desc.layers == 1 && region == TextureRegion::whole(&desc, 0, 0) =>
+            {
+                Use::Overwrite
+            }
+            _ => Use::Content,
+        }
+    }
+}
+
+fn ids<'a>(buffers: &'a [Buffer], textures: &'a [Texture]) -> impl Iterator<Item = u64> + use<'a> {
+    buffers.iter().map(|buffer| buffer.0).chain(textures.iter().map(|texture| texture.0))
+}

@@ -1,0 +1,146 @@
+//! Mistakes that do not compile. Compiled as tests only: each of these has to be refused.
+//!
+//! All begin alike; this is what the beginning does when nothing is wrong:
+//!
+//! ```
+//! use ringfence::device::{BufferDesc, BufferUsage};
+//! use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, sim};
+//! let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! // SAFETY: nothing is submitted.
+//! let timeline = unsafe { memory.timeline(device.create_fence(0)) }.unwrap();
+//! let info = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC };
+//! let mut buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+//! let frame = timeline.begin();
+//! timeline.submitted(frame).unwrap();
+//! drop(buffer);
+//! ```
+//!
+//! Use after it was let go of:
+//!
+//! ```compile_fail,E0382
+//! # use ringfence::device::{BufferDesc, BufferUsage};
+//! # use ringfence::{AllocationDesc, Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let info = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC };
+//! let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+//! drop(buffer);
+//! let _ = buffer.object();
+//! ```
+//!
+//! Freed twice:
+//!
+//! ```compile_fail,E0382
+//! # use ringfence::device::{BufferDesc, BufferUsage};
+//! # use ringfence::{AllocationDesc, Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let info = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC };
+//! let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+//! unsafe { buffer.destroy_now() };
+//! unsafe { buffer.destroy_now() };
+//! ```
+//!
+//! Two owners:
+//!
+//! ```compile_fail,E0599
+//! # use ringfence::device::{BufferDesc, BufferUsage};
+//! # use ringfence::{AllocationDesc, Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let info = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC };
+//! let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+//! let other = buffer.clone();
+//! # drop(other);
+//! ```
+//!
+//! Freed at once, during use maybe, without a word of the caller's own that it is not in use:
+//!
+//! ```compile_fail,E0133
+//! # use ringfence::device::{BufferDesc, BufferUsage};
+//! # use ringfence::{AllocationDesc, Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let info = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC };
+//! let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+//! buffer.destroy_now();
+//! ```
+//!
+//! A fence of which nobody has said that it tells the truth:
+//!
+//! ```compile_fail,E0133
+//! # use ringfence::{Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! let timeline = memory.timeline(device.create_fence(0)).unwrap();
+//! ```
+//!
+//! A frame that is submitted twice:
+//!
+//! ```compile_fail,E0382
+//! # use ringfence::{Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let timeline = unsafe { memory.timeline(device.create_fence(0)) }.unwrap();
+//! let frame = timeline.begin();
+//! timeline.submitted(frame).unwrap();
+//! timeline.submitted(frame).unwrap();
+//! ```
+//!
+//! Two writers of one buffer at once:
+//!
+//! ```compile_fail,E0499
+//! # use ringfence::device::{BufferDesc, BufferUsage};
+//! # use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let info = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC };
+//! let desc = AllocationDesc { location: Location::Upload, ..Default::default() };
+//! let mut buffer = memory.create_buffer(&info, desc).unwrap();
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| buffer.write(0, &[1]));
+//!     scope.spawn(|| buffer.write(0, &[2]));
+//! });
+//! ```
+//!
+//! Descriptor tables of a frame that is over:
+//!
+//! ```compile_fail,E0505
+//! # use ringfence::descriptor::{ShaderVisibleDesc, ShaderVisibleHeap};
+//! # use ringfence::{Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let timeline = unsafe { memory.timeline(device.create_fence(0)) }.unwrap();
+//! let heap = ShaderVisibleHeap::new(&memory, ShaderVisibleDesc::default()).unwrap();
+//! let frame = timeline.begin();
+//! let mut lease = heap.lease(&frame).unwrap();
+//! timeline.submitted(frame).unwrap();
+//! let _ = lease.table(&[]);
+//! ```
+//!
+//! A view of what is gone:
+//!
+//! ```compile_fail,E0505
+//! # use ringfence::descriptor::View;
+//! # use ringfence::device::descriptors::{BufferView, BufferViewKind};
+//! # use ringfence::device::{BufferDesc, BufferUsage};
+//! # use ringfence::{AllocationDesc, Allocator, AllocatorDesc, sim};
+//! # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+//! # let info = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
+//! let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+//! let kind = BufferViewKind::Storage { stride: 0, writes: false };
+//! let view = View::buffer(&buffer, BufferView { kind, offset: 0, size: 256 }).unwrap();
+//! drop(buffer);
+//! drop(view);
+//! ```
+//!
+//! A block of a pool that is freed twice:
+//!
+//! ```compile_fail,E0382
+//! let chain = ringfence::core::pool_chain::PoolChain::<u32>::new(16, 1);
+//! let block = chain.reserve(4).unwrap().open(0);
+//! chain.free(block).unwrap();
+//! chain.free(block).unwrap();
+//! ```

@@ -1,0 +1,65 @@
+//! Shards under threads that put items in and take them out, and what an item waits for, in every order of steps.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
+
+use loom::sync::Arc;
+use loom::thread;
+use ringfence_core::sync::SyncPoint;
+
+use super::*;
+
+fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions.into();
+    builder.check(body);
+}
+
+fn point(value: u64) -> SyncSet {
+    SyncPoint::new(TimelineId::new(0), value).into()
+}
+
+fn take(bin: &RetireBin<u32>, reached: u64) -> Vec<u32> {
+    let mut out = Vec::new();
+    bin.collect([reached].as_slice(), usize::MAX, &mut out);
+    out
+}
+
+#[test]
+fn each_item_comes_out_once_whoever_takes() {
+    for shards in [1, 2] {
+        model(2, move || {
+            let bin = Arc::new(RetireBin::with_shards(shards));
+            let putting = Arc::clone(&bin);
+            let other = thread::spawn(move || {
+                putting.retire(&point(1), 1);
+                putting.retire_tagged(1, |set| *set = point(1), 2);
+                take(&putting, 1)
+            });
+            bin.retire(&point(1), 3);
+            let mine = take(&bin, 1);
+            let theirs = other.join().unwrap();
+            bin.validate().unwrap();
+            let mut all = [mine, theirs, take(&bin, 1)].concat();
+            all.sort_unstable();
+            assert_eq!(all, [1, 2, 3]);
+            assert!(bin.is_empty());
+        });
+    }
+}
+
+#[test]
+fn a_set_is_never_that_of_another_item() {
+    model(2, || {
+        let bin = Arc::new(RetireBin::with_shards(1));
+        let putting = Arc::clone(&bin);
+        let other = thread::spawn(move || putting.retire_tagged(1, |set| *set = point(1), 1));
+        bin.retire_tagged(2, |set| *set = point(2), 2);
+        let early = take(&bin, 1);
+        other.join().unwrap();
+        assert!(!early.contains(&2));
+        let mut passed = [early, take(&bin, 1)].concat();
+        passed.extend(take(&bin, 2));
+        passed.sort_unstable();
+        assert_eq!(passed, [1, 2]);
+    });
+}

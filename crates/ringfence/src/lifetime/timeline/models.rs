@@ -1,0 +1,97 @@
+//! What a release waits for, while frames begin and end on other threads: the rule at the top of `lifetime::bin`.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
+
+use loom::sync::atomic::AtomicBool;
+use loom::thread;
+
+use super::*;
+use crate::device::sim;
+
+fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions.into();
+    builder.check(body);
+}
+
+struct World {
+    lifetimes: Lifetimes<sim::Device>,
+    clock: Arc<Clock>,
+    bin: RetireBin<u32>,
+    /// Says that a frame has begun which uses the object.
+    used: AtomicBool,
+}
+
+impl World {
+    fn new() -> Self {
+        let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+        let lifetimes = Lifetimes::new();
+        let clock = lifetimes.register(&device, device.create_fence(0)).expect("the device is not lost");
+        Self { lifetimes, clock, bin: RetireBin::with_shards(1), used: AtomicBool::new(false) }
+    }
+
+    fn passed(&self, reached: u64) -> Vec<u32> {
+        let mut out = Vec::new();
+        self.bin.collect([reached].as_slice(), usize::MAX, &mut out);
+        out
+    }
+}
+
+#[test]
+fn what_a_frame_uses_that_had_begun_waits_for_it() {
+    model(3, || {
+        let world = Arc::new(World::new());
+        assert_eq!(world.lifetimes.begin(&world.clock), 1);
+        // The shard keeps the set of this turn.
+        world.lifetimes.retire_into(&world.bin, 0);
+        let other = Arc::clone(&world);
+        let other = thread::spawn(move || {
+            assert_eq!(other.lifetimes.begin(&other.clock), 2);
+            other.used.store(true, Ordering::Release);
+        });
+        let used = world.used.load(Ordering::Acquire);
+        world.lifetimes.retire_into(&world.bin, 7);
+        let early = world.passed(1);
+        assert!(early.contains(&0), "frame 1 is over, and nothing else was begun when it was let go of");
+        assert!(!used || !early.contains(&7), "frame 2 uses it");
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn the_end_of_one_frame_does_not_hide_another() {
+    model(3, || {
+        let world = Arc::new(World::new());
+        world.lifetimes.begin(&world.clock);
+        let other = Arc::clone(&world);
+        let other = thread::spawn(move || {
+            assert_eq!(other.clock.submit(1), Ok(()));
+            other.clock.close(1);
+        });
+        let value = world.lifetimes.begin(&world.clock);
+        world.lifetimes.retire_into(&world.bin, 7);
+        other.join().unwrap();
+        assert_eq!(world.passed(value - 1), [], "it waits for the frame that has begun last");
+        assert_eq!(world.passed(value), [7]);
+    });
+}
+
+#[test]
+fn a_frame_that_was_submitted_is_not_open_for_whoever_knows() {
+    model(None, || {
+        let world = Arc::new(World::new());
+        let value = world.lifetimes.begin(&world.clock);
+        let closes = world.clock.closes.load(Ordering::Acquire);
+        let mut open = OpenFrame { clock: Arc::clone(&world.clock), value, closes };
+        let other = Arc::clone(&world);
+        let other = thread::spawn(move || {
+            assert_eq!(other.clock.submit(value), Ok(()));
+            other.used.store(true, Ordering::Release);
+        });
+        let known = world.used.load(Ordering::Acquire);
+        let is_open = open.is_open();
+        assert!(!(known && is_open));
+        other.join().unwrap();
+        assert!(!open.is_open());
+    });
+}

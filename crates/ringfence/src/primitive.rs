@@ -1,0 +1,104 @@
+//! The one seam between the lock-free parts and what runs them: the processor, or `loom`.
+//!
+//! ```text
+//!   upload::pin, lifetime::{try_cell, bin, timeline} ──▶ primitive ──┬─ std, parking_lot      as built for use
+//!                                                                    └─ loom                  --cfg loom: the models
+//! ```
+//!
+//! What threads share without a lock, and how it is known to be right:
+//!
+//! | part | what it is | shown by |
+//! |---|---|---|
+//! | `upload::pin` | pins and what is released: hazard pointers over ranges | models |
+//! | `lifetime::try_cell` | a flag that gives one thread the value | models |
+//! | `lifetime::bin` | shards of such cells; the length of each, for readers | models |
+//! | `lifetime::timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
+//! | cells of small allocations | `ringfence_core::pool_chain` | the core's own models |
+//! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by itself |
+//! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, nothing is decided by their order | – |
+//! | closed, gone, lost, stop, on | flags that are set once, or under a lock, and only say that less is to be done | – |
+//! | generations of a ring's buffers, demand of a class, wanted blocks | hints: who reads an old one does more work, not other work | – |
+//!
+//! Locks are in the seam only where a model runs through them.
+
+#[cfg(not(loom))]
+pub(crate) use parking_lot::{Mutex, RwLock};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+};
+
+/// `std`'s cell with `loom`'s interface.
+#[cfg(not(loom))]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+        change(self.0.get())
+    }
+}
+
+/// Stands between two sequentially consistent accesses to different words, the first of them a write.
+///
+/// The language orders these by themselves, on x86 without an instruction more; but `loom` knows such an order of
+/// fences alone. So it gets one, and what is built for use gets none.
+#[inline]
+pub(crate) fn fence_in_model() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// Lets another thread come forward, for whoever cannot.
+pub(crate) fn yield_now() {
+    #[cfg(not(loom))]
+    std::thread::yield_now();
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
+
+/// `loom`'s locks with `parking_lot`'s interface.
+#[cfg(loom)]
+mod locks {
+    use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("no thread of a model panics")
+        }
+    }
+
+    pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::RwLock::new(value))
+        }
+
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().expect("no thread of a model panics")
+        }
+
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().expect("no thread of a model panics")
+        }
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use locks::{Mutex, RwLock};

@@ -1,0 +1,154 @@
+//! The descriptors as they were after any event of a trace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::event::Event;
+use crate::descriptor::{DescriptorSnapshot, region};
+use crate::device::descriptors::HeapKind;
+
+/// More slots than this no heap has: sums could overflow.
+const SLOTS_MAX: u64 = 1 << 40;
+
+/// Every descriptor heap by its number. O(log runs) an event.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Descriptors(BTreeMap<u64, Heap>);
+
+#[derive(Clone, Debug, Default)]
+struct Heap {
+    owner: u64,
+    kind: u32,
+    shader_visible: bool,
+    capacity: u64,
+    frame_capacity: u64,
+    name: String,
+    /// Runs that are given out: first slot and count.
+    runs: BTreeMap<u64, u64>,
+    /// Entries of bindless tables; each lies in a run.
+    entries: BTreeSet<u64>,
+    frame_used: u64,
+    frame_used_max: u64,
+    tables_made: u64,
+    tables_shared: u64,
+}
+
+impl Descriptors {
+    /// What follows from an event; whether it can be. Events of other things change nothing.
+    pub(super) fn apply(&mut self, event: &Event) -> bool {
+        match event {
+            Event::DescriptorHeap { heap, owner, kind, shader_visible, capacity, frame_capacity, name } => {
+                if *capacity > SLOTS_MAX || frame_capacity > capacity {
+                    return false;
+                }
+                let held = self.0.entry(*heap).or_default();
+                (held.owner, held.kind, held.shader_visible) = (*owner, *kind, *shader_visible);
+                (held.capacity, held.frame_capacity) = (*capacity, *frame_capacity);
+                held.name.clone_from(name);
+                true
+            }
+            Event::DescriptorHeapFreed { heap } => self.0.remove(heap).is_some(),
+            Event::DescriptorsAllocated { heap, first, count } => {
+                self.0.get_mut(heap).is_some_and(|heap| heap.allocate(*first, *count))
+            }
+            Event::DescriptorsFreed { heap, first, count } => {
+                self.0.get_mut(heap).is_some_and(|heap| heap.free(*first, *count))
+            }
+            Event::DescriptorTables { heap, frame_used, made, shared } => {
+                let Some(heap) = self.0.get_mut(heap) else { return false };
+                heap.frame_used = *frame_used;
+                heap.frame_used_max = heap.frame_used_max.max(*frame_used);
+                heap.tables_made = heap.tables_made.saturating_add(*made);
+                heap.tables_shared = heap.tables_shared.saturating_add(*shared);
+                *frame_used <= heap.frame_capacity
+            }
+            Event::BindlessInserted { heap, slot } => {
+                self.0.get_mut(heap).is_some_and(|heap| heap.run_of(*slot).is_some() && heap.entries.insert(*slot))
+            }
+            Event::BindlessRemoved { heap, slot } => self.0.get_mut(heap).is_some_and(|heap| heap.entries.remove(slot)),
+            _ => true,
+        }
+    }
+
+    /// Regions as a live allocator's snapshot shows them, in the order of their allocators.
+    pub(super) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
+        let mut regions = Vec::new();
+        let mut cpu_only: BTreeMap<u64, DescriptorSnapshot> = BTreeMap::new();
+        for heap in self.0.values() {
+            if heap.shader_visible {
+                heap.regions(&mut regions);
+                continue;
+            }
+            let sum = cpu_only.entry(heap.owner).or_insert_with(|| heap.region(region::CPU_ONLY));
+            sum.slot_count = sum.slot_count.saturating_add(heap.capacity);
+            sum.used_count += heap.given_out();
+            sum.heap_count += 1;
+        }
+        cpu_only.into_values().chain(regions).collect()
+    }
+}
+
+impl Heap {
+    /// The run that a slot lies in.
+    fn run_of(&self, slot: u64) -> Option<(u64, u64)> {
+        let (first, count) = self.runs.range(..=slot).next_back()?;
+        (slot - first < *count).then_some((*first, *count))
+    }
+
+    fn allocate(&mut self, first: u64, count: u64) -> bool {
+        let end = first.saturating_add(count);
+        let is_taken = self.run_of(first).is_some() || self.runs.range(first..end).next().is_some();
+        if count == 0 || end > self.capacity || first < self.frame_capacity || is_taken {
+            return false;
+        }
+        self.runs.insert(first, count);
+        true
+    }
+
+    fn free(&mut self, first: u64, count: u64) -> bool {
+        if self.runs.get(&first) != Some(&count) {
+            return false;
+        }
+        self.runs.remove(&first);
+        // What was in a bindless table went with it.
+        let gone: Vec<u64> = self.entries.range(first..first + count).copied().collect();
+        for slot in gone {
+            self.entries.remove(&slot);
+        }
+        true
+    }
+
+    fn given_out(&self) -> u64 {
+        self.runs.values().sum()
+    }
+
+    fn region(&self, region: &str) -> DescriptorSnapshot {
+        let kind = HeapKind::ALL.get(self.kind as usize).map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        DescriptorSnapshot { name: self.name.clone(), kind, region: region.into(), ..Default::default() }
+    }
+
+    /// The regions of a shader-visible heap.
+    fn regions(&self, into: &mut Vec<DescriptorSnapshot>) {
+        let persistent = DescriptorSnapshot {
+            slot_count: self.capacity - self.frame_capacity,
+            used_count: self.given_out(),
+            heap_count: 1,
+            ..self.region(region::PERSISTENT)
+        };
+        let frame = DescriptorSnapshot {
+            slot_count: self.frame_capacity,
+            used_count: self.frame_used,
+            high_water: Some(self.frame_used_max),
+            heap_count: 1,
+            tables_made: self.tables_made,
+            tables_shared: self.tables_shared,
+            ..self.region(region::FRAME)
+        };
+        into.extend([persistent, frame].into_iter().filter(|region| region.slot_count > 0));
+        for (first, count) in &self.runs {
+            let used_count = self.entries.range(*first..first + count).count() as u64;
+            if used_count > 0 {
+                let bindless = self.region(region::BINDLESS);
+                into.push(DescriptorSnapshot { slot_count: *count, used_count, heap_count: 1, ..bindless });
+            }
+        }
+    }
+}

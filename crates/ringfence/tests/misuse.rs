@@ -1,0 +1,206 @@
+//! Misuse that compiles: each is found and named, in release builds too, since nothing of it rests on debug assertions
+//! (`ci/release-misuse.sh` runs this file so). What does not compile is in `src/impossible.rs`.
+
+use std::time::Duration;
+
+use ringfence::core::range::{Allocate, FreeError, Range, RangeAllocator, Serial};
+use ringfence::core::tlsf::Tlsf;
+use ringfence::descriptor::{BindlessDesc, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View};
+use ringfence::device::descriptors::{BufferView, BufferViewKind};
+use ringfence::device::sim::{Command, Device, Fence, HazardKind, Profile, SimOptions};
+use ringfence::device::{BufferDesc, BufferUsage};
+use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
+use ringfence::{
+    AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, FrameError, Location, Timeline, UploadDesc,
+    UploadError, WhenFull,
+};
+
+struct World {
+    device: Device,
+    memory: Allocator<Device>,
+    timeline: Timeline<Device>,
+    fence: Fence,
+}
+
+fn world() -> World {
+    let device = Device::new(Profile::h200(), SimOptions::default());
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    let fence = device.create_fence(0);
+    // SAFETY: the fence lives as long as the device. (Tests below that do not keep to the rest look at what comes of it.)
+    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+    World { device, memory, timeline, fence }
+}
+
+fn buffer(memory: &Allocator<Device>, location: Location) -> Buffer<Device> {
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::STORAGE;
+    let usage = if location == Location::Device { usage } else { BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+    let desc = AllocationDesc { location, name: "misused", ..Default::default() };
+    memory.create_buffer(&BufferDesc { size: 256, usage }, desc).expect("there is room")
+}
+
+fn copy(from: &Buffer<Device>, to: &Buffer<Device>) -> Command {
+    Command::CopyBuffer { src: *from.object(), src_offset: 0, dst: *to.object(), dst_offset: 0, size: 256 }
+}
+
+#[test]
+fn a_range_that_is_freed_twice_is_stale_and_one_of_another_allocator_foreign() {
+    let (mut one, mut other) = (Tlsf::new(1024), Tlsf::new(1024));
+    let range = one.allocate(100, 1).expect("room");
+    assert_eq!(other.free(range), Err(FreeError::Foreign { offset: 0, size: 100 }));
+    one.free(range).expect("live");
+    assert_eq!(one.free(range), Err(FreeError::Stale { offset: 0, size: 100 }));
+    let reused = one.allocate(100, 1).expect("room");
+    assert_eq!(
+        one.free(range),
+        Err(FreeError::Stale { offset: 0, size: 100 }),
+        "although something else lies there now"
+    );
+    let forged = Range::new(0, 100, reused.slot(), Serial::from_u64(7).expect("not 0"));
+    assert!(one.free(forged).is_err() && one.is_live(&reused));
+}
+
+/// A generation of 32 bits would come around here: the numbers are 64 bits wide, and go on where a block of 2³² ends
+/// (`range::tests::serials_are_unique_across_sources_and_block_ends`). A year of a billion allocations a second is 2⁵⁵.
+#[test]
+fn serials_do_not_wrap_in_any_run() {
+    let mut heap = Tlsf::new(64);
+    let mut last = 0;
+    for _ in 0..100_000 {
+        let range = heap.allocate(64, 1).expect("room");
+        assert!(range.serial().get() > last, "numbers rise, and are never given again");
+        last = range.serial().get();
+        heap.free(range).expect("live");
+    }
+}
+
+#[test]
+fn a_stale_bindless_index_is_named_with_its_generation() {
+    let world = world();
+    let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+    let heap = ShaderVisibleHeap::new(&world.memory, desc).expect("small");
+    let table =
+        BindlessTable::new(&world.memory, &heap, BindlessDesc { capacity: 2, clear_freed: true }).expect("room");
+    let shown = buffer(&world.memory, Location::Device);
+    let kind = BufferViewKind::Storage { stride: 0, writes: true };
+    let view = View::buffer(&shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it");
+    let index = table.insert(&view).expect("room");
+    table.remove(index).expect("live");
+    let stale = DescriptorError::Stale { slot: index.slot(), generation: index.generation() };
+    assert_eq!((table.remove(index), table.update(index, &view)), (Err(stale), Err(stale)));
+}
+
+#[test]
+fn a_transient_handle_of_an_earlier_frame_is_stale() {
+    let world = world();
+    let mut transient =
+        TransientAllocator::new(&world.memory, TransientDesc { heap_bytes: 1 << 20, ..Default::default() });
+    let mut execution = transient.begin();
+    let pass = execution.pass(world.timeline.id(), &[]).expect("a queue");
+    let usage = BufferUsage::COPY_DST;
+    let held = execution.acquire_buffer(&BufferDesc { size: 256, usage }, pass, "").expect("room");
+    execution.finish(&[]);
+    let execution = transient.begin();
+    assert!(matches!(execution.buffer(held), Err(TransientError::Stale { .. })));
+}
+
+#[test]
+fn what_belongs_to_another_allocator_is_refused_by_name() {
+    let (one, other) = (world(), world());
+    let frame = other.timeline.begin();
+    let point = frame.point();
+    let ring = one.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
+    assert_eq!(ring.write_for(&frame, &[1; 4], 4).err(), Some(UploadError::ForeignFrame { frame: point }));
+    let refused = one.timeline.submitted(frame);
+    assert_eq!(refused, Err(FrameError::WrongTimeline { frame: point, timeline: one.timeline.id() }));
+}
+
+/// Only `unsafe` can free what is in use; the simulated device names what was freed and the work that used it.
+#[test]
+fn freed_during_use_is_found_and_named() {
+    let world = world();
+    let (from, to) = (buffer(&world.memory, Location::Upload), buffer(&world.memory, Location::Device));
+    let frame = world.timeline.begin();
+    world.device.pause(0);
+    world.device.submit(0, &[], vec![copy(&from, &to)], (world.fence, frame.value())).expect("not lost");
+    world.timeline.submitted(frame).expect("in order");
+    // SAFETY: not kept to on purpose: the simulated device finds it, and no byte of the host is touched.
+    unsafe { from.destroy_now() };
+    let found = world.device.take_hazards();
+    let named = |text: &str| text.contains("'misused'") && text.contains("queue 0") && text.contains("may still read");
+    assert!(
+        found.iter().any(|hazard| hazard.kind == HazardKind::DestroyedWhilePending && named(&hazard.to_string())),
+        "{found:?}"
+    );
+    world.device.resume(0);
+}
+
+/// The work was submitted, `submitted` was never said, and the frame dropped: the library believes that it never ran. A ring
+/// that waits says for what; the simulated device says what was freed under the work.
+#[test]
+fn a_forgotten_submitted_is_named_by_whoever_waits_and_found_by_the_device() {
+    let world = world();
+    let desc =
+        UploadDesc { capacity: 4096, when_full: WhenFull::Wait { timeout: Duration::MAX }, ..Default::default() };
+    let ring = world.memory.upload_ring(desc).expect("room");
+    let frame = world.timeline.begin();
+    let point = frame.point();
+    ring.write_for(&frame, &[1; 3000], 4).expect("room");
+    world.device.submit(0, &[], vec![], (world.fence, frame.value())).expect("not lost");
+    let next = world.timeline.begin();
+    let refused = ring.write_for(&next, &[1; 3000], 4).err();
+    // The device has signalled what nobody said was submitted: it may be free by now, else the wait is refused by name.
+    let names =
+        |error: &UploadError| matches!(error, UploadError::Full { waits_for: Some(held), .. } if *held == point);
+    assert!(refused.as_ref().is_none_or(names), "{refused:?}");
+    drop((frame, next));
+
+    let held = buffer(&world.memory, Location::Upload);
+    let to = buffer(&world.memory, Location::Device);
+    let frame = world.timeline.begin();
+    world.device.pause(0);
+    let _ = world.device.submit(0, &[], vec![copy(&held, &to)], (world.fence, frame.value()));
+    drop(frame);
+    drop(held);
+    world.memory.reclaim();
+    let found = world.device.take_hazards();
+    assert!(found.iter().any(|hazard| hazard.kind == HazardKind::DestroyedWhilePending), "{found:?}");
+    world.device.resume(0);
+}
+
+#[test]
+fn a_dropped_frame_holds_nothing_for_ever_and_its_value_is_never_given_again() {
+    let world = world();
+    let frame = world.timeline.begin();
+    let value = frame.value();
+    drop(buffer(&world.memory, Location::Device));
+    assert_eq!(world.memory.reclaim().waiting, 1, "the open frame may use it");
+    drop(frame);
+    assert_eq!(world.memory.reclaim().objects, 1);
+    assert!(world.timeline.begin().value() > value);
+}
+
+#[test]
+fn an_allocator_that_is_dropped_with_live_allocations_lives_as_long_as_they_do() {
+    let World { device, memory, timeline, .. } = world();
+    let mut held = buffer(&memory, Location::Upload);
+    drop((memory, timeline));
+    held.write(0, &[7; 256]).expect("it is alive and mapped");
+    assert_eq!(device.live().buffers, 1);
+    drop(held);
+    assert_eq!(device.live(), Default::default());
+    assert_eq!(device.hazards(), []);
+}
+
+#[test]
+fn frames_out_of_order_and_writes_out_of_range_are_named() {
+    let world = world();
+    let (first, second) = (world.timeline.begin(), world.timeline.begin());
+    let (point, later) = (first.point(), second.value());
+    world.timeline.submitted(second).expect("the later one may come first");
+    assert_eq!(world.timeline.submitted(first), Err(FrameError::OutOfOrder { frame: point, submitted: later }));
+    let mut held = buffer(&world.memory, Location::Upload);
+    let refused = held.write(200, &[1; 100]);
+    assert!(matches!(refused, Err(AccessError::OutOfRange { offset: 200, size: 100, .. })), "{refused:?}");
+    let refused = buffer(&world.memory, Location::Device).write(0, &[1]);
+    assert!(matches!(refused, Ok(()) | Err(AccessError::NotMapped)), "{refused:?}");
+}

@@ -1,0 +1,19 @@
+#![no_main]
+//! Rows for `ringfence plan` from a stranger.
+
+use ringfence_core::alias::Problem;
+
+type Failure = Box<dyn std::error::Error>;
+
+#[allow(dead_code, reason = "the command uses the rest")]
+#[path = "../../crates/ringfence-cli/src/plan/input.rs"]
+mod input;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    ringfence_fuzz::with_file(data, |path| {
+        if let Ok(input) = input::read(path, 256) {
+            let _ = Problem::new(&input.items).map(|problem| problem.lower_bound());
+        }
+    });
+    ringfence_fuzz::count(1);
+});

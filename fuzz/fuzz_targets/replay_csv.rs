@@ -1,0 +1,22 @@
+#![no_main]
+//! A trace for `ringfence replay` from a stranger: the command line's CSV, a recording of another allocator, or our own.
+
+type Failure = Box<dyn std::error::Error>;
+
+#[allow(dead_code, reason = "the command uses the rest")]
+#[path = "../../crates/ringfence-cli/src/replay"]
+mod replay {
+    pub mod input;
+    mod lines;
+    mod own;
+    mod spool;
+    mod vma;
+}
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let progress = indicatif::ProgressBar::hidden();
+    ringfence_fuzz::with_file(data, |path| {
+        let _ = replay::input::read(path, &progress);
+    });
+    ringfence_fuzz::count(1);
+});

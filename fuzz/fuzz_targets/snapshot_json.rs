@@ -1,0 +1,18 @@
+#![no_main]
+//! A snapshot or a report from a stranger: read, and shown as a page.
+
+use ringfence::memory::Snapshot;
+use ringfence_report::{Figures, Report};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    if let Ok(snapshot) = serde_json::from_slice::<Snapshot>(data) {
+        let _ = Figures::of(&snapshot);
+        let _ = snapshot.to_vma_json();
+        let report = Report { snapshot, ..Report::default() };
+        let _ = (report.to_html(), report.to_svgs());
+    }
+    if let Ok(report) = serde_json::from_slice::<Report>(data) {
+        let _ = (report.to_html(), report.to_svgs());
+    }
+    ringfence_fuzz::count(1);
+});

@@ -1,0 +1,19 @@
+#![no_main]
+//! A trace from a stranger: read to its end or to its damage, applied event by event, shown.
+
+use ringfence::trace::{Reader, State};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let mut events = 0;
+    if let Ok(reader) = Reader::new(data) {
+        let mut state = State::new();
+        for event in reader {
+            let Ok(event) = event else { break };
+            state.apply(&event);
+            events += 1;
+        }
+        let _ = (state.snapshot(), state.statistics(), state.free_bytes());
+    }
+    let _ = ringfence_report::History::read(data);
+    ringfence_fuzz::count(events + 1);
+});
