@@ -1,6 +1,7 @@
 //! Ringfence beside its peers. See `README.md` here for how to run it and what the columns mean.
 
 mod contenders;
+mod defrag;
 mod device;
 mod output;
 mod paths;
@@ -120,6 +121,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("threads") {
         let time = Duration::from_millis(if arguments.quick { 50 } else { 200 });
         sections.push(("threads", threads::section(arguments.threads, repetitions.min(5), time)));
+    }
+    if arguments.wants("defragmentation") {
+        sections.push(("defragmentation", defrag::section(arguments.quick, repetitions.min(7))));
     }
     if arguments.wants("device") {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });

@@ -134,6 +134,7 @@ fn canvas(device: &Device) -> Result<(ringfence::device::sim::Buffer, Memory), D
     let memory_type = (0..types).find(fits).unwrap_or(0) as u32;
     let desc = MemoryDesc {
         share: None,
+        priority: Default::default(),
         memory_type,
         size: needs.size,
         alignment: needs.alignment,

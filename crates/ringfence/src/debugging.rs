@@ -39,7 +39,8 @@ pub(crate) use guard::Margins;
 pub(crate) use registry::{Debugger, Key, NewRange};
 pub use report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Side, Spot};
 
-/// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs.
+/// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs. With any
+/// of it on, nothing is moved by a [`Defrag`](crate::defrag::Defrag): ranges are known by their place.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
     /// Bytes of guard on each side of every range in a block, rounded up to 16 and to what the range's alignment asks

@@ -53,6 +53,9 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     type Memory: Send + Sync + 'static;
     /// A fence whose value only rises (timeline semaphore, `ID3D12Fence`).
     type Fence: Clone + Send + Sync + 'static;
+    /// What makes a memory object resident or evicts it, where the API leaves that to the program (`ID3D12Pageable`). It
+    /// may outlive the memory object, and is of no use then. `()` where there is no such thing.
+    type Pageable: Clone + Send + Sync + 'static;
 
     /// What the device is and can do. Never changes.
     fn capabilities(&self) -> &Capabilities;
@@ -135,6 +138,47 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// host does not see the memory, or the device makes none.
     fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
         self.mapped(memory)
+    }
+
+    /// What makes this memory resident or evicts it; `None` unless [`Capabilities::residency`] says that there is such a
+    /// thing.
+    fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
+        let _ = memory;
+        None
+    }
+
+    /// Brings evicted memory back. Returns when it may be used.
+    ///
+    /// # Errors
+    /// Out of memory or device lost: nothing has changed then. [`DeviceError::Unsupported`] by default.
+    ///
+    /// # Safety
+    /// All of it is this device's, and evicted.
+    unsafe fn make_resident(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
+        let _ = memory;
+        Err(DeviceError::Unsupported("residency"))
+    }
+
+    /// Lets the system take memory away; what it holds is kept. It counts no longer as in use of its heap.
+    ///
+    /// # Errors
+    /// As [`Driver::make_resident`].
+    ///
+    /// # Safety
+    /// All of it is this device's, and resident; no work that uses it is pending, or is submitted before it is made
+    /// resident again.
+    unsafe fn evict(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
+        let _ = memory;
+        Err(DeviceError::Unsupported("residency"))
+    }
+
+    /// Tells the system how much memory that exists matters, where [`Capabilities::memory_priority`] says that it listens.
+    /// Does nothing by default.
+    ///
+    /// # Safety
+    /// The memory is this device's and alive.
+    unsafe fn set_priority(&self, memory: &Self::Memory, priority: Priority) {
+        let _ = (memory, priority);
     }
 
     /// Use and budget of each memory heap now, as the driver tells; `None` where it does not tell.
@@ -614,6 +658,48 @@ pub struct MemoryType {
     pub properties: MemoryProperties,
 }
 
+/// How much a memory object matters when not all of them have room near the device.
+///
+/// Vulkan's number from 0 to 1 in five steps, of which `Normal` is what it takes if nothing is said; Direct3D 12's five
+/// named ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Priority {
+    /// The first to go.
+    Lowest,
+    /// Before most others.
+    Low,
+    /// Like everything that says nothing.
+    #[default]
+    Normal,
+    /// After most others: what each frame reads.
+    High,
+    /// The last to go: render targets, what shaders write.
+    Highest,
+}
+
+impl Priority {
+    /// All, the first to go first.
+    pub const ALL: [Self; 5] = [Self::Lowest, Self::Low, Self::Normal, Self::High, Self::Highest];
+
+    /// Vulkan's number for it.
+    #[must_use]
+    pub const fn as_f32(self) -> f32 {
+        self as u8 as f32 / 4.0
+    }
+}
+
+/// When the system can be told of a [`Priority`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum MemoryPriority {
+    /// Never: priorities are for the library's own order alone.
+    #[default]
+    None,
+    /// When memory is made (`VK_EXT_memory_priority`).
+    AtAllocation,
+    /// At any time (`VK_EXT_pageable_device_local_memory`, `SetResidencyPriority`).
+    AtAnyTime,
+}
+
 /// What a device is and can do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capabilities {
@@ -645,6 +731,10 @@ pub struct Capabilities {
     pub texture_copy_row_alignment: u64,
     /// Alignment in bytes of constants in a buffer.
     pub constant_alignment: u64,
+    /// Whether the program says what is resident ([`Driver::evict`], [`Driver::make_resident`]); else the system does.
+    pub residency: bool,
+    /// Whether the system listens to priorities.
+    pub memory_priority: MemoryPriority,
 }
 
 impl Capabilities {
@@ -707,6 +797,8 @@ pub struct MemoryDesc<'a> {
     pub alignment: u64,
     /// The class of what will be placed in it, where [`Capabilities::class_groups`] parts them.
     pub class: ResourceClass,
+    /// How much it matters.
+    pub priority: Priority,
     /// A name for debuggers; empty for none.
     pub name: &'a str,
     /// What handles to it will be made of, if any will.

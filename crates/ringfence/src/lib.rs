@@ -14,9 +14,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
+//! | [`defrag`] | moving what is in memory together, a bounded [`pass`](defrag::DefragPass) at a time |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
 //! | [`sharing`] | memory that other processes and APIs see too |
 //! | [`sparse`] | buffers that get their memory page by page |
+//! | [`residency`] | what is near the device when not everything has room |
 //! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`upload`] | the [`UploadRing`] |
 //! | [`debugging`] | guards, fills, leaks and a history, by choice at run time |
@@ -76,6 +78,7 @@ mod guide;
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
 pub mod debugging;
+pub mod defrag;
 pub mod descriptor;
 pub mod device;
 mod error;
@@ -85,6 +88,7 @@ pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod primitive;
+pub mod residency;
 mod resource;
 pub mod sharing;
 pub mod sparse;

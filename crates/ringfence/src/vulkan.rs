@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use ash::vk;
 
-use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc};
+use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, MemoryPriority, Priority};
 
 pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
@@ -67,6 +67,12 @@ pub struct DeviceDesc {
     pub null_descriptor: bool,
     /// Whether the feature `robustBufferAccess` was enabled: descriptors in buffers are longer then.
     pub robust_buffer_access: bool,
+    /// Whether `VK_EXT_memory_priority` and its feature `memoryPriority` were enabled. Then memory is allocated with its
+    /// priority.
+    pub memory_priority: bool,
+    /// Whether `VK_EXT_pageable_device_local_memory` and its feature were enabled, and `memory_priority` too. Then
+    /// priorities of memory that exists can be changed, and the system may page it by them.
+    pub pageable_device_local_memory: bool,
     /// Whether the feature `samplerAnisotropy` was enabled. Without it portable samplers ask for none.
     pub sampler_anisotropy: bool,
     /// Whether `VK_KHR_external_memory_fd` was enabled. Without it no memory is shared by file descriptors.
@@ -98,6 +104,8 @@ struct Inner {
     /// There iff the instance was made with `VK_EXT_debug_utils`.
     debug_utils: Option<ash::ext::debug_utils::Device>,
     sharing: sharing::Calls,
+    /// There iff `VK_EXT_pageable_device_local_memory` was enabled.
+    pageable: Option<ash::ext::pageable_device_local_memory::Device>,
 }
 
 impl Device {
@@ -117,7 +125,9 @@ impl Device {
         desc: DeviceDesc,
     ) -> Result<Self, DeviceError> {
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find(instance, physical) }?;
+        let mut found = unsafe { capabilities::find(instance, physical) }?;
+        found.capabilities.memory_priority = memory_priority(desc);
+        let pageable = pageable(instance, &device, desc);
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let desc = DeviceDesc { descriptor_buffer: desc.descriptor_buffer && desc.buffer_device_address, ..desc };
@@ -137,6 +147,7 @@ impl Device {
             plain_heaps,
             debug_utils,
             sharing,
+            pageable,
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -156,7 +167,9 @@ impl Device {
         desc: DeviceDesc,
     ) -> Self {
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find_memory(instance, physical) };
+        let mut found = unsafe { capabilities::find_memory(instance, physical) };
+        found.capabilities.memory_priority = memory_priority(desc);
+        let pageable = pageable(instance, &device, desc);
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let descriptors = descriptor::Facts::of_no_heaps(desc);
@@ -173,6 +186,7 @@ impl Device {
             plain_heaps,
             debug_utils,
             sharing,
+            pageable,
         };
         Self(Arc::new(inner))
     }
@@ -208,6 +222,25 @@ impl Device {
     }
 }
 
+/// When the system listens to priorities.
+const fn memory_priority(desc: DeviceDesc) -> MemoryPriority {
+    match desc {
+        DeviceDesc { memory_priority: true, pageable_device_local_memory: true, .. } => MemoryPriority::AtAnyTime,
+        DeviceDesc { memory_priority: true, .. } => MemoryPriority::AtAllocation,
+        _ => MemoryPriority::None,
+    }
+}
+
+/// The call that changes priorities, if its extension was enabled.
+fn pageable(
+    instance: &ash::Instance,
+    device: &ash::Device,
+    desc: DeviceDesc,
+) -> Option<ash::ext::pageable_device_local_memory::Device> {
+    let listens = memory_priority(desc) == MemoryPriority::AtAnyTime;
+    listens.then(|| ash::ext::pageable_device_local_memory::Device::new(instance, device))
+}
+
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Device")
@@ -223,6 +256,7 @@ impl fmt::Debug for Device {
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = vk::Semaphore;
+    type Pageable = ();
 
     fn capabilities(&self) -> &Capabilities {
         &self.0.found.capabilities
@@ -295,6 +329,15 @@ unsafe impl Driver for Device {
 
     fn mapped(&self, memory: &Memory) -> Option<Mapped> {
         memory.mapped()
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        if let Some(pageable) = &self.0.pageable {
+            // SAFETY: the caller promises that the memory is this device's and alive; the extension was enabled.
+            unsafe {
+                (pageable.fp().set_device_memory_priority_ext)(pageable.device(), memory.raw(), priority.as_f32())
+            };
+        }
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

@@ -115,6 +115,7 @@ fn a_batch_that_the_driver_refuses_is_still_pending() {
 fn memory_of_a_page_that_is_given_to_another_too_early_is_found() {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let desc = MemoryDesc {
+        priority: Default::default(),
         memory_type: 1,
         size: 4 * PAGE,
         alignment: PAGE,
@@ -175,7 +176,7 @@ fn a_handle_of_another_device_is_refused_by_the_driver_too() {
     let devices = [0, 1].map(|seed| sim::Device::new(Profile::h200(), SimOptions { seed, ..Default::default() }));
     let share = Some(ShareKind::Simulated);
     let (size, alignment, class) = (PAGE, 1, ResourceClass::Buffer);
-    let desc = MemoryDesc { memory_type: 1, size, alignment, class, name: "", share };
+    let desc = MemoryDesc { priority: Default::default(), memory_type: 1, size, alignment, class, name: "", share };
     // SAFETY: the simulated device refuses what is wrong.
     unsafe {
         let memory = devices[0].allocate_memory(&desc).expect("there is room");

@@ -149,6 +149,12 @@ fn create_device(
     if desc.descriptor_buffer {
         features = features.push_next(&mut wanted.buffers).push_next(&mut wanted.synchronization);
     }
+    if desc.memory_priority {
+        features = features.push_next(&mut wanted.priority);
+    }
+    if desc.pageable_device_local_memory {
+        features = features.push_next(&mut wanted.pageable);
+    }
     let info = vk::DeviceCreateInfo::default()
         .queue_create_infos(queues)
         .enabled_extension_names(&names)
@@ -166,6 +172,8 @@ struct Wanted {
     robustness: vk::PhysicalDeviceRobustness2FeaturesEXT<'static>,
     buffers: vk::PhysicalDeviceDescriptorBufferFeaturesEXT<'static>,
     synchronization: vk::PhysicalDeviceSynchronization2Features<'static>,
+    priority: vk::PhysicalDeviceMemoryPriorityFeaturesEXT<'static>,
+    pageable: vk::PhysicalDevicePageableDeviceLocalMemoryFeaturesEXT<'static>,
 }
 
 impl Wanted {
@@ -200,6 +208,11 @@ impl Wanted {
         let sharing =
             [khr::external_memory_fd::NAME, ext::external_memory_dma_buf::NAME, khr::external_memory_win32::NAME];
         names.extend(sharing.into_iter().filter(|name| lists(extensions, name)));
+        // Both extensions consist of one feature each, which whoever lists them has.
+        let has_priority = lists(extensions, ext::memory_priority::NAME);
+        let has_pageable = has_priority && lists(extensions, ext::pageable_device_local_memory::NAME);
+        names.extend(has_priority.then_some(ext::memory_priority::NAME));
+        names.extend(has_pageable.then_some(ext::pageable_device_local_memory::NAME));
         // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2; it lists what is chained.
         unsafe { instance.get_physical_device_features2(physical, &mut offered) };
         let core = vk::PhysicalDeviceFeatures {
@@ -215,7 +228,10 @@ impl Wanted {
         let buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default()
             .descriptor_buffer(has_buffers && buffers.descriptor_buffer == vk::TRUE);
         let synchronization = vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
-        Self { names, core, twelve, robustness, buffers, synchronization }
+        let priority = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default().memory_priority(has_priority);
+        let pageable = vk::PhysicalDevicePageableDeviceLocalMemoryFeaturesEXT::default()
+            .pageable_device_local_memory(has_pageable);
+        Self { names, core, twelve, robustness, buffers, synchronization, priority, pageable }
     }
 
     fn desc(&self, debug_utils: bool) -> DeviceDesc {
@@ -229,6 +245,8 @@ impl Wanted {
             external_memory_fd: self.names.contains(&khr::external_memory_fd::NAME),
             external_memory_dma_buf: self.names.contains(&ext::external_memory_dma_buf::NAME),
             external_memory_win32: self.names.contains(&khr::external_memory_win32::NAME),
+            memory_priority: self.priority.memory_priority == vk::TRUE,
+            pageable_device_local_memory: self.pageable.pageable_device_local_memory == vk::TRUE,
             ..Default::default()
         }
     }

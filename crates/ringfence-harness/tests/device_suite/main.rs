@@ -15,12 +15,14 @@
 
 mod constants;
 mod debugging;
+mod defrag;
 mod descriptor;
 mod fast_constants;
 mod lifetime;
 mod manager;
 mod memory;
 mod placement;
+mod residency;
 mod rig;
 mod sharing;
 mod sparse;
@@ -69,6 +71,23 @@ macro_rules! suite {
             a_buffer_is_resized_with_its_contents,
             a_chain_of_mips_is_swapped_up_and_down,
             objects_of_the_programs_own_wait_like_resources,
+        );
+        suite!(@ $open, defrag:
+            buffers_are_moved_together_with_their_bytes,
+            textures_are_moved_with_their_texels,
+            what_is_pinned_or_not_movable_stays,
+            what_is_dropped_or_pinned_during_a_move_does_the_right_thing,
+            the_old_place_is_free_when_its_sync_points_have_passed,
+            memory_of_the_host_is_moved_only_if_that_is_allowed,
+            memory_without_a_resource_is_moved_by_its_owner,
+            a_run_works_on_everything_and_the_trace_tells_of_it,
+            a_run_converges_and_another_has_nothing_to_do,
+        );
+        suite!(@ $open, residency:
+            unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes,
+            what_a_submission_uses_is_not_evicted_before_it_is_complete,
+            a_block_stays_as_long_as_something_in_it_must_not_go,
+            priorities_are_told_where_the_system_listens,
         );
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,

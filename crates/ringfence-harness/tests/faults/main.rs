@@ -17,6 +17,7 @@ mod descriptors;
 mod foreign;
 mod frames;
 mod memory;
+mod moving;
 mod stage;
 mod upload;
 
@@ -66,6 +67,8 @@ fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
         ("replaced and resized", frames::replaced_and_resized),
         ("shared memory", foreign::shared_memory),
         ("sparse pages", foreign::sparse_pages),
+        ("defragmentation", moving::defragmentation),
+        ("residency", moving::residency),
         ("teardown", frames::teardown),
         ("progress", frames::progress),
     ]

@@ -254,6 +254,7 @@ impl Rig {
 fn desc(memory_type: u32, needs: &Requirements) -> MemoryDesc<'static> {
     MemoryDesc {
         share: None,
+        priority: Default::default(),
         memory_type,
         size: needs.size,
         alignment: needs.alignment,

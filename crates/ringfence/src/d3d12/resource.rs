@@ -183,7 +183,9 @@ unsafe impl<K: Shape> Create<K> for Device {
         };
         let object = error::made(made, object, "a committed resource")?;
         name_object(&object, desc.name);
-        let memory = Memory::new(None, desc);
+        let pageable = <&ID3D12Pageable>::from(&object).clone();
+        let memory = Memory::new(None, pageable, desc);
+        self.tell_priority(&memory, desc.priority);
         Ok((self.mapped(object, desc.memory_type)?, memory))
     }
 

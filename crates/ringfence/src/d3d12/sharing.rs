@@ -86,6 +86,7 @@ unsafe impl Share for Device {
         if held.SizeInBytes < desc.size {
             return Err(DeviceError::InvalidInfo("a shared heap smaller than it was said to be"));
         }
-        Ok(Memory::new(Some(heap), desc))
+        let pageable = <&ID3D12Pageable>::from(&heap).clone();
+        Ok(Memory::new(Some(heap), pageable, desc))
     }
 }

@@ -36,7 +36,8 @@ use parking_lot::Mutex;
 
 use super::sharing::{ShareKind, ShareSupport};
 use super::{
-    Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Requirements,
+    Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority,
+    Requirements,
 };
 
 /// A call of the contract that can fail.
@@ -50,6 +51,10 @@ pub enum Call {
     Flush,
     /// [`Driver::read_back`].
     ReadBack,
+    /// [`Driver::make_resident`].
+    MakeResident,
+    /// [`Driver::evict`].
+    Evict,
     /// [`Driver::completed`].
     Completed,
     /// [`Driver::wait`].
@@ -84,11 +89,13 @@ pub enum Call {
 
 impl Call {
     /// Every call that can fail, in the order of the contract.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::AllocateMemory,
         Self::AllocateMemoryFor,
         Self::Flush,
         Self::ReadBack,
+        Self::MakeResident,
+        Self::Evict,
         Self::Completed,
         Self::Wait,
         Self::ExportMemory,
@@ -114,6 +121,8 @@ impl Call {
             Self::AllocateMemoryFor => "allocate_memory_for",
             Self::Flush => "flush",
             Self::ReadBack => "read_back",
+            Self::MakeResident => "make_resident",
+            Self::Evict => "evict",
             Self::Completed => "completed",
             Self::Wait => "wait",
             Self::ExportMemory => "export_memory",
@@ -305,6 +314,7 @@ impl<D> FaultInjector<D> {
 unsafe impl<D: Driver> Driver for FaultInjector<D> {
     type Memory = D::Memory;
     type Fence = D::Fence;
+    type Pageable = D::Pageable;
 
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
@@ -361,6 +371,27 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
 
     fn map_whole(&self, memory: &D::Memory) -> Option<Mapped> {
         self.inner.map_whole(memory)
+    }
+
+    fn pageable(&self, memory: &D::Memory) -> Option<D::Pageable> {
+        self.inner.pageable(memory)
+    }
+
+    unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
+        self.faults.pass(Call::MakeResident, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.make_resident(memory) }
+    }
+
+    unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
+        self.faults.pass(Call::Evict, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.evict(memory) }
+    }
+
+    unsafe fn set_priority(&self, memory: &D::Memory, priority: Priority) {
+        // SAFETY: as above.
+        unsafe { self.inner.set_priority(memory, priority) }
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

@@ -318,6 +318,9 @@ impl<D: Device> Allocation<D> {
             return;
         }
         let (offset, arena) = (self.place.offset, self.place.arena.clone());
+        if let Some(ticket) = self.place.ticket() {
+            ticket.fix();
+        }
         self.shared.device.note_aliasing(self.memory(), offset, self.size, true);
         // SAFETY: the field is written again below, and nothing in between can panic but for lack of host memory,
         // which aborts.
@@ -346,6 +349,21 @@ impl<D: Device> Allocation<D> {
     pub unsafe fn free_now(self) {
         let (shared, place) = self.into_parts();
         shared.give_back(place);
+    }
+
+    pub(crate) fn place(&self) -> &Place<D> {
+        &self.place
+    }
+
+    /// Puts it into another place, of the same kind and size; the old one is returned as a value of its own.
+    pub(crate) fn moved_to(&mut self, place: Place<D>) -> Self {
+        let old = std::mem::replace(&mut *self.place, place);
+        let old_mapped = self.mapped;
+        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
+        self.mapped = self.place.memory(&self.shared).mapped.map(|base| unsafe { base.add(self.place.offset) });
+        let Self { size, alignment, class, is_mixed, location, user_data, .. } = *self;
+        let (shared, place) = (Arc::clone(&self.shared), ManuallyDrop::new(old));
+        Self { shared, place, size, alignment, class, is_mixed, mapped: old_mapped, location, user_data }
     }
 
     fn into_parts(self) -> (Arc<Shared<D>>, Place<D>) {

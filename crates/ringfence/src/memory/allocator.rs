@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use ringfence_core::range::Invalid;
 
+use super::place::ArenaRef;
 use super::shared::Shared;
 use super::{Budget, Evict, Maintenance, Plan, Pool, PoolDesc, Snapshot, Statistics};
 use crate::debugging::{DebugDesc, Finding, GuardCheck, Leak, Operation, Spot};
+use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
@@ -343,6 +345,16 @@ impl<D: Device> Allocator<D> {
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
         self.shared.trim_small_buffers();
         self.shared.free_empty_blocks(|_| true, target_bytes).1
+    }
+
+    /// Begins to bring together what is in memory, that of custom pools too: see [`defrag`](crate::defrag). Nothing is
+    /// moved yet.
+    #[must_use]
+    pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
+        let own = (0..self.shared.arenas.len() as u32).map(ArenaRef::Own);
+        let pools =
+            self.shared.custom_pools.read().iter().map(|pool| ArenaRef::Pool(Arc::clone(pool))).collect::<Vec<_>>();
+        Defrag::new(Arc::clone(&self.shared), own.chain(pools).collect(), desc)
     }
 
     /// Figures that are cheap enough for each frame: O(memory types).

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use ringfence_core::algorithm::Algorithm;
 
-use super::arena::Request;
+use super::arena::{Moves, Request};
 use super::budget::Grant;
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::pool::PoolState;
@@ -47,6 +47,8 @@ flags! {
         NEXT_TYPE = 3;
         /// The caller's eviction callback.
         EVICTION = 4;
+        /// Memory that no submission uses was evicted: see [`residency`](crate::residency).
+        RESIDENCY = 5;
     }
 }
 
@@ -138,8 +140,13 @@ pub(super) struct Ask<'a, 'd, D: Device> {
 
 impl<D: Device> Ask<'_, '_, D> {
     pub(super) fn request(&self, needs: &Requirements) -> Request<'_> {
-        let AllocationDesc { name, user_data, .. } = *self.desc;
-        Request { size: needs.size, alignment: needs.alignment, high: self.high, name, user_data }
+        let AllocationDesc { name, user_data, evictable, .. } = *self.desc;
+        let moves = match (self.desc.movable, self.desc.location) {
+            (false, _) => Moves::Never,
+            (true, Location::Device) => Moves::Device,
+            (true, _) => Moves::Host,
+        };
+        Request { size: needs.size, alignment: needs.alignment, high: self.high, moves, evictable, name, user_data }
     }
 }
 
@@ -168,7 +175,8 @@ impl<D: Device> Shared<D> {
                 Err(Refusal::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(refusal) => refusal,
             };
-            if !self.evict(ask, &mut attempt, refusal, round) {
+            let relieved = round == 0 && self.relieve_for(ask, &mut attempt, refusal);
+            if !relieved && !self.evict(ask, &mut attempt, refusal, round) {
                 return Err(self.give_up(ask, &attempt, refusal));
             }
         }
@@ -238,13 +246,24 @@ impl<D: Device> Shared<D> {
         route: &Route<D>,
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
-        let (request, terms) = (ask.request(&route.needs), Terms::of(ask.desc));
+        let (mut request, terms) = (ask.request(&route.needs), Terms::of(ask.desc));
+        // Debugging knows a range by its place.
+        if self.debug.is_some() {
+            request.moves = Moves::Never;
+        }
         let (offset, hold) = match &route.arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].allocate(self, request, terms, attempt),
             ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),
         }?;
         let place = Place { offset: offset + route.margins.front, arena: route.arena.clone(), hold };
         self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
+        if !request.evictable
+            && let Some(residence) = place.memory(self).residence.as_ref().filter(|held| held.is_evicted())
+            && let Err(error) = self.keep_resident(residence)
+        {
+            self.give_back(place);
+            return Err(Refusal::Driver(error));
+        }
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
         match unsafe { subject.place(&self.device, &place.memory(self).object, place.offset) } {
             Ok(made) => {
@@ -273,7 +292,8 @@ impl<D: Device> Shared<D> {
         let Requirements { size, alignment, class, .. } = ask.needs;
         let memory_type = route.memory_type;
         let heap = self.heap_of(memory_type);
-        let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name, share: ask.desc.share };
+        let AllocationDesc { name, priority, share, .. } = *ask.desc;
+        let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
                 slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
@@ -290,6 +310,9 @@ impl<D: Device> Shared<D> {
             ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&ask.needs)),
         };
         let memory = Arc::new(self.memory(object, &desc));
+        if !ask.desc.evictable {
+            memory.pin();
+        }
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
         let place = Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } };
@@ -380,6 +403,16 @@ impl<D: Device> Shared<D> {
         self.reclaim(usize::MAX);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before
+    }
+
+    /// Evicts what no submission uses; says whether something went.
+    fn relieve_for(&self, ask: &Ask<'_, '_, D>, attempt: &mut Attempt, refusal: Refusal) -> bool {
+        let is_shortage = matches!(refusal, Refusal::Driver(_) | Refusal::OverBudget);
+        let relieved = is_shortage && attempt.best.is_some_and(|best| self.relieve(self.heap_of(best), ask.needs.size));
+        if relieved {
+            attempt.tried = attempt.tried | Tried::RESIDENCY;
+        }
+        relieved
     }
 
     /// Asks the caller to let go of something; says whether he did.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Allocator;
-use super::arena::Request;
+use super::arena::{Moves, Request};
 use super::ladder::{Ask, Attempt, Refusal};
 use super::place::{Memory, Place};
 use super::plan::Plan;
@@ -65,7 +65,9 @@ impl<D: Device> Allocator<D> {
         let has_address = Create::<K>::has_address(&shared.device, info);
         let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
         let portable = Create::<K>::portable(&shared.device, info);
-        let resource = resource.with_address(has_address).with_user_data(desc.user_data).described(portable);
+        let is_full = desc.movable && portable.as_ref().is_some_and(|portable| shared.says_all::<K>(portable, info));
+        let resource = resource.with_address(has_address).with_user_data(desc.user_data);
+        let resource = resource.described(portable).described_in_full(is_full);
         if shared.debug.is_some() {
             resource.note_made_at(Location::caller());
         }
@@ -149,6 +151,17 @@ impl<D: Device> Shared<D> {
                 Err(error)
             }
         }
+    }
+
+    /// Whether a portable description leads to the same resource as the one that it was taken from.
+    fn says_all<K>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let again = Create::<K>::describe(&self.device, portable).ok();
+        let again = again.and_then(|again| Create::<K>::key(&self.device, &again));
+        again.is_some() && again == Create::<K>::key(&self.device, info)
     }
 
     /// Measures a resource; makes its object, where the API makes it before its memory.
@@ -261,10 +274,11 @@ impl<D: Device> Shared<D> {
 
     pub(crate) fn memory(&self, object: D::Memory, desc: &MemoryDesc<'_>) -> Memory<D> {
         let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
-        let MemoryDesc { memory_type, size, share, .. } = *desc;
+        let MemoryDesc { memory_type, size, share, priority, .. } = *desc;
         let is_guarded = self.debug.as_ref().is_some_and(|debug| debug.margin_bytes() != 0);
         let guards = if is_guarded { self.device.map_whole(&object) } else { None };
-        Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false }
+        let residence = self.residence(&object, memory_type, size, priority);
+        Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false, residence }
     }
 
     /// Memory that is imported rather than made, as a place of its own.
@@ -278,7 +292,8 @@ impl<D: Device> Shared<D> {
         let MemoryDesc { memory_type, size, alignment, class, .. } = *memory;
         let ((), object) = self.counted_memory(self.heap_of(memory_type), size, || import().map(|held| ((), held)))?;
         let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
-        let request = Request { size, alignment, high: false, name: desc.name, user_data: desc.user_data };
+        let AllocationDesc { name, user_data, .. } = *desc;
+        let request = Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data };
         let arena = self.arena_index(memory_type, class);
         let number = self.arenas[arena as usize].add_dedicated(&request);
         self.trace_block(&held, class, true);

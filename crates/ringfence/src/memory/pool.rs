@@ -12,12 +12,13 @@ use super::TypeStatistics;
 use super::arena::{Arena, ArenaDesc};
 use super::block_sizes::BlockSizes;
 use super::ladder::Ask;
-use super::place::Memory;
+use super::place::{ArenaRef, Memory};
 use super::plan::Plan;
 use super::shared::{CLASSES, Shared, memory_alignment};
 use super::{Allocation, Allocator};
+use crate::defrag::{Defrag, DefragDesc};
 use crate::device::sharing::ShareKind;
-use crate::device::{BufferInfo, Device, Requirements, ResourceClass, TextureInfo};
+use crate::device::{BufferInfo, Device, Priority, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Buffer, Texture};
 
@@ -39,6 +40,8 @@ pub struct PoolDesc<'a> {
     pub algorithm: Algorithm,
     /// The least alignment in bytes of the blocks, where the class asks for less.
     pub block_alignment: u64,
+    /// How much its blocks matter.
+    pub priority: Priority,
     /// Shown in reports.
     pub name: &'a str,
     /// What handles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
@@ -56,6 +59,7 @@ impl Default for PoolDesc<'_> {
             block_count_max: usize::MAX,
             algorithm: Algorithm::Tlsf,
             block_alignment: 1,
+            priority: Priority::Normal,
             name: "",
             share: None,
         }
@@ -63,7 +67,7 @@ impl Default for PoolDesc<'_> {
 }
 
 /// What a pool and everything in it share.
-pub(super) struct PoolState<D: Device> {
+pub(crate) struct PoolState<D: Device> {
     pub(super) name: Box<str>,
     pub(super) arena: Arena<D, AnyAllocator>,
     /// Blocks that are kept while there is a handle.
@@ -75,9 +79,14 @@ pub(super) struct PoolState<D: Device> {
 impl<D: Device> PoolState<D> {
     /// An empty block beyond those that the pool keeps, while it has a handle.
     pub(super) fn take_empty(&self) -> Option<Memory<D>> {
+        if self.may_give_back() { self.arena.take_empty() } else { None }
+    }
+
+    /// Whether it has more blocks than it keeps.
+    pub(super) fn may_give_back(&self) -> bool {
         let held = self.arena.statistics().block_count;
         let kept = if self.is_closed.load(Ordering::Acquire) { 0 } else { self.block_count_min as u64 };
-        if held > kept { self.arena.take_empty() } else { None }
+        held > kept
     }
 
     pub(super) fn full(&self, size: u64) -> Error {
@@ -135,6 +144,7 @@ impl<D: Device> Pool<D> {
             block_count_max: desc.block_count_max,
             algorithm: desc.algorithm,
             block_alignment: desc.block_alignment.max(memory_alignment(capabilities, desc.class)),
+            priority: desc.priority,
             has_cells: false,
             grows_ahead: false,
             share: desc.share,
@@ -217,6 +227,12 @@ impl<D: Device> Pool<D> {
     #[must_use]
     pub fn share(&self) -> Option<ShareKind> {
         self.state.arena.desc.share
+    }
+
+    /// Begins to bring what is in the pool together: see [`defrag`](crate::defrag).
+    #[must_use]
+    pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
+        Defrag::new(Arc::clone(self.shared()), vec![ArenaRef::Pool(Arc::clone(&self.state))], desc)
     }
 
     /// Its figures. One short lock.

@@ -19,12 +19,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use ringfence_core::blocks::BlockAllocation;
+use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
 
 use super::allocation::Common;
-use super::arena::{ArenaDesc, Request};
+use super::arena::{ArenaDesc, Compact, Moves, Request};
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::shared::Shared;
 use super::statistics::count;
@@ -161,7 +161,10 @@ impl<D: Device> Shared<D> {
     }
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
+    ///
+    /// What is let go of is not moved any more either.
     fn note_retired(&self, place: &Place<D>) {
+        place.never_move();
         if place.is_own_range() {
             self.trace.retired(place.memory(self).block, self.range_offset(place));
         }
@@ -217,13 +220,14 @@ impl<D: Device> Shared<D> {
 
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
+        place.never_move();
         if place.is_own_range() {
             self.trace.freed(place.memory(self).block, self.range_offset(&place));
         }
         self.debug_released(&place);
         let Place { arena, hold, .. } = place;
         match hold {
-            Hold::Range { memory, allocation } => {
+            Hold::Range { memory, allocation, ticket: _ } => {
                 // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
                 self.free_range(&arena, allocation);
@@ -266,6 +270,32 @@ impl<D: Device> Shared<D> {
         if let Some(memory) = surplus {
             self.free_memory(memory);
         }
+    }
+
+    /// What moves ranges sees of an arena.
+    pub(crate) fn compact<'a>(&'a self, arena: &'a ArenaRef<D>) -> &'a dyn Compact<D> {
+        match arena {
+            ArenaRef::Own(index) => &self.arenas[*index as usize],
+            ArenaRef::Pool(pool) => &pool.arena,
+        }
+    }
+
+    pub(crate) fn arena_desc<'a>(&'a self, arena: &'a ArenaRef<D>) -> &'a ArenaDesc {
+        match arena {
+            ArenaRef::Own(index) => &self.arenas[*index as usize].desc,
+            ArenaRef::Pool(pool) => &pool.arena.desc,
+        }
+    }
+
+    /// Gives a block back to the driver, if it is here and empty and its pool does not keep it; says whether it did.
+    pub(crate) fn free_empty_block(&self, arena: &ArenaRef<D>, block: BlockId) -> bool {
+        let taken = match arena {
+            ArenaRef::Pool(pool) if !pool.may_give_back() => None,
+            arena => self.compact(arena).take_block(block),
+        };
+        let Some(memory) = taken else { return false };
+        self.free_memory(memory);
+        true
     }
 
     fn remove_dedicated(&self, arena: &ArenaRef<D>, number: u64) {
@@ -315,11 +345,14 @@ impl<D: Device> Shared<D> {
         alignment: u64,
         name: &str,
     ) -> Result<Backing<D>, DeviceError> {
-        let ArenaDesc { memory_type, class, .. } = self.arenas[arena as usize].desc;
-        let memory = self.allocate_memory(&MemoryDesc { share: None, memory_type, size, alignment, class, name })?;
+        let ArenaDesc { memory_type, class, priority, .. } = self.arenas[arena as usize].desc;
+        let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
+        let memory = self.allocate_memory(&desc)?;
+        memory.pin();
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, name);
-        let request = Request { size, alignment, high: false, name, user_data: 0 };
+        let request =
+            Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data: 0 };
         let number = self.arenas[arena as usize].add_dedicated(&request);
         Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
     }
@@ -339,6 +372,9 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn free_memory(&self, memory: Memory<D>) {
+        if memory.is_evicted() {
+            self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
+        }
         let Memory { object, memory_type, size, block, .. } = memory;
         self.trace.block_freed(block);
         slow!("free_memory", bytes = size, memory_type = memory_type);

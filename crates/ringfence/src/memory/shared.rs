@@ -8,7 +8,6 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 
-use super::AllocatorDesc;
 use super::arena::{Arena, ArenaDesc};
 use super::block_sizes::BlockSizes;
 use super::budget::Budgets;
@@ -21,12 +20,14 @@ use super::release::{RangeOwner, Releases};
 use super::rings::Rings;
 use super::small::SmallBuffers;
 use super::snapshot::class_name;
-use super::statistics::Calls;
+use super::statistics::{Calls, Moved};
 use super::types::TypeOrder;
+use super::{AllocatorDesc, Budget};
 use crate::debugging::Debugger;
 use crate::descriptor::Rooms;
-use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
+use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::lifetime::Lifetimes;
+use crate::residency::Residents;
 use crate::trace::{StartTraceError, Trace, TraceSummary};
 use crate::upload::Recycle;
 
@@ -51,9 +52,11 @@ pub(crate) struct Shared<D: Device> {
     pub(super) lost: AtomicBool,
     pub(super) memory_objects: AtomicU64,
     pub(super) calls: Calls,
+    pub(crate) moved: Moved,
     pub(crate) trace: Trace,
     /// There iff something is looked for.
     pub(crate) debug: Option<Box<Debugger<D>>>,
+    pub(crate) residents: Residents<D>,
 }
 
 pub(super) const CLASSES: [ResourceClass; 3] =
@@ -80,6 +83,7 @@ impl<D: Device> Shared<D> {
                 block_count_max: usize::MAX,
                 algorithm: Algorithm::Tlsf,
                 block_alignment: 1,
+                priority: Priority::Normal,
                 has_cells: desc.cells,
                 grows_ahead: desc.empty_blocks_kept > 0,
                 share: None,
@@ -100,8 +104,10 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
+            moved: Moved::default(),
             trace: Trace::new(),
             debug: Debugger::new(desc.debug),
+            residents: Residents::new(),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),
@@ -196,6 +202,28 @@ impl<D: Device> Shared<D> {
             }
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
         }
+    }
+
+    pub(crate) fn heap_count(&self) -> u32 {
+        self.device.capabilities().memory_heaps.len() as u32
+    }
+
+    pub(crate) fn budget(&self, heap: u32) -> Budget {
+        self.budgets.heap(heap)
+    }
+
+    /// Counts bytes that were evicted, or brought back.
+    pub(crate) fn count_absent(&self, heap: u32, bytes: u64, evicted: bool) {
+        if evicted {
+            self.budgets.add_absent(heap, bytes);
+        } else {
+            self.budgets.remove_absent(heap, bytes);
+        }
+    }
+
+    /// Asks the driver how heaps stand.
+    pub(crate) fn refresh_budgets(&self) {
+        self.budgets.refresh(&self.device);
     }
 
     /// Ends the recording with how the rings are.

@@ -214,8 +214,15 @@ impl<D: Share> Allocator<D> {
             return Err(ShareError::DoesNotFit { offset, size, alignment, memory_bytes });
         }
         let shared = self.shared();
-        let memory_desc =
-            MemoryDesc { memory_type, size: memory_bytes, alignment, class, name: desc.name, share: Some(kind) };
+        let memory_desc = MemoryDesc {
+            memory_type,
+            size: memory_bytes,
+            alignment,
+            class,
+            name: desc.name,
+            priority: desc.priority,
+            share: Some(kind),
+        };
         // SAFETY: the caller promises what is asked.
         let import = || unsafe { shared.device.import_memory(handle, &memory_desc, tied) };
         shared.import_place(&memory_desc, offset, desc, import).map_err(|error: DeviceError| error.into())

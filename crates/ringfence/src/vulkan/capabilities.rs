@@ -7,7 +7,9 @@ use std::ffi::CStr;
 
 use ash::vk;
 
-use crate::device::{Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryProperties, MemoryType};
+use crate::device::{
+    Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
+};
 
 /// Textures with texels of up to so many bytes can be copied from any offset that is a multiple of it.
 const TEXEL_BYTES_MAX: u64 = 16;
@@ -122,6 +124,8 @@ fn assemble(
         texture_copy_offset_alignment: limits.optimal_buffer_copy_offset_alignment.max(TEXEL_BYTES_MAX),
         texture_copy_row_alignment: limits.optimal_buffer_copy_row_pitch_alignment.max(1),
         constant_alignment: limits.min_uniform_buffer_offset_alignment.max(1),
+        residency: false,
+        memory_priority: MemoryPriority::None,
     }
 }
 

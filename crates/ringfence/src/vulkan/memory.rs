@@ -95,6 +95,10 @@ impl Device {
         if self.needs_address(desc.class, owner) {
             info = info.push_next(&mut flags);
         }
+        let mut priority = vk::MemoryPriorityAllocateInfoEXT::default().priority(desc.priority.as_f32());
+        if self.0.desc.memory_priority {
+            info = info.push_next(&mut priority);
+        }
         let mut export = vk::ExportMemoryAllocateInfo::default();
         let mut imported = RawImport::of(import.as_ref());
         match desc.share.filter(|_| import.is_none()) {

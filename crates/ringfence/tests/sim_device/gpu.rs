@@ -55,7 +55,15 @@ impl Gpu {
         let class = ResourceClass::Buffer;
         // SAFETY: the memory type is one of the device's.
         unsafe {
-            self.device.allocate_memory(&MemoryDesc { share: None, memory_type, size, alignment: 1 << 22, class, name })
+            self.device.allocate_memory(&MemoryDesc {
+                share: None,
+                priority: Default::default(),
+                memory_type,
+                size,
+                alignment: 1 << 22,
+                class,
+                name,
+            })
         }
         .unwrap()
     }
@@ -100,6 +108,7 @@ impl Gpu {
         let memory_type = needs.memory_type_bits.trailing_zeros();
         let desc = MemoryDesc {
             share: None,
+            priority: Default::default(),
             memory_type,
             size: needs.size,
             alignment: needs.alignment,

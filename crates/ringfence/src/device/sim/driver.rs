@@ -12,7 +12,7 @@ use super::state::Shape;
 use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
     BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped,
-    MemoryDesc, Placed, Requirements, TextureDesc, Textures,
+    MemoryDesc, Placed, Priority, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use std::time::Duration;
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = Fence;
+    type Pageable = Memory;
 
     fn capabilities(&self) -> &Capabilities {
         &self.profile().capabilities
@@ -86,6 +87,22 @@ unsafe impl Driver for Device {
 
     fn mapped(&self, memory: &Memory) -> Option<Mapped> {
         self.with(|state| state.memories.get(&state.root(memory.0)).and_then(|object| object.mapped(0)))
+    }
+
+    fn pageable(&self, memory: &Memory) -> Option<Memory> {
+        self.capabilities().residency.then_some(*memory)
+    }
+
+    unsafe fn make_resident(&self, memory: &[Memory]) -> Result<(), DeviceError> {
+        self.with(|state| state.make_resident(memory))
+    }
+
+    unsafe fn evict(&self, memory: &[Memory]) -> Result<(), DeviceError> {
+        self.with(|state| state.evict(memory))
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        self.with(|state| state.set_priority(memory.0, priority));
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

@@ -3,7 +3,7 @@
 //! A profile is plain data, so a test that wants a small heap or few memory objects sets the field and goes on.
 
 use crate::device::sparse::UnboundReads;
-use crate::device::{Capabilities, MemoryHeap, MemoryProperties, MemoryType};
+use crate::device::{Capabilities, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -71,6 +71,7 @@ impl Profile {
                     (0, DEVICE.union(COHERENT)),
                 ]),
                 class_granularity_bytes: KIB,
+                memory_priority: MemoryPriority::AtAnyTime,
                 memory_object_bytes_max: 4 * GIB - 2 * MIB,
                 constant_alignment: 64,
                 ..vulkan_like()
@@ -128,6 +129,8 @@ impl Profile {
                 memory_heaps: heaps(&[(8 * GIB, true), (16 * GIB, false)]),
                 memory_types: types(&[(0, DEVICE), (1, COHERENT), (1, COHERENT.union(CACHED))]),
                 class_groups: [0, 1, 2],
+                residency: true,
+                memory_priority: MemoryPriority::AtAnyTime,
                 target_memory_alignment: 4 * MIB,
                 class_granularity_bytes: 1,
                 non_coherent_atom_bytes: 1,
@@ -194,6 +197,7 @@ impl Profile {
                     (0, DEVICE.union(MemoryProperties::PROTECTED)),
                 ]),
                 class_granularity_bytes: 64 * KIB,
+                memory_priority: MemoryPriority::AtAllocation,
                 non_coherent_atom_bytes: 256,
                 memory_objects_max: 64,
                 memory_object_bytes_max: GIB,
@@ -265,6 +269,8 @@ fn vulkan_like() -> Capabilities {
         texture_copy_offset_alignment: 1,
         texture_copy_row_alignment: 1,
         constant_alignment: 64,
+        residency: false,
+        memory_priority: MemoryPriority::None,
     }
 }
 

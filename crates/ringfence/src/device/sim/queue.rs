@@ -126,6 +126,7 @@ impl State {
         for hazard in &mut self.hazards[first_hazard..] {
             hazard.queue = Some(queue);
         }
+        self.report_evicted(&uses, queue);
         let held = &mut self.queues.queues[queue];
         held.submitted += 1;
         let key = (queue, held.submitted);

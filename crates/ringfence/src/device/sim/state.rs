@@ -10,7 +10,7 @@ use super::profile::{Costs, Profile};
 use super::queue::Queues;
 use super::store::{DeviceView, HostView};
 use crate::device::{
-    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements,
+    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Priority, Requirements,
     ResourceClass, TextureDesc,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -40,7 +40,7 @@ pub(super) struct State {
     pub(super) hazards: Vec<Hazard>,
     graves: VecDeque<Label>,
     pub(super) counts: CallCounts,
-    heap_used: Vec<u64>,
+    pub(super) heap_used: Vec<u64>,
     /// Budgets set by hand.
     pub(super) heap_budget: Vec<Option<u64>>,
 }
@@ -53,6 +53,8 @@ pub(super) struct MemoryObject {
     alignment: u64,
     class: ResourceClass,
     is_dedicated: bool,
+    pub(super) is_evicted: bool,
+    pub(super) priority: Priority,
     /// `Some` iff the memory type is host-visible.
     pub(super) host: Option<HostView>,
     pub(super) device: DeviceView,
@@ -206,6 +208,8 @@ impl State {
             alignment: desc.alignment,
             class: desc.class,
             is_dedicated: false,
+            is_evicted: false,
+            priority: desc.priority,
             host,
             device,
             placed: BTreeMap::new(),
@@ -251,7 +255,9 @@ impl State {
         };
         self.spend(Costs::of(&self.profile.costs.free, object.memory_type, object.size));
         let heap = self.profile.capabilities.memory_types[object.memory_type as usize].heap as usize;
-        self.heap_used[heap] -= object.size;
+        if !object.is_evicted {
+            self.heap_used[heap] -= object.size;
+        }
         self.report_pending(HazardKind::FreedWhilePending, id, &(0..object.size), |_| true);
         for (&(start, resource), placement) in &object.placed {
             let hazard = Hazard::about(HazardKind::FreedUnderResource, object.label.clone());
