@@ -64,7 +64,8 @@ in_turns vulkan "$rounds" "$out/programs"
 in_turns vulkan-memory-hints "$rounds" "$out/programs" --only stress --hints memory
 
 echo "== the same on Ringfence with the validation layers listening"
-WGPU_VALIDATION=1 WGPU_DEBUG=1 "$out/programs-patched" "$out/validated" --resources 2000 >/dev/null
+# Without shaders: layers older than wgpu do not know every word of its SPIR-V.
+WGPU_VALIDATION=1 "$out/programs-patched" "$out/validated" --only copies --only stress --resources 2000 >/dev/null
 
 echo "== the allocators alone"
 (cd compat/allocators && CARGO_TARGET_DIR="$target" cargo run --release -- "$rounds")
