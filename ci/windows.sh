@@ -55,5 +55,6 @@ windows_cargo test -p ringfence --features d3d12 --lib
 # The examples of the README and of the documentation.
 windows_cargo test -p ringfence --features d3d12 --doc
 windows_cargo test -p ringfence-harness "${features[@]}"
+windows_cargo run -p ringfence --features d3d12 --example d3d12_texture
 # The demo: copies where Vulkan has its shader, every byte checked.
 windows_cargo run -p ringfence-cli "${features[@]}" -- demo --device d3d12 --frames 100

@@ -7,8 +7,9 @@ const MOST: u64 = 256 << 20;
 
 /// The sizes of memory blocks that several allocations share, in bytes: from 4 MiB to 256 MiB, in steps of 4 MiB.
 ///
-/// The largest sizes are what counts. Ringfence begins with a small block and doubles, whatever the smallest sizes say:
-/// nobody who asks for less is given more. Requests for more than half of the largest size get memory of their own.
+/// Ringfence begins with a small block and doubles, whatever the smallest size says: nobody who asks for less is given more.
+/// It ends at the smallest size or at half of the largest, whichever is more: doubling from so low, another step would set
+/// more aside than blocks that begin large do. Requests for more than half of that get memory of their own.
 ///
 /// ```
 /// use gpu_allocator::AllocationSizes;
@@ -54,8 +55,8 @@ impl AllocationSizes {
     /// with the memory type that they predict.
     pub(crate) fn to_desc(self) -> AllocatorDesc {
         AllocatorDesc {
-            device_block_bytes_max: self.device_max,
-            host_block_bytes_max: self.host_max,
+            device_block_bytes_max: self.device_min.max(self.device_max / 2),
+            host_block_bytes_max: self.host_min.max(self.host_max / 2),
             empty_blocks_kept: 1,
             empty_block_grace: 0,
             cells: false,
@@ -94,6 +95,6 @@ mod tests {
         assert_eq!(of(AllocationSizes::new((8 << 20) + 1, 8 << 20)), (12 << 20, 8 << 20));
         let growing = AllocationSizes::new(8 << 20, 8 << 20);
         let growing = growing.with_max_device_memblock_size(64 << 20).with_max_host_memblock_size(4 << 20);
-        assert_eq!(of(growing), (64 << 20, 8 << 20), "the largest is not below the smallest");
+        assert_eq!(of(growing), (32 << 20, 8 << 20), "half of the largest, but not below the smallest");
     }
 }

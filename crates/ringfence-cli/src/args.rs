@@ -13,9 +13,10 @@ use crate::units::parse_bytes;
 #[command(
     name = "ringfence",
     version,
-    after_help = "Without a command, `demo` runs.\n\nExit codes:\n  0  all is well (also when whoever reads the answer \
-    stops reading)\n  1  bad input, a file that cannot be read or written, no such device, or a wrong byte\n\n\
-    Tables go to standard output, progress and remarks to standard error. Output holds no colours, \
+    after_help = "Without a command, `demo` runs.\n\nExamples:\n  ringfence\n  ringfence demo --device sim --trace run.rft\n  \
+    ringfence report run.rft --output page.html\n  ringfence replay run.rft\n\nExit codes:\n  0  all is well (also when \
+    whoever reads the answer stops reading)\n  1  bad input, a file that cannot be read or written, no such device, or a \
+    wrong byte\n  2  `plan` alone: no plan was found that the capacity holds\n\nTables go to standard output, progress and remarks to standard error. Output holds no colours, \
     with or without NO_COLOR."
 )]
 pub struct Args {
@@ -33,13 +34,14 @@ pub enum Task {
     Replay(ReplayOptions),
     /// Plans offsets for buffers with known lifetimes, so that those never alive together share bytes
     Plan(PlanOptions),
-    /// Makes a page out of a snapshot: memory map, heaps, names
+    /// Makes a page out of a snapshot, a trace or a dump of VMA: who has the memory, where, since when
     Report(ReportOptions),
     /// Runs seeded worlds on the simulated device under its hazard finder
     World(WorldOptions),
     /// Prints the completions for a shell
     Completions(CompletionsOptions),
     /// Prints the manual page
+    #[command(after_help = "Example:\n  ringfence man > ~/.local/share/man/man1/ringfence.1")]
     Man,
 }
 
@@ -85,6 +87,10 @@ pub struct DemoOptions {
 
 /// Shows devices, their memory heaps and types, budgets and limits.
 #[derive(Parser, Debug, Clone)]
+#[command(
+    after_help = "What stands before the brackets is what `ringfence demo --device` takes.\n\nExamples:\n  ringfence devices\n  \
+    ringfence devices --json"
+)]
 pub struct DevicesOptions {
     /// Print as JSON
     #[arg(long)]
@@ -118,7 +124,8 @@ pub struct ReplayOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     after_help = "The input is CSV with the columns id,lower,upper,size and, if need be, alignment; further ones are \
-    ignored.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
+    ignored.\nWith a column uses, the passes that use a row as in \"3w 5 9w\" (w: written there), there is advice on the \
+    order of the passes.\nA buffer is alive from lower until before upper. The output has the same rows in the same order, and their \
     offset.\nWith a capacity the search ends as soon as a plan is no higher; exit code 2 says that none was found, and \
     no output\nis written then.\n\nExamples:\n  ringfence plan frame.csv --output planned.csv --report plan.html\n  \
     ringfence plan model.csv --capacity 1MiB --time-limit 2\n  zcat big.csv.gz | ringfence plan - --json"
@@ -134,7 +141,7 @@ pub struct PlanOptions {
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment)]
     pub alignment: u64,
     /// For how long to search for a better plan than the first
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds, allow_negative_numbers = true)]
     pub time_limit: Duration,
     /// Write the rows with their offsets; - is standard output, and the figures then go to standard error
     #[arg(long, short, value_name = "OUT.csv")]
@@ -147,12 +154,12 @@ pub struct PlanOptions {
     pub json: bool,
 }
 
-/// Makes a page out of a snapshot: memory map, heaps, names.
+/// Makes a page out of a snapshot, a trace or a dump of VMA: who has the memory, where, since when.
 #[derive(Parser, Debug, Clone)]
 #[command(
     group = clap::ArgGroup::new("answer").required(true).multiple(true),
     after_help = "The snapshot is this library's, as JSON (`ringfence demo --snapshot`), a trace (`ringfence demo \
-    --trace`),\nwhich adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a trace that is cut off \
+    --trace`),\nwhich adds charts over time, or a JSON dump of the Vulkan Memory Allocator. Of a file that is cut off \
     or damaged, what\ncould be read is shown, and the exit code is 1.\n\nExamples:\n  ringfence report snapshot.json --output page.html\n  ringfence report vma.json \
     --output - > page.html\n  ringfence report snapshot.json --json\n  ringfence report before.json --compare after.json -o page.html\n  ringfence report run.rft --svg figures/"
 )]
@@ -284,5 +291,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
-    format!("{} (see --help)", first.strip_prefix("error: ").unwrap_or(first))
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    // What is missing stands in the lines after it, indented.
+    let more: Vec<&str> = text.lines().skip(1).take_while(|line| line.starts_with("  ")).map(str::trim).collect();
+    let names = if first.ends_with(':') { format!(" {}", more.join(", ")) } else { String::new() };
+    format!("{first}{names} (see --help)")
 }

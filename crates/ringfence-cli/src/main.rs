@@ -45,14 +45,20 @@ fn main() -> ExitCode {
         Ok(code) => code,
         // Whoever read the answer has read enough of it: `ringfence … | head` is no failure.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        // Files are named by those who read and write them: what is left is standard output.
+        Err(error) if io_kind(&*error).is_some() => fail(&format!("cannot write to standard output: {error}")),
         Err(error) => fail(&error.to_string()),
     }
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    io_kind(error) == Some(io::ErrorKind::BrokenPipe)
+}
+
+fn io_kind(error: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
     let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
     let json = error.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
-    io.or(json) == Some(io::ErrorKind::BrokenPipe)
+    io.or(json)
 }
 
 fn fail(line: &str) -> ExitCode {

@@ -10,6 +10,7 @@
 //!   output ── the same rows with their offsets; figures; a page
 //! ```
 
+mod advice;
 mod input;
 mod output;
 
@@ -49,6 +50,8 @@ struct Figures {
     is_capacity_met: Option<bool>,
     first_fit_bytes: Option<u64>,
     seconds: f64,
+    /// Another order of the passes, where the input says which passes use a row.
+    advice: Option<advice::Advice>,
 }
 
 /// Runs the command.
@@ -57,6 +60,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
         files::check(path)?;
     }
     let input = input::read(&options.input, options.alignment)?;
+    let advice = advice::of(&input)?;
     let started = Instant::now();
     let problem = Problem::new(&input.items).map_err(|error| input.explain(&error))?;
     let plan = search(&problem, options, started);
@@ -76,6 +80,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
         is_capacity_met: met,
         first_fit_bytes: first_fit,
         seconds,
+        advice,
     };
     if let Some(path) = &options.report {
         let page = output::page(&input, &plan, options.capacity, figures.facts());
@@ -130,6 +135,10 @@ impl Figures {
             facts.push(("Capacity".to_owned(), format!("{}, {answer}", both(capacity))));
         }
         facts.push(("Time".to_owned(), format!("{:.3} s", self.seconds)));
+        if let Some(advice) = &self.advice {
+            let none = || "no order of the passes was found in which less is alive at once".to_owned();
+            facts.push(("Advice".to_owned(), advice.line().unwrap_or_else(none)));
+        }
         facts
     }
 

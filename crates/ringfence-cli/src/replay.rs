@@ -60,7 +60,8 @@ pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
     let mut outcomes = Vec::new();
     for kind in kinds {
         progress.set_message(kind.name());
-        outcomes.push(measure::measure(&spool, kind, capacity)?);
+        let outcome = measure::measure(&spool, kind, capacity);
+        outcomes.push(outcome.map_err(|error| format!("cannot read the temporary file: {error}"))?);
         progress.inc(1);
     }
     progress.finish_and_clear();

@@ -8,11 +8,8 @@ use std::io::{self, BufReader, Cursor, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use ringfence::memory::Snapshot;
 use ringfence::trace::MAGIC;
-use ringfence_report::{Compared, Figures, History, Report, import};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use ringfence_report::{Compared, Figures, History, Report};
 
 use crate::args::ReportOptions;
 use crate::{Failure, output};
@@ -83,54 +80,19 @@ fn read(path: &Path) -> Result<(Report, Option<String>), Failure> {
     } else {
         let mut bytes = Vec::new();
         whole.read_to_end(&mut bytes).map_err(|error| format!("cannot read {name}: {error}"))?;
-        parse(&bytes).map_err(|what| format!("{name}{what}"))?
+        Report::from_json(&bytes).map_err(|error| match error.line {
+            Some(line) => format!("{name}:{line}: {}", error.what),
+            None => format!("{name}: {}", error.what),
+        })?
     };
     if report.title.is_empty() {
         report.title = stem.unwrap_or_else(|| "GPU memory".to_owned());
     }
-    let damage = report.history.as_ref().and_then(|history| history.damage.as_ref());
-    let damage = damage.map(|damage| format!("{name}: {damage}"));
+    let of_trace = report.history.as_ref().and_then(|history| history.damage.as_ref());
+    let damage = report.damage.as_ref().or(of_trace).map(|damage| format!("{name}: {damage}"));
     Ok((report, damage))
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     Ok(if is_dash(path) { Box::new(io::stdin().lock()) } else { Box::new(BufReader::new(File::open(path)?)) })
-}
-
-const EXPECTED: &str = "expected a snapshot or a trace of this library, or a JSON dump of the Vulkan Memory Allocator";
-
-/// What is wrong begins with the line where it is.
-fn parse(bytes: &[u8]) -> Result<Report, String> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| at_line(&error))?;
-    if import::is_vma_dump(&value) {
-        let snapshot = import::vma_dump(&value).map_err(|error| format!(": {error}"))?;
-        return Ok(Report { snapshot, ..Report::default() });
-    }
-    if value.get("snapshot").is_some() {
-        return typed(bytes).and_then(|report: Report| checked(report.snapshot.version).map(|()| report));
-    }
-    if value.get("blocks").is_none() {
-        return Err(format!(": {EXPECTED}"));
-    }
-    let snapshot: Snapshot = typed(bytes)?;
-    checked(snapshot.version)?;
-    Ok(Report { snapshot, ..Report::default() })
-}
-
-/// Read again from the text, since errors in a value have lost their line.
-fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|error| at_line(&error))
-}
-
-fn checked(version: u32) -> Result<(), String> {
-    match version {
-        1 => Ok(()),
-        version => Err(format!(": expected version 1 of a snapshot, found {version}")),
-    }
-}
-
-fn at_line(error: &serde_json::Error) -> String {
-    let what = error.to_string();
-    let what = what.split(" at line ").next().unwrap_or_default();
-    format!(":{}: {EXPECTED}: {what}", error.line())
 }

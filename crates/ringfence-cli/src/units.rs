@@ -4,8 +4,12 @@
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = (count.checked_ilog2().unwrap_or(0) / 10).min(4);
+    // What would be shown as 1024 of a unit is 1 of the next.
+    let is_full = power < 4 && count as f64 / (1_u64 << (10 * power)) as f64 >= 1023.95;
+    let power = power + u32::from(is_full);
     let scaled = count as f64 / (1_u64 << (10 * power)) as f64;
-    let decimals = usize::from(power > 0 && scaled.fract() > 0.05 && scaled < 100.0);
+    let is_whole = (scaled * 10.0).round() % 10.0 == 0.0;
+    let decimals = usize::from(power > 0 && !is_whole && scaled < 100.0);
     format!("{scaled:.decimals$} {}", UNITS[power as usize])
 }
 
@@ -23,6 +27,14 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_written_in_the_unit_that_suits_them() {
+        let cases = [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), ((1 << 20) - 16, "1 MiB")];
+        for (count, text) in cases {
+            assert_eq!(bytes(count), text);
+        }
+    }
 
     #[test]
     fn bytes_are_read_with_their_unit_and_nonsense_is_refused() {

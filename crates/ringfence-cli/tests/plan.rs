@@ -115,10 +115,31 @@ fn the_report_is_a_chart_of_every_row() {
     assert!(html.contains("Lower bound") && !html.contains("http"));
 }
 
+/// Pass 2 makes what only pass 5 reads: it can wait until what pass 1 made is gone.
+#[test]
+fn passes_that_can_wait_are_named() {
+    let rows = "id,lower,upper,size,uses\na,1,4,100,1w 3\nb,2,6,90,2 5\nc,3,6,10,3w 5\n";
+    let answer = ringfence_with_input(&["plan", "-"], rows.as_bytes());
+    assert!(answer.is_success(), "{}", answer.err);
+    let expected = "with the passes in the order 1 3 2 5 the load is 110 in place of 200: 45.0 % less";
+    assert!(answer.out.contains(expected), "{}", answer.out);
+    let answer = ringfence_with_input(&["plan", "-", "--json"], rows.as_bytes());
+    let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
+    assert_eq!((&json["advice"]["load_after_bytes"], &json["advice"]["order"][1]), (&110.into(), &3.into()));
+    let none = ringfence_with_input(&["plan", "-"], b"id,lower,upper,size,uses\na,1,2,100,1 2\n");
+    assert!(none.out.contains("no order of the passes was found"), "{}", none.out);
+    for bad in ["x", "1 -2", "", "w"] {
+        let rows = format!("id,lower,upper,size,uses\na,1,4,100,{bad}\n");
+        let answer = ringfence_with_input(&["plan", "-"], rows.as_bytes());
+        assert_eq!(answer.code, Some(1), "{bad:?}: {}", answer.out);
+        assert!(answer.err.contains("standard input:2: expected the uses to be numbers of passes"), "{}", answer.err);
+    }
+}
+
 #[test]
 fn real_frames_are_at_their_bound() {
     let Some(folder) = cases() else { return };
-    for frame in ["o3de_lowend_1080p", "o3de_main_1080p"] {
+    for frame in ["o3de_lowend_1080p", "o3de_main_1080p", "o3de_main_1080p_msaa4"] {
         let path = folder.join("alias/frames").join(frame).with_extension("csv");
         let answer = ringfence(&["plan", path.to_str().expect("a plain path"), "--json"]);
         assert!(answer.is_success(), "{}", answer.err);

@@ -89,12 +89,43 @@ fn completions_and_the_manual_know_every_command() {
 #[test]
 fn help_has_examples_and_exit_codes_and_no_colours() {
     let help = ringfence(&["--help"]);
-    assert!(help.is_success() && help.out.contains("Exit codes:"));
-    for name in ["demo", "replay", "report", "completions"] {
+    assert!(help.is_success() && help.out.contains("Exit codes:") && help.out.contains("Examples:"));
+    for name in ["demo", "devices", "replay", "plan", "report", "completions", "man"] {
         let help = ringfence(&[name, "--help"]);
         assert!(help.is_success() && help.out.contains("Example"), "{name}: {}", help.out);
         assert!(!help.out.contains('\u{1b}'), "{name}");
     }
     let wrong = ringfence(&["reprot"]);
     assert_eq!((wrong.code, wrong.err.lines().count()), (Some(1), 1), "{}", wrong.err);
+    let lacking = ringfence(&["report", "snapshot.json"]);
+    assert_eq!((lacking.code, lacking.err.lines().count()), (Some(1), 1), "{}", lacking.err);
+    assert!(lacking.err.contains("not provided: <--output <FILE.html>|--svg <DIR>|--json>"), "{}", lacking.err);
+}
+
+#[test]
+fn of_a_snapshot_that_is_cut_off_a_page_is_made_and_the_cut_is_named() {
+    let folder = folder("report-of-cut");
+    let (snapshot, page) = (folder.join("demo.json"), folder.join("page.html"));
+    let answer = ringfence(&["demo", "--device", "sim", "--frames", "20", "--snapshot", text(&snapshot)]);
+    assert!(answer.is_success(), "{}", answer.err);
+    let bytes = std::fs::read(&snapshot).expect("it is there");
+    let blocks = bytes.windows(8).position(|part| part == b"\"blocks\"").expect("it has blocks");
+    std::fs::write(&snapshot, &bytes[..blocks + (bytes.len() - blocks) / 2]).expect("it can be written");
+    let answer = ringfence(&["report", text(&snapshot), "--output", text(&page)]);
+    assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
+    assert!(answer.err.contains("demo.json: the file is cut off in line "), "{}", answer.err);
+    let html = std::fs::read_to_string(&page).expect("what could be read is shown");
+    assert!(html.contains("Only a part of the file could be read"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_behind_standard_output_is_said() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    for arguments in [vec!["man"], vec!["completions", "bash"], vec!["devices"], vec!["devices", "--json"]] {
+        let run = command().args(&arguments).stdout(full()).output().expect("the command starts");
+        let err = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(1), "{arguments:?}: {err}");
+        assert!(err.contains("cannot write to standard output: No space left"), "{arguments:?}: {err}");
+    }
 }

@@ -5,7 +5,7 @@ mod command;
 use std::fs::{self, File};
 
 use command::{folder, ringfence};
-use ringfence::memory::Snapshot;
+use ringfence::memory::{RingSnapshot, Snapshot};
 use ringfence::trace::{Reader, State};
 
 fn demo(folder: &std::path::Path, frames: &str) -> (String, String) {
@@ -54,10 +54,18 @@ fn a_recorded_demo_is_replayed_to_the_same_end_state() {
     assert_eq!(types(&replayed), types(&told), "the statistics, the high-water mark of blocks too");
     assert_eq!(replayed.retired_count, told.retired_count);
     assert_eq!(replayed.device, told.device);
+    assert!(!told.rings.is_empty());
+    // The demo's own files repeat to the byte, and so hold no times.
+    let rings: Vec<_> = replayed.rings.iter().map(|ring| RingSnapshot { wait_ns: 0, ..ring.clone() }).collect();
+    assert_eq!(rings, told.rings);
     let reserved = |snapshot: &Snapshot| snapshot.heaps.iter().map(|heap| heap.reserved_bytes).collect::<Vec<_>>();
     assert_eq!(reserved(&replayed), reserved(&told));
     let mut calls = told.calls;
     calls.wait = 0;
+    // What is placed in a transient heap, whose bytes are shared on purpose, has no event; the heap itself has.
+    let aliased = calls.placed - replayed.calls.placed;
+    assert!((1..100).contains(&aliased) && calls.create_object - replayed.calls.create_object <= aliased);
+    (calls.placed, calls.create_object) = (replayed.calls.placed, replayed.calls.create_object);
     assert_eq!(replayed.calls, calls);
 }
 

@@ -296,6 +296,41 @@ fn large_sets_are_planned() {
     }
 }
 
+/// Beyond what the search takes by itself: it decides where time is fullest, and the rest finds room.
+#[test]
+fn thousands_are_planned_around_the_fullest_moments() {
+    let loose = |item: Item| Item { alignment: 1, ..item };
+    let items: Vec<Item> = generated(4_000, 4_000, 40, 9).into_iter().map(loose).collect();
+    let [greedy, best, again] = [30, 3_000, 3_000].map(|limit| plan_for(&items, limit));
+    verify(&items, &best.offsets, best.height).unwrap();
+    assert!(best.is_proven() && !greedy.is_proven(), "{} of {}", best.height, best.lower_bound);
+    assert_eq!(best, again, "the same questions give the same plan");
+}
+
+/// Over a cover by sections instead of intervals: greedy plans are repaired.
+#[test]
+fn thousands_on_several_queues_are_repaired() {
+    let passes = 400;
+    let edges: Vec<_> =
+        (2..passes).map(|pass| (pass - 2, pass)).chain((8..passes).map(|pass| (pass - 7, pass))).collect();
+    let graph = PassGraph::new(passes, &edges).unwrap();
+    let items: Vec<PassItem> = generated(1_600, passes as u64 - 12, 12, 4)
+        .iter()
+        .map(|item| PassItem {
+            size: item.size,
+            alignment: item.alignment,
+            passes: vec![item.lifetime.lower as usize, item.lifetime.upper as usize - 1],
+        })
+        .collect();
+    let problem = Problem::with_passes(&graph, &items).unwrap();
+    let [greedy, repaired] = [16, 400].map(|limit| {
+        let mut go_on = calls(limit);
+        plan(&problem, |_| go_on())
+    });
+    verify_passes(&graph, &items, &repaired.offsets, repaired.height).unwrap();
+    assert!(repaired.height < greedy.height, "{} {}", repaired.height, greedy.height);
+}
+
 #[test]
 fn the_deepest_search_fits_the_stack_of_a_thread() {
     // Nearly all alive at once, and no greedy order at the bound: the search places one upon the other, 1,500 deep.

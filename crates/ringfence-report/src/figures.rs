@@ -41,7 +41,8 @@ impl Figures {
         };
         snapshot.blocks.iter().for_each(|block| figures.add(block));
         let marks = snapshot.types.iter().map(|kind| &kind.statistics);
-        let marks: u64 = marks.map(|use_of| use_of.block_bytes_high_water + use_of.dedicated_bytes).sum();
+        let marks = marks.flat_map(|use_of| [use_of.block_bytes_high_water, use_of.dedicated_bytes]);
+        let marks = marks.fold(0, u64::saturating_add);
         figures.reserved_bytes_high_water = marks.max(figures.reserved_bytes);
         figures.waste_percent = percent(figures.free_bytes, figures.reserved_bytes);
         figures

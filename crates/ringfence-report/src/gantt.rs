@@ -126,7 +126,7 @@ impl PlanPage {
              <svg class=\"gantt\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
              aria-label=\"Time by offset: {rows} resources, {peak} high. The table below holds the largest.\">{svg}\
              <path class=\"load\" d=\"{load}\"/>{levels}{capacity}</svg>\n\
-             <p class=\"ends\"><span>{begin}</span><span>{end}</span></p>{left_out}",
+             <p class=\"ends\"><span>{begin}</span><span>time; offsets from below</span><span>{end}</span></p>{left_out}",
             bound = bytes(self.lower_bound),
             peak = bytes(self.height),
             rows = count(self.rows.len() as u64),

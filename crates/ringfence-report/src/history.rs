@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use ringfence::memory::Snapshot;
-use ringfence::trace::{Event, Reader, State, TraceError};
+use ringfence::trace::{Event, PlannedRange, Reader, State, TraceError};
 
 /// Twice as many are thinned to this many.
 const MOMENT_COUNT: usize = 1000;
 /// Of more lifetimes than twice this, those that took most (bytes × frames) are kept.
 const LIFETIME_COUNT: usize = 20_000;
+/// Of more plans of frames, the last ones are kept.
+const PLAN_COUNT: usize = 4;
+/// Of what was left, so many are listed.
+const LEFT_COUNT: usize = 50;
 
 /// A recorded run.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -20,12 +24,36 @@ pub struct History {
     pub lifetimes: Vec<Lifetime>,
     /// Lifetimes that are not listed.
     pub left_out_count: u64,
+    /// What nobody had let go of at the end: how many ranges.
+    #[serde(default)]
+    pub left_count: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub left_bytes: u64,
+    /// The oldest of them, the larger ones of a frame first.
+    #[serde(default)]
+    pub oldest_left: Vec<Lifetime>,
     /// How long the recording was, in nanoseconds.
     pub elapsed_ns: u64,
     /// Frames: how often the program reclaimed.
     pub frame_count: u64,
     /// Events that could be read.
     pub event_count: u64,
+    /// Names of the rings, in the order of [`Moment::rings`].
+    #[serde(default)]
+    pub rings: Vec<String>,
+    /// The last plans of frames' transient memory, a heap each.
+    #[serde(default)]
+    pub plans: Vec<FramePlan>,
+    /// Plans that were made in all.
+    #[serde(default)]
+    pub plan_count: u64,
+    /// Ranges whose content was moved.
+    #[serde(default)]
+    pub move_count: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub moved_bytes: u64,
     /// Why only a part of the trace could be read.
     pub damage: Option<String>,
 }
@@ -47,6 +75,66 @@ pub struct Moment {
     pub live_count: u64,
     /// Ranges that wait for the device.
     pub retired_count: u64,
+    /// By ring, in the order of [`History::rings`]; later ones are missing where they were not there yet.
+    #[serde(default)]
+    pub rings: Vec<RingMoment>,
+}
+
+/// A ring in the frames since the moment before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct RingMoment {
+    /// The most bytes that were in use at the end of a frame.
+    pub used_bytes: u64,
+    /// The most bytes that it held.
+    pub capacity_bytes: u64,
+}
+
+impl RingMoment {
+    fn most(self, other: Self) -> Self {
+        Self {
+            used_bytes: self.used_bytes.max(other.used_bytes),
+            capacity_bytes: self.capacity_bytes.max(other.capacity_bytes),
+        }
+    }
+}
+
+/// The layout of a frame's transient memory in one heap.
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct FramePlan {
+    /// The frame for which it was made.
+    pub frame: u64,
+    /// The plan's number; heaps of one frame have the same.
+    pub plan: u64,
+    /// Bytes of the heap.
+    pub height_bytes: u64,
+    /// Bytes below which no plan can be, as far as was proven.
+    pub lower_bound_bytes: u64,
+    /// Passes of the frame.
+    pub pass_count: u64,
+    /// What lies in the heap.
+    pub rows: Vec<FramePlanRow>,
+}
+
+/// A resource in a plan.
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct FramePlanRow {
+    /// Its name.
+    pub name: String,
+    /// The first pass that uses it.
+    pub first_pass: u64,
+    /// The first pass after all that use it.
+    pub end_pass: u64,
+    /// First byte in the heap.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl From<&PlannedRange> for FramePlanRow {
+    fn from(held: &PlannedRange) -> Self {
+        let PlannedRange { first_pass, end_pass, offset, bytes, ref name } = *held;
+        Self { name: name.clone(), first_pass, end_pass, offset, bytes }
+    }
 }
 
 /// A heap at a moment.
@@ -110,6 +198,7 @@ struct Reading {
     /// One frame in so many gets a moment.
     stride: u64,
     live: HashMap<(u64, u64), Lifetime>,
+    rings: Rings,
 }
 
 impl Reading {
@@ -135,8 +224,40 @@ impl Reading {
                     self.keep_heaviest(2 * LIFETIME_COUNT, frame);
                 }
             }
+            Event::Named { block, offset, name } => {
+                if let Some(lifetime) = self.live.get_mut(&(*block, *offset)) {
+                    lifetime.name.clone_from(name);
+                }
+            }
+            Event::Moved { from_block, from_offset, to_block, to_offset } => {
+                self.moved((*from_block, *from_offset), (*to_block, *to_offset));
+            }
+            Event::RingMade { ring, name } => self.rings.add(*ring, name, &mut self.history.rings),
+            Event::Ring { ring, figures } => self.rings.now(*ring, figures.used_bytes, figures.capacity_bytes),
+            Event::RingGone { ring } => self.rings.now(*ring, 0, 0),
+            Event::Planned { plan, height_bytes, lower_bound_bytes, pass_count, resources } => {
+                let rows = resources.iter().map(FramePlanRow::from).collect();
+                let (plan, pass_count) = (*plan, *pass_count);
+                let (height_bytes, lower_bound_bytes) = (*height_bytes, *lower_bound_bytes);
+                self.history.plan_count += 1;
+                if self.history.plans.len() == PLAN_COUNT {
+                    self.history.plans.remove(0);
+                }
+                let made = FramePlan { frame, plan, height_bytes, lower_bound_bytes, pass_count, rows };
+                self.history.plans.push(made);
+            }
             Event::Reclaimed { .. } if self.state.frame_count().is_multiple_of(self.stride) => self.add_moment(),
             _ => {}
+        }
+    }
+
+    /// One life goes on at another place; what is freed there is bytes, not the resource.
+    fn moved(&mut self, from: (u64, u64), to: (u64, u64)) {
+        let Some(old) = self.live.remove(&from) else { return };
+        self.history.move_count += 1;
+        self.history.moved_bytes = self.history.moved_bytes.saturating_add(old.bytes);
+        if let Some(new) = self.live.get_mut(&to) {
+            *new = Lifetime { memory_type: new.memory_type, bytes: new.bytes, ..old };
         }
     }
 
@@ -162,12 +283,20 @@ impl Reading {
             free_percent: crate::figures::percent(free, blocks),
             live_count: self.state.live_count(),
             retired_count: self.state.retired_count(),
+            rings: self.rings.take(),
         });
         if self.history.moments.len() >= 2 * MOMENT_COUNT {
             // Those stay whose frame is a multiple of the new stride.
             self.stride *= 2;
             let stride = self.stride;
-            self.history.moments.retain(|moment| moment.frame.is_multiple_of(stride));
+            let mut dropped = Vec::new();
+            self.history.moments.retain_mut(|moment| {
+                // No peak of a ring is lost: it is that of the next moment that stays.
+                fold(&mut moment.rings, &dropped);
+                let stays = moment.frame.is_multiple_of(stride);
+                dropped = if stays { Vec::new() } else { std::mem::take(&mut moment.rings) };
+                stays
+            });
         }
     }
 
@@ -180,9 +309,19 @@ impl Reading {
         }
     }
 
+    /// Before lifetimes are thinned: it is to be what the snapshot holds.
+    fn count_left(&mut self) {
+        let mut left: Vec<&Lifetime> = self.live.values().filter(|one| one.let_go.is_none()).collect();
+        left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes), &one.name));
+        self.history.left_count = left.len() as u64;
+        self.history.left_bytes = left.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+        self.history.oldest_left = left.into_iter().take(LEFT_COUNT).cloned().collect();
+    }
+
     fn finish(mut self) -> (History, Snapshot) {
         self.add_moment();
         let last = self.state.frame_count().max(1);
+        self.count_left();
         self.history.lifetimes.extend(self.live.drain().map(|(_, lifetime)| lifetime));
         self.keep_heaviest(LIFETIME_COUNT, last);
         self.history.lifetimes.sort_by(|one, other| (one.born, &one.name).cmp(&(other.born, &other.name)));
@@ -190,4 +329,40 @@ impl Reading {
         self.history.elapsed_ns = self.state.elapsed_ns();
         (self.history, self.state.snapshot())
     }
+}
+
+/// The rings of a trace while it is read.
+#[derive(Default)]
+struct Rings {
+    places: HashMap<u64, usize>,
+    now: Vec<RingMoment>,
+    most: Vec<RingMoment>,
+}
+
+impl Rings {
+    fn add(&mut self, ring: u64, name: &str, names: &mut Vec<String>) {
+        self.places.insert(ring, names.len());
+        names.push(name.to_owned());
+        self.now.push(RingMoment::default());
+        self.most.push(RingMoment::default());
+    }
+
+    fn now(&mut self, ring: u64, used_bytes: u64, capacity_bytes: u64) {
+        if let Some(place) = self.places.get(&ring) {
+            self.now[*place] = RingMoment { used_bytes, capacity_bytes };
+            self.most[*place] = self.most[*place].most(self.now[*place]);
+        }
+    }
+
+    /// The most since the last call.
+    fn take(&mut self) -> Vec<RingMoment> {
+        let now = self.now.clone();
+        std::mem::replace(&mut self.most, now)
+    }
+}
+
+/// Each ring's most of both.
+fn fold(into: &mut Vec<RingMoment>, other: &[RingMoment]) {
+    into.resize(into.len().max(other.len()), RingMoment::default());
+    into.iter_mut().zip(other).for_each(|(into, other)| *into = into.most(*other));
 }

@@ -110,7 +110,8 @@ fn pool(pool: &At<'_>, kind: usize, prefix: &str, snapshot: &mut Snapshot) -> Re
             let expected = format!("an end of at most {bytes} for the sub-allocation at offset {}", outside.offset);
             return Err(At::lacks(&block.place, &expected));
         }
-        if let Some(pair) = ranges.windows(2).find(|pair| pair[0].offset + pair[0].bytes > pair[1].offset) {
+        if let Some(pair) = ranges.windows(2).find(|pair| pair[0].offset.saturating_add(pair[0].bytes) > pair[1].offset)
+        {
             let expected = format!("no sub-allocation in the one at offset {}", pair[0].offset);
             return Err(At::lacks(&block.place, &expected));
         }

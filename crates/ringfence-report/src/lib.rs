@@ -25,6 +25,7 @@ mod history;
 mod html;
 pub mod import;
 mod plot;
+mod read;
 mod sections;
 mod table;
 mod units;
@@ -35,7 +36,8 @@ pub use consumers::{Consumer, consumers, prefix};
 pub use figures::{BlockFigures, Figures};
 pub use frames::FrameSample;
 pub use gantt::{PlanPage, PlannedRow};
-pub use history::{HeapMoment, History, Lifetime, Moment};
+pub use history::{FramePlan, FramePlanRow, HeapMoment, History, Lifetime, Moment, RingMoment};
+pub use read::JsonError;
 
 /// What a page shows.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -53,6 +55,9 @@ pub struct Report {
     /// What a trace told over time.
     #[serde(default)]
     pub history: Option<History>,
+    /// Why only a part of the snapshot's file could be read.
+    #[serde(default)]
+    pub damage: Option<String>,
     /// A later snapshot to compare with.
     #[serde(default)]
     pub compared: Option<Compared>,

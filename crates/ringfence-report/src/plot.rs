@@ -1,7 +1,11 @@
 //! Charts as SVG with their text in them: the same drawing stands in the page and, with styles of its own, in a file
 //! for a paper.
 
+mod rectangles;
+
 use std::fmt::Write;
+
+pub(crate) use rectangles::{Rectangle, rectangles};
 
 use crate::chart::Unit;
 use crate::html::text;
@@ -52,6 +56,8 @@ const STYLE: &str = "<style>text{font:12px sans-serif;fill:#222}.title{font-weig
     .area,.line,.dashes{fill:none;stroke-width:1.5;stroke:#0072b2}.line{stroke:#d55e00}\
     .dashes{stroke:#222;stroke-dasharray:5 4}.life{fill:#0072b2}.tail{fill:#e69f00}\
     .buffers{fill:#0072b2}.textures{fill:#e69f00}.targets{fill:#009e73}.all{fill:#cc79a7}.block{fill:none;stroke:#888}\
+    .held{fill-opacity:.35;stroke-width:1}.look-0{fill:#0072b2;stroke:#0072b2}.look-1{fill:#e69f00;stroke:#e69f00}\
+    .look-2{fill:#009e73;stroke:#009e73}.look-3{fill:#cc79a7;stroke:#cc79a7}.look-4{fill:#56b4e9;stroke:#56b4e9}\
     </style>";
 
 /// How a series looks: each differs from the others in more than its colour.

@@ -19,7 +19,7 @@ pub(crate) use run::drawings as run_drawings;
 /// The content of the slot of this name.
 pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
     match slot {
-        "headline" => headline::html(figures),
+        "headline" => damage(report.damage.as_deref(), "file") + &headline::html(figures),
         "heaps" => heaps::html(&report.snapshot),
         "blocks" => map::html(&report.snapshot),
         "rings" => rings::html(&report.snapshot.rings),
@@ -33,6 +33,15 @@ pub(crate) fn render(slot: &str, report: &Report, figures: &Figures) -> String {
         "facts" => facts::html(&report.facts),
         _ => unreachable!("the page's frame names a slot that nothing fills: {slot}"),
     }
+}
+
+/// That what is shown is not all.
+fn damage(why: Option<&str>, of: &str) -> String {
+    let line = |why: &str| {
+        let why = crate::html::text(why);
+        format!("<p class=\"damage\" role=\"alert\">Only a part of the {of} could be read: {why}.</p>\n")
+    };
+    why.map(line).unwrap_or_default()
 }
 
 /// What stands where there is nothing to show.

@@ -87,7 +87,9 @@ fn shows_a_trace_over_time_and_another_snapshot() {
     let left = lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none()).count();
     assert_eq!(page.value("data-figure=\"left_count\""), left.to_string());
     assert_eq!(page.dom.matches("<rect class=\"life\"").count(), 41, "forty bars and the key");
-    for drawing in ["heap-0", "fragmentation", "ranges", "lifetimes"] {
+    assert_eq!(page.dom.matches("<rect class=\"held").count(), 10, "the resources of the plan");
+    assert_eq!(page.value("data-figure=\"move_count\""), "2");
+    for drawing in ["heap-0", "fragmentation", "ranges", "lifetimes", "ring-0", "plan-0"] {
         assert!(page.dom.contains(&format!("id=\"drawing-{drawing}\"")), "{drawing}");
     }
     assert!(!page.dom.contains("drawing-heap-1"), "a heap of which nothing is held");

@@ -1,6 +1,8 @@
 //! What it costs to let go of an object and to get it back, the driver's part left out: nanoseconds an object.
 //!
-//! `cargo run --release -p ringfence --example retire_cost`
+//! `cargo run --release -p ringfence --example retire_cost [FRAMES]`
+//!
+//! With few frames it is short enough for `valgrind --tool=callgrind`: twice as many frames cost so many instructions more.
 
 use std::time::Instant;
 
@@ -11,13 +13,14 @@ use ringfence::{Allocator, AllocatorDesc, SyncPoint, SyncSet, Timeline};
 const IN_FLIGHT: u64 = 3;
 
 fn main() {
+    let most = std::env::args().nth(1).map_or(2_000, |frames| frames.parse().expect("a number of frames"));
     println!("objects of 8 bytes: the bookkeeping alone");
-    table::<1>();
+    table::<1>(most);
     println!("objects of 112 bytes, as large as what the allocator keeps of a resource");
-    table::<14>();
+    table::<14>(most);
 }
 
-fn table<const WORDS: usize>() {
+fn table<const WORDS: usize>(most: u64) {
     println!(
         "{:>9} {:>8} {:>10} {:>12} {:>12} {:>12}",
         "set", "threads", "objects", "retire ns", "collect ns", "sum ns"
@@ -25,7 +28,7 @@ fn table<const WORDS: usize>() {
     for (precise, threads, objects) in
         [(false, 1, 10), (false, 1, 100), (false, 1, 1_000), (false, 1, 10_000), (false, 2, 10_000), (true, 1, 1_000)]
     {
-        let runs = (0..5).map(|_| run::<WORDS>(precise, threads, objects));
+        let runs = (0..5).map(|_| run::<WORDS>(precise, threads, objects, most));
         let (retire, collect) = runs.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1))).expect("five runs");
         let set = if precise { "its own" } else { "all begun" };
         println!("{set:>9} {threads:>8} {objects:>10} {retire:>12.1} {collect:>12.1} {:>12.1}", retire + collect);
@@ -34,14 +37,14 @@ fn table<const WORDS: usize>() {
 
 /// Frames in which each thread lets go of so many objects, on three timelines with three frames in flight. Nanoseconds
 /// an object, of a thread, in the middle frame: for letting go, for getting back.
-fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64) -> (f64, f64) {
+fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64) -> (f64, f64) {
     let memory =
         Allocator::over(sim::Device::new(sim::Profile::h200(), sim::SimOptions::default()), AllocatorDesc::default());
     // SAFETY: nothing is ever submitted.
     let timeline = || unsafe { memory.timeline(memory.device().create_fence(0)) }.expect("the device is not lost");
     let timelines: Vec<Timeline<sim::Device>> = (0..3).map(|_| timeline()).collect();
     let bin = RetireBin::<[u64; WORDS]>::new();
-    let frames = 2_000.min(5_000_000 / objects);
+    let frames = most.min(5_000_000 / objects);
     let (mut retire_ns, mut collect_ns) = (Vec::new(), Vec::new());
     let mut passed = Vec::with_capacity((objects * threads) as usize);
     for number in 1..=frames {

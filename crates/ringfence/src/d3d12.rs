@@ -27,8 +27,10 @@ mod event;
 mod measure;
 mod record;
 mod resource;
+mod sharing;
+mod sparse;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use windows::Win32::Graphics::Direct3D12::*;
@@ -42,6 +44,7 @@ pub use self::capabilities::Features;
 pub use self::descriptor::{DescriptorHeap, View};
 pub use self::record::CopyRecorder;
 pub use self::resource::{ResourceInfo, Shape};
+pub use self::sharing::ShareHandle;
 
 /// A Direct3D 12 device. A copy is the same device.
 #[derive(Clone)]
@@ -168,9 +171,15 @@ pub struct Memory {
     heap: Option<ID3D12Heap>,
     memory_type: u32,
     size: u64,
+    /// A buffer over all of the heap, and where the host sees it: made when debugging asks for it.
+    window: OnceLock<Option<(ID3D12Resource, Mapped)>>,
 }
 
 impl Memory {
+    fn new(heap: Option<ID3D12Heap>, desc: &MemoryDesc<'_>) -> Self {
+        Self { heap, memory_type: desc.memory_type, size: desc.size, window: OnceLock::new() }
+    }
+
     /// The driver's heap; `None` if the memory is that of a committed resource.
     #[must_use]
     pub fn heap(&self) -> Option<&ID3D12Heap> {
@@ -195,6 +204,12 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
     let default = u64::from(D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT);
     let msaa = u64::from(D3D12_DEFAULT_MSAA_RESOURCE_PLACEMENT_ALIGNMENT);
     let alignment = if desc.alignment > default { msaa } else { default };
+    if let Some(kind) = desc.share {
+        sharing::check(kind)?;
+        if device.heap_type(desc.memory_type) != Some(D3D12_HEAP_TYPE_DEFAULT) {
+            return Err(DeviceError::Unsupported("sharing a heap that the host sees"));
+        }
+    }
     if desc.size == 0 || desc.alignment > msaa {
         return Err(DeviceError::InvalidInfo("a heap without bytes, or aligned to more than 4 MiB"));
     }
@@ -204,7 +219,8 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
         SizeInBytes: size,
         Properties: device.heap_properties(desc.memory_type)?,
         Alignment: alignment,
-        Flags: device.heap_flags(desc.class),
+        Flags: device.heap_flags(desc.class)
+            | if desc.share.is_some() { D3D12_HEAP_FLAG_SHARED } else { D3D12_HEAP_FLAG_NONE },
     })
 }
 
@@ -233,7 +249,7 @@ unsafe impl Driver for Device {
         let made = unsafe { self.raw().CreateHeap(&heap_desc, &mut heap) };
         let heap = error::made(made, heap, "the description of a heap")?;
         name_object(&heap, desc.name);
-        Ok(Memory { heap: Some(heap), memory_type: desc.memory_type, size: desc.size })
+        Ok(Memory::new(Some(heap), desc))
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
@@ -263,6 +279,10 @@ unsafe impl Driver for Device {
 
     unsafe fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         self.0.events.wait(fence, value, timeout)
+    }
+
+    fn map_whole(&self, memory: &Memory) -> Option<Mapped> {
+        memory.window.get_or_init(|| self.make_window(memory)).as_ref().map(|(_, mapped)| *mapped)
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

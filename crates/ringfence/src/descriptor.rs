@@ -59,6 +59,7 @@ mod lease;
 mod persistent;
 mod room;
 mod samplers;
+mod singles;
 mod slots;
 mod snapshot;
 mod state;

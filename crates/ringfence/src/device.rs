@@ -31,13 +31,17 @@
 pub mod descriptors;
 pub mod fault;
 pub mod record;
+pub mod sharing;
 pub mod sim;
+pub mod sparse;
 
 use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+
+use sharing::{ShareKind, ShareSupport};
 
 /// The memory and the fences of a device. See the [module](self) for how the parts fit.
 ///
@@ -126,6 +130,13 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Where the host sees the memory's first byte, for whoever looks for mistakes: as [`Driver::mapped`], by default. Where
+    /// the API maps resources only, a device may make one over all of it, once, which goes with the memory. `None` where the
+    /// host does not see the memory, or the device makes none.
+    fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
+        self.mapped(memory)
+    }
+
     /// Use and budget of each memory heap now, as the driver tells; `None` where it does not tell.
     fn budgets(&self) -> Option<HeapBudgets>;
 
@@ -180,7 +191,29 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// What `info` points to is valid, as the API demands.
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
 
-    /// Drops what [`Create::prepare`] made.
+    /// What can be shared of a resource of this description: nothing, where a device does not say otherwise.
+    fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
+        let _ = (info, kind);
+        ShareSupport::default()
+    }
+
+    /// As [`Create::prepare`], for a resource in memory that other processes see too.
+    ///
+    /// # Errors
+    /// As [`Create::prepare`]; [`DeviceError::Unsupported`] where the device shares no such resource.
+    ///
+    /// # Safety
+    /// As [`Create::prepare`].
+    unsafe fn prepare_shared(
+        &self,
+        info: &Self::Info<'_>,
+        kind: ShareKind,
+    ) -> Result<(Self::Unplaced, Requirements), DeviceError> {
+        let _ = (info, kind);
+        Err(DeviceError::Unsupported("sharing memory with other processes"))
+    }
+
+    /// Drops what [`Create::prepare`] or [`Create::prepare_shared`] made.
     ///
     /// # Safety
     /// It was neither placed, nor dedicated, nor discarded.
@@ -676,6 +709,8 @@ pub struct MemoryDesc<'a> {
     pub class: ResourceClass,
     /// A name for debuggers; empty for none.
     pub name: &'a str,
+    /// What handles to it will be made of, if any will.
+    pub share: Option<ShareKind>,
 }
 
 /// A resource in its memory.

@@ -48,6 +48,8 @@ mod placing;
 mod plan;
 mod pool;
 mod release;
+mod rename;
+mod rings;
 mod shared;
 mod small;
 mod snapshot;

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::panic;
 use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
+use crate::debugging::Spot;
+use crate::device::sharing::ShareKind;
 use crate::device::{Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, RawBuffer, RawTexture, Textures};
 use crate::error::AccessError;
-use crate::memory::{Location, Place, Shared};
+use crate::memory::{Location, Memory, Place, Shared};
 
 /// How a resource gets its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +37,8 @@ pub struct AllocationDesc<'a> {
     ///
     /// [`Algorithm::Linear`]: crate::core::algorithm::Algorithm::Linear
     pub from_the_end: bool,
+    /// What a handle to its memory will be ([`Resource::export`]). Outside a pool that shares, it gets memory of its own.
+    pub share: Option<ShareKind>,
     /// Anything: given back by [`Resource::user_data`] and shown in reports.
     pub user_data: u64,
 }
@@ -51,6 +56,7 @@ impl Default for AllocationDesc<'_> {
             within_budget: false,
             never_grow: false,
             from_the_end: false,
+            share: None,
             user_data: 0,
         }
     }
@@ -114,6 +120,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::change(self, |resource| resource.desc = desc)
     }
 
+    /// Tells whoever looks for mistakes which line made it.
+    pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
+        let Some(debug) = &self.shared.debug else { return };
+        let Some(key) = self.place.key(&self.shared) else { return };
+        // SAFETY: the object is alive, and was described as one that has an address.
+        let address =
+            self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
+        debug.handed_out(key, at, address);
+    }
+
     fn change(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -155,6 +171,14 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         &self.place.memory(&self.shared).object
     }
 
+    pub(crate) fn is_tied(&self) -> bool {
+        self.place.is_tied()
+    }
+
+    pub(crate) fn held_memory(&self) -> &Memory<D> {
+        self.place.memory(&self.shared)
+    }
+
     /// Its first byte in [`Resource::memory`].
     #[must_use]
     pub fn offset(&self) -> u64 {
@@ -165,6 +189,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.placed.mapped.is_some()
+    }
+
+    /// Where it lies, to ask [`Allocator::history_of`](crate::Allocator::history_of) about.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
+        Spot::Block { block: self.place.memory(&self.shared).block, offset: self.place.offset }
     }
 
     /// What the caller gave along.
@@ -196,6 +226,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (shared, object, place) = self.into_parts();
         shared.retire_after(points, Some(object), place);
+    }
+
+    pub(crate) fn parts_mut(&mut self) -> (&Shared<D>, &Placed<<D as Create<K>>::Object>, &mut Place<D>) {
+        (&self.shared, &self.placed, &mut self.place)
     }
 
     pub(crate) fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {

@@ -31,7 +31,7 @@ mod reader;
 mod recorder;
 mod state;
 
-pub use event::Event;
+pub use event::{Event, PlannedRange};
 pub use reader::{Reader, TraceError};
 pub use recorder::{StartTraceError, TraceSummary};
 pub(crate) use recorder::{Trace, TracedHeap};

@@ -154,8 +154,13 @@ pub(crate) trait Recycle: Send + Sync {
     /// Whatever may need driver calls. Called without a lock.
     fn upkeep(&self) {}
 
-    /// Its figures, if it is to be shown as a ring.
-    fn snapshot(&self) -> Option<RingSnapshot>;
+    /// Its figures without its name, if it is to be shown as a ring. No host allocation.
+    fn figures(&self) -> Option<RingSnapshot>;
+
+    /// What it is called.
+    fn name(&self) -> &str {
+        ""
+    }
 }
 
 /// How far the device has come.

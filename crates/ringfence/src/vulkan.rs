@@ -12,8 +12,7 @@
 //! semaphores, and holds no lock and no policy. What it cannot read from the driver stands in [`DeviceDesc`]. Programs
 //! that make and place their resources themselves get memory on any Vulkan: [`Device::for_memory`].
 //!
-//! Not served: sparse and disjoint (multi-planar) images, and resources whose memory is shared with other processes or
-//! APIs, since their memory has to be described as such when it is allocated. Make those by hand, beside Ringfence.
+//! Not served: disjoint (multi-planar) images. Make those by hand, beside Ringfence.
 
 mod allocator;
 mod buffer;
@@ -25,6 +24,8 @@ mod info;
 mod memory;
 mod naming;
 mod record;
+mod sharing;
+mod sparse;
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub use descriptor::{Bound, DescriptorHeap, Leftover, View};
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 pub use record::CopyRecorder;
+pub use sharing::ShareHandle;
 
 /// What a device and its instance were made with, as far as Vulkan does not tell.
 ///
@@ -67,6 +69,15 @@ pub struct DeviceDesc {
     pub robust_buffer_access: bool,
     /// Whether the feature `samplerAnisotropy` was enabled. Without it portable samplers ask for none.
     pub sampler_anisotropy: bool,
+    /// Whether `VK_KHR_external_memory_fd` was enabled. Without it no memory is shared by file descriptors.
+    pub external_memory_fd: bool,
+    /// Whether `VK_EXT_external_memory_dma_buf` was enabled, beside `VK_KHR_external_memory_fd`.
+    pub external_memory_dma_buf: bool,
+    /// Whether `VK_KHR_external_memory_win32` was enabled.
+    pub external_memory_win32: bool,
+    /// Whether the features `sparseBinding` and `sparseResidencyBuffer` were enabled. Without them there are no sparse
+    /// buffers.
+    pub sparse_buffers: bool,
 }
 
 /// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
@@ -86,6 +97,7 @@ struct Inner {
     plain_heaps: descriptor::PlainHeaps,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
     debug_utils: Option<ash::ext::debug_utils::Device>,
+    sharing: sharing::Calls,
 }
 
 impl Device {
@@ -111,9 +123,21 @@ impl Device {
         let desc = DeviceDesc { descriptor_buffer: desc.descriptor_buffer && desc.buffer_device_address, ..desc };
         // SAFETY: as above, and `desc` is true.
         let descriptors = unsafe { descriptor::Facts::read(instance, physical, &device, desc) };
+        // SAFETY: as above.
+        let sharing = unsafe { sharing::Calls::load(instance, physical, &device, desc) };
         let (instance, memory_only, plain_heaps) = (instance.clone(), false, Default::default());
-        let inner =
-            Inner { instance, physical, device, desc, found, memory_only, descriptors, plain_heaps, debug_utils };
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            sharing,
+        };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -136,9 +160,20 @@ impl Device {
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let descriptors = descriptor::Facts::of_no_heaps(desc);
+        let (sharing, desc) = (sharing::Calls::none(), DeviceDesc { sparse_buffers: false, ..desc });
         let (instance, memory_only, plain_heaps) = (instance.clone(), true, Default::default());
-        let inner =
-            Inner { instance, physical, device, desc, found, memory_only, descriptors, plain_heaps, debug_utils };
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            sharing,
+        };
         Self(Arc::new(inner))
     }
 
@@ -195,7 +230,7 @@ unsafe impl Driver for Device {
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
         // SAFETY: the caller promises that the memory type exists.
-        unsafe { self.allocate(desc, None) }
+        unsafe { self.allocate(desc, None, None) }
     }
 
     unsafe fn free_memory(&self, memory: Memory) {

@@ -28,7 +28,7 @@ unsafe impl Sync for MappedPtr {}
 /// padding and of any alignment into bytes that need not be initialised:
 ///
 /// ```
-/// # fn write(allocation: &mut gpu_allocator::vulkan::Allocation) -> Result<(), presser::Error> {
+/// # fn write(allocation: &mut gpu_allocator::vulkan::Allocation) -> Result<(), presser::CopyError> {
 /// #[repr(C, align(16))]
 /// #[derive(Clone, Copy)]
 /// struct Vertex([f32; 3]);

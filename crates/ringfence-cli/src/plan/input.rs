@@ -36,6 +36,8 @@ pub struct Columns {
     pub offset: Option<usize>,
     /// What the page calls a row beside its id.
     pub name: Option<usize>,
+    /// Which passes use it.
+    pub uses: Option<usize>,
 }
 
 const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe alignment";
@@ -112,8 +114,17 @@ fn hash(id: &[u8]) -> u64 {
 
 impl Columns {
     /// Without a heading.
-    const BY_PLACE: Self =
-        Self { has_heading: false, id: 0, lower: 1, upper: 2, size: 3, alignment: Some(4), offset: None, name: None };
+    const BY_PLACE: Self = Self {
+        has_heading: false,
+        id: 0,
+        lower: 1,
+        upper: 2,
+        size: 3,
+        alignment: Some(4),
+        offset: None,
+        name: None,
+        uses: None,
+    };
 
     /// From a heading, if it is one: if none of its fields is a number.
     fn of(record: &ByteRecord) -> Result<Option<Self>, String> {
@@ -133,6 +144,7 @@ impl Columns {
             alignment: column("alignment"),
             offset: column("offset"),
             name: column("name"),
+            uses: column("uses"),
         }))
     }
 }
@@ -170,6 +182,11 @@ fn row<'r>(record: &'r ByteRecord, columns: &Columns, alignment: u64) -> Result<
 }
 
 impl Input {
+    /// The line of a record.
+    pub fn line(&self, record: &ByteRecord) -> u64 {
+        line(&self.text, record)
+    }
+
     /// The records of the rows, without the heading.
     pub fn each_row(&self, mut visit: impl FnMut(usize, &ByteRecord) -> Result<(), Failure>) -> Result<(), Failure> {
         let (mut reader, mut record) = (reader(&self.text), ByteRecord::new());

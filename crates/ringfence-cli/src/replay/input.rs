@@ -231,3 +231,63 @@ pub fn number(text: &[u8]) -> Option<u64> {
         sum.checked_mul(10)?.checked_add(digit)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small generator of numbers (xorshift).
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, end: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % end.max(1) as u64) as usize
+        }
+    }
+
+    /// Operations that were read, or the complaint.
+    fn look(bytes: Vec<u8>) -> Result<u64, String> {
+        let progress = ProgressBar::hidden();
+        let mut reading = Reading { writer: Writer::default(), progress: &progress, notes: Vec::new(), damage: None };
+        match sniff(Box::new(Cursor::new(bytes)), &mut reading) {
+            Ok(()) => Ok(reading.writer.operation_count()),
+            Err(error) => Err(Named { name: "a".to_owned(), error }.to_string()),
+        }
+    }
+
+    #[test]
+    fn no_damage_to_a_trace_panics_and_each_complaint_is_one_line_with_its_number() {
+        let csv: String = (0..60)
+            .map(|id| if id % 3 == 2 { format!("f,{},,\n", id - 1) } else { format!("a,{id},{},256\n", 100 + id) })
+            .collect();
+        let csv = format!("op,id,size,alignment\n{csv}");
+        let vma = "Vulkan Memory Allocator,Calls recording\n1,8\nConfig,Begin\nMacro,VMA_DEBUG_ALIGNMENT,1\nConfig,End\n\
+            12,0.1,0,vmaCreateAllocator\n12,0.2,1,vmaCreateBuffer,0,1024,3,0,0,1,0,0,0,00000A,00000B,\n\
+            12,0.3,2,vmaDestroyBuffer,00000B\n";
+        let mut own = Vec::from(ringfence::trace::MAGIC);
+        own.extend([1, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 9, 9, 9, 9, 1, 2, 3]);
+        assert_eq!(look(csv.clone().into_bytes()), Ok(60));
+        let mut dice = Dice(0x1234_5678_9abc_def1);
+        for whole in [csv.into_bytes(), vma.into(), own] {
+            for _ in 0..3000 {
+                let mut bytes = whole.clone();
+                for _ in 0..=dice.roll(3) {
+                    let at = dice.roll(bytes.len());
+                    match dice.roll(5) {
+                        0 => bytes.truncate(at),
+                        1 if !bytes.is_empty() => bytes[at] ^= 1 << dice.roll(8),
+                        2 => drop(bytes.drain(at..(at + dice.roll(30)).min(bytes.len()))),
+                        3 => drop(bytes.splice(at..at, [b",\n\r0\"a-\0"[dice.roll(8)]])),
+                        _ => drop(bytes.splice(at..at, *b"99999999999999999999")),
+                    }
+                }
+                if let Err(complaint) = look(bytes) {
+                    assert!(!complaint.contains('\n') && complaint.starts_with('a'), "{complaint:?}");
+                }
+            }
+        }
+    }
+}

@@ -14,7 +14,9 @@
 
 use super::buckets;
 use super::greedy::{self, Fit};
+use super::portfolio::ITEMS_MAX;
 use super::problem::{Problem, Relation};
+use super::shape::Shape;
 use super::sweep;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -103,8 +105,13 @@ pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> Alia
     let mut planner = Planner::new(problem, &mut go_on);
     planner.greedy();
     match &problem.relation {
-        Relation::Intervals(shape) => planner.search(shape),
-        Relation::Cliques(shape) => planner.search(shape),
+        Relation::Intervals(shape) => {
+            if problem.len() > ITEMS_MAX {
+                planner.hottest_first(shape);
+            }
+            planner.better(shape);
+        }
+        Relation::Cliques(shape) => planner.better(shape),
     }
     planner.best
 }
@@ -122,6 +129,11 @@ impl<'p> Planner<'p> {
         let (load, lower_bound) = (problem.load(), problem.lower_bound());
         let height = if problem.is_empty() { 0 } else { u64::MAX };
         Self { problem, go_on, best: AliasPlan { offsets: Vec::new(), height, load, lower_bound }, stopped: false }
+    }
+
+    /// Betters the greedy plan: by the search, or by repair where there are too many items for that.
+    fn better<S: Shape>(&mut self, shape: &S) {
+        if self.problem.len() > ITEMS_MAX { self.repair(shape) } else { self.search(shape) }
     }
 
     pub fn done(&self) -> bool {

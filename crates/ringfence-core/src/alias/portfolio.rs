@@ -16,13 +16,13 @@ use super::problem::Problem;
 use super::shape::Shape;
 use alloc::vec::Vec;
 
-/// More items than that are not searched: the search recurses once for each.
-const ITEMS_MAX: usize = 1536;
+/// More items than that are not searched but repaired: the search recurses once for each.
+pub(super) const ITEMS_MAX: usize = 1536;
 
 impl Planner<'_> {
     /// Searches until the plan is proven or the caller stops it.
     pub fn search<S: Shape>(&mut self, shape: &S) {
-        if self.done() || self.problem.len() > ITEMS_MAX {
+        if self.done() {
             return;
         }
         let scale = Scale::new(&self.problem.sizes);
@@ -216,7 +216,8 @@ fn scaled(whole: u64, part: u64, parts: u64) -> u64 {
     (u128::from(whole) * u128::from(part) / u128::from(parts)) as u64
 }
 
-struct Random(u64);
+/// Xorshift.
+pub(super) struct Random(pub u64);
 
 impl Random {
     /// A way to search, near those that succeed most.
@@ -232,7 +233,7 @@ impl Random {
     }
 
     /// From 0 to below 1.
-    fn next(&mut self) -> f64 {
+    pub fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -14,6 +14,7 @@
 //! device has; `RINGFENCE_NO_VALIDATION` does without the layers.
 
 mod constants;
+mod debugging;
 mod descriptor;
 mod fast_constants;
 mod lifetime;
@@ -21,6 +22,8 @@ mod manager;
 mod memory;
 mod placement;
 mod rig;
+mod sharing;
+mod sparse;
 mod staging;
 mod trace;
 mod transient;
@@ -185,7 +188,33 @@ macro_rules! suite {
             a_trace_that_is_cut_off_is_read_up_to_the_cut,
             a_damaged_trace_is_read_up_to_the_damage,
             a_trace_begins_with_an_allocator_that_made_nothing,
+            a_trace_tells_of_rings_names_and_plans,
             a_full_disk_ends_the_recording_and_nothing_else,
+        );
+        suite!(@ $open, debugging:
+            a_planted_overrun_is_found_and_named,
+            guards_that_nobody_wrote_are_silent,
+            an_overrun_of_the_device_is_found_when_the_range_is_released,
+            a_planted_leak_is_found_and_named,
+            new_and_released_memory_is_filled,
+            a_history_tells_who_had_an_address,
+            names_change_after_creation,
+            debugging_changes_no_result,
+        );
+        suite!(@ $open, sharing:
+            an_exported_buffer_is_the_importers_too,
+            an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter,
+            a_pool_that_shares_shows_its_blocks,
+            a_shared_texture_holds_the_same_texels,
+            what_cannot_be_shared_is_refused_by_name,
+        );
+        suite!(@ $open, sparse:
+            bound_pages_hold_their_bytes_and_unbound_ones_none,
+            pages_are_released_by_sync_points,
+            a_batch_is_data_until_it_is_submitted,
+            random_bindings_agree_with_a_plain_table,
+            bad_pages_are_typed_errors_and_change_nothing,
+            a_device_without_sparse_buffers_says_so,
         );
         suite!(@ $open, descriptor:
             seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list,

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use ringfence::device::{BufferUsage, Device};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Requirements, ResourceClass};
 use ringfence::memory::{BlockSnapshot, Snapshot};
 use ringfence::trace::{Event, Reader, StartTraceError, State, TraceError};
-use ringfence::{Allocator, AllocatorDesc, Buffer, Location, Timeline};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline, UploadDesc};
 use ringfence_harness::Gpu;
 
 use crate::rig::{Rig, buffer};
@@ -71,7 +72,7 @@ fn sorted(mut blocks: Vec<BlockSnapshot>) -> Vec<BlockSnapshot> {
 
 /// What a trace can tell of a snapshot.
 fn comparable(snapshot: Snapshot) -> Snapshot {
-    let mut snapshot = Snapshot { blocks: sorted(snapshot.blocks), rings: Vec::new(), ..snapshot };
+    let mut snapshot = Snapshot { blocks: sorted(snapshot.blocks), ..snapshot };
     snapshot.calls.wait = 0;
     // Counted in chunks by an allocator that serves small sizes from pools, in ranges by a trace.
     snapshot.types.iter_mut().for_each(|held| held.statistics.range_bytes_high_water = 0);
@@ -173,6 +174,81 @@ pub fn a_trace_begins_with_an_allocator_that_made_nothing<G: Gpu>(rig: &mut Rig<
     memory.stop_trace().expect("memory can be written");
     let refused = memory.start_trace(Recording::default());
     assert!(matches!(refused, Err(StartTraceError::NotEmpty { memory_objects: 1 })), "{refused:?}");
+}
+
+pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
+    let (memory, timelines) = rig.allocator(AllocatorDesc::default());
+    let recording = Recording::default();
+    memory.start_trace(recording.clone()).expect("nothing is recorded yet");
+    let ring = memory.upload_ring(UploadDesc { capacity: 64 << 10, name: "uploads", ..Default::default() });
+    let ring = ring.expect("there is room");
+    let gone = memory.upload_ring(UploadDesc { capacity: 4 << 10, name: "gone", ..Default::default() });
+    memory.reclaim();
+    drop(gone);
+    // A cell of a pool, a range of a block, memory of its own; with a name before and without.
+    let make = |size, name| buffer(&memory, size, BufferUsage::COPY_DST, Location::Device, name);
+    let mut named = [make(256, "before"), make(256, ""), make(300_000, "before"), make(200 << 20, "")];
+    for (buffer, name) in named.iter_mut().zip(["cell", "other cell", "range", "own"]) {
+        buffer.set_name(name);
+    }
+    let needs = Requirements {
+        size: 70_000,
+        alignment: 256,
+        memory_type_bits: 1 << named[2].memory_type(),
+        class: ResourceClass::Buffer,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    };
+    let mut loose = memory.allocate(needs, AllocationDesc::default()).expect("there is room");
+    loose.set_name("loose");
+    let mut most = 0;
+    for frame in 1..4_u64 {
+        let held = timelines[0].begin();
+        (0..3 * frame).for_each(|_| drop(ring.write(&[7; 1000], 256).expect("there is room")));
+        most = most.max(ring.snapshot().used_bytes);
+        drop(held);
+        memory.reclaim();
+    }
+    let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
+    let (info, queue) = (info(&memory, 100_000), timelines[0].id());
+    let resource = |first, last, name| FrameResource { info: Described::Buffer(&info), first, last, name };
+    let resources = [resource(0, &[1], "depth"), resource(2, &[], "bloom")];
+    for _ in 0..2 {
+        let passes = [FramePass::on(queue); 3];
+        transient.plan(&passes, &resources, |_| true).expect("there is room").finish(&[]);
+    }
+    memory.stop_trace().expect("memory can be written").expect("a trace was recorded");
+    let snapshot = memory.snapshot();
+    drop((named, loose, ring, transient));
+    memory.shutdown(crate::rig::PATIENCE).expect("nothing was submitted");
+
+    let (events, error) = read(&recording.bytes());
+    assert!(error.is_none(), "{error:?}");
+    let state = state(&events);
+    assert_eq!(state.odd_count(), 0);
+    let told = state.snapshot();
+    assert_eq!(told.rings, snapshot.rings, "the one that is left, as it was in the end");
+    assert_eq!(sorted(told.blocks), sorted(snapshot.blocks.clone()));
+    let names: Vec<_> = snapshot.blocks.iter().flat_map(|block| &block.ranges).map(|range| &*range.name).collect();
+    for name in ["cell", "other cell", "range", "own", "loose"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    assert!(!names.contains(&"before"));
+    let ring_used = events.iter().filter_map(|event| match event {
+        Event::Ring { figures, .. } => Some(figures.used_bytes),
+        _ => None,
+    });
+    assert_eq!(ring_used.max(), Some(most), "seen as full as it was");
+    let plans: Vec<_> = events.iter().filter(|event| matches!(event, Event::Planned { .. })).collect();
+    let [Event::Planned { height_bytes, pass_count: 3, resources, .. }] = plans[..] else { panic!("{plans:?}") };
+    let lives: Vec<_> = resources.iter().map(|held| (&*held.name, held.first_pass, held.end_pass)).collect();
+    assert_eq!(lives, [("depth", 0, 2), ("bloom", 2, 3)]);
+    assert!(resources.iter().all(|held| held.offset == 0 && held.bytes == *height_bytes), "they share bytes");
+}
+
+fn info<D: Device>(memory: &Allocator<D>, size: u64) -> ringfence::device::BufferInfo<'static, D> {
+    let desc = BufferDesc { size, usage: BufferUsage::COPY_DST };
+    Create::<Buffers>::describe(memory.device(), &desc).expect("a plain buffer")
 }
 
 /// A disk with room for so many bytes.

@@ -14,6 +14,7 @@
 
 mod contract;
 mod descriptors;
+mod foreign;
 mod frames;
 mod memory;
 mod stage;
@@ -63,6 +64,8 @@ fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
         ("planned frames", frames::planned_frames),
         ("placement", frames::placement),
         ("replaced and resized", frames::replaced_and_resized),
+        ("shared memory", foreign::shared_memory),
+        ("sparse pages", foreign::sparse_pages),
         ("teardown", frames::teardown),
         ("progress", frames::progress),
     ]

@@ -2,32 +2,27 @@
 
 use super::nothing;
 use crate::chart::Unit;
-use crate::history::{History, Lifetime};
-use crate::plot::{Bar, Drawing, Look, Series, gantt, over_frames};
+use crate::history::{FramePlan, FramePlanRow, History, Lifetime, RingMoment};
+use crate::plot::{Bar, Drawing, Look, Rectangle, Series, gantt, over_frames, rectangles};
 use crate::table::Table;
 use crate::units::{bytes, count, nanoseconds, plural};
 
 /// More bars are not told apart.
 const BAR_COUNT_MAX: usize = 40;
-const ROW_COUNT_MAX: usize = 50;
 
 pub(super) fn html(history: Option<&History>) -> String {
     let Some(history) = history else {
         return nothing("No trace was recorded: <code>ringfence demo --trace FILE.rft</code> makes one.");
     };
-    let damage = history.damage.as_ref().map(|damage| {
-        format!(
-            "<p class=\"damage\" role=\"alert\">Only a part of the trace could be read: {}.</p>\n",
-            crate::html::text(damage)
-        )
-    });
+    let damage = super::damage(history.damage.as_deref(), "trace");
     let drawings: String = drawings(history).iter().map(Drawing::inline).collect();
     format!(
-        "{}<p class=\"quiet\">{} events over {} and {}.</p>\n<div class=\"drawings\">\n{drawings}</div>\n{}{}",
-        damage.unwrap_or_default(),
+        "{}<p class=\"quiet\">{} events over {} and {}{}.</p>\n<div class=\"drawings\">\n{drawings}</div>\n{}{}",
+        damage,
         count(history.event_count),
         nanoseconds(history.elapsed_ns),
         plural(history.frame_count, "frame"),
+        moves(history),
         moments(history),
         left(history),
     )
@@ -42,6 +37,8 @@ pub(crate) fn drawings(history: &History) -> Vec<Drawing> {
         (0..heap_count).filter(|heap| is_used(*heap)).map(|heap| of_heap(history, &frames, heap)).collect();
     drawings.push(fragmentation(history, &frames));
     drawings.push(live(history, &frames));
+    drawings.extend((0..history.rings.len()).map(|ring| of_ring(history, &frames, ring)));
+    drawings.extend(history.plans.iter().enumerate().map(|(at, plan)| of_plan(at, plan)));
     if !history.lifetimes.is_empty() {
         drawings.push(lifetimes(history));
     }
@@ -69,6 +66,47 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
         None => title.push_str(" (the driver tells none)"),
     }
     over_frames(&format!("heap-{heap}"), &title, Unit::Bytes, frames, &series)
+}
+
+fn of_ring(history: &History, frames: &[u64], ring: usize) -> Drawing {
+    let values = |value: fn(&RingMoment) -> u64| {
+        history.moments.iter().map(|moment| moment.rings.get(ring).map(value)).collect()
+    };
+    let series = [
+        Series { name: "in use".into(), look: Look::Area, values: values(|ring| ring.used_bytes) },
+        Series { name: "capacity".into(), look: Look::Dashes, values: values(|ring| ring.capacity_bytes) },
+    ];
+    let name = if history.rings[ring].is_empty() { format!("{ring}") } else { history.rings[ring].clone() };
+    over_frames(&format!("ring-{ring}"), &format!("Ring: {name}"), Unit::Bytes, frames, &series)
+}
+
+/// Who has which bytes in which pass.
+fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
+    let row = |row: &FramePlanRow| Rectangle {
+        note: format!(
+            "{}: {} at {}, passes {} to {}",
+            if row.name.is_empty() { "(no name)" } else { &row.name },
+            bytes(row.bytes),
+            bytes(row.offset),
+            row.first_pass,
+            row.end_pass.saturating_sub(1)
+        ),
+        name: row.name.clone(),
+        from: row.first_pass,
+        to: row.end_pass,
+        low: row.offset,
+        high: row.offset.saturating_add(row.bytes),
+    };
+    let rows: Vec<_> = plan.rows.iter().map(row).collect();
+    let title = format!(
+        "Aliasing plan {} of frame {}: {} for {}, no less than {} would do",
+        plan.plan,
+        count(plan.frame),
+        bytes(plan.height_bytes),
+        bytes(plan.rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.bytes))),
+        bytes(plan.lower_bound_bytes)
+    );
+    rectangles(&format!("plan-{at}"), &title, plan.pass_count, plan.height_bytes, &rows)
 }
 
 fn fragmentation(history: &History, frames: &[u64]) -> Drawing {
@@ -122,6 +160,17 @@ fn lifetimes(history: &History) -> Drawing {
     gantt("lifetimes", &title, last, &bars)
 }
 
+fn moves(history: &History) -> String {
+    match history.move_count {
+        0 => String::new(),
+        moves => format!(
+            "; <span data-figure=\"move_count\" data-value=\"{moves}\">{} with {} were moved</span>",
+            plural(moves, "range"),
+            bytes(history.moved_bytes)
+        ),
+    }
+}
+
 fn moments(history: &History) -> String {
     const ROWS: usize = 100;
     let step = history.moments.len().div_ceil(ROWS).max(1);
@@ -148,15 +197,12 @@ fn moments(history: &History) -> String {
 
 /// What nobody had let go of when the trace ended: all of it, or leaks, as the program knows.
 fn left(history: &History) -> String {
-    let mut left: Vec<&Lifetime> =
-        history.lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none()).collect();
-    if left.is_empty() {
+    let count_left = history.left_count;
+    if count_left == 0 {
         return "<p data-figure=\"left_count\" data-value=\"0\">Nothing was left when the trace ended.</p>\n"
             .to_owned();
     }
-    let sum: u64 = left.iter().map(|one| one.bytes).sum();
-    left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes)));
-    let row = |one: &&Lifetime| {
+    let row = |one: &Lifetime| {
         let name = if one.name.is_empty() { "(no name)".to_owned() } else { one.name.clone() };
         let age = history.frame_count.saturating_sub(one.born);
         vec![name, bytes(one.bytes), one.memory_type.to_string(), count(one.born), count(age)]
@@ -165,13 +211,12 @@ fn left(history: &History) -> String {
         caption: "In use when the trace ended, the oldest first: leaks, if the program was to end there",
         headings: &["Name", "Bytes", "Type", "Born in frame", "Frames old"],
         numbers: &[false, true, true, true, true],
-        rows: left.iter().take(ROW_COUNT_MAX).map(row).collect(),
+        rows: history.oldest_left.iter().map(row).collect(),
     };
     format!(
-        "<p data-figure=\"left_count\" data-value=\"{}\">{} with {} were in use when the trace ended.</p>\n{}",
-        left.len(),
-        plural(left.len() as u64, "range"),
-        bytes(sum),
+        "<p data-figure=\"left_count\" data-value=\"{count_left}\">{} with {} were in use when the trace ended.</p>\n{}",
+        plural(count_left, "range"),
+        bytes(history.left_bytes),
         table.folded()
     )
 }

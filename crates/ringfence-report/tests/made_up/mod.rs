@@ -1,11 +1,15 @@
 //! A made-up snapshot of any size, the same at each run: blocks of several kinds, ranges with gaps between them, names
 //! of which some would like to do harm, and a run of frames.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use ringfence::descriptor::DescriptorSnapshot;
 use ringfence::memory::{
     BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
 };
-use ringfence_report::{Compared, FrameSample, HeapMoment, History, Lifetime, Moment, Report};
+use ringfence_report::{
+    Compared, FramePlan, FramePlanRow, FrameSample, HeapMoment, History, Lifetime, Moment, Report, RingMoment,
+};
 
 /// Names that must stay names.
 pub const HOSTILE: [&str; 10] = [
@@ -243,6 +247,7 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
         free_percent: 30.0,
         live_count: frame * 3,
         retired_count: frame % 7,
+        rings: vec![RingMoment { used_bytes: frame % 61 * MIB, capacity_bytes: 64 * MIB }],
     };
     let mut lifetime = |index: u64| {
         let born = 1 + numbers.next(frame_count);
@@ -251,15 +256,39 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
         let freed = let_go.filter(|_| index % 10 > 1).map(|frame| (frame + 2).min(frame_count));
         Lifetime { name, memory_type: 0, bytes: 256 << numbers.next(12), born, let_go, freed }
     };
+    let lifetimes: Vec<_> = (0..lifetime_count).map(&mut lifetime).collect();
+    let left = || lifetimes.iter().filter(|one| one.let_go.is_none() && one.freed.is_none());
     History {
+        left_count: left().count() as u64,
+        left_bytes: left().map(|one| one.bytes).sum(),
+        oldest_left: left().take(50).cloned().collect(),
         moments: (1..=frame_count.min(1000)).map(moment).collect(),
-        lifetimes: (0..lifetime_count).map(&mut lifetime).collect(),
+        lifetimes,
         left_out_count: 5,
         elapsed_ns: 4_000_000_000,
         frame_count,
         event_count: 12_345,
+        rings: vec![HOSTILE[2].into()],
+        plans: vec![plan()],
+        plan_count: 3,
+        move_count: 2,
+        moved_bytes: 5 * MIB,
         damage: Some(HOSTILE[0].into()),
     }
+}
+
+/// A frame of ten resources in twelve passes, each in the bytes of the one before the last.
+fn plan() -> FramePlan {
+    let row = |at: u64| FramePlanRow {
+        name: HOSTILE[at as usize].into(),
+        first_pass: at,
+        end_pass: at + 2,
+        offset: at % 2 * 8 * MIB,
+        bytes: 8 * MIB,
+    };
+    let rows = (0..10).map(row).collect();
+    let (height_bytes, lower_bound_bytes) = (16 * MIB, 16 * MIB);
+    FramePlan { frame: 1, plan: 1, height_bytes, lower_bound_bytes, pass_count: 12, rows }
 }
 
 /// Another snapshot to compare with.

@@ -88,6 +88,8 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     is_snapshot: bool,
     entries: Mutex<Entries>,
     waiting: Waiting<Retired<D>>,
+    /// Slots that have come back, before they are free: empty but in `reclaim`, and kept so that a steady frame makes nothing.
+    returned: Mutex<Vec<u32>>,
     closed: AtomicBool,
 }
 
@@ -140,6 +142,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             is_snapshot: keeper.shared.device.descriptor_support().is_snapshot(),
             entries: Mutex::new(entries),
             waiting: Waiting::new(),
+            returned: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
         });
         keeper.shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
@@ -264,17 +267,14 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         self.entries.lock().find(self.base, index)
     }
 
-    fn release(&self, device: &D, retired: Retired<D>) {
+    fn release(&self, device: &D, retired: Retired<D>, returned: &mut Vec<u32>) {
         match retired {
             Retired::Slot(slot) => {
                 if self.clear_freed || self.heap.owning {
                     // SAFETY: the entry was removed, and every submission that had begun by then is complete.
                     unsafe { self.heap.clear_passed(device, self.base + slot) };
                 }
-                let mut entries = self.entries.lock();
-                if !entries.is_worn_out(slot) {
-                    entries.free.push_back(slot);
-                }
+                returned.push(slot);
             }
             Retired::Update(index, staged) => {
                 if self.check(index).is_ok() {
@@ -334,7 +334,16 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for TableState<D, A> {
         if self.closed.load(Ordering::Acquire) {
             return false;
         }
-        self.waiting.release(passed, device_lost, |retired| self.release(device, retired));
+        let mut returned = self.returned.lock();
+        self.waiting.release(passed, device_lost, |retired| self.release(device, retired, &mut returned));
+        if !returned.is_empty() {
+            let mut entries = self.entries.lock();
+            for slot in returned.drain(..) {
+                if !entries.is_worn_out(slot) {
+                    entries.free.push_back(slot);
+                }
+            }
+        }
         true
     }
 

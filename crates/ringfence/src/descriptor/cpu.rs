@@ -25,6 +25,7 @@ use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 use smallvec::SmallVec;
 
 use super::room::{Room, Waiting};
+use super::singles::Slots;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use crate::lifetime::Passed;
@@ -92,7 +93,7 @@ struct State<D: Descriptors, A: SlotAllocator> {
     number: u64,
     /// Whether slots own objects of the driver.
     owning: bool,
-    blocks: Mutex<Blocks<A, Arc<Heap<D>>>>,
+    slots: Mutex<Slots<A, Arc<Heap<D>>>>,
     leftovers: Waiting<D::Leftover>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     tick: AtomicU64,
@@ -131,7 +132,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             name: desc.name.into(),
             number: shared.trace.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
-            blocks: Mutex::new(blocks),
+            slots: Mutex::new(Slots::new(blocks)),
             leftovers: Waiting::new(),
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -150,7 +151,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
 
     fn allocate_aligned(&self, count: u64, alignment: u64) -> Result<CpuDescriptors<D, A>, DescriptorError> {
         check_count(count)?;
-        let found = self.keeper.state.blocks.lock().allocate(count, alignment);
+        let found = self.keeper.state.slots.lock().allocate(count, alignment);
         let (allocation, heap) = match found {
             Ok(found) => found,
             Err(AllocError::OutOfSpace { .. }) => self.allocate_from_new_block(count, alignment)?,
@@ -159,7 +160,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         let (first, number) = (allocation.offset() as u32, heap.number());
         self.keeper.shared.trace.descriptors_allocated(number, first, count as u32);
         let contents = SmallVec::from_elem(UNWRITTEN, count as usize);
-        Ok(CpuDescriptors { keeper: Arc::clone(&self.keeper), heap, allocation, contents })
+        Ok(CpuDescriptors { keeper: Arc::clone(&self.keeper), heap: Some(heap), allocation, contents })
     }
 
     /// The heap is made without the lock; another thread may make one meanwhile.
@@ -169,7 +170,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         alignment: u64,
     ) -> Result<(BlockAllocation, Arc<Heap<D>>), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
-        let slots = state.blocks.lock().new_block_size(count);
+        let slots = state.slots.lock().blocks.new_block_size(count);
         let slots = check_count(slots)?;
         let mut allocator = A::with_slots(slots);
         let Ok(range) = allocator.allocate(count, alignment) else {
@@ -194,7 +195,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             frame_capacity: 0,
             name: &state.name,
         });
-        let id = state.blocks.lock().insert(Arc::clone(&heap), allocator);
+        let id = state.slots.lock().blocks.insert(Arc::clone(&heap), allocator);
         Ok((BlockAllocation::new(id, range), heap))
     }
 
@@ -207,7 +208,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// Blocks, slots, free slots. O(blocks).
     #[must_use]
     pub fn statistics(&self) -> BlocksStatistics {
-        self.keeper.state.blocks.lock().statistics()
+        self.keeper.state.slots.lock().statistics()
     }
 
     /// Checks every rule of the structure. For tests.
@@ -216,7 +217,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// The first rule that does not hold.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.keeper.state.leftovers.validate()?;
-        self.keeper.state.blocks.lock().validate()
+        self.keeper.state.slots.lock().blocks.validate()
     }
 }
 
@@ -225,19 +226,6 @@ fn check_count(count: u64) -> Result<u32, DescriptorError> {
         Ok(0) => Err(DescriptorError::ZeroCount),
         Ok(count) if count <= BLOCK_SLOTS_MAX => Ok(count),
         _ => Err(DescriptorError::TooMany { count, max: BLOCK_SLOTS_MAX.into() }),
-    }
-}
-
-/// Blocks with the heap of the block that an allocation fell into.
-trait AllocateWithHeap<H> {
-    fn allocate(&mut self, size: u64, alignment: u64) -> Result<(BlockAllocation, H), AllocError>;
-}
-
-impl<A: SlotAllocator, H: Clone> AllocateWithHeap<H> for Blocks<A, H> {
-    fn allocate(&mut self, size: u64, alignment: u64) -> Result<(BlockAllocation, H), AllocError> {
-        let allocation = self.try_allocate(size, alignment)?;
-        let (heap, _) = self.get(allocation.block()).expect("an allocation's block is there");
-        Ok((allocation, heap.clone()))
     }
 }
 
@@ -275,7 +263,8 @@ fn new_content() -> u64 {
 /// A run of CPU-only descriptors: {heap, start, length} (row 000-19). Dropping it gives the slots back at once.
 pub struct CpuDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
     keeper: Arc<Keeper<D, A>>,
-    heap: Arc<Heap<D>>,
+    /// Taken when it is dropped.
+    heap: Option<Arc<Heap<D>>>,
     allocation: BlockAllocation,
     /// Numbers what each slot shows.
     contents: SmallVec<[u64; 2]>,
@@ -285,7 +274,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     /// The heap that the slots are in.
     #[must_use]
     pub fn heap(&self) -> &Heap<D> {
-        &self.heap
+        self.heap.as_deref().expect("there until it is dropped")
     }
 
     /// The first slot, counted from the start of the heap.
@@ -308,7 +297,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     #[must_use]
     pub fn cpu_handle(&self, index: u32) -> CpuHandle {
         assert!(index < self.len(), "descriptor {index} of {}", self.len());
-        self.heap.cpu_handle(self.start() + index)
+        self.heap().cpu_handle(self.start() + index)
     }
 
     /// Makes a slot show something. Copies that were made of it before stay as they are.
@@ -322,7 +311,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         let view = view.describe(shared, state.kind, state.types)?;
         // SAFETY: the slot is this allocation's, which is borrowed exclusively; shaders do not see the heap; the view was
         // checked, or its maker answers for it.
-        let leftover = unsafe { shared.device.write_view(self.heap.object(), self.start() + index, &view) }?;
+        let leftover = unsafe { shared.device.write_view(self.heap().object(), self.start() + index, &view) }?;
         self.contents[index as usize] = new_content();
         if let Some(leftover) = leftover {
             state.leftovers.until_now(shared, leftover);
@@ -342,7 +331,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     /// All of it, to be copied into a table.
     #[must_use]
     pub fn all(&self) -> TableSource<'_, D> {
-        TableSource { owner: &self.keeper.shared, heap: &self.heap, start: self.start(), contents: &self.contents }
+        TableSource { owner: &self.keeper.shared, heap: self.heap(), start: self.start(), contents: &self.contents }
     }
 
     /// A part of it, to be copied into a table.
@@ -403,20 +392,21 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
         if state.owning {
             for (slot, _) in (self.start()..).zip(&self.contents).filter(|(_, content)| **content != UNWRITTEN) {
                 // SAFETY: the slot is this allocation's, which nobody else has; shaders do not see the heap.
-                if let Some(leftover) = unsafe { shared.device.clear_view(self.heap.object(), slot) } {
+                if let Some(leftover) = unsafe { shared.device.clear_view(self.heap().object(), slot) } {
                     state.leftovers.until_now(shared, leftover);
                 }
             }
         }
-        shared.trace.descriptors_freed(self.heap.number(), self.start(), self.len());
-        let freed = state.blocks.lock().free(&self.allocation);
-        debug_assert!(freed.is_ok(), "an allocation is given back once");
+        shared.trace.descriptors_freed(self.heap().number(), self.start(), self.len());
+        if let Some(heap) = self.heap.take() {
+            state.slots.lock().free(self.allocation, heap);
+        }
     }
 }
 
 impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptors<D, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CpuDescriptors({} slots from {} of {:?})", self.len(), self.start(), self.heap)
+        write!(f, "CpuDescriptors({} slots from {} of {:?})", self.len(), self.start(), self.heap())
     }
 }
 
@@ -447,10 +437,11 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
         self.discard_leftovers(device, passed, device_lost);
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let closed = self.closed.load(Ordering::Acquire);
+        self.slots.lock().trim(closed);
         loop {
-            let mut blocks = self.blocks.lock();
-            let empty = if closed { blocks.take_empty() } else { blocks.take_surplus(now) };
-            drop(blocks);
+            let mut slots = self.slots.lock();
+            let empty = if closed { slots.blocks.take_empty() } else { slots.blocks.take_surplus(now) };
+            drop(slots);
             let Some((_, heap)) = empty else { break };
             Self::destroy_heap(device, trace, heap);
         }
@@ -458,7 +449,7 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
     }
 
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
-        let blocks = self.blocks.lock().statistics();
+        let blocks = self.slots.lock().statistics();
         if blocks.capacity == 0 {
             return;
         }
@@ -479,6 +470,8 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
             // SAFETY: the caller promises that no pending work uses it.
             unsafe { device.discard_leftover(leftover) };
         }
-        self.blocks.lock().drain().for_each(|(_, heap)| Self::destroy_heap(device, trace, heap));
+        let mut slots = self.slots.lock();
+        slots.trim(true);
+        slots.blocks.drain().for_each(|(_, heap)| Self::destroy_heap(device, trace, heap));
     }
 }

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use super::persistent::check_sources;
 use super::state::{Epoch, copy_runs};
-use super::tables::TableCache;
+use super::tables::{self, TableCache};
 use super::visible::Keeper;
 use super::{DescriptorError, Region, SlotAllocator, TableSource, View};
 use crate::device::descriptors::{Descriptors, GpuHandle};
@@ -116,7 +116,8 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
         let (shared, state) = (&keeper.shared, &keeper.state);
         let len = check_sources(shared, state, sources)?;
         let contents = sources.iter().flat_map(|source| source.contents.iter().copied());
-        if let Some(start) = self.find(contents.clone()) {
+        let hash = tables::hash(contents.clone());
+        if let Some(start) = self.find(hash, contents.clone()) {
             state.count_table(true);
             return Ok(Table { start, len });
         }
@@ -125,9 +126,9 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
         // SAFETY: the slots are this lease's alone, and no work was told to read them; the sources were checked, and are
         // borrowed, so that nobody writes them.
         unsafe { copy_runs(&shared.device, self.epoch.heap.object(), start, runs) };
-        self.store.tables.add(contents.clone(), start);
+        self.store.tables.add(hash, contents.clone(), start);
         if let Some(mut frames) = state.frames.try_lock() {
-            frames.of((self.frame, self.epoch.number)).add(contents, start);
+            frames.of((self.frame, self.epoch.number)).add(hash, contents, start);
         }
         state.count_table(false);
         Ok(Table { start, len })
@@ -165,12 +166,12 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
         self.epoch.heap.gpu_handle(table.start).expect("shaders see the heap")
     }
 
-    fn find(&mut self, contents: impl Iterator<Item = u64> + Clone) -> Option<u32> {
-        if let Some(start) = self.store.tables.find(contents.clone()) {
+    fn find(&mut self, hash: u64, contents: impl Iterator<Item = u64> + Clone) -> Option<u32> {
+        if let Some(start) = self.store.tables.find(hash, contents.clone()) {
             return Some(start);
         }
         let mut frames = self.keeper.state.frames.try_lock()?;
-        frames.of((self.frame, self.epoch.number)).find(contents)
+        frames.of((self.frame, self.epoch.number)).find(hash, contents)
     }
 
     /// Slots from the chunk, or from a new one. What is left of the old chunk comes back with the frame.

@@ -8,6 +8,7 @@
 //! | find, add | O(slots of the table), no host allocation once it has grown to what a frame needs |
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 #[derive(Clone, Copy)]
 struct Row {
@@ -21,24 +22,24 @@ struct Row {
 /// The tables of one frame.
 #[derive(Default)]
 pub(super) struct TableCache {
-    rows: HashMap<u64, Row>,
+    rows: HashMap<u64, Row, BuildHasherDefault<AsItIs>>,
     contents: Vec<u64>,
 }
 
 impl TableCache {
-    /// Where a copy of this table begins, if there is one.
-    pub(super) fn find(&self, contents: impl Iterator<Item = u64> + Clone) -> Option<u32> {
-        let row = self.rows.get(&hash(contents.clone()))?;
+    /// Where a copy of this table, whose hash this is, begins, if there is one.
+    pub(super) fn find(&self, hash: u64, contents: impl Iterator<Item = u64>) -> Option<u32> {
+        let row = self.rows.get(&hash)?;
         let held = &self.contents[row.at as usize..(row.at + row.len) as usize];
         contents.eq(held.iter().copied()).then_some(row.start)
     }
 
     /// Notes a copy. A row whose hash another row has replaces it: that only costs a copy.
-    pub(super) fn add(&mut self, contents: impl Iterator<Item = u64> + Clone, start: u32) {
+    pub(super) fn add(&mut self, hash: u64, contents: impl Iterator<Item = u64>, start: u32) {
         let at = self.contents.len() as u32;
-        self.contents.extend(contents.clone());
+        contents.for_each(|content| self.contents.push(content));
         let len = self.contents.len() as u32 - at;
-        self.rows.insert(hash(contents), Row { at, len, start });
+        self.rows.insert(hash, Row { at, len, start });
     }
 
     /// Forgets all and keeps the memory.
@@ -48,35 +49,64 @@ impl TableCache {
     }
 }
 
-fn hash(contents: impl Iterator<Item = u64>) -> u64 {
-    contents.fold(0x9e37_79b9_7f4a_7c15, |hash: u64, content| {
+/// The hash of a table's content.
+pub(super) fn hash(contents: impl Iterator<Item = u64>) -> u64 {
+    let mixed = contents.fold(0x9e37_79b9_7f4a_7c15, |hash: u64, content| {
         (hash.rotate_left(5) ^ content).wrapping_mul(0xff51_afd7_ed55_8ccd)
-    })
+    });
+    // The map looks at the lowest and at the highest bits.
+    mixed ^ mixed >> 32
+}
+
+/// Takes a number that is a hash for its own hash.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn add(tables: &mut TableCache, contents: &[u64], start: u32) {
+        tables.add(hash(contents.iter().copied()), contents.iter().copied(), start);
+    }
+
+    fn find(tables: &TableCache, contents: &[u64]) -> Option<u32> {
+        tables.find(hash(contents.iter().copied()), contents.iter().copied())
+    }
+
     #[test]
     fn a_table_is_found_by_all_of_its_content() {
         let mut tables = TableCache::default();
-        tables.add([1, 2, 3].into_iter(), 7);
-        tables.add([1, 2].into_iter(), 9);
-        assert_eq!(tables.find([1, 2, 3].into_iter()), Some(7));
-        assert_eq!(tables.find([1, 2].into_iter()), Some(9));
-        assert_eq!(tables.find([2, 1].into_iter()), None);
-        assert_eq!(tables.find([1, 2, 3, 4].into_iter()), None);
+        add(&mut tables, &[1, 2, 3], 7);
+        add(&mut tables, &[1, 2], 9);
+        assert_eq!(find(&tables, &[1, 2, 3]), Some(7));
+        assert_eq!(find(&tables, &[1, 2]), Some(9));
+        assert_eq!(find(&tables, &[2, 1]), None);
+        assert_eq!(find(&tables, &[1, 2, 3, 4]), None);
         tables.clear();
-        assert_eq!(tables.find([1, 2].into_iter()), None);
+        assert_eq!(find(&tables, &[1, 2]), None);
     }
 
     #[test]
     fn equal_hashes_are_not_taken_for_equal_tables() {
         let mut tables = TableCache::default();
-        tables.add([5].into_iter(), 1);
+        add(&mut tables, &[5], 1);
         let row = *tables.rows.values().next().expect("one row");
         tables.rows.insert(hash([6].into_iter()), row);
-        assert_eq!(tables.find([6].into_iter()), None);
+        assert_eq!(find(&tables, &[6]), None);
     }
 }

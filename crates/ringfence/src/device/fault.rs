@@ -25,6 +25,8 @@
 //! ```
 
 mod descriptors;
+mod sharing;
+mod sparse;
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +34,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::sharing::{ShareKind, ShareSupport};
 use super::{
     Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Requirements,
 };
@@ -51,10 +54,20 @@ pub enum Call {
     Completed,
     /// [`Driver::wait`].
     Wait,
+    /// [`Share::export_memory`](super::sharing::Share::export_memory).
+    ExportMemory,
+    /// [`Share::import_memory`](super::sharing::Share::import_memory).
+    ImportMemory,
+    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse).
+    MakeSparse,
+    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages).
+    BindPages,
     /// [`Create::describe`].
     Describe,
     /// [`Create::prepare`].
     Prepare,
+    /// [`Create::prepare_shared`].
+    PrepareShared,
     /// [`Create::place`].
     Place,
     /// [`Create::dedicate`].
@@ -71,15 +84,20 @@ pub enum Call {
 
 impl Call {
     /// Every call that can fail, in the order of the contract.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 19] = [
         Self::AllocateMemory,
         Self::AllocateMemoryFor,
         Self::Flush,
         Self::ReadBack,
         Self::Completed,
         Self::Wait,
+        Self::ExportMemory,
+        Self::ImportMemory,
+        Self::MakeSparse,
+        Self::BindPages,
         Self::Describe,
         Self::Prepare,
+        Self::PrepareShared,
         Self::Place,
         Self::Dedicate,
         Self::DescribeView,
@@ -98,8 +116,13 @@ impl Call {
             Self::ReadBack => "read_back",
             Self::Completed => "completed",
             Self::Wait => "wait",
+            Self::ExportMemory => "export_memory",
+            Self::ImportMemory => "import_memory",
+            Self::MakeSparse => "make_sparse",
+            Self::BindPages => "bind_pages",
             Self::Describe => "describe",
             Self::Prepare => "prepare",
+            Self::PrepareShared => "prepare_shared",
             Self::Place => "place",
             Self::Dedicate => "dedicate",
             Self::DescribeView => "describe_view",
@@ -336,6 +359,10 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         self.inner.mapped(memory)
     }
 
+    fn map_whole(&self, memory: &D::Memory) -> Option<Mapped> {
+        self.inner.map_whole(memory)
+    }
+
     fn budgets(&self) -> Option<HeapBudgets> {
         self.inner.budgets()
     }
@@ -368,6 +395,20 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         self.faults.pass(Call::Prepare, None)?;
         // SAFETY: the caller's promise is the same; so in all that follows.
         unsafe { self.inner.prepare(info) }
+    }
+
+    fn share_support(&self, info: &D::Info<'_>, kind: ShareKind) -> ShareSupport {
+        self.inner.share_support(info, kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &D::Info<'_>,
+        kind: ShareKind,
+    ) -> Result<(D::Unplaced, Requirements), DeviceError> {
+        self.faults.pass(Call::PrepareShared, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.prepare_shared(info, kind) }
     }
 
     unsafe fn discard(&self, unplaced: D::Unplaced) {

@@ -44,6 +44,8 @@ mod profile;
 mod queue;
 mod record;
 mod rng;
+mod sharing;
+mod sparse;
 mod state;
 mod store;
 
@@ -53,6 +55,7 @@ pub use descriptor::View;
 pub use hazard::{Hazard, HazardKind, PendingWork};
 pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
 pub use profile::{CostCurve, Costs, Profile};
+pub use sharing::SharedHandle;
 
 use crate::device::DeviceError;
 use check::Address;

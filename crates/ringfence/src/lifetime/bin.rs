@@ -36,7 +36,7 @@
 //! |---|---|
 //! | retire | O(1): one atomic exchange, a compare, a push; O(timelines) for the first of a shard after a frame began |
 //! | … with a set of its own | O(points of the set) |
-//! | collect | O(shards × timelines), O(points) a batch; the first whole batch is given out as it lies, others item by item |
+//! | collect | O(shards × timelines), O(points) a batch; the first whole batch goes as it lies, others are moved in one go |
 //! | len | O(shards), takes none of them |
 //!
 //! In steady state nothing is allocated on the host: batches and sets keep their memory.
@@ -278,9 +278,15 @@ impl<T> Queue<T> {
         self.waiting.reclaim(progress, |batch| passed.push_back(batch));
         while let Some(batch) = self.passed.front_mut() {
             let count = batch.len().min(items_max - (into.len() - before));
-            if into.is_empty() && count == batch.len() {
-                // Its memory for the caller's: no item is moved.
-                let items = std::mem::replace(into, std::mem::take(batch).into());
+            if count == batch.len() {
+                // As a rule nothing was taken from its front: then it turns into a vector and back as it lies.
+                let mut items = Vec::from(std::mem::take(batch));
+                if into.is_empty() {
+                    // Its memory for the caller's: no item is moved.
+                    std::mem::swap(into, &mut items);
+                } else {
+                    into.append(&mut items);
+                }
                 *batch = items.into();
             } else {
                 into.extend(batch.drain(..count));
@@ -308,6 +314,7 @@ impl<T> Queue<T> {
 
 /// A number for this thread: threads are numbered as they come.
 #[cfg(not(loom))]
+#[inline]
 fn home() -> usize {
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;

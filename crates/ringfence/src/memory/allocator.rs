@@ -8,6 +8,7 @@ use ringfence_core::range::Invalid;
 
 use super::shared::Shared;
 use super::{Budget, Evict, Maintenance, Plan, Pool, PoolDesc, Snapshot, Statistics};
+use crate::debugging::{DebugDesc, Finding, GuardCheck, Leak, Operation, Spot};
 use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
@@ -42,6 +43,8 @@ pub struct AllocatorDesc {
     ///
     /// [`Location::DeviceUpload`]: super::Location::DeviceUpload
     pub window_bytes_max: u64,
+    /// What is looked for while the program runs: see [`debugging`](crate::debugging). Nothing, by default.
+    pub debug: DebugDesc,
 }
 
 impl Default for AllocatorDesc {
@@ -54,6 +57,7 @@ impl Default for AllocatorDesc {
             cells: true,
             heap_bytes_max: [u64::MAX; 16],
             window_bytes_max: 128 << 20,
+            debug: DebugDesc::default(),
         }
     }
 }
@@ -128,6 +132,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.
+    #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         self.create(info, desc, None)
     }
@@ -136,6 +141,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
+    #[track_caller]
     pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
         self.create(info, desc, None)
     }
@@ -224,6 +230,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
+    #[track_caller]
     pub fn upload_ring(&self, desc: UploadDesc<'_>) -> Result<UploadRing<D>, Error> {
         UploadRing::new(self, desc)
     }
@@ -232,6 +239,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
+    #[track_caller]
     pub fn readback_ring(&self, desc: ReadbackDesc<'_>) -> Result<ReadbackRing<D>, Error> {
         ReadbackRing::new(self, desc)
     }
@@ -322,7 +330,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// Some of it could not be written: what was written before that can be read.
     pub fn stop_trace(&self) -> std::io::Result<Option<TraceSummary>> {
-        self.shared.trace.stop().transpose()
+        self.shared.stop_trace().transpose()
     }
 
     /// Gives every empty block back to the driver, and says how many there were.
@@ -355,6 +363,38 @@ impl<D: Device> Allocator<D> {
     /// The first rule that does not hold.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.shared.validate()
+    }
+
+    /// Compares the guards of every live range that has some, and mends those that were written: see
+    /// [`debugging`](crate::debugging). O(live ranges); nothing without margins.
+    #[must_use]
+    pub fn check_guards(&self) -> GuardCheck {
+        self.shared.debug.as_ref().map(|debug| debug.check_guards(&self.shared)).unwrap_or_default()
+    }
+
+    /// What is alive, by name and place of creation, what waits for the device too; nothing unless something is looked
+    /// for ([`AllocatorDesc::debug`]). O(live ranges).
+    #[must_use]
+    pub fn live(&self) -> Vec<Leak> {
+        self.shared.debug.as_ref().map(|debug| debug.live()).unwrap_or_default()
+    }
+
+    /// What was found since the last call: overruns as they are found, leaks at [`Allocator::shutdown`]. The last 1024.
+    #[must_use]
+    pub fn take_findings(&self) -> Vec<Finding> {
+        self.shared.debug.as_ref().map(|debug| debug.take_findings()).unwrap_or_default()
+    }
+
+    /// What happened last, oldest first: as much as [`DebugDesc::history_count`] says.
+    #[must_use]
+    pub fn history(&self) -> Vec<Operation> {
+        self.shared.debug.as_ref().map(|debug| debug.history(None)).unwrap_or_default()
+    }
+
+    /// Of what happened last what was about the byte at `spot`: who had it, and when he got it and let go of it. O(history).
+    #[must_use]
+    pub fn history_of(&self, spot: Spot) -> Vec<Operation> {
+        self.shared.debug.as_ref().map(|debug| debug.history(Some(spot))).unwrap_or_default()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<D>> {

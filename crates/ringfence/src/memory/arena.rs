@@ -36,6 +36,7 @@ use super::place::{Hold, Memory};
 use super::plan::Forecast;
 use super::shared::Shared;
 use super::{BlockSnapshot, RangeSnapshot, TypeStatistics};
+use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, ResourceClass};
 
 /// A block: memory that ranges share, and what is noted of those that have a name or user data.
@@ -127,6 +128,8 @@ pub(crate) struct ArenaDesc {
     pub(crate) has_cells: bool,
     /// Whether blocks may be made before they are needed.
     pub(crate) grows_ahead: bool,
+    /// What handles to its blocks are.
+    pub(crate) share: Option<ShareKind>,
 }
 
 /// Blocks of one memory type and class. See the [module](self).
@@ -289,8 +292,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
-        let ArenaDesc { memory_type, class, block_alignment, .. } = self.desc;
-        MemoryDesc { memory_type, size, alignment: alignment.max(block_alignment), class, name: "" }
+        let ArenaDesc { memory_type, class, block_alignment, share, .. } = self.desc;
+        MemoryDesc { memory_type, size, alignment: alignment.max(block_alignment), class, name: "", share }
     }
 
     /// Wakes whoever makes blocks ahead, if little is left.
@@ -412,6 +415,20 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         if let Some((size, _)) = state.dedicated.remove(&number) {
             state.counts.dedicated_count -= 1;
             state.counts.dedicated_bytes -= size;
+        }
+    }
+
+    /// Another name for a range. What else is noted of it stays.
+    pub(super) fn rename(&self, allocation: &BlockAllocation, name: &str) {
+        if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
+            block.notes.entry(allocation.range().slot()).or_default().name = name.into();
+        }
+    }
+
+    /// Another name for memory of a resource's own.
+    pub(super) fn rename_dedicated(&self, number: u64, name: &str) {
+        if let Some((_, note)) = self.state.lock().dedicated.get_mut(&number) {
+            note.name = name.into();
         }
     }
 
@@ -559,7 +576,9 @@ impl<D: Device, A: Cutter> State<D, A> {
     }
 
     fn free(&mut self, allocation: BlockAllocation) {
-        if let Some(block) = self.blocks.heap_mut(allocation.block()) {
+        if let Some(block) = self.blocks.heap_mut(allocation.block())
+            && !block.notes.is_empty()
+        {
             block.notes.remove(&allocation.range().slot());
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.

@@ -161,6 +161,11 @@ impl<D: Device> Cells<D> {
         true
     }
 
+    /// Another name for a cell, which counts as noted from now on.
+    pub(super) fn rename(&self, class: u32, cell: &PoolAllocation, name: &str) {
+        self.notes.lock().entry((class, cell.pool(), cell.block())).or_default().name = name.into();
+    }
+
     pub(super) fn free(&self, class: u32, named: bool, cell: PoolAllocation) {
         if named {
             self.notes.lock().remove(&(class, cell.pool(), cell.block()));

@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use ringfence_core::algorithm::Algorithm;
+
 use super::arena::Request;
 use super::budget::Grant;
 use super::place::{ArenaRef, Hold, Memory, Place};
@@ -26,6 +28,7 @@ use super::pool::PoolState;
 use super::shared::Shared;
 use super::subject::Subject;
 use super::types::Location;
+use crate::debugging::{Margins, NewRange};
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Dedicated};
@@ -117,8 +120,10 @@ pub(super) struct Attempt {
 pub(super) struct Route<D: Device> {
     pub(super) arena: ArenaRef<D>,
     pub(super) memory_type: u32,
-    /// As this memory type needs it.
+    /// As this memory type needs it, guards included.
     pub(super) needs: Requirements,
+    /// The guards.
+    pub(super) margins: Margins,
     pub(super) dedicated_first: bool,
     pub(super) may_be_dedicated: bool,
 }
@@ -195,7 +200,7 @@ impl<D: Device> Shared<D> {
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
         let mut refusal = Refusal::NoType;
-        for (nth, route) in self.routes(ask).into_iter().enumerate() {
+        for (nth, route) in self.routes(ask).enumerate() {
             attempt.best.get_or_insert(route.memory_type);
             attempt.types |= 1 << route.memory_type;
             if nth > 0 {
@@ -238,11 +243,14 @@ impl<D: Device> Shared<D> {
             ArenaRef::Own(index) => self.arenas[*index as usize].allocate(self, request, terms, attempt),
             ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),
         }?;
-        let place = Place { offset, arena: route.arena.clone(), hold };
+        let place = Place { offset: offset + route.margins.front, arena: route.arena.clone(), hold };
         self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        match unsafe { subject.place(&self.device, &place.memory(self).object, offset) } {
-            Ok(made) => Ok((made, place)),
+        match unsafe { subject.place(&self.device, &place.memory(self).object, place.offset) } {
+            Ok(made) => {
+                self.debug_made::<S>(&made, &place, ask, route.margins, route.needs.size);
+                Ok((made, place))
+            }
             Err(error) => {
                 self.give_back(place);
                 Err(Refusal::Driver(error))
@@ -265,7 +273,7 @@ impl<D: Device> Shared<D> {
         let Requirements { size, alignment, class, .. } = ask.needs;
         let memory_type = route.memory_type;
         let heap = self.heap_of(memory_type);
-        let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name };
+        let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name, share: ask.desc.share };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
                 slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
@@ -281,10 +289,32 @@ impl<D: Device> Shared<D> {
             ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&ask.needs)),
             ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&ask.needs)),
         };
-        let memory = Arc::new(self.memory(object, memory_type, size));
+        let memory = Arc::new(self.memory(object, &desc));
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
-        Ok((made, Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } }))
+        let place = Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } };
+        self.debug_made::<S>(&made, &place, ask, Margins::default(), size);
+        Ok((made, place))
+    }
+
+    /// Notes what was made for whoever looks for mistakes. `bytes` are those of the range, guards included.
+    fn debug_made<S: Subject<D>>(
+        &self,
+        made: &S::Made,
+        place: &Place<D>,
+        ask: &Ask<'_, '_, D>,
+        margins: Margins,
+        bytes: u64,
+    ) {
+        let Some(debug) = &self.debug else { return };
+        let Some(key) = place.key(self) else { return };
+        let memory = place.shared_memory(self);
+        // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
+        let by_memory = || memory.mapped.map(|base| unsafe { base.add(place.offset) });
+        let host = S::mapped(made).or_else(by_memory);
+        let size = bytes - margins.front - margins.back;
+        let AllocationDesc { name, user_data, .. } = *ask.desc;
+        debug.made(self, NewRange { key, memory, size, name, user_data, margins, host });
     }
 
     /// Asks the driver for a block: of the first of `sizes` that the budget and the driver grant.
@@ -398,25 +428,35 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The memory types that will do, best first.
-    pub(super) fn routes(&self, ask: &Ask<'_, '_, D>) -> SmallVec<[Route<D>; 8]> {
-        if let Some(pool) = ask.pool {
+    /// The memory types that will do, best first, each worked out when its turn comes.
+    pub(super) fn routes<'a>(&'a self, ask: &'a Ask<'_, '_, D>) -> impl Iterator<Item = Route<D>> + 'a {
+        let of_pool = ask.pool.map(|pool| {
             let memory_type = pool.arena.desc.memory_type;
-            let needs = self.padded(ask.needs, memory_type);
+            let padded = self.padded(ask.needs, memory_type);
+            // Equal blocks are as large as the caller counted on.
+            let is_equal = matches!(pool.arena.desc.algorithm, Algorithm::Equal { .. });
+            let margins = if is_equal { Margins::default() } else { self.margins(&padded, memory_type) };
+            let needs = margins.around(padded);
             let arena = ArenaRef::Pool(Arc::clone(pool));
             let (dedicated_first, may_be_dedicated) = (false, false);
-            let route = Route { arena, memory_type, needs, dedicated_first, may_be_dedicated };
-            return std::iter::once(route).collect();
-        }
-        let types = self.order.candidates_for(self.device.capabilities(), ask.desc, ask.needs.memory_type_bits);
-        let route = |memory_type: u32| {
-            let needs = self.padded(ask.needs, memory_type);
-            let arena = self.arena_index(memory_type, needs.class);
-            let dedicated_first = self.wants_dedicated(&needs, ask.desc.dedicated, arena);
-            let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
-            Route { arena: ArenaRef::Own(arena), memory_type, needs, dedicated_first, may_be_dedicated }
+            Route { arena, memory_type, needs, margins, dedicated_first, may_be_dedicated }
+        });
+        let types = match ask.pool {
+            Some(_) => SmallVec::new(),
+            None => self.order.candidates_for(self.device.capabilities(), ask.desc, ask.needs.memory_type_bits),
         };
-        types.into_iter().map(route).collect()
+        of_pool.into_iter().chain(types.into_iter().map(|memory_type| self.route(ask, memory_type)))
+    }
+
+    fn route(&self, ask: &Ask<'_, '_, D>, memory_type: u32) -> Route<D> {
+        let padded = self.padded(ask.needs, memory_type);
+        let margins = self.margins(&padded, memory_type);
+        let needs = margins.around(padded);
+        let arena = self.arena_index(memory_type, needs.class);
+        let wish = if ask.desc.share.is_some() { Dedicated::Always } else { ask.desc.dedicated };
+        let dedicated_first = self.wants_dedicated(&needs, wish, arena);
+        let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
+        Route { arena: ArenaRef::Own(arena), memory_type, needs, margins, dedicated_first, may_be_dedicated }
     }
 
     fn wants_dedicated(&self, needs: &Requirements, wish: Dedicated, arena: u32) -> bool {
@@ -427,6 +467,14 @@ impl<D: Device> Shared<D> {
             Dedicated::Auto if !self.arenas[arena as usize].shares(needs.size) => true,
             Dedicated::Auto => needs.prefers_dedicated && !self.is_near_object_limit(),
         }
+    }
+
+    /// The guards of a range that is padded already.
+    fn margins(&self, padded: &Requirements, memory_type: u32) -> Margins {
+        let Some(debug) = &self.debug else { return Margins::default() };
+        let capabilities = self.device.capabilities();
+        let atom = if capabilities.is_non_coherent(memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
+        Margins::of(debug.margin_bytes(), padded, atom)
     }
 
     /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.

@@ -10,6 +10,8 @@ use super::pool::PoolState;
 use super::release::RangeOwner;
 use super::shared::Shared;
 use super::small::{Backing, SmallState};
+use crate::debugging::Key;
+use crate::device::sharing::ShareKind;
 use crate::device::{Device, Mapped};
 
 /// A memory object of the driver and what it was made as.
@@ -21,6 +23,12 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) block: u64,
     /// Where the host sees its first byte, where the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
+    /// Where debugging sees its first byte.
+    pub(crate) guards: Option<Mapped>,
+    /// What handles to it are, if it was made for some.
+    pub(crate) share: Option<ShareKind>,
+    /// Whether it was made from a handle.
+    pub(crate) is_imported: bool,
 }
 
 /// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
@@ -124,9 +132,30 @@ impl<D: Device> Place<D> {
         }
     }
 
+    /// What debugging knows it by; `None` for a share in what others hold too, and for ranges outside the arenas.
+    pub(crate) fn key(&self, shared: &Shared<D>) -> Option<Key> {
+        let is_small = matches!(self.hold, Hold::Small { .. });
+        let is_known = is_small || self.is_own_range();
+        is_known.then(|| Key { block: self.memory(shared).block, offset: self.offset, is_small })
+    }
+
+    /// Where its range begins in the memory; its own bytes begin there or behind a guard.
+    pub(super) fn range_offset(&self, shared: &Shared<D>) -> u64 {
+        match &self.hold {
+            Hold::Range { allocation, .. } => allocation.offset(),
+            Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).offset(*class, allocation),
+            _ => self.offset,
+        }
+    }
+
     /// Whether its bytes are an arena's, and nobody else's.
     pub(super) fn is_own_range(&self) -> bool {
         matches!(self.hold, Hold::Range { .. } | Hold::Cell { .. } | Hold::Dedicated { .. })
+    }
+
+    /// Whether the memory object was made for it and nothing else.
+    pub(crate) fn is_tied(&self) -> bool {
+        matches!(self.hold, Hold::Dedicated { .. })
     }
 
     /// Whether the memory object is its own.

@@ -16,6 +16,7 @@ use super::place::Memory;
 use super::plan::Plan;
 use super::shared::{CLASSES, Shared, memory_alignment};
 use super::{Allocation, Allocator};
+use crate::device::sharing::ShareKind;
 use crate::device::{BufferInfo, Device, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Buffer, Texture};
@@ -40,6 +41,8 @@ pub struct PoolDesc<'a> {
     pub block_alignment: u64,
     /// Shown in reports.
     pub name: &'a str,
+    /// What handles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
+    pub share: Option<ShareKind>,
 }
 
 impl Default for PoolDesc<'_> {
@@ -54,6 +57,7 @@ impl Default for PoolDesc<'_> {
             algorithm: Algorithm::Tlsf,
             block_alignment: 1,
             name: "",
+            share: None,
         }
     }
 }
@@ -133,6 +137,7 @@ impl<D: Device> Pool<D> {
             block_alignment: desc.block_alignment.max(memory_alignment(capabilities, desc.class)),
             has_cells: false,
             grows_ahead: false,
+            share: desc.share,
         });
         let state = Arc::new(PoolState {
             name: desc.name.into(),
@@ -153,7 +158,10 @@ impl<D: Device> Pool<D> {
         needs: Requirements,
         desc: &'a AllocationDesc<'d>,
     ) -> Result<Ask<'a, 'd, D>, Error> {
-        let ArenaDesc { memory_type, class, .. } = self.state.arena.desc;
+        let ArenaDesc { memory_type, class, share, .. } = self.state.arena.desc;
+        if desc.share.is_some() && desc.share != share {
+            return Err(Error::WrongShare { wanted: desc.share, pool: share });
+        }
         let groups = self.shared().device.capabilities().class_groups;
         if needs.memory_type_bits >> memory_type & 1 == 0 {
             return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });
@@ -173,6 +181,7 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// As [`Allocator::create_buffer`]; the pool is full ([`Error::PoolFull`]), or of a memory type or class that the
     /// buffer cannot use.
+    #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         self.memory.create(info, desc, Some(self))
     }
@@ -181,6 +190,7 @@ impl<D: Device> Pool<D> {
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
+    #[track_caller]
     pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
         self.memory.create(info, desc, Some(self))
     }
@@ -189,6 +199,7 @@ impl<D: Device> Pool<D> {
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
+    #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         let ask = self.ask(needs, &desc)?;
         Allocation::new(self.shared(), &super::subject::Bytes, &ask, false)
@@ -200,6 +211,12 @@ impl<D: Device> Pool<D> {
     /// Those of [`Pool::allocate`] that can be foreseen.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared().plan(&self.ask(needs, &desc)?)
+    }
+
+    /// What handles to its blocks are.
+    #[must_use]
+    pub fn share(&self) -> Option<ShareKind> {
+        self.state.arena.desc.share
     }
 
     /// Its figures. One short lock.

@@ -14,15 +14,14 @@
 //! | retire | O(1), no lock that is waited for |
 //! | reclaim | a driver call a timeline, and one for each object that goes, of which there are as many as the caller allows |
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
-use smallvec::SmallVec;
 
 use super::allocation::Common;
 use super::arena::{ArenaDesc, Request};
@@ -34,13 +33,14 @@ use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
 use crate::telling::{slow, tell};
-use crate::upload::{Recycle, Told};
+use crate::upload::Told;
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
     /// The driver's object, unless others share it.
     object: Option<RawObject<D>>,
-    place: Place<D>,
+    /// Where it lies, unless its memory is retired by itself.
+    place: Option<Place<D>>,
 }
 
 /// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
@@ -101,14 +101,19 @@ impl<D: Device> Releases<D> {
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
-        self.trace_retired(&place);
-        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
+        self.note_retired(&place);
+        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place: Some(place) });
+    }
+
+    /// Lets go of an object whose memory is let go of by itself.
+    pub(crate) fn retire_object(&self, object: RawObject<D>) {
+        self.lifetimes.retire_into(&self.releases.retired, Retired { object: Some(object), place: None });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
-        self.trace_retired(&place);
-        self.releases.retired.retire(points, Retired { object, place });
+        self.note_retired(&place);
+        self.releases.retired.retire(points, Retired { object, place: Some(place) });
     }
 
     /// Nothing to do if another thread is at it.
@@ -139,7 +144,9 @@ impl<D: Device> Shared<D> {
         } else {
             self.releases.retired.collect(passed, objects_max, released);
         }
-        self.reclaim_rings(passed, device_lost);
+        // Before they free anything: as full as the frame made them.
+        self.rings.tell(&self.trace);
+        self.rings.reclaim(&Told { passed, device_lost });
         self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = released.len();
         for item in released.drain(..) {
@@ -153,35 +160,46 @@ impl<D: Device> Shared<D> {
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
-    /// Rings free what has passed now, so that few writes have to poll. Those that ask for it are looked after once the
-    /// lock is free: that may take driver calls.
-    fn reclaim_rings(&self, passed: &Passed, device_lost: bool) {
-        let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
-        let told = Told { passed, device_lost };
-        for ring in self.rings.lock().iter().filter_map(Weak::upgrade) {
-            if ring.release(&told) {
-                asking.push(ring);
-            }
+    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
+    fn note_retired(&self, place: &Place<D>) {
+        if place.is_own_range() {
+            self.trace.retired(place.memory(self).block, self.range_offset(place));
         }
-        asking.iter().for_each(|ring| ring.upkeep());
+        if let Some(debug) = &self.debug
+            && let Some(key) = place.key(self)
+        {
+            debug.retired(key);
+        }
     }
 
-    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
-    fn trace_retired(&self, place: &Place<D>) {
-        if place.is_own_range() {
-            self.trace.retired(place.memory(self).block, place.offset);
+    /// The device is done with the place's bytes, and its owner has let go of them.
+    fn debug_released(&self, place: &Place<D>) {
+        if let Some(debug) = &self.debug
+            && let Some(key) = place.key(self)
+        {
+            debug.released(self, key);
         }
+    }
+
+    /// Where the place's range begins in its memory: before its guard, if it has one.
+    pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
+        if self.debug.is_none() { place.offset } else { place.range_offset(self) }
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
-        self.device.note_retired(&place.memory(self).object, place.offset, place.size());
+        if let Some(place) = &place {
+            self.device.note_retired(&place.memory(self).object, self.range_offset(place), place.size());
+            self.debug_released(place);
+        }
         if let Some(object) = object {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
             // the bin gives each item out once.
             unsafe { object.destroy(&self.device) };
             count(&self.calls.destroy_object);
         }
-        self.give_back(place);
+        if let Some(place) = place {
+            self.give_back(place);
+        }
     }
 
     /// Destroys an object and gives its bytes back, without asking the device.
@@ -189,19 +207,20 @@ impl<D: Device> Shared<D> {
     /// # Safety
     /// No submission that is under way uses it, and it is destroyed once.
     pub(crate) unsafe fn destroy_now(&self, object: RawObject<D>, place: Place<D>) {
-        self.destroy(Retired { object: Some(object), place });
+        self.destroy(Retired { object: Some(object), place: Some(place) });
     }
 
     /// Gives back a range of a resource that others share. No submission that is under way uses it.
     pub(crate) fn give_back_range(&self, place: Place<D>) {
-        self.destroy(Retired { object: None, place });
+        self.destroy(Retired { object: None, place: Some(place) });
     }
 
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
         if place.is_own_range() {
-            self.trace.freed(place.memory(self).block, place.offset);
+            self.trace.freed(place.memory(self).block, self.range_offset(&place));
         }
+        self.debug_released(&place);
         let Place { arena, hold, .. } = place;
         match hold {
             Hold::Range { memory, allocation } => {
@@ -283,7 +302,7 @@ impl<D: Device> Shared<D> {
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
             Backing::Buffer { object, place } => {
-                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place })
+                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place: Some(place) })
             }
         }
     }
@@ -297,7 +316,7 @@ impl<D: Device> Shared<D> {
         name: &str,
     ) -> Result<Backing<D>, DeviceError> {
         let ArenaDesc { memory_type, class, .. } = self.arenas[arena as usize].desc;
-        let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        let memory = self.allocate_memory(&MemoryDesc { share: None, memory_type, size, alignment, class, name })?;
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, name);
         let request = Request { size, alignment, high: false, name, user_data: 0 };
@@ -335,6 +354,9 @@ impl<D: Device> Shared<D> {
         self.wait_submitted(timeout)?;
         let mut reclaimed = self.reclaim_last();
         reclaimed.blocks += self.trim();
+        if let Some(debug) = &self.debug {
+            debug.tell_leaks();
+        }
         Ok(reclaimed)
     }
 

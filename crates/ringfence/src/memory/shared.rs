@@ -1,7 +1,7 @@
 //! What every clone of the allocator and everything that it made share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
@@ -18,14 +18,16 @@ use super::ladder::Evict;
 use super::place::{ArenaRef, Memory, Place};
 use super::pool::PoolState;
 use super::release::{RangeOwner, Releases};
+use super::rings::Rings;
 use super::small::SmallBuffers;
 use super::snapshot::class_name;
 use super::statistics::Calls;
 use super::types::TypeOrder;
+use crate::debugging::Debugger;
 use crate::descriptor::Rooms;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
 use crate::lifetime::Lifetimes;
-use crate::trace::{StartTraceError, Trace};
+use crate::trace::{StartTraceError, Trace, TraceSummary};
 use crate::upload::Recycle;
 
 /// What every clone of the allocator and everything that it made share.
@@ -33,7 +35,7 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) device: D,
     pub(crate) lifetimes: Lifetimes<D>,
     pub(crate) rooms: Rooms<D>,
-    pub(super) rings: Mutex<Vec<Weak<dyn Recycle>>>,
+    pub(super) rings: Rings,
     pub(crate) order: TypeOrder,
     /// One for each memory type and class group: see [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
@@ -50,6 +52,8 @@ pub(crate) struct Shared<D: Device> {
     pub(super) memory_objects: AtomicU64,
     pub(super) calls: Calls,
     pub(crate) trace: Trace,
+    /// There iff something is looked for.
+    pub(crate) debug: Option<Box<Debugger<D>>>,
 }
 
 pub(super) const CLASSES: [ResourceClass; 3] =
@@ -78,6 +82,7 @@ impl<D: Device> Shared<D> {
                 block_alignment: 1,
                 has_cells: desc.cells,
                 grows_ahead: desc.empty_blocks_kept > 0,
+                share: None,
             };
             CLASSES.map(|class| {
                 let block_alignment = memory_alignment(capabilities, class);
@@ -90,12 +95,13 @@ impl<D: Device> Shared<D> {
             arenas: arenas.collect(),
             lifetimes: Lifetimes::new(),
             rooms: Rooms::new(),
-            rings: Mutex::new(Vec::new()),
+            rings: Rings::default(),
             releases: Releases::new(),
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
             trace: Trace::new(),
+            debug: Debugger::new(desc.debug),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),
@@ -150,24 +156,29 @@ impl<D: Device> Shared<D> {
 
     /// Makes host writes at `offset..offset + size` of the place visible to the device, where that needs a call.
     pub(crate) fn flush(&self, place: &Place<D>, offset: u64, size: u64) -> Result<(), DeviceError> {
-        let memory = place.memory(self);
+        if size == 0 {
+            return Ok(());
+        }
+        self.flush_range(place.memory(self), place.offset + offset, place.offset + offset + size)
+    }
+
+    /// As [`Shared::flush`], for bytes `start..end` of a memory object.
+    pub(crate) fn flush_range(&self, memory: &Memory<D>, start: u64, end: u64) -> Result<(), DeviceError> {
         let capabilities = self.device.capabilities();
-        if size == 0 || !capabilities.needs_flush(memory.memory_type) {
+        if !capabilities.needs_flush(memory.memory_type) {
             return Ok(());
         }
         let atom =
             if capabilities.is_non_coherent(memory.memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
-        let start = (place.offset + offset) / atom * atom;
-        let end = (place.offset + offset + size).div_ceil(atom).saturating_mul(atom).min(memory.size);
+        let start = start / atom * atom;
+        let end = end.div_ceil(atom).saturating_mul(atom).min(memory.size);
         // SAFETY: the range lies in this device's memory, which is mapped as long as it exists, and is atom-aligned.
         unsafe { self.device.flush(&memory.object, start, end - start) }
     }
 
     /// Notes a ring, to be told of progress and for snapshots.
     pub(crate) fn add_ring(&self, ring: &Arc<dyn Recycle>) {
-        let mut rings = self.rings.lock();
-        rings.retain(|held| held.strong_count() > 0);
-        rings.push(Arc::downgrade(ring));
+        self.rings.add(ring, &self.trace);
     }
 
     /// Notes a memory object in the trace: one of an arena, or a resource's own.
@@ -179,9 +190,18 @@ impl<D: Device> Shared<D> {
     pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
         match self.memory_objects.load(Ordering::Relaxed) {
             0 if !self.rooms.is_empty() => Err(StartTraceError::DescriptorHeaps),
-            0 => self.trace.start(to, self.device.capabilities()),
+            0 => {
+                self.rings.forget_told();
+                self.trace.start(to, self.device.capabilities())
+            }
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
         }
+    }
+
+    /// Ends the recording with how the rings are.
+    pub(super) fn stop_trace(&self) -> Option<std::io::Result<TraceSummary>> {
+        self.rings.tell(&self.trace);
+        self.trace.stop()
     }
 
     /// Counts writes to rings.

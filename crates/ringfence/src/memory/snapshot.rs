@@ -1,7 +1,5 @@
 //! Everything that is in memory at a moment, as plain data: for reports, leak hunts and tests. O(ranges).
 
-use std::sync::Weak;
-
 use super::arena::Note;
 use super::shared::Shared;
 use super::{DriverCalls, TypeStatistics};
@@ -84,7 +82,7 @@ impl BlockSnapshot {
     /// Bytes that no range has.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        self.bytes.saturating_sub(self.ranges.iter().map(|range| range.bytes).sum())
+        self.ranges.iter().fold(self.bytes, |free, range| free.saturating_sub(range.bytes))
     }
 }
 
@@ -170,7 +168,7 @@ impl<D: Device> Shared<D> {
             heaps: heaps.collect(),
             types: types.collect(),
             blocks,
-            rings: self.rings.lock().iter().filter_map(Weak::upgrade).filter_map(|ring| ring.snapshot()).collect(),
+            rings: self.rings.snapshot(),
             descriptors: self.rooms.snapshot(),
             retired_count: statistics.retired_count,
             calls: statistics.calls,

@@ -78,14 +78,15 @@ impl DriverCalls {
     /// Calls made, waits left out.
     #[must_use]
     pub fn made(&self) -> u64 {
-        self.allocate_memory + self.free_memory + self.create_object + self.destroy_object
+        let counts = [self.allocate_memory, self.free_memory, self.create_object, self.destroy_object];
+        counts.into_iter().fold(0, u64::saturating_add)
     }
 
     /// Calls that a program without sub-allocation and rings would have made more: a memory object for each placed
     /// resource, a buffer with memory for each staged write. Each counted once, at its making.
     #[must_use]
     pub fn saved(&self) -> u64 {
-        (self.placed + 2 * self.staged).saturating_sub(self.allocate_memory)
+        self.placed.saturating_add(self.staged.saturating_mul(2)).saturating_sub(self.allocate_memory)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The events of a trace, and how each is written and read.
 
 use super::format::{Parts, code, push_number, push_text};
+use crate::memory::RingSnapshot;
 
 /// Something that happened. Blocks are numbered as they are made, from 1; a range is named by its block and offset.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,6 +140,38 @@ pub enum Event {
         /// Their bytes.
         bytes: u64,
     },
+    /// An upload ring, a readback ring or a set of pages for constants is there. Told with the next `reclaim`.
+    RingMade {
+        /// Its number.
+        ring: u64,
+        /// Its name.
+        name: String,
+    },
+    /// How a ring was when the program reclaimed, before that freed anything; only where it differs from the last time.
+    Ring {
+        /// Its number.
+        ring: u64,
+        /// Its figures; the name is empty.
+        figures: RingSnapshot,
+    },
+    /// A ring is gone.
+    RingGone {
+        /// Its number.
+        ring: u64,
+    },
+    /// A frame of another shape than those before was laid out, for one of its heaps.
+    Planned {
+        /// Number of the shape's plan; the same for every heap of it.
+        plan: u64,
+        /// Bytes that the heap needs.
+        height_bytes: u64,
+        /// Bytes below which no plan can be, as far as was proven.
+        lower_bound_bytes: u64,
+        /// Passes of the frame.
+        pass_count: u64,
+        /// What lies in the heap.
+        resources: Vec<PlannedRange>,
+    },
     /// A descriptor heap was made; or a shader-visible one has grown, if there was one of this number.
     DescriptorHeap {
         /// Its number.
@@ -211,6 +244,82 @@ pub enum Event {
     },
 }
 
+/// A resource in a plan of transient memory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PlannedRange {
+    /// The first pass that uses it.
+    pub first_pass: u64,
+    /// The first pass after all that use it.
+    pub end_pass: u64,
+    /// First byte in the heap.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Its name; empty for none.
+    pub name: String,
+}
+
+/// The numbers of [`Event::Ring`].
+pub(super) fn ring_numbers(ring: u64, figures: &RingSnapshot) -> [u64; 10] {
+    let RingSnapshot {
+        name: _,
+        capacity_bytes,
+        used_bytes,
+        high_water_bytes,
+        submission_count,
+        wait_count,
+        wait_ns,
+        written_bytes,
+        grow_count,
+        shrink_count,
+    } = *figures;
+    [
+        ring,
+        capacity_bytes,
+        used_bytes,
+        high_water_bytes,
+        submission_count,
+        wait_count,
+        wait_ns,
+        written_bytes,
+        grow_count,
+        shrink_count,
+    ]
+}
+
+fn take_ring(from: &mut Parts<'_>) -> Option<Event> {
+    let ring = from.number()?;
+    let figures = RingSnapshot {
+        name: String::new(),
+        capacity_bytes: from.number()?,
+        used_bytes: from.number()?,
+        high_water_bytes: from.number()?,
+        submission_count: from.number()?,
+        wait_count: from.number()?,
+        wait_ns: from.number()?,
+        written_bytes: from.number()?,
+        grow_count: from.number()?,
+        shrink_count: from.number()?,
+    };
+    Some(Event::Ring { ring, figures })
+}
+
+fn take_planned(from: &mut Parts<'_>) -> Option<Event> {
+    let [plan, height_bytes, lower_bound_bytes, pass_count, count] =
+        [from.number()?, from.number()?, from.number()?, from.number()?, from.number()?];
+    // Room is made as they come: a count that is damaged must not ask for memory.
+    let mut resources = Vec::new();
+    for _ in 0..count {
+        let (first_pass, end_pass) = (from.number()?, from.number()?);
+        let (offset, bytes) = (from.number()?, from.number()?);
+        resources.push(PlannedRange { first_pass, end_pass, offset, bytes, name: String::new() });
+    }
+    for resource in &mut resources {
+        resource.name = from.text()?.into();
+    }
+    Some(Event::Planned { plan, height_bytes, lower_bound_bytes, pass_count, resources })
+}
+
 impl Event {
     /// Appends the event's bytes.
     pub(super) fn push(&self, into: &mut Vec<u8>) {
@@ -244,6 +353,18 @@ impl Event {
             }
             Self::Named { block, offset, .. } => put(code::NAMED, &[*block, *offset]),
             Self::Staged { writes, bytes } => put(code::STAGED, &[*writes, *bytes]),
+            Self::RingMade { ring, .. } => put(code::RING_MADE, &[*ring]),
+            Self::Ring { ring, figures } => put(code::RING, &ring_numbers(*ring, figures)),
+            Self::RingGone { ring } => put(code::RING_GONE, &[*ring]),
+            Self::Planned { plan, height_bytes, lower_bound_bytes, pass_count, resources } => {
+                let count = resources.len() as u64;
+                put(code::PLANNED, &[*plan, *height_bytes, *lower_bound_bytes, *pass_count, count]);
+                for held in resources {
+                    let numbers = [held.first_pass, held.end_pass, held.offset, held.bytes];
+                    numbers.into_iter().for_each(|number| push_number(into, number));
+                }
+                resources.iter().for_each(|held| push_text(into, &held.name));
+            }
             Self::DescriptorHeap { heap, owner, kind, shader_visible, capacity, frame_capacity, .. } => {
                 let (kind, visible) = (u64::from(*kind), u64::from(*shader_visible));
                 put(code::DESCRIPTOR_HEAP, &[*heap, *owner, kind, visible, *capacity, *frame_capacity]);
@@ -269,6 +390,7 @@ impl Event {
             Self::Device { name }
             | Self::Allocated { name, .. }
             | Self::Named { name, .. }
+            | Self::RingMade { name, .. }
             | Self::DescriptorHeap { name, .. }
             | Self::BlockMade { class: name, .. } => (Some(name), &[]),
             Self::Type { properties, .. } => (None, properties),
@@ -324,6 +446,10 @@ impl Event {
             },
             code::NAMED => Self::Named { block: from.number()?, offset: from.number()?, name: from.text()?.into() },
             code::STAGED => Self::Staged { writes: from.number()?, bytes: from.number()? },
+            code::RING_MADE => Self::RingMade { ring: from.number()?, name: from.text()?.into() },
+            code::RING => take_ring(from)?,
+            code::RING_GONE => Self::RingGone { ring: from.number()? },
+            code::PLANNED => take_planned(from)?,
             code::DESCRIPTOR_HEAP => Self::DescriptorHeap {
                 heap: from.number()?,
                 owner: from.number()?,
@@ -358,10 +484,10 @@ impl Event {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_event_comes_back_as_it_was_written() {
+    /// One of each.
+    fn samples() -> Vec<Event> {
         let (block, offset, name) = (3, 1 << 40, "面 name".to_owned());
-        let events = [
+        vec![
             Event::Device { name: name.clone() },
             Event::Heap { bytes: 8 << 30, device_local: true },
             Event::Type { heap: 1, properties: vec!["host visible".into(), String::new()] },
@@ -379,6 +505,38 @@ mod tests {
             Event::Moved { from_block: 1, from_offset: 2, to_block: 3, to_offset: 4 },
             Event::Named { block, offset, name: name.clone() },
             Event::Staged { writes: 2, bytes: 9 },
+            Event::RingMade { ring: 2, name: name.clone() },
+            Event::Ring {
+                ring: 2,
+                figures: RingSnapshot {
+                    name: String::new(),
+                    capacity_bytes: 1,
+                    used_bytes: 2,
+                    high_water_bytes: 3,
+                    submission_count: 4,
+                    wait_count: 5,
+                    wait_ns: 6,
+                    written_bytes: 7,
+                    grow_count: 8,
+                    shrink_count: 9,
+                },
+            },
+            Event::RingGone { ring: 2 },
+            Event::Planned {
+                plan: 1,
+                height_bytes: 300,
+                lower_bound_bytes: 200,
+                pass_count: 9,
+                resources: (1..4)
+                    .map(|at| PlannedRange {
+                        first_pass: at,
+                        end_pass: 2 * at,
+                        offset: 100 * at,
+                        bytes: 100,
+                        name: format!("{name} {at}"),
+                    })
+                    .collect(),
+            },
             Event::DescriptorHeap {
                 heap: 1,
                 owner: 9,
@@ -394,13 +552,59 @@ mod tests {
             Event::DescriptorTables { heap: 1, frame_used: 300, made: 4, shared: 5 },
             Event::BindlessInserted { heap: 1, slot: 2 },
             Event::BindlessRemoved { heap: 1, slot: 2 },
-            Event::End { event_count: 19 },
-        ];
+            Event::End { event_count: 27 },
+        ]
+    }
+
+    #[test]
+    fn every_event_comes_back_as_it_was_written() {
+        let events = samples();
         let mut bytes = Vec::new();
         events.iter().for_each(|event| event.push(&mut bytes));
         let mut parts = Parts(&bytes);
         assert!(events.iter().all(|event| Event::take(&mut parts).as_ref() == Some(event)));
         assert!(parts.0.is_empty());
         assert_eq!(Event::take(&mut Parts(&[0xEE])), None);
+    }
+
+    /// How many numbers and texts an event has by its bytes.
+    fn parts(bytes: &[u8]) -> (usize, usize) {
+        let texts = Event::take(&mut Parts(bytes)).expect("it is one").texts().count();
+        let mut rest = Parts(&bytes[1..]);
+        for numbers in 0.. {
+            let mut tail = Parts(rest.0);
+            if (0..texts).all(|_| tail.text().is_some()) && tail.0.is_empty() {
+                return (numbers, texts);
+            }
+            rest.number().expect("what is no text is a number");
+        }
+        unreachable!("the bytes end")
+    }
+
+    #[test]
+    fn the_page_on_the_format_names_every_event_with_its_parts() {
+        let page = include_str!("../../../../docs/trace-format.md");
+        let rows = page.lines().filter_map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let code = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;
+            let count = |cell: &str, by: char| if cell == "–" { 0 } else { cell.split(by).count() };
+            let is_list = line.contains("that many");
+            let code = u8::from_str_radix(code, 16).ok().filter(|_| cells.len() == 6)?;
+            Some((code, count(cells[3], ';'), count(cells[4], ';'), is_list))
+        });
+        let rows: Vec<_> = rows.collect();
+        let events = samples();
+        for event in &events {
+            let mut bytes = Vec::new();
+            event.push(&mut bytes);
+            let row = rows.iter().find(|row| row.0 == bytes[0]);
+            let (code, numbers, texts, is_list) = row.unwrap_or_else(|| panic!("{event:?} is not on the page"));
+            let found = if matches!(event, Event::Device { .. }) { (0, 1) } else { parts(&bytes) };
+            assert!(
+                *is_list || found == (*numbers, *texts),
+                "{code:02x}: {found:?}, on the page {numbers} and {texts}"
+            );
+        }
+        assert_eq!(rows.len(), events.len(), "the page names no event that is not");
     }
 }

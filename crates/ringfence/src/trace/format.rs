@@ -29,6 +29,9 @@ pub(super) mod code {
     pub const MOVED: u8 = 0x25;
     pub const NAMED: u8 = 0x26;
     pub const STAGED: u8 = 0x30;
+    pub const RING_MADE: u8 = 0x31;
+    pub const RING: u8 = 0x32;
+    pub const RING_GONE: u8 = 0x33;
     pub const DESCRIPTOR_HEAP: u8 = 0x40;
     pub const DESCRIPTORS_ALLOCATED: u8 = 0x41;
     pub const DESCRIPTORS_FREED: u8 = 0x42;
@@ -36,6 +39,7 @@ pub(super) mod code {
     pub const DESCRIPTOR_TABLES: u8 = 0x44;
     pub const BINDLESS_INSERTED: u8 = 0x45;
     pub const BINDLESS_REMOVED: u8 = 0x46;
+    pub const PLANNED: u8 = 0x50;
     pub const END: u8 = 0x7f;
 }
 

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::event::Event;
+use super::event::{Event, ring_numbers};
 use super::format::{MAGIC, VERSION, checksum, code, push_number, push_text};
 use crate::device::descriptors::HeapKind;
 use crate::device::{Capabilities, HeapBudget, HeapBudgets};
+use crate::memory::RingSnapshot;
 
 /// A chunk is written when so much has gathered,
 const CHUNK_BYTES: usize = 64 << 10;
@@ -172,7 +173,7 @@ impl Trace {
     /// Adds an event, if anything is recorded.
     #[inline]
     fn note(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.is_on.load(Ordering::Relaxed) {
+        if self.is_on() {
             self.note_now(write);
         }
     }
@@ -241,6 +242,33 @@ impl Trace {
         self.numbers(code::SUBMITTED, [timeline as u64, value]);
     }
 
+    pub(crate) fn named(&self, block: u64, offset: u64, name: &str) {
+        self.note(|buffer| {
+            push_numbers(buffer, code::NAMED, [block, offset]);
+            push_text(buffer, name);
+        });
+    }
+
+    pub(crate) fn ring_made(&self, ring: u64, name: &str) {
+        self.note(|buffer| {
+            push_numbers(buffer, code::RING_MADE, [ring]);
+            push_text(buffer, name);
+        });
+    }
+
+    pub(crate) fn ring(&self, ring: u64, figures: &RingSnapshot) {
+        self.numbers(code::RING, ring_numbers(ring, figures));
+    }
+
+    pub(crate) fn ring_gone(&self, ring: u64) {
+        self.numbers(code::RING_GONE, [ring]);
+    }
+
+    /// A plan of a frame's transient memory. The event is made only while one is recorded.
+    pub(crate) fn planned(&self, event: impl FnOnce() -> Event) {
+        self.note(|buffer| event().push(buffer));
+    }
+
     pub(crate) fn staged(&self, writes: u64, bytes: u64) {
         self.numbers(code::STAGED, [writes, bytes]);
     }
@@ -292,7 +320,7 @@ impl Trace {
         (objects, blocks): (usize, usize),
         budgets: impl FnOnce() -> HeapBudgets,
     ) {
-        if !self.is_on.load(Ordering::Relaxed) {
+        if !self.is_on() {
             return;
         }
         let now = Instant::now();

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::descriptors::Descriptors;
 use super::event::Event;
-use crate::memory::{BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, Snapshot, TypeSnapshot, TypeStatistics};
+use crate::memory::{
+    BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
+};
 
 /// More bytes than this no device has: what would bring them there cannot be, and sums could overflow.
 const HELD_BYTES_MAX: u64 = 1 << 60;
@@ -27,6 +29,7 @@ pub struct State {
     heaps: Vec<HeapSnapshot>,
     types: Vec<(u32, Vec<String>)>,
     blocks: BTreeMap<u64, Block>,
+    rings: BTreeMap<u64, RingSnapshot>,
     /// By memory type and class, as the allocator counts.
     counts: HashMap<(u32, String), TypeStatistics>,
     calls: DriverCalls,
@@ -94,10 +97,26 @@ impl State {
                 }
                 None => false,
             },
+            Event::Moved { from_block, from_offset, to_block, to_offset } => {
+                self.moved((*from_block, *from_offset), (*to_block, *to_offset))
+            }
             Event::Staged { writes, .. } => {
                 self.calls.staged = self.calls.staged.saturating_add(*writes);
                 true
             }
+            Event::RingMade { ring, name } => {
+                let made = RingSnapshot { name: name.clone(), ..Default::default() };
+                self.rings.insert(*ring, made).is_none()
+            }
+            Event::Ring { ring, figures } => match self.rings.get_mut(ring) {
+                Some(held) => {
+                    let name = std::mem::take(&mut held.name);
+                    *held = RingSnapshot { name, ..*figures };
+                    true
+                }
+                None => false,
+            },
+            Event::RingGone { ring } => self.rings.remove(ring).is_some(),
             other => self.descriptors.apply(other),
         };
         self.odd_count += u64::from(!is_possible);
@@ -196,6 +215,19 @@ impl State {
         true
     }
 
+    /// The name goes along; the old range has none of its own any more.
+    fn moved(&mut self, from: (u64, u64), to: (u64, u64)) -> bool {
+        if self.live(to.0, to.1).is_none() {
+            return false;
+        }
+        let Some(old) = self.live_mut(from.0, from.1) else { return false };
+        let name = old.name.clone();
+        if let Some(new) = self.live_mut(to.0, to.1).filter(|new| new.name.is_empty()) {
+            new.name = name;
+        }
+        true
+    }
+
     /// A range that is in use.
     #[must_use]
     pub fn live(&self, block: u64, offset: u64) -> Option<&Live> {
@@ -246,6 +278,12 @@ impl State {
         })
     }
 
+    /// Rings by number, as they were at the last [`Event::Reclaimed`].
+    #[must_use]
+    pub fn rings(&self) -> &BTreeMap<u64, RingSnapshot> {
+        &self.rings
+    }
+
     /// Ranges that are in use.
     #[must_use]
     pub fn live_count(&self) -> u64 {
@@ -278,8 +316,9 @@ impl State {
     }
 
     /// The memory as [`Allocator::snapshot`](crate::Allocator::snapshot) would have shown it, blocks in the order in
-    /// which they were made; without upload rings, the count of waits and what users noted of ranges, which a trace does not
-    /// hold. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from.
+    /// which they were made, rings as they were at the last `reclaim` or at the trace's end; without the count of waits and
+    /// what users noted of ranges, which a trace does not hold. Its calls count one object a range: what lies in transient
+    /// heaps and the like is not among them. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let types = self.types.iter().zip(self.statistics()).map(|((heap, properties), statistics)| TypeSnapshot {
@@ -317,7 +356,7 @@ impl State {
             heaps,
             types,
             blocks: blocks.collect(),
-            rings: Vec::new(),
+            rings: self.rings.values().cloned().collect(),
             descriptors: self.descriptors.snapshot(),
             retired_count: self.retired_count,
             calls: self.calls,

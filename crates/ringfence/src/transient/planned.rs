@@ -39,6 +39,7 @@ use super::order::{Clock, Pass};
 use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 use crate::memory::Location;
+use crate::trace::{Event, PlannedRange};
 
 /// A pass of a planned frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -282,12 +283,40 @@ impl<D: Device> TransientAllocator<D> {
             members.iter().zip(&found.offsets).for_each(|(at, offset)| planned[*at].offset = *offset);
             (group.height, group.lower_bound) = (found.height, found.lower_bound);
         }
+        self.trace_plan(passes.len(), resources, &planned, &groups);
         let mut order: Vec<u32> = (0..resources.len() as u32).collect();
         order.sort_by_key(|&at| resources[at as usize].first);
         self.plans.made += 1;
         let id = self.plans.made;
         let plan = Plan { hash, words: words.to_vec(), resources: planned, groups, order, id, used: 0 };
         Ok(self.plans.keep(plan))
+    }
+
+    /// One event for each heap of the plan that is about to be kept.
+    fn trace_plan(
+        &self,
+        pass_count: usize,
+        resources: &[FrameResource<'_, '_, D>],
+        planned: &[Planned],
+        groups: &[Group],
+    ) {
+        for (number, group) in (0..).zip(groups) {
+            let range = |(planned, resource): (&Planned, &FrameResource<'_, '_, D>)| PlannedRange {
+                first_pass: resource.first as u64,
+                end_pass: resource.last.iter().copied().max().unwrap_or(0).max(resource.first) as u64 + 1,
+                offset: planned.offset,
+                bytes: planned.needs.size,
+                name: resource.name.to_owned(),
+            };
+            let members = || planned.iter().zip(resources).filter(|(planned, _)| planned.group == number);
+            self.shared.trace.planned(|| Event::Planned {
+                plan: self.plans.made + 1,
+                height_bytes: group.height,
+                lower_bound_bytes: group.lower_bound,
+                pass_count: pass_count as u64,
+                resources: members().map(range).collect(),
+            });
+        }
     }
 
     /// The group for such a resource: that of the best memory type for it, and its class.

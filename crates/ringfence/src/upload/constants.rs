@@ -329,8 +329,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     /// The dynamic pools' figures, by class: 256, 512, 1024 and larger.
     #[must_use]
     pub fn dynamic_pools(&self) -> [RingSnapshot; 4] {
-        use super::Recycle;
-        self.shared.dynamic.each_ref().map(|ring| ring.snapshot().expect("a ring is shown as one"))
+        self.shared.dynamic.each_ref().map(|ring| ring.shown())
     }
 
     /// How many static pools there are; large constants count one each.

@@ -167,7 +167,7 @@ impl<D: Device> FastConstants<D> {
     /// Its figures: the capacity is that of all buddies, used are the pages that wait for the device or are written.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
-        self.state.figures()
+        RingSnapshot { name: self.state.name.clone(), ..self.state.now() }
     }
 
     pub(crate) fn pool_figures(&self) -> PoolFigures {
@@ -198,7 +198,7 @@ impl<D: Device> State<D> {
         {
             let mut passed = self.polled.lock();
             shared.lifetimes.read(&shared.device, &mut passed)?;
-            self.give_back(|retired, page| _ = retired.reclaim(&*passed, page));
+            self.give_back(|retired, pages| _ = retired.reclaim(&*passed, |page| pages.push(page)));
         }
         if let Some(page) = self.free_page() {
             return Ok(page);
@@ -249,10 +249,11 @@ impl<D: Device> State<D> {
         Block::buffer(self.memory.shared(), bytes, usage, location, &self.name)
     }
 
-    fn figures(&self) -> RingSnapshot {
+    /// Its figures without its name.
+    fn now(&self) -> RingSnapshot {
         let books = self.books.lock();
         RingSnapshot {
-            name: self.name.clone(),
+            name: String::new(),
             capacity_bytes: self.buddies.figures().block_bytes,
             used_bytes: u64::from(books.in_use) * self.desc.page_bytes,
             high_water_bytes: u64::from(books.high_water) * self.desc.page_bytes,
@@ -277,11 +278,11 @@ impl<D: Device> Books<D> {
 
 impl<D: Device> State<D> {
     /// Gives the pages back to their buddies that the device is done with.
-    fn give_back(&self, passed: impl Fn(&mut RetireQueue<Page<D>>, &mut dyn FnMut(Page<D>))) {
+    fn give_back(&self, take_passed: impl FnOnce(&mut RetireQueue<Page<D>>, &mut Vec<Page<D>>)) {
         let mut pages = {
             let mut books = self.books.lock();
             let mut pages = std::mem::take(&mut books.passed);
-            passed(&mut books.retired, &mut |page| pages.push(page));
+            take_passed(&mut books.retired, &mut pages);
             books.in_use -= pages.len() as u32;
             pages
         };
@@ -293,7 +294,8 @@ impl<D: Device> State<D> {
 
 impl<D: Device> Recycle for State<D> {
     fn release(&self, told: &Told<'_>) -> bool {
-        self.give_back(|retired, page| {
+        self.give_back(|retired, pages| {
+            let page = |page| pages.push(page);
             if told.device_lost {
                 retired.release_all(page)
             } else {
@@ -311,8 +313,12 @@ impl<D: Device> Recycle for State<D> {
         std::iter::from_fn(|| self.buddies.take_idle(ticks)).for_each(|backing| shared.free_backing(backing));
     }
 
-    fn snapshot(&self) -> Option<RingSnapshot> {
-        Some(self.figures())
+    fn figures(&self) -> Option<RingSnapshot> {
+        Some(self.now())
+    }
+
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
@@ -368,10 +374,10 @@ impl<D: Device> FastWriter<D> {
             self.retire();
             return Err(UploadError::FrameOver { frame: self.frame.point() });
         }
-        let offset = self.place(padded, alignment)?;
+        let (offset, bump) = self.place(padded, alignment)?;
         let own = self.page.as_mut().expect("the place lies in a page");
         match own.page.bytes.write(offset, bytes) {
-            Ok(()) => {}
+            Ok(()) => own.bump = bump,
             Err(AccessError::Device(error)) => return Err(error.into()),
             Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a page is mapped as a whole"),
         }
@@ -383,11 +389,13 @@ impl<D: Device> FastWriter<D> {
         Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address })
     }
 
-    fn place(&mut self, size: u64, alignment: u64) -> Result<u64, UploadError> {
-        if let Some(own) = &mut self.page
-            && let Ok(offset) = own.bump.allocate(size, alignment)
-        {
-            return Ok(offset);
+    /// Where it goes in the page, and how the page stands once it is there.
+    fn place(&mut self, size: u64, alignment: u64) -> Result<(u64, Linear), UploadError> {
+        if let Some(own) = &self.page {
+            let mut bump = own.bump.clone();
+            if let Ok(offset) = bump.allocate(size, alignment) {
+                return Ok((offset, bump));
+            }
         }
         // Refused before a page is spent on it.
         let mut bump = Linear::new(self.state.desc.page_bytes);
@@ -398,8 +406,8 @@ impl<D: Device> FastWriter<D> {
         })?;
         let page = self.state.page()?;
         self.retire();
-        self.page = Some(Own { page, bump });
-        Ok(offset)
+        self.page = Some(Own { page, bump: Linear::new(self.state.desc.page_bytes) });
+        Ok((offset, bump))
     }
 
     /// Lets go of the page, for once its frame is complete.

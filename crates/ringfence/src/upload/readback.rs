@@ -27,7 +27,7 @@ use super::pin::HeldPin;
 use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::texels::Layout;
-use super::{Recycle, UploadDesc, UploadError, WhenFull};
+use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::lifetime::{Frame, WaitError};
@@ -129,7 +129,7 @@ impl<D: Device> ReadbackRing<D> {
     /// Its figures.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
-        self.state.snapshot().expect("a ring is shown as one")
+        self.state.shown()
     }
 
     /// Checks every rule of the ring. For tests.

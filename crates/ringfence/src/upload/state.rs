@@ -148,6 +148,29 @@ impl<D: Device> RingState<D> {
         self.memory.shared()
     }
 
+    /// Its figures with its name.
+    pub(super) fn shown(&self) -> RingSnapshot {
+        RingSnapshot { name: self.config.name.clone(), ..self.now() }
+    }
+
+    /// Its figures without its name.
+    fn now(&self) -> RingSnapshot {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let books = self.books.lock();
+        RingSnapshot {
+            name: String::new(),
+            capacity_bytes: books.ring.capacity(),
+            used_bytes: books.ring.used(),
+            high_water_bytes: books.high_water(),
+            submission_count: books.ring.submissions() as u64,
+            wait_count: get(&self.figures.wait_count),
+            wait_ns: get(&self.figures.wait_ns),
+            written_bytes: get(&self.figures.written_bytes),
+            grow_count: get(&self.figures.grow_count),
+            shrink_count: get(&self.figures.shrink_count),
+        }
+    }
+
     /// Finds room for `users`, as the [module](self) shows. `pin` is the caller's own, if it has one.
     pub(super) fn reserve(
         &self,
@@ -346,21 +369,12 @@ impl<D: Device> Recycle for RingState<D> {
         self.shrink();
     }
 
-    fn snapshot(&self) -> Option<RingSnapshot> {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let books = self.books.lock();
-        Some(RingSnapshot {
-            name: self.config.name.clone(),
-            capacity_bytes: books.ring.capacity(),
-            used_bytes: books.ring.used(),
-            high_water_bytes: books.high_water(),
-            submission_count: books.ring.submissions() as u64,
-            wait_count: get(&self.figures.wait_count),
-            wait_ns: get(&self.figures.wait_ns),
-            written_bytes: get(&self.figures.written_bytes),
-            grow_count: get(&self.figures.grow_count),
-            shrink_count: get(&self.figures.shrink_count),
-        })
+    fn figures(&self) -> Option<RingSnapshot> {
+        Some(self.now())
+    }
+
+    fn name(&self) -> &str {
+        &self.config.name
     }
 }
 

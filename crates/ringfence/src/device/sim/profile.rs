@@ -2,6 +2,7 @@
 //!
 //! A profile is plain data, so a test that wants a small heap or few memory objects sets the field and goes on.
 
+use crate::device::sparse::UnboundReads;
 use crate::device::{Capabilities, MemoryHeap, MemoryProperties, MemoryType};
 
 const KIB: u64 = 1 << 10;
@@ -45,6 +46,10 @@ pub struct Profile {
     pub dedicated_preferred_bytes: u64,
     /// Textures of at least so many bytes insist on memory of their own.
     pub dedicated_required_bytes: u64,
+    /// What reads of unbound pages of sparse buffers give; `None` for a device without such buffers.
+    pub sparse: Option<UnboundReads>,
+    /// Bytes of a page of a sparse buffer.
+    pub page_bytes: u64,
     /// What calls cost.
     pub costs: Costs,
 }
@@ -77,6 +82,7 @@ impl Profile {
             small_texture_alignment: KIB,
             multisampled_alignment: 128 * KIB,
             costs: Costs::h200(),
+            sparse: Some(UnboundReads::Zero),
             ..Self::plain()
         }
     }
@@ -139,6 +145,7 @@ impl Profile {
             texture_alignment: 64 * KIB,
             small_texture_alignment: 4 * KIB,
             multisampled_alignment: 4 * MIB,
+            sparse: Some(UnboundReads::Undefined),
             ..Self::plain()
         }
     }
@@ -202,6 +209,7 @@ impl Profile {
             small_texture_alignment: 4 * KIB,
             multisampled_alignment: 64 * KIB,
             mip_alignment: 256,
+            sparse: Some(UnboundReads::Zero),
             ..Self::plain()
         }
     }
@@ -235,6 +243,8 @@ impl Profile {
             mip_alignment: 512,
             dedicated_preferred_bytes: 32 * MIB,
             dedicated_required_bytes: u64::MAX,
+            sparse: None,
+            page_bytes: 64 * KIB,
             costs: Costs::card(),
         }
     }

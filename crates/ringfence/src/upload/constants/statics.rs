@@ -229,7 +229,7 @@ impl<D: Device, V: ConstantViews<D>> Recycle for Statics<D, V> {
         false
     }
 
-    fn snapshot(&self) -> Option<RingSnapshot> {
+    fn figures(&self) -> Option<RingSnapshot> {
         None
     }
 }

@@ -1,0 +1,137 @@
+//! Advice on the order of passes, where the input says which passes use a row.
+//!
+//! ```text
+//!   uses "3w 5 9w"     written in pass 3, read in 5, changed in 9
+//!                      3 before 5 before 9; of two passes that only read neither comes first
+//! ```
+//!
+//! The first use of a row writes it, `w` or not. Passes run in the order of their numbers today; the advice is another order,
+//! allowed by who reads what whom wrote, in which less is alive at once: the bound below every plan falls.
+
+use std::time::{Duration, Instant};
+
+use csv::ByteRecord;
+use ringfence::core::alias::{Item, PassGraph, PassItem, suggest_order};
+use serde::Serialize;
+
+use super::input::Input;
+use crate::Failure;
+
+/// More passes than that are left in their order: looking for a better one takes the square of it.
+const PASSES_MAX: usize = 1_000;
+const TIME_MAX: Duration = Duration::from_secs(2);
+
+/// A suggested order.
+#[derive(Serialize)]
+pub struct Advice {
+    /// The passes' numbers, in the order suggested.
+    pub order: Vec<u64>,
+    pub load_before_bytes: u64,
+    pub load_after_bytes: u64,
+}
+
+impl Advice {
+    /// The line for people; `None` where today's order is as good as any that was found.
+    pub fn line(&self) -> Option<String> {
+        let (before, after) = (self.load_before_bytes, self.load_after_bytes);
+        let saved = 100.0 * (before - after) as f64 / before.max(1) as f64;
+        let order: Vec<String> = self.order.iter().map(u64::to_string).collect();
+        (after < before).then(|| {
+            let order = order.join(" ");
+            format!("with the passes in the order {order} the load is {after} in place of {before}: {saved:.1} % less")
+        })
+    }
+}
+
+/// A use of a row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Use {
+    pass: u64,
+    writes: bool,
+}
+
+/// Advice on the passes; `None` if the input does not say which passes use what, or there are too many.
+pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
+    let Some(column) = input.columns.uses else { return Ok(None) };
+    let mut rows: Vec<Vec<Use>> = Vec::with_capacity(input.items.len());
+    input.each_row(|_, record| {
+        rows.push(uses(input, record, column)?);
+        Ok(())
+    })?;
+    let mut passes: Vec<u64> = rows.iter().flatten().map(|held| held.pass).collect();
+    passes.sort_unstable();
+    passes.dedup();
+    if passes.len() > PASSES_MAX {
+        return Ok(None);
+    }
+    let place = |pass: u64| passes.binary_search(&pass).expect("it is one of them");
+    let edges: Vec<(usize, usize)> =
+        rows.iter().flat_map(|uses| before(uses)).map(|(a, b)| (place(a), place(b))).collect();
+    let graph = PassGraph::new(passes.len(), &edges)?;
+    let item = |(uses, &Item { size, alignment, .. }): (&Vec<Use>, &Item)| PassItem {
+        size,
+        alignment,
+        passes: uses.iter().map(|held| place(held.pass)).collect(),
+    };
+    let items: Vec<PassItem> = rows.iter().zip(&input.items).map(item).collect();
+    let today: Vec<usize> = (0..passes.len()).collect();
+    let started = Instant::now();
+    let found = suggest_order(&graph, &items, &today, |_| started.elapsed() < TIME_MAX);
+    Ok(Some(Advice {
+        order: found.order.iter().map(|&at| passes[at]).collect(),
+        load_before_bytes: found.load_before,
+        load_after_bytes: found.load_after,
+    }))
+}
+
+/// A row's uses, by pass.
+fn uses(input: &Input, record: &ByteRecord, column: usize) -> Result<Vec<Use>, Failure> {
+    let text = String::from_utf8_lossy(record.get(column).unwrap_or_default()).into_owned();
+    let one = |word: &str| {
+        let (digits, writes) = word.strip_suffix('w').map_or((word, false), |digits| (digits, true));
+        digits
+            .parse()
+            .ok()
+            .filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .map(|pass| Use { pass, writes })
+    };
+    let found: Option<Vec<Use>> = text.split_whitespace().map(one).collect();
+    let Some(mut uses) = found.filter(|uses| !uses.is_empty()) else {
+        let line = input.line(record);
+        let what = "expected the uses to be numbers of passes with blanks between, those that write with a w behind";
+        return Err(format!("{}:{line}: {what}, found {text:?}", input.name).into());
+    };
+    uses.sort_unstable();
+    uses[0].writes = true;
+    Ok(uses)
+}
+
+/// Which pass has to come before which, for one row.
+fn before(uses: &[Use]) -> Vec<(u64, u64)> {
+    let mut pairs = Vec::new();
+    for (at, later) in uses.iter().enumerate() {
+        let last_write = uses[..at].iter().rposition(|held| held.writes);
+        let from = last_write.unwrap_or(0);
+        // Whoever reads waits for what it reads; whoever writes for those who read what was there before, too.
+        let waits_for = if later.writes { &uses[from..at] } else { &uses[from..at.min(from + 1)] };
+        pairs.extend(waits_for.iter().map(|held| (held.pass, later.pass)));
+    }
+    pairs.retain(|(a, b)| a != b);
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_wait_for_the_writer_and_the_next_writer_for_all_of_them() {
+        let uses =
+            |text: &[(u64, bool)]| -> Vec<Use> { text.iter().map(|&(pass, writes)| Use { pass, writes }).collect() };
+        let row = uses(&[(1, true), (2, false), (3, false), (4, true), (5, false)]);
+        let mut pairs = before(&row);
+        pairs.sort_unstable();
+        assert_eq!(pairs, [(1, 2), (1, 3), (1, 4), (2, 4), (3, 4), (4, 5)]);
+        assert!(before(&uses(&[(7, true)])).is_empty());
+    }
+}

@@ -1,0 +1,342 @@
+//! Local repair, for more items than the search takes: what sticks out above a target is pushed down, a few items at a
+//! time.
+//!
+//! ```text
+//!   target ┄┄┄┄┄┄┄┄┌─v─┐┄┄┄    v sticks out by its excess
+//!             ┌─a─┐└───┘
+//!          ┌──┴─┬─┴┐ ┌─b─┐     taken out: v, and of its neighbours in time some that lie side by side;
+//!          │    │  ├─┴───┤     put back in another order, each at the lowest gap or the tightest
+//!          └────┴──┴─────┘     kept if the excess of all together is no more than before
+//! ```
+//!
+//! It is the ruin and recreate of Schrimpf and others (2000), with a neighbourhood that is small in time and in space: a
+//! round costs O(k · neighbours · log), however many items there are. Rounds that change nothing for the better are kept
+//! too, which moves the holes about until one is large enough. When nothing sticks out any more, the plan is lower, and
+//! the target goes down; when patience is at its end, the target comes nearer.
+
+use super::plan::Planner;
+use super::portfolio::Random;
+use super::problem::Sizes;
+use super::shape::Shape;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// Items to a bucket of the index, about; more where lifetimes are long.
+const ITEMS_A_BUCKET: usize = 16;
+/// Entries of the index to an item, at most: the buckets are made wider until there are no more.
+const ENTRIES_MAX: usize = 6;
+/// Neighbours that are taken out with an item, at most.
+const TAKEN_MAX: usize = 20;
+/// Rounds between two questions whether to go on, and the steps that they count for.
+const ROUNDS_A_TICK: u64 = 16;
+const STEPS_A_ROUND: u64 = 32;
+/// Items that are placed between two questions.
+const ITEMS_A_TICK: u64 = 256;
+/// The part of the gap that a target aims at: at first, and what failure makes of it.
+const SHARE: f64 = 0.3;
+const SHARE_MIN: f64 = 0.002;
+
+impl Planner<'_> {
+    /// Repairs until the plan is proven or the caller stops it.
+    pub fn repair<S: Shape>(&mut self, shape: &S) {
+        if self.done() {
+            return;
+        }
+        let mut repair = Repair::new(shape, &self.problem.sizes);
+        let mut share = SHARE;
+        while !self.done() {
+            let down = (self.best.gap() as f64 * share) as u64;
+            let target = self.best.height - down.max(1);
+            repair.offsets.copy_from_slice(&self.best.offsets);
+            if repair.reach(target, &mut |steps| self.tick(steps)) {
+                self.offer(repair.offsets.clone(), 1);
+                share = (share * 1.2).min(SHARE);
+            } else {
+                share = (share * 0.5).max(SHARE_MIN);
+            }
+        }
+    }
+}
+
+/// A plan being repaired.
+pub(super) struct Repair<'a, S: Shape> {
+    shape: &'a S,
+    sizes: &'a Sizes,
+    offsets: Vec<u64>,
+    /// The items whose hulls touch a run of sections.
+    buckets: Vec<Vec<u32>>,
+    /// Sections to a bucket.
+    width: u32,
+    /// Of each item the number of the look that it was last met in.
+    met: Vec<u32>,
+    look: u32,
+    /// Set iff the item is taken out.
+    is_out: Vec<bool>,
+    random: Random,
+}
+
+/// Bytes that are not free.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Taken {
+    offset: u64,
+    end: u64,
+}
+
+/// An item that is taken out, and what lies in its way.
+struct Loose {
+    item: u32,
+    before: u64,
+    /// What stays where it is, by offset.
+    fixed: Vec<Taken>,
+}
+
+impl<'a, S: Shape> Repair<'a, S> {
+    pub fn new(shape: &'a S, sizes: &'a Sizes) -> Self {
+        let count = sizes.len();
+        let sections = shape.section_count();
+        let mut width = (sections * ITEMS_A_BUCKET / count.max(1)).max(1);
+        let entries = |width: usize| -> usize {
+            let touched = |item| {
+                let hull = shape.hull(item);
+                (hull.last as usize - 1) / width - hull.first as usize / width + 1
+            };
+            (0..count).map(touched).sum()
+        };
+        while entries(width) > ENTRIES_MAX * count {
+            width *= 2;
+        }
+        let mut buckets = vec![Vec::new(); sections.div_ceil(width)];
+        for item in 0..count {
+            let hull = shape.hull(item);
+            for bucket in &mut buckets[hull.first as usize / width..=(hull.last as usize - 1) / width] {
+                bucket.push(item as u32);
+            }
+        }
+        Self {
+            shape,
+            sizes,
+            offsets: vec![0; count],
+            buckets,
+            width: width as u32,
+            met: vec![0; count],
+            look: 0,
+            is_out: vec![false; count],
+            random: Random(0x2545_f491_4f6c_dd1d),
+        }
+    }
+
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// A plan in which these lie at these offsets, and the others at the lowest gaps, the largest first: all of them, or
+    /// (`keep`) those alone that are in the way or end above `height` in the plan that is given. False if it was stopped.
+    pub fn complete(
+        &mut self,
+        chosen: &[u32],
+        offsets: &[u64],
+        keep: Option<(&[u64], u64)>,
+        go_on: &mut dyn FnMut(u64) -> bool,
+    ) -> bool {
+        if let Some((plan, height)) = keep {
+            self.offsets.copy_from_slice(plan);
+            (0..self.is_out.len()).for_each(|item| self.is_out[item] = self.end(item as u32) > height);
+        } else {
+            self.is_out.fill(true);
+        }
+        for (&item, &offset) in chosen.iter().zip(offsets) {
+            self.offsets[item as usize] = offset;
+        }
+        if keep.is_some() {
+            self.take_out_of_the_way(chosen);
+        }
+        chosen.iter().for_each(|&item| self.is_out[item as usize] = false);
+        let mut others: Vec<u32> = (0..self.is_out.len() as u32).filter(|&item| self.is_out[item as usize]).collect();
+        others.sort_by_key(|&item| Reverse(self.sizes.size[item as usize]));
+        let mut whole = true;
+        for (number, &item) in (1_u64..).zip(&others) {
+            self.is_out[item as usize] = false;
+            let mut loose = [Loose { item, before: 0, fixed: Vec::new() }];
+            self.look_around(&mut loose);
+            self.put_back(&loose, false, u64::MAX);
+            if number.is_multiple_of(ITEMS_A_TICK) && !go_on(ITEMS_A_TICK) {
+                whole = false;
+                break;
+            }
+        }
+        self.is_out.fill(false);
+        whole
+    }
+
+    /// What has bytes of these items, where they lie now.
+    fn take_out_of_the_way(&mut self, chosen: &[u32]) {
+        let mut near = Vec::new();
+        for &item in chosen {
+            self.neighbours(item, &mut near);
+            let (offset, end) = (self.offsets[item as usize], self.end(item));
+            for &other in &near {
+                let apart = self.end(other) <= offset || end <= self.offsets[other as usize];
+                self.is_out[other as usize] |= !apart;
+            }
+        }
+    }
+
+    fn end(&self, item: u32) -> u64 {
+        self.offsets[item as usize] + self.sizes.size[item as usize]
+    }
+
+    /// What clashes with an item, itself left out.
+    fn neighbours(&mut self, item: u32, found: &mut Vec<u32>) {
+        found.clear();
+        self.look += 1;
+        self.met[item as usize] = self.look;
+        let (hull, key) = (self.shape.hull(item as usize), self.shape.key(item as usize));
+        for bucket in (hull.first / self.width) as usize..=((hull.last - 1) / self.width) as usize {
+            for &other in &self.buckets[bucket] {
+                let met = core::mem::replace(&mut self.met[other as usize], self.look);
+                if met != self.look && self.shape.clash(self.shape.key(other as usize), key) {
+                    found.push(other);
+                }
+            }
+        }
+    }
+
+    /// Whether the plan could be brought below or to `target`.
+    fn reach(&mut self, target: u64, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
+        let mut above: Vec<u32> = (0..self.offsets.len() as u32).filter(|&item| self.end(item) > target).collect();
+        let patience = 400 + 40 * above.len() as u64;
+        let (mut rounds, mut since) = (0_u64, 0_u64);
+        while !above.is_empty() {
+            rounds += 1;
+            since += 1;
+            if since > patience || (rounds.is_multiple_of(ROUNDS_A_TICK) && !go_on(ROUNDS_A_TICK * STEPS_A_ROUND)) {
+                return false;
+            }
+            let place = (self.random.next() * above.len() as f64) as usize;
+            let item = above[place];
+            if self.end(item) <= target {
+                above.swap_remove(place);
+                continue;
+            }
+            let (moved, is_better) = self.round(item, target);
+            above.extend(moved.into_iter().filter(|&moved| moved != item && self.end(moved) > target));
+            if is_better {
+                since = 0;
+            }
+        }
+        true
+    }
+
+    /// Takes an item and some neighbours out and puts them back. Which ones were moved, and whether less sticks out.
+    fn round(&mut self, item: u32, target: u64) -> (Vec<u32>, bool) {
+        let mut taken = self.take_out(item, target);
+        let excess = |repair: &Self, taken: &[Loose]| -> u64 {
+            taken.iter().map(|loose| repair.end(loose.item).saturating_sub(target)).sum()
+        };
+        let before = excess(self, &taken);
+        for loose in &taken {
+            self.is_out[loose.item as usize] = true;
+        }
+        self.look_around(&mut taken);
+        let order = self.random.next();
+        let tightest = self.random.next() < 0.3;
+        self.sort(&mut taken, order);
+        self.put_back(&taken, tightest, before.saturating_add(target));
+        let after = excess(self, &taken);
+        for loose in &taken {
+            self.is_out[loose.item as usize] = false;
+        }
+        if after > before {
+            taken.iter().for_each(|loose| self.offsets[loose.item as usize] = loose.before);
+            return (Vec::new(), false);
+        }
+        (taken.into_iter().map(|loose| loose.item).collect(), after < before)
+    }
+
+    /// The item, and those of its neighbours that lie nearest to some height.
+    fn take_out(&mut self, item: u32, target: u64) -> Vec<Loose> {
+        let mut near = Vec::new();
+        self.neighbours(item, &mut near);
+        let height = (self.random.next() * target as f64) as u64;
+        let count = (2 + (self.random.next() * (TAKEN_MAX - 2) as f64) as usize).min(near.len());
+        let distance = |other: &u32| {
+            let (offset, end) = (self.offsets[*other as usize], self.end(*other));
+            offset.saturating_sub(height).max(height.saturating_sub(end))
+        };
+        if count < near.len() {
+            near.select_nth_unstable_by_key(count, distance);
+            near.truncate(count);
+        }
+        let loose = |item: u32| Loose { item, before: self.offsets[item as usize], fixed: Vec::new() };
+        core::iter::once(item).chain(near).map(loose).collect()
+    }
+
+    /// Notes what stays in the way of each.
+    fn look_around(&mut self, taken: &mut [Loose]) {
+        let mut near = Vec::new();
+        for loose in taken {
+            self.neighbours(loose.item, &mut near);
+            let stays = near.iter().filter(|&&other| !self.is_out[other as usize]);
+            loose.fixed =
+                stays.map(|&other| Taken { offset: self.offsets[other as usize], end: self.end(other) }).collect();
+            loose.fixed.sort_unstable();
+        }
+    }
+
+    /// In one of a few orders, with noise.
+    fn sort(&mut self, taken: &mut [Loose], order: f64) {
+        taken.sort_by_cached_key(|loose| {
+            let hull = self.shape.hull(loose.item as usize);
+            let (size, duration) = (self.sizes.size[loose.item as usize] as f64, f64::from(hull.last - hull.first));
+            let key = match order {
+                ..0.4 => size,
+                ..0.7 => duration,
+                ..0.9 => size * duration,
+                _ => 1.0,
+            };
+            Reverse((key * (0.5 + self.random.next()) * 16.0) as u64)
+        });
+    }
+
+    /// Each at the lowest gap, or the tightest; gives up where one ends above `limit`.
+    fn put_back(&mut self, taken: &[Loose], tightest: bool, limit: u64) {
+        let mut blocked = Vec::new();
+        for (place, loose) in taken.iter().enumerate() {
+            let (item, key) = (loose.item as usize, self.shape.key(loose.item as usize));
+            blocked.clear();
+            blocked.extend_from_slice(&loose.fixed);
+            for other in &taken[..place] {
+                if self.shape.clash(self.shape.key(other.item as usize), key) {
+                    blocked.push(Taken { offset: self.offsets[other.item as usize], end: self.end(other.item) });
+                }
+            }
+            // Runs that are sorted already.
+            blocked.sort();
+            self.offsets[item] = gap(&blocked, self.sizes.size[item], self.sizes.alignment[item] - 1, tightest);
+            if self.end(loose.item) > limit {
+                // Whatever the others do, it is refused.
+                return;
+            }
+        }
+    }
+}
+
+/// The lowest gap, or the one that leaves least over.
+fn gap(blocked: &[Taken], size: u64, mask: u64, tightest: bool) -> u64 {
+    let (mut floor, mut best) = (0_u64, None);
+    for other in blocked {
+        let start = (floor + mask) & !mask;
+        if start + size <= other.offset {
+            let left_over = other.offset - floor - size;
+            if !tightest {
+                return start;
+            }
+            if best.is_none_or(|(least, _)| left_over < least) {
+                best = Some((left_over, start));
+            }
+        }
+        floor = other.end.max(floor);
+    }
+    best.map_or((floor + mask) & !mask, |(_, start)| start)
+}

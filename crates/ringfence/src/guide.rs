@@ -1,0 +1,22 @@
+//! The chapters of the guide, whose code is compiled and run as tests.
+
+macro_rules! chapters {
+    ($($name:ident = $file:literal),* $(,)?) => {
+        $(#[doc = include_str!(concat!("../../../docs/guide/", $file, ".md"))]
+        struct $name;)*
+    };
+}
+
+chapters! {
+    ChoosingWhereMemoryLives = "choosing-where-memory-lives",
+    StayingWithinBudget = "staying-within-budget",
+    UploadingEachFrame = "uploading-each-frame",
+    Constants = "constants",
+    Descriptors = "descriptors",
+    AliasingRenderTargets = "aliasing-render-targets",
+    ReleasingSafely = "releasing-safely",
+    WhatIsInMyMemory = "what-is-in-my-memory",
+    Porting = "porting",
+    BringingYourOwnDevice = "bringing-your-own-device",
+    Direct3D12 = "direct3d-12",
+}
