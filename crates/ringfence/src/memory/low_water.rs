@@ -56,8 +56,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A program on a clock of its own: every frame uses so much at its start, and a thread makes blocks one after
-    /// another, each of which takes the driver so long. How many frames had to wait, of those after the first 20.
+    /// A program on a clock of its own: every frame uses so much at its start, a few MiB at a time, and a thread makes
+    /// blocks one after another, each of which takes the driver so long.
     struct Paced {
         block: u64,
         block_us: u64,
@@ -66,39 +66,43 @@ mod tests {
     }
 
     impl Paced {
-        fn waits(&self, frames: u64, adapts: bool) -> u64 {
-            let (mut water, mut free, mut waits) = (LowWater::default(), self.block, 0);
+        /// How many frames had to wait, of those after the first 20.
+        fn waits(&self, frames: u64, adapts: bool) -> usize {
+            const STEP: u64 = 4 * MIB;
+            let (mut water, mut free) = (LowWater::default(), self.block);
             // When the block that is being made is there, and what was used since it was ordered.
             let mut making: Option<(u64, u64)> = None;
-            for number in 0..frames {
-                let mut now = number * self.frame_us;
-                while let Some((done, used)) = making
-                    && done <= now
-                {
-                    free += self.block;
-                    if adapts {
-                        water.made(used);
+            let mut wait_in = |number: u64| {
+                let (mut now, mut waited) = (number * self.frame_us, false);
+                for _ in 0..self.frame / STEP {
+                    while let Some((done, used)) = making
+                        && done <= now
+                    {
+                        free += self.block;
+                        if adapts {
+                            water.made(used);
+                        }
+                        making = (free < water.mark(self.block)).then_some((done + self.block_us, 0));
                     }
-                    making = (free < water.mark(self.block)).then_some((done + self.block_us, 0));
-                }
-                if free < self.frame {
-                    waits += u64::from(number >= 20);
-                    // It waits for the block that is being made, or makes one: the frames after it come in time again.
-                    let (done, _) = making.take().unwrap_or((now + self.block_us, 0));
-                    now = done;
-                    free += self.block;
-                    if adapts {
-                        water.missed(self.block);
+                    if free < STEP {
+                        waited = true;
+                        // It waits for the block that is being made, or makes one.
+                        now = making.take().map_or(now + self.block_us, |(done, _)| done);
+                        free += self.block;
+                        if adapts {
+                            water.missed(self.block);
+                        }
+                    }
+                    free -= STEP;
+                    if let Some((_, used)) = &mut making {
+                        *used += STEP;
+                    } else if free < water.mark(self.block) {
+                        making = Some((now + self.block_us, 0));
                     }
                 }
-                free -= self.frame;
-                if let Some((_, used)) = &mut making {
-                    *used += self.frame;
-                } else if free < water.mark(self.block) {
-                    making = Some((now + self.block_us, 0));
-                }
-            }
-            waits
+                waited
+            };
+            (0..frames).map(|number| wait_in(number) && number >= 20).filter(|waited| *waited).count()
         }
     }
 
