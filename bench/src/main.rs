@@ -3,13 +3,15 @@
 mod contenders;
 mod defrag;
 mod device;
+mod makers;
 mod output;
+mod paced;
 mod paths;
 mod ranges;
 mod threads;
 mod trace;
 
-use output::Row;
+use output::Report;
 use ranges::{Entry, Settings};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use std::time::Duration;
 struct Arguments {
     quick: bool,
     json: Option<PathBuf>,
+    markdown: Option<PathBuf>,
+    label: String,
     /// Sections and traces whose name contains one of these; all if there is none.
     only: Vec<String>,
     roominess: f64,
@@ -27,6 +31,7 @@ struct Arguments {
     threads: usize,
     device_bytes: u64,
     host_bytes: u64,
+    paced: paced::Paced,
 }
 
 impl Arguments {
@@ -34,6 +39,8 @@ impl Arguments {
         let mut read = Self {
             quick: false,
             json: None,
+            markdown: None,
+            label: String::new(),
             only: Vec::new(),
             roominess: 2.0,
             ours: false,
@@ -42,6 +49,7 @@ impl Arguments {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             device_bytes: 1 << 30,
             host_bytes: 256 << 20,
+            paced: paced::Paced::default(),
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -58,10 +66,17 @@ impl Arguments {
                 "--host-mib" => read.host_bytes = mib(&value()?)?,
                 "--fast" => read.fast = true,
                 "--ours" => read.ours = true,
+                "--paced-blocks" => {
+                    read.paced.blocks = value()?.parse().map_err(|_| "--paced-blocks wants a number")?;
+                }
+                "--paced-device" => read.paced.device = paced::Frame::read(&value()?)?,
+                "--paced-host" => read.paced.host = paced::Frame::read(&value()?)?,
+                "--markdown" => read.markdown = Some(value()?.into()),
+                "--label" => read.label = format!("{}: ", value()?),
                 "--json" => read.json = Some(value()?.into()),
                 "--roominess" => read.roominess = value()?.parse().map_err(|_| "--roominess wants a number")?,
                 "--only" => read.only.push(value()?),
-                _ => return Err(format!("{argument}: expected --quick, --ours, --only, --roominess or --json FILE")),
+                _ => return Err(format!("{argument}: no such option; bench/README.md lists them")),
             }
         }
         Ok(read)
@@ -76,7 +91,10 @@ fn mib(text: &str) -> Result<u64, String> {
     text.parse::<u64>().map(|mib| mib << 20).map_err(|_| format!("{text}: expected MiB"))
 }
 
-fn range_section(arguments: &Arguments) -> Vec<Row> {
+/// For so long repetitions of traces are begun, all together.
+const RANGES_TIME: Duration = Duration::from_secs(100);
+
+fn range_section(arguments: &Arguments, report: &mut Report) -> std::io::Result<()> {
     let mut entries = vec![
         Entry::of::<ringfence_core::tlsf::Tlsf>(),
         Entry::of::<contenders::Blocks>(),
@@ -96,36 +114,37 @@ fn range_section(arguments: &Arguments) -> Vec<Row> {
         println!("no recorded traces at {}: generated ones alone", cases.display());
     }
     traces.extend(real);
-    let mut rows = Vec::new();
-    for trace in traces.iter().filter(|trace| arguments.wants(&trace.name) || arguments.wants(trace.kind.name())) {
+    traces.retain(|trace| arguments.wants(&trace.name) || arguments.wants(trace.kind.name()));
+    for trace in &traces {
         let settings = Settings {
             repetitions: arguments.repetitions.unwrap_or(if arguments.quick { 40 } else { 15 }),
             percentile_runs: if !arguments.fast && ranges::wants_percentiles(trace.kind) { 3 } else { 0 },
             room: !arguments.fast,
             roominess: arguments.roominess,
+            time: RANGES_TIME / traces.len() as u32,
         };
         let figures = ranges::measure(trace, &entries, &settings);
-        rows.extend(ranges::report(trace, &entries, &figures, &settings));
+        ranges::show(trace, &entries, &figures, &settings, report)?;
     }
-    rows
+    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::read()?;
-    let mut sections = Vec::new();
+    let mut report = Report::new(arguments.markdown.clone(), arguments.label.clone(), arguments.json.clone());
     let repetitions = arguments.repetitions.unwrap_or(if arguments.quick { 5 } else { 15 });
-    sections.push(("ranges", range_section(&arguments)));
+    range_section(&arguments, &mut report)?;
     if arguments.wants("paths") {
-        sections.push(("paths", paths::section(repetitions)));
+        paths::section(repetitions, &mut report)?;
     }
     if arguments.wants("threads") {
         let time = Duration::from_millis(if arguments.quick { 50 } else { 200 });
-        sections.push(("threads", threads::section(arguments.threads, repetitions.min(5), time)));
+        threads::section(arguments.threads, repetitions.min(5), time, &mut report)?;
     }
     if arguments.wants("defragmentation") {
-        sections.push(("defragmentation", defrag::section(arguments.quick, repetitions.min(7))));
+        defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
-    if arguments.wants("device") {
+    if arguments.wants("device") || arguments.wants("paced") {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });
         let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
         let settings = device::Settings {
@@ -134,11 +153,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             time: Duration::from_millis(if arguments.quick { 50 } else { 300 }),
             device_bytes: arguments.device_bytes,
             host_bytes: arguments.host_bytes,
+            paced: arguments.paced,
+            only_paced: !arguments.wants("device"),
         };
-        sections.extend(device::sections(&churn, &settings));
-    }
-    if let Some(file) = &arguments.json {
-        std::fs::write(file, format!("{:#}\n", output::json(&sections)))?;
+        device::sections(&churn, &settings, &mut report)?;
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! Rows of figures, as a table for people and as JSON for programs.
+//! Rows of figures: as a table for people, as JSON for programs, and as the tables of a page.
 
 use serde_json::{Map, Value as Json, json};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
 
 #[derive(Clone)]
 pub enum Value {
@@ -51,7 +53,7 @@ fn cell(value: &Value) -> String {
 }
 
 /// The rows as a Markdown table, without their first `skipped` columns.
-pub fn table(rows: &[Row], skipped: usize) -> String {
+fn table(rows: &[Row], skipped: usize) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let names: Vec<_> = first.shown[skipped..].iter().map(|(name, _)| name.to_string()).collect();
     let lines: Vec<Vec<_>> =
@@ -77,7 +79,63 @@ pub fn table(rows: &[Row], skipped: usize) -> String {
     text
 }
 
-pub fn json(sections: &[(&str, Vec<Row>)]) -> Json {
-    let sections = sections.iter().map(|(name, rows)| (name.to_string(), rows.iter().map(Row::json).collect()));
-    Json::Object(sections.collect())
+/// Where tables go, each as soon as it is there: a run that is cut short has shown all that it measured.
+pub struct Report {
+    markdown: Option<PathBuf>,
+    label: String,
+    json: Option<PathBuf>,
+    sections: Map<String, Json>,
+}
+
+impl Report {
+    /// `markdown` is a page, in which each table stands between two comments that name it, `label` before the name: which
+    /// machine it was.
+    pub fn new(markdown: Option<PathBuf>, label: String, json: Option<PathBuf>) -> Self {
+        Self { markdown, label, json, sections: Map::new() }
+    }
+
+    /// Shows a table, and puts it into every file.
+    pub fn table(&mut self, section: &str, heading: &str, rows: &[Row], skipped: usize) -> std::io::Result<()> {
+        let text = table(rows, skipped);
+        println!("\n{heading}\n{text}");
+        std::io::stdout().flush()?;
+        let of_section = self.sections.entry(section).or_insert_with(|| json!([]));
+        of_section.as_array_mut().expect("it was made as one").extend(rows.iter().map(Row::json));
+        if let Some(file) = &self.json {
+            std::fs::write(file, format!("{:#}\n", Json::Object(self.sections.clone())))?;
+        }
+        if let Some(file) = &self.markdown {
+            let page = match std::fs::read_to_string(file) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+                read => read,
+            }?;
+            std::fs::write(file, in_page(&page, &format!("{}{heading}", self.label), heading, &text))?;
+        }
+        Ok(())
+    }
+}
+
+/// The page with this table in place of the one of its name; at the end, under a heading, where there is none.
+fn in_page(page: &str, name: &str, heading: &str, table: &str) -> String {
+    let (start, end) = (format!("<!-- table: {name} -->"), "<!-- end -->");
+    let found = page.split_once(&start).and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)));
+    match found {
+        Some((before, after)) => format!("{before}{start}\n{table}{end}{after}"),
+        None => format!("{page}\n### {heading}\n\n{start}\n{table}{end}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_takes_the_place_of_the_one_of_its_name() {
+        let page = in_page("# Page\n", "gpu: Growth", "Growth", "| old |\n");
+        let page = in_page(&page, "Growth", "Growth", "| other |\n");
+        let page = in_page(&page, "gpu: Growth", "Growth", "| new |\n");
+        assert!(page.starts_with("# Page\n") && page.contains("| new |") && page.contains("| other |"));
+        assert!(!page.contains("| old |"));
+        assert_eq!(page.matches("### Growth").count(), 2);
+    }
 }

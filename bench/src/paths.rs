@@ -1,6 +1,6 @@
 //! The paths that are not range allocation: rings, pages, retirement, descriptor slots. Times alone.
 
-use crate::output::{Row, Value, table};
+use crate::output::{Report, Row, Value};
 use gpu_descriptor::{DescriptorAllocator, DescriptorSet, DescriptorSetLayoutCreateFlags};
 use gpu_descriptor_types as descriptors;
 use ringfence_core::buddy::Buddy;
@@ -233,7 +233,7 @@ fn paths() -> Vec<Path> {
 }
 
 /// Every path, interleaved; the least of the repetitions.
-pub fn section(repetitions: usize) -> Vec<Row> {
+pub fn section(repetitions: usize, report: &mut Report) -> std::io::Result<()> {
     let paths = paths();
     let mut times = vec![Vec::new(); paths.len()];
     for _ in 0..repetitions {
@@ -255,7 +255,5 @@ pub fn section(repetitions: usize) -> Vec<Row> {
         row.hide("ours", Value::Text(path.ours.to_string()));
         rows.push(row);
     }
-    println!("\nRings, pages, retirement, descriptors");
-    print!("{}", table(&rows, 0));
-    rows
+    report.table("paths", "Rings, pages, retirement, descriptors", &rows, 0)
 }

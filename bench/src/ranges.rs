@@ -1,13 +1,14 @@
 //! Range allocators on traces: time, percentiles, memory waste.
 //!
 //! In each repetition every contender plays the whole trace once before any plays it again, so that a slow spell of the
-//! machine falls on all of them. The time of a contender is the least of its repetitions: noise only adds.
+//! machine falls on all of them. The time of a contender is the least of its repetitions: noise only adds. One that has
+//! taken a hundred times one run of the fastest is not asked again, and what is linear in the ranges plays for a second.
 
 use crate::contenders::Contender;
-use crate::output::{Row, Value, table};
+use crate::output::{Report, Row, Value};
 use crate::trace::{Kind, Op, Trace};
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What was measured of one contender on one trace.
 #[derive(Clone, Default)]
@@ -16,6 +17,10 @@ pub struct Figures {
     pub ns: f64,
     /// Their median.
     pub ns_median: f64,
+    /// How often it played.
+    pub runs: usize,
+    /// Whether it played a part of the trace only.
+    pub partly: bool,
     /// Single operations, by a clock read before and after each, its own cost taken off: ns.
     pub half: f64,
     pub per_thousand: f64,
@@ -32,7 +37,7 @@ pub struct Entry {
     pub ours: bool,
     linear: bool,
     capacity_max: u64,
-    time: fn(&Trace, u64) -> (f64, u64),
+    time: fn(&Trace, u64, Option<Duration>) -> Timed,
     each: fn(&Trace, u64, &mut [f64]),
     room: Option<fn(&Trace) -> f64>,
 }
@@ -73,18 +78,47 @@ fn play<C: Contender>(allocator: &mut C, held: &mut [Option<C::Held>], ops: &[Op
     refused
 }
 
+/// What a run of a trace took.
+struct Timed {
+    ns: f64,
+    refused: u64,
+    /// Whether the time was over before the trace was.
+    partly: bool,
+}
+
+/// Plays in pieces until `limit` is over; gives how many requests were refused, and how many operations that were.
+fn play_within<C: Contender>(
+    allocator: &mut C,
+    held: &mut [Option<C::Held>],
+    ops: &[Op],
+    limit: Duration,
+) -> (u64, usize) {
+    let (start, mut refused, mut count) = (Instant::now(), 0, 0);
+    for piece in ops.chunks(256) {
+        if start.elapsed() > limit {
+            break;
+        }
+        refused += play(allocator, held, piece);
+        count += piece.len();
+    }
+    (refused, count)
+}
+
 #[inline(never)]
-fn time<C: Contender>(trace: &Trace, capacity: u64) -> (f64, u64) {
+fn time<C: Contender>(trace: &Trace, capacity: u64, limit: Option<Duration>) -> Timed {
     let mut allocator = C::new(capacity);
     let mut held = held::<C>(trace);
     let (warm_up, timed) = trace.ops.split_at(trace.warm_up);
     play(&mut allocator, &mut held, warm_up);
     let start = Instant::now();
-    let refused = play(&mut allocator, &mut held, timed);
-    let ns = start.elapsed().as_nanos() as f64 / timed.len() as f64;
+    let (refused, count) = match limit {
+        None => (play(&mut allocator, &mut held, timed), timed.len()),
+        Some(limit) => play_within(&mut allocator, &mut held, timed, limit),
+    };
+    let ns = start.elapsed().as_nanos() as f64 / count as f64;
     black_box(&held);
     allocator.finish(held.into_iter().flatten());
-    (ns, refused)
+    Timed { ns, refused, partly: count < timed.len() }
 }
 
 /// The time of each timed operation, where it is less than what stands there: the trace is the same in each run, so what
@@ -180,7 +214,16 @@ pub struct Settings {
     pub room: bool,
     /// Times of what capacity: this over the peak, where the trace does not say.
     pub roominess: f64,
+    /// After so long no repetition is begun but the first.
+    pub time: Duration,
 }
+
+/// So many times one run of the fastest a contender may take for all of its repetitions.
+const PATIENCE: f64 = 100.0;
+/// For so long a contender plays that is linear in the ranges.
+const LINEAR_TIME: Duration = Duration::from_secs(1);
+/// How many times slower than the fastest a contender may be to be asked for its smallest capacity and percentiles.
+const SLOW: f64 = 20.0;
 
 /// Every entry on one trace; `None` for an entry that the trace is too much for.
 pub fn measure(trace: &Trace, entries: &[Entry], settings: &Settings) -> Vec<Option<Figures>> {
@@ -191,25 +234,36 @@ pub fn measure(trace: &Trace, entries: &[Entry], settings: &Settings) -> Vec<Opt
     };
     let mut times = vec![Vec::new(); entries.len()];
     let mut figures: Vec<_> = entries.iter().map(|entry| plays(entry).then(Figures::default)).collect();
-    for _ in 0..settings.repetitions {
+    let started = Instant::now();
+    let mut fastest = f64::INFINITY;
+    for repetition in 0..settings.repetitions {
+        if repetition > 0 && started.elapsed() > settings.time {
+            break;
+        }
         for ((entry, times), figures) in entries.iter().zip(&mut times).zip(&mut figures) {
+            let taken: f64 = times.iter().sum();
             if let Some(figures) = figures
-                && !(entry.linear && times.len() == 1)
+                && !(entry.linear && repetition > 0 || taken > PATIENCE * fastest)
             {
-                let (ns, refused) = (entry.time)(trace, capacity);
-                times.push(ns);
-                figures.refused = refused;
+                let timed = (entry.time)(trace, capacity, entry.linear.then_some(LINEAR_TIME));
+                times.push(timed.ns);
+                fastest = fastest.min(timed.ns);
+                (figures.refused, figures.partly) = (timed.refused, timed.partly);
             }
         }
     }
     for ((entry, times), figures) in entries.iter().zip(&mut times).zip(&mut figures) {
         let Some(figures) = figures else { continue };
         times.sort_by(f64::total_cmp);
-        (figures.ns, figures.ns_median) = (times[0], times[times.len() / 2]);
-        if settings.percentile_runs != 0 && !entry.linear {
+        (figures.ns, figures.ns_median, figures.runs) = (times[0], times[times.len() / 2], times.len());
+        // Twice the time of the repetitions is the end of all.
+        if entry.linear || figures.ns > SLOW * fastest || started.elapsed() > settings.time * 2 {
+            continue;
+        }
+        if settings.percentile_runs != 0 {
             percentiles(trace, capacity, entry, settings.percentile_runs, figures);
         }
-        if settings.room && !entry.linear && !trace.refusals_expected {
+        if settings.room && !trace.refusals_expected {
             figures.room = entry.room.map(|room| room(trace));
         }
     }
@@ -228,8 +282,14 @@ fn percentiles(trace: &Trace, capacity: u64, entry: &Entry, runs: usize, figures
     (figures.half, figures.per_thousand, figures.worst) = (at(0.5), at(0.999), at(1.0));
 }
 
-/// Prints what was measured on one trace and gives it as rows.
-pub fn report(trace: &Trace, entries: &[Entry], figures: &[Option<Figures>], settings: &Settings) -> Vec<Row> {
+/// Shows what was measured on one trace.
+pub fn show(
+    trace: &Trace,
+    entries: &[Entry],
+    figures: &[Option<Figures>],
+    settings: &Settings,
+    report: &mut Report,
+) -> std::io::Result<()> {
     let peers = entries.iter().zip(figures).filter(|(entry, _)| !entry.ours);
     let best =
         peers.filter_map(|(_, figures)| figures.as_ref()).map(|figures| figures.ns).fold(f64::INFINITY, f64::min);
@@ -251,6 +311,8 @@ pub fn report(trace: &Trace, entries: &[Entry], figures: &[Option<Figures>], set
         }
         row.push("room", figures.room.map_or(Value::None, |room| Value::Number(room, 3)));
         row.push("refused", Value::Number(figures.refused as f64, 0));
+        let runs = if figures.partly { "a part".into() } else { figures.runs.to_string() };
+        row.push("runs", Value::Text(runs));
         row.hide("kind", Value::Text(trace.kind.name().into()));
         row.hide("ours", Value::Text(entry.ours.to_string()));
         row.hide("operations", Value::Number((trace.ops.len() - trace.warm_up) as f64, 0));
@@ -258,9 +320,7 @@ pub fn report(trace: &Trace, entries: &[Entry], figures: &[Option<Figures>], set
         row.hide("capacity_over_peak", Value::Number(settings.roominess, 3));
         rows.push(row);
     }
-    println!("\n{} ({})", trace.name, trace.kind.name());
-    print!("{}", table(&rows, 1));
-    rows
+    report.table("ranges", &format!("{} ({})", trace.name, trace.kind.name()), &rows, 1)
 }
 
 /// Whether percentiles are asked for: they matter where a trace was made to hurt.

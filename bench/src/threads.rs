@@ -1,6 +1,6 @@
 //! One allocator, many threads: pairs of a free and an allocation a second, all threads together. No device.
 
-use crate::output::{Row, Value, table};
+use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use offset_allocator::Allocator as OffsetAllocator;
 use ringfence_core::fixed_pool::FixedPool;
@@ -160,7 +160,7 @@ pub fn counts(max: usize) -> Vec<usize> {
     std::iter::successors(Some(1), |count| Some(count * 2)).take_while(|&count| count <= max).collect()
 }
 
-pub fn section(threads_max: usize, repetitions: usize, time: Duration) -> Vec<Row> {
+pub fn section(threads_max: usize, repetitions: usize, time: Duration, report: &mut Report) -> std::io::Result<()> {
     let mut rows = Vec::new();
     let contenders = contenders();
     for threads in counts(threads_max) {
@@ -182,7 +182,6 @@ pub fn section(threads_max: usize, repetitions: usize, time: Duration) -> Vec<Ro
             rows.push(row);
         }
     }
-    println!("\nThreads, no device: {LIVE} live a thread, 256 B to 16 KiB, aligned to 256");
-    print!("{}", table(&rows, 0));
-    rows
+    let heading = format!("Threads, no device: {LIVE} live a thread, 256 B to 16 KiB, aligned to 256");
+    report.table("threads", &heading, &rows, 0)
 }

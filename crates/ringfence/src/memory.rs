@@ -35,7 +35,8 @@
 //! Nothing is taken until something is asked for. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
 //! and each next one as much as all before together, up to [`AllocatorDesc::device_block_bytes_max`]. One empty block of
 //! each arena is kept for good, others for [`AllocatorDesc::empty_block_grace`] frames. With
-//! [`Allocator::maintain_in_background`] the next block is made before it is needed.
+//! [`Allocator::maintain_in_background`] the next block is made before it is needed; with [`Allocator::reserve`] a program
+//! announces what it is going to need.
 
 mod allocation;
 mod allocator;
@@ -45,6 +46,7 @@ mod budget;
 mod cells;
 mod growth;
 mod ladder;
+mod low_water;
 mod place;
 mod placing;
 mod plan;

@@ -57,6 +57,7 @@ macro_rules! suite {
             small_buffers_share_and_hold_their_bytes,
             custom_pools_hold_resources_and_go_with_them,
             blocks_made_ahead_serve_what_comes,
+            what_is_announced_is_there_when_it_is_asked_for,
             threads_make_and_drop_buffers_while_frames_end,
         );
         suite!(@ $open, lifetime:

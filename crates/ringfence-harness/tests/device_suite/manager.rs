@@ -311,6 +311,23 @@ pub fn blocks_made_ahead_serve_what_comes<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(waited, 1, "only the first asked the driver");
 }
 
+pub fn what_is_announced_is_there_when_it_is_asked_for<G: Gpu>(rig: &mut Rig<G>) {
+    let needs = needs(rig, 100 * KIB);
+    let desc = AllocationDesc { memory_types: needs.memory_type_bits, ..on_device() };
+    rig.memory.reserve(needs.class, 64 * needs.size, desc).expect("there is room");
+    for _ in 0..200 {
+        rig.memory.reclaim();
+    }
+    let before = rig.memory.statistics().calls.allocate_memory;
+    let held: Vec<_> = (0..60).map(|_| rig.memory.allocate(needs, desc).expect("there is room")).collect();
+    assert_eq!(rig.memory.statistics().calls.allocate_memory, before, "nothing waited for the driver");
+    no_overlap(&held);
+    drop(held);
+    rig.memory.reclaim();
+    rig.memory.trim();
+    assert_eq!(rig.memory.statistics().total().block_bytes, 0);
+}
+
 pub fn threads_make_and_drop_buffers_while_frames_end<G: Gpu>(rig: &mut Rig<G>) {
     let memory = &rig.memory;
     let maintenance = memory.maintain_in_background().expect("a thread");

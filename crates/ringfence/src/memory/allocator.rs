@@ -11,7 +11,7 @@ use super::shared::Shared;
 use super::{Budget, Evict, Maintenance, Plan, Pool, PoolDesc, Snapshot, Statistics};
 use crate::debugging::{DebugDesc, Finding, GuardCheck, Leak, Operation, Spot};
 use crate::defrag::{Defrag, DefragDesc};
-use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, TextureInfo, Textures};
+use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, ResourceClass, TextureInfo, Textures};
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Texture};
@@ -200,6 +200,26 @@ impl<D: Device> Allocator<D> {
         *self.shared.evict.write() = evict.map(Arc::from);
     }
 
+    /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
+    /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
+    /// allocated then asks for none. Says how many bytes were asked of the driver: fewer than announced if empty blocks
+    /// are at hand.
+    ///
+    /// [`Allocator::reclaim`] does not give these blocks back before as many bytes were allocated there.
+    /// [`Allocator::trim`] and a shortage of memory do: what was announced is void then. Resources that get memory of
+    /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
+    /// for what comes, the last of it may need a block more.
+    ///
+    /// Of `desc`, the location, the memory types and properties, `within_budget` and `never_grow` count. The best memory
+    /// type is taken and no other tried; where the resources' requirements are known, `memory_types` should name the
+    /// types that these allow. No lock is held that an allocation needs: another thread can announce while this one draws.
+    ///
+    /// # Errors
+    /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
+    pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
+        self.shared.reserve(class, bytes, &desc)
+    }
+
     /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.
     /// Says how many. For programs that have a thread of their own for it; else there is
     /// [`Allocator::maintain_in_background`].
@@ -209,6 +229,9 @@ impl<D: Device> Allocator<D> {
 
     /// Starts a thread that makes blocks before they are needed. It sleeps until an arena falls below its low-water
     /// mark; it ends when the value that this returns is dropped.
+    ///
+    /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. Where the
+    /// program asks for more in a second than the driver can make, nothing helps but [`Allocator::reserve`].
     ///
     /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
     /// device is destroyed.

@@ -32,6 +32,7 @@ use smallvec::SmallVec;
 use super::block_sizes::BlockSizes;
 use super::cells::{Cells, Chunk, Class};
 use super::ladder::{Attempt, Refusal, Terms};
+use super::low_water::LowWater;
 use super::place::{Hold, Memory};
 use super::plan::Forecast;
 use super::shared::Shared;
@@ -185,6 +186,11 @@ struct State<D: Device, A> {
     dedicated: HashMap<u64, (u64, Note)>,
     dedicated_made: u64,
     counts: TypeStatistics,
+    low_water: LowWater,
+    /// What was in use when less became free than the mark, or when a block was made ahead since.
+    ordered_at_bytes: u64,
+    /// Bytes that the program has announced and not asked for yet: empty blocks for them stay.
+    announced: u64,
 }
 
 /// A range in a block.
@@ -201,6 +207,9 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             dedicated: HashMap::new(),
             dedicated_made: 0,
             counts: TypeStatistics::default(),
+            low_water: LowWater::default(),
+            ordered_at_bytes: 0,
+            announced: 0,
         };
         Self {
             desc,
@@ -270,8 +279,13 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     ) -> Option<PoolAllocation> {
         let made = self.cells.grow(class, self.cells.next_count(class), |bytes| {
             let request = chunk_request(class, bytes);
-            let at_hand = self.state.lock().allocate(request);
-            let found = at_hand.map_or_else(|| self.grow(shared, request, terms, attempt), Ok)?;
+            let found = match self.allocate_at_hand(shared, request) {
+                Some(found) => found,
+                None => {
+                    self.note_wait(shared, terms);
+                    self.grow(shared, request, terms, attempt)?
+                }
+            };
             Ok::<_, Refusal>(Chunk { memory: found.memory, allocation: found.allocation })
         });
         made?.ok()
@@ -284,18 +298,21 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         terms: Terms,
         attempt: &mut Attempt,
     ) -> Result<InBlock<D>, Refusal> {
-        let found = {
-            let mut state = self.state.lock();
-            let found = state.allocate(request);
-            self.note_low_water(shared, &state);
-            found
-        };
-        if let Some(found) = found {
+        if let Some(found) = self.allocate_at_hand(shared, request) {
             return Ok(found);
         }
+        self.note_wait(shared, terms);
         let _growing = self.growth.lock();
-        let at_hand = self.state.lock().allocate(request);
+        let at_hand = self.allocate_at_hand(shared, request);
         at_hand.map_or_else(|| self.grow(shared, request, terms, attempt), Ok)
+    }
+
+    /// A range of a block at hand.
+    fn allocate_at_hand(&self, shared: &Shared<D>, request: Request<'_>) -> Option<InBlock<D>> {
+        let mut state = self.state.lock();
+        let found = state.allocate(request);
+        self.note_low_water(shared, &mut state);
+        found
     }
 
     /// Makes a block for a request and allocates there. The growth lock is held.
@@ -316,7 +333,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         })?;
         let mut state = self.state.lock();
         let found = state.insert_and_allocate(memory, self.desc.algorithm, request);
-        self.note_low_water(shared, &state);
+        self.note_low_water(shared, &mut state);
         Ok(found)
     }
 
@@ -338,29 +355,50 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     /// Wakes whoever makes blocks ahead, if little is left.
-    fn note_low_water(&self, shared: &Shared<D>, state: &State<D, A>) {
+    fn note_low_water(&self, shared: &Shared<D>, state: &mut State<D, A>) {
         if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
+            state.ordered_at_bytes = state.counts.range_bytes;
             shared.growth.wake();
         }
     }
 
-    /// The low-water mark: half of what the next block would have. An arena that was never used wants nothing.
+    /// An allocation is about to wait for a block: whoever makes them ahead is to begin earlier.
+    fn note_wait(&self, shared: &Shared<D>, terms: Terms) {
+        if terms.may_grow && self.desc.grows_ahead && shared.growth.is_served() {
+            let mut state = self.state.lock();
+            let count = state.blocks.block_count();
+            if count != 0 {
+                state.low_water.missed(self.desc.sizes.present(count));
+            }
+        }
+    }
+
+    /// Whether less is free than the low-water mark. An arena that was never used wants nothing.
     fn is_low(&self, state: &State<D, A>) -> bool {
         let count = state.blocks.block_count();
         let free = state.counts.block_bytes - state.counts.range_bytes;
-        count != 0 && count < self.desc.block_count_max && free < self.desc.sizes.present(count) / 2
+        let mark = || state.low_water.mark(self.desc.sizes.present(count));
+        count != 0 && count < self.desc.block_count_max && free < mark()
     }
 
-    /// Makes the next block if little is left, within the budget; says whether it did. Nobody waits for it: an
+    /// Makes blocks until as much is free as the mark wants, within the budget; says how many. Nobody waits for them: an
     /// allocation that finds no room meanwhile waits no longer than if it had to ask itself.
-    pub(super) fn grow_ahead(&self, shared: &Shared<D>) -> bool {
-        if !self.wants_block.swap(false, Ordering::Relaxed) {
-            return false;
+    pub(super) fn grow_ahead(&self, shared: &Shared<D>) -> usize {
+        if !self.wants_block.load(Ordering::Relaxed) {
+            return 0;
         }
+        std::iter::repeat_with(|| self.make_ahead(shared)).take_while(|made| *made).count()
+    }
+
+    /// Makes the next block if little is left.
+    fn make_ahead(&self, shared: &Shared<D>) -> bool {
         let _growing = self.growth.lock();
         let (is_low, count) = {
             let state = self.state.lock();
-            (self.is_low(&state), state.blocks.block_count())
+            let is_low = self.is_low(&state);
+            // Under the lock under which it is set: an order that comes now is not lost.
+            self.wants_block.store(is_low, Ordering::Relaxed);
+            (is_low, state.blocks.block_count())
         };
         if !is_low {
             return false;
@@ -369,9 +407,54 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         let terms = Terms { within_budget: true, may_grow: true, may_trim: false };
         let made =
             shared.make_block(sizes, self.desc.heap, terms, &mut Attempt::default(), |size| self.block_desc(size, 1));
-        let Ok(memory) = made else { return false };
-        self.state.lock().insert(memory, self.desc.algorithm);
+        let Ok(memory) = made else {
+            // The next allocation orders it again.
+            self.wants_block.store(false, Ordering::Relaxed);
+            return false;
+        };
+        let mut state = self.state.lock();
+        let now = state.counts.range_bytes;
+        let used = now.saturating_sub(std::mem::replace(&mut state.ordered_at_bytes, now));
+        state.low_water.made(used);
+        state.insert(memory, self.desc.algorithm);
         true
+    }
+
+    /// Makes blocks until so many bytes more than were announced before lie in empty ones, and says how many bytes those
+    /// blocks have. They stay until as much was allocated.
+    pub(super) fn announce(
+        &self,
+        shared: &Shared<D>,
+        bytes: u64,
+        terms: Terms,
+        attempt: &mut Attempt,
+    ) -> Result<u64, Refusal> {
+        let _growing = self.growth.lock();
+        let (missing, count) = {
+            let state = self.state.lock();
+            let wanted = state.announced.saturating_add(bytes);
+            (wanted.saturating_sub(state.empty_bytes()), state.blocks.block_count())
+        };
+        let (mut blocks, mut made) = (Vec::new(), 0);
+        while made < missing {
+            let sizes = self.desc.sizes.to_hold(count + blocks.len(), missing - made);
+            match shared.make_block(sizes, self.desc.heap, terms, attempt, |size| self.block_desc(size, 1)) {
+                Ok(memory) => {
+                    made += memory.size;
+                    blocks.push(memory);
+                }
+                Err(refusal) => {
+                    blocks.into_iter().for_each(|memory| shared.free_memory(memory));
+                    return Err(refusal);
+                }
+            }
+        }
+        let mut state = self.state.lock();
+        for memory in blocks {
+            state.insert(memory, self.desc.algorithm);
+        }
+        state.announced = state.announced.saturating_add(bytes);
+        Ok(made)
     }
 
     /// Makes blocks until there are `count`, for a pool that is to have them from the start.
@@ -426,7 +509,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
         let mut state = self.state.lock();
         state.free(allocation);
-        if grace_ticks != 0 || state.blocks.empty_count() <= destroy_threshold {
+        if grace_ticks != 0 || state.blocks.empty_count() <= destroy_threshold || state.keeps_empty(self.desc.sizes.max)
+        {
             return None;
         }
         let (_, block) = state.blocks.take_empty()?;
@@ -473,13 +557,18 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         }
     }
 
-    /// An empty block that has been so for long enough, taken out to be freed.
+    /// An empty block that has been so for long enough, taken out to be freed. Those that the program has announced use
+    /// for stay, and the time that they wait is no part of their grace.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
         while let Some(chunk) = self.cells.take_surplus(tick, self.desc.blocks.grace_ticks) {
             self.free_chunk(chunk);
         }
         let mut state = self.state.lock();
+        if state.keeps_empty(self.desc.sizes.max) {
+            return None;
+        }
         let (_, block) = state.blocks.take_surplus(tick)?;
+        state.low_water.idle();
         Some(state.taken_out(block))
     }
 
@@ -490,20 +579,19 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         }
     }
 
-    /// An empty block, however short it has been so, taken out to be freed.
+    /// An empty block, however short it has been so, taken out to be freed. What was announced is void then.
     pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
         self.free_empty_chunks();
         let mut state = self.state.lock();
         let (_, block) = state.blocks.take_empty()?;
+        state.announced = 0;
         Some(state.taken_out(block))
     }
 
     /// Bytes of blocks in which nothing lives.
     pub(crate) fn empty_bytes(&self) -> u64 {
         self.free_empty_chunks();
-        let state = self.state.lock();
-        let empty = state.blocks.iter().filter(|(_, _, ranges)| ranges.is_empty());
-        empty.map(|(_, block, _)| block.memory.size).sum()
+        self.state.lock().empty_bytes()
     }
 
     pub(crate) fn statistics(&self) -> TypeStatistics {
@@ -590,6 +678,17 @@ impl<D: Device, A: Cutter> State<D, A> {
         Some(self.count_in(allocation, request))
     }
 
+    /// Bytes of blocks in which nothing lives. O(blocks).
+    fn empty_bytes(&self) -> u64 {
+        let empty = self.blocks.iter().filter(|(_, _, ranges)| ranges.is_empty());
+        empty.map(|(_, block, _)| block.memory.size).sum()
+    }
+
+    /// Whether what was announced would miss an empty block of up to `block` bytes.
+    fn keeps_empty(&self, block: u64) -> bool {
+        self.announced != 0 && self.empty_bytes() < self.announced.saturating_add(block)
+    }
+
     fn insert(&mut self, memory: Memory<D>, algorithm: Algorithm) -> BlockId {
         let size = memory.size;
         self.counts.block_count += 1;
@@ -617,6 +716,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.range_count += 1;
         self.counts.range_bytes += allocation.size();
         self.counts.range_bytes_high_water = self.counts.range_bytes_high_water.max(self.counts.range_bytes);
+        self.announced = self.announced.saturating_sub(allocation.size());
         let block = self.blocks.heap_mut(allocation.block()).expect("an allocation's block is held");
         let mut ticket = None;
         if !request.evictable {

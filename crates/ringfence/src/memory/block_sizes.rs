@@ -52,6 +52,13 @@ impl BlockSizes {
             .min(self.max)
     }
 
+    /// What to try when `count` blocks are held and so many bytes are announced: as large as they allow, then less.
+    pub(crate) fn to_hold(self, count: usize, bytes: u64) -> impl Iterator<Item = u64> + Clone {
+        let least = bytes.checked_next_power_of_two().unwrap_or(self.max);
+        let wanted = self.present(count).max(least).min(self.max);
+        (0..=self.halvings).map(move |halving| wanted >> halving)
+    }
+
     /// What to try for a request when `count` blocks are held: the present size, then less, down to what it needs.
     pub(crate) fn tries(self, count: usize, need: u64) -> impl Iterator<Item = u64> + Clone {
         let least = need.checked_next_power_of_two().unwrap_or(need).min(self.max);
@@ -86,6 +93,15 @@ mod tests {
         assert_eq!([sizes.present(0) >> 20, sizes.present(1) >> 20, sizes.max >> 20], [4, 8, 64]);
         let small = BlockSizes::for_heap(8 << 20, u64::MAX, 64 << 20).aligned_to(4 << 20);
         assert_eq!([small.first, small.max], [1 << 20, 1 << 20], "but the heap's size goes before");
+    }
+
+    #[test]
+    fn what_is_announced_gets_large_blocks_at_once() {
+        let sizes = BlockSizes::for_heap(8 << 30, u64::MAX, 256 << 20);
+        let tries = |count, bytes: u64| sizes.to_hold(count, bytes << 20).map(|bytes| bytes >> 20).collect::<Vec<_>>();
+        assert_eq!(tries(0, 3000), [256, 128, 64, 32]);
+        assert_eq!(tries(0, 5), [8, 4, 2, 1]);
+        assert_eq!(tries(6, 5), [256, 128, 64, 32], "no smaller than without an announcement");
     }
 
     #[test]

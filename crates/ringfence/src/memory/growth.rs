@@ -7,8 +7,10 @@
 //!        └─ for each arena that wants one: the next block, within the budget, into the arena
 //! ```
 //!
-//! The mark is half of what the next block would have. A block that was made ahead and is not needed is an empty block
-//! like any other: it goes after its grace if there are more of them than are kept.
+//! How high the mark is, [`LowWater`](super::low_water::LowWater) says. A block that was made ahead and is not needed is
+//! an empty block like any other: it goes after its grace if there are more of them than are kept.
+//!
+//! What a program knows beforehand it can announce: [`Allocator::reserve`](super::Allocator::reserve).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +19,26 @@ use std::thread::{JoinHandle, Thread};
 
 use parking_lot::Mutex;
 
+use super::ladder::{Attempt, Terms};
 use super::shared::Shared;
-use crate::device::Device;
+use crate::device::{Device, ResourceClass};
+use crate::error::Error;
+use crate::resource::AllocationDesc;
 
 /// Whoever makes blocks ahead, asleep until there is something to do.
 #[derive(Default)]
 pub(super) struct Growth {
     sleeper: Mutex<Option<Thread>>,
+    /// Set for good when somebody makes blocks ahead for the first time.
+    served: AtomicBool,
 }
 
 impl Growth {
+    /// Whether there is anybody who makes blocks ahead.
+    pub(super) fn is_served(&self) -> bool {
+        self.served.load(Ordering::Relaxed)
+    }
+
     /// Called once when an arena's free bytes fall below its mark.
     pub(super) fn wake(&self) {
         if let Some(thread) = &*self.sleeper.lock() {
@@ -38,9 +50,30 @@ impl Growth {
 impl<D: Device> Shared<D> {
     /// Makes the blocks that arenas want; says how many.
     pub(super) fn maintain(&self) -> usize {
-        let own = self.arenas.iter().filter(|arena| arena.grow_ahead(self)).count();
+        self.growth.served.store(true, Ordering::Relaxed);
+        let own = self.arenas.iter().map(|arena| arena.grow_ahead(self)).sum::<usize>();
         let pools = self.custom_pools.read().clone();
-        own + pools.iter().filter(|pool| pool.arena.grow_ahead(self)).count()
+        own + pools.iter().map(|pool| pool.arena.grow_ahead(self)).sum::<usize>()
+    }
+
+    /// Makes blocks for `bytes` that are announced, in the best memory type for them.
+    pub(super) fn reserve(&self, class: ResourceClass, bytes: u64, desc: &AllocationDesc<'_>) -> Result<u64, Error> {
+        self.check_lost()?;
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let capabilities = self.device.capabilities();
+        let types = self.order.candidates_for(capabilities, desc, u32::MAX);
+        let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
+        let memory_type = *types.first().ok_or(no_type)?;
+        let max = capabilities.memory_heaps[self.heap_of(memory_type) as usize].bytes;
+        if bytes > max {
+            return Err(Error::TooLarge { size: bytes, max });
+        }
+        let mut attempt = Attempt::at(memory_type);
+        let arena = &self.arenas[self.arena_index(memory_type, class) as usize];
+        let made = arena.announce(self, bytes, Terms::of(desc), &mut attempt);
+        made.map_err(|refusal| self.give_up_on(bytes, desc.location, memory_type, &attempt, refusal))
     }
 }
 

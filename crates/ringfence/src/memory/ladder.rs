@@ -118,6 +118,13 @@ pub(super) struct Attempt {
     best: Option<u32>,
 }
 
+impl Attempt {
+    /// At one memory type and no other.
+    pub(super) fn at(memory_type: u32) -> Self {
+        Self { types: 1 << memory_type, best: Some(memory_type), ..Self::default() }
+    }
+}
+
 /// A memory type that a request may go to.
 pub(super) struct Route<D: Device> {
     pub(super) arena: ArenaRef<D>,
@@ -444,20 +451,36 @@ impl<D: Device> Shared<D> {
         let Some(best) = attempt.best else {
             return Error::NoMemoryType { location, memory_type_bits: ask.needs.memory_type_bits };
         };
-        let heap = self.heap_of(best);
+        match (refusal, ask.pool) {
+            (Refusal::PoolFull | Refusal::NoType, Some(pool)) => pool.full(size),
+            (Refusal::PoolFull | Refusal::NoType, None) => {
+                Error::NoMemoryType { location, memory_type_bits: ask.needs.memory_type_bits }
+            }
+            _ => self.give_up_on(size, location, best, attempt, refusal),
+        }
+    }
+
+    /// Why so many bytes could not be had, `memory_type` being the best for them.
+    pub(super) fn give_up_on(
+        &self,
+        size: u64,
+        location: Location,
+        memory_type: u32,
+        attempt: &Attempt,
+        refusal: Refusal,
+    ) -> Error {
+        let heap = self.heap_of(memory_type);
         let budget = self.budgets.heap(heap);
         let (tried, tried_type_bits) = (attempt.tried, attempt.types);
         match refusal {
+            Refusal::Driver(cause) if !cause.is_out_of_memory() => cause.into(),
             Refusal::Driver(cause) => {
                 tell!(warn, "out of memory", bytes = size, location = ?location, tried_type_bits, cause = %cause);
                 Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
             }
             Refusal::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
             Refusal::MayNotGrow => Error::WouldGrow { size, location },
-            Refusal::PoolFull | Refusal::NoType => match ask.pool {
-                Some(pool) => pool.full(size),
-                None => Error::NoMemoryType { location, memory_type_bits: ask.needs.memory_type_bits },
-            },
+            Refusal::PoolFull | Refusal::NoType => Error::NoMemoryType { location, memory_type_bits: tried_type_bits },
         }
     }
 

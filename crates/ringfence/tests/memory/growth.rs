@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated};
+use ringfence::device::ResourceClass;
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error};
 
 use crate::world::{KIB, MIB, World, card, needs, on_device};
 
@@ -122,6 +123,97 @@ fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
     let held: Vec<_> = (0..4).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
     assert_eq!(world.memory.maintain(), 0, "a block of 8 MiB would go beyond the budget");
     drop(held);
+    world.finish();
+}
+
+/// Frames that use more than half a block each: the mark rises until none of them waits, and falls when they are over.
+#[test]
+fn blocks_are_made_earlier_where_much_is_used_at_once() {
+    let world = World::card(128 << 30, 16 << 30);
+    let (mut held, mut waited) = (Vec::new(), Vec::new());
+    for _ in 0..40 {
+        let before = world.sim.calls().allocate_memory;
+        held.extend((0..50).map(|_| world.buffer(4 * MIB, on_device()).expect("room")));
+        waited.push(world.sim.calls().allocate_memory - before);
+        world.memory.maintain();
+    }
+    assert!(waited[..8].iter().sum::<u64>() > 1, "blocks are small at first: {waited:?}");
+    assert_eq!(waited[16..].iter().sum::<u64>(), 0, "no frame waits any more: {waited:?}");
+    let ahead = |world: &World| {
+        let total = world.memory.statistics().total();
+        total.block_bytes - total.range_bytes
+    };
+    assert!(ahead(&world) <= 5 * 256 * MIB, "{} bytes ahead", ahead(&world));
+    drop(held);
+    for _ in 0..400 {
+        world.memory.reclaim();
+        let buffer = world.buffer(MIB, on_device()).expect("room");
+        world.memory.maintain();
+        drop(buffer);
+    }
+    assert!(ahead(&world) <= 2 * 256 * MIB, "{} bytes ahead of a program that uses one", ahead(&world));
+    world.finish();
+}
+
+#[test]
+fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
+    let world = World::card(16 << 30, 16 << 30);
+    let calls = || world.sim.calls().allocate_memory;
+    assert_eq!(world.memory.reserve(ResourceClass::Buffer, 0, on_device()), Ok(0));
+    let made = world.memory.reserve(ResourceClass::Buffer, 1000 * MIB, on_device()).expect("room");
+    assert_eq!((made, calls()), (1024 * MIB, 4), "four blocks of the largest size");
+    for _ in 0..1000 {
+        world.memory.reclaim();
+    }
+    assert_eq!(world.memory.statistics().total().block_count, 4, "empty for long, but announced");
+    let more = world.memory.reserve(ResourceClass::Buffer, 200 * MIB, on_device()).expect("room");
+    assert_eq!((more, calls()), (256 * MIB, 5), "what was announced before does not count twice");
+    let held: Vec<_> = (0..1200).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
+    assert_eq!(calls(), 5, "nothing waited for the driver");
+    drop(held);
+    for _ in 0..300 {
+        world.memory.reclaim();
+    }
+    assert_eq!(world.memory.statistics().total().block_count, 1, "it was used: empty blocks go as always");
+    world.finish();
+}
+
+#[test]
+fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
+    let desc = AllocatorDesc { empty_block_grace: 0, ..Default::default() };
+    let world = World::new(card(16 << 30, 16 << 30), desc);
+    world.memory.reserve(ResourceClass::Buffer, 600 * MIB, on_device()).expect("room");
+    for _ in 0..3 {
+        // SAFETY: nothing was placed there.
+        unsafe { world.memory.allocate(needs(MIB, 256), on_device()).expect("room").free_now() };
+        world.memory.reclaim();
+    }
+    assert_eq!(world.memory.statistics().total().block_count, 3);
+    assert_eq!(world.memory.trim(), 3);
+    assert_eq!(world.memory.statistics().total().block_bytes, 0);
+    world.memory.reserve(ResourceClass::Buffer, 10 * MIB, on_device()).expect("room");
+    assert_eq!(world.memory.statistics().total().block_bytes, 16 * MIB, "the first announcement is void");
+    world.finish();
+}
+
+#[test]
+fn an_announcement_that_cannot_be_kept_changes_nothing() {
+    let world = World::card(1 << 30, 1 << 30);
+    let beyond = world.memory.reserve(ResourceClass::Buffer, 2 << 30, on_device());
+    assert_eq!(beyond, Err(Error::TooLarge { size: 2 << 30, max: 1 << 30 }));
+    world.sim.set_budget(0, Some(500 * MIB));
+    world.memory.reclaim();
+    let strict = AllocationDesc { within_budget: true, ..on_device() };
+    let refused = world.memory.reserve(ResourceClass::Buffer, 600 * MIB, strict);
+    assert!(matches!(refused, Err(Error::OverBudget { size, .. }) if size == 600 * MIB), "{refused:?}");
+    let may_not = AllocationDesc { never_grow: true, ..on_device() };
+    let refused = world.memory.reserve(ResourceClass::Buffer, MIB, may_not);
+    assert!(matches!(refused, Err(Error::WouldGrow { .. })), "{refused:?}");
+    let nowhere = AllocationDesc { memory_types: 0, ..on_device() };
+    let refused = world.memory.reserve(ResourceClass::Buffer, MIB, nowhere);
+    assert!(matches!(refused, Err(Error::NoMemoryType { .. })), "{refused:?}");
+    let total = world.memory.statistics().total();
+    assert_eq!((total.block_count, total.block_bytes), (0, 0));
     world.finish();
 }
 

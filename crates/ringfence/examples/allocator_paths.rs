@@ -1,0 +1,121 @@
+//! A fixed amount of work on each hot path of the allocator, for counting instructions: `ci/callgrind.sh`.
+//!
+//! The device is the simulated one, which none of these paths calls. Each path is one function that is not inlined and does
+//! [`OPERATIONS`] operations, half of them allocations and half of them what gives them back.
+
+use std::hint::black_box;
+
+use ringfence::device::sim::{Device, Profile, SimOptions};
+use ringfence::device::{Requirements, ResourceClass};
+use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc};
+
+/// Allocations and what gives them back, in each path.
+const OPERATIONS: usize = 20_000;
+
+/// xorshift64*: the same numbers in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// From a power of two up to the one `magnitudes` above it.
+    fn size(&mut self, least: u64, magnitudes: u64) -> u64 {
+        let power = least << (self.next() % magnitudes);
+        power + self.next() % power
+    }
+}
+
+/// What lives in an allocator, and what is done to it.
+struct Churn {
+    memory: Allocator<Device>,
+    live: Vec<Option<Allocation<Device>>>,
+    steps: Vec<(usize, u64)>,
+}
+
+fn needs(size: u64) -> Requirements {
+    Requirements {
+        size,
+        alignment: 256,
+        memory_type_bits: u32::MAX,
+        class: ResourceClass::Buffer,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    }
+}
+
+impl Churn {
+    fn new(live: usize, cells: bool, (least, magnitudes): (u64, u64)) -> Self {
+        let device = Device::new(Profile::h200(), SimOptions::default());
+        let memory = Allocator::over(device, AllocatorDesc { cells, ..Default::default() });
+        let mut random = Random(0x9E37_79B9_7F4A_7C15);
+        let mut size = || random.size(least, magnitudes);
+        let held = (0..live).map(|_| memory.allocate(needs(size()), AllocationDesc::default()).ok()).collect();
+        let mut steps: Vec<_> = (0..OPERATIONS).map(|_| (0, size())).collect();
+        steps.iter_mut().for_each(|(at, _)| *at = (random.next() % live as u64) as usize);
+        let mut churn = Self { memory, live: held, steps };
+        // To a steady state: as many holes as there will be.
+        churn.play(|held, _| free(held));
+        churn.memory.reclaim();
+        churn.steps.truncate(OPERATIONS / 2);
+        churn
+    }
+
+    #[inline(always)]
+    fn play(&mut self, give_back: impl Fn(Allocation<Device>, usize)) {
+        for (number, &(at, size)) in self.steps.iter().enumerate() {
+            if let Some(held) = self.live[at].take() {
+                give_back(held, number);
+            }
+            self.live[at] = Some(self.memory.allocate(needs(size), AllocationDesc::default()).expect("it fits"));
+        }
+    }
+}
+
+#[inline(always)]
+fn free(held: Allocation<Device>) {
+    // SAFETY: nothing was placed there.
+    unsafe { held.free_now() };
+}
+
+#[inline(never)]
+fn cells_free_now(churn: &mut Churn) {
+    black_box("cells_free_now"); // Else the linker folds it with its equals.
+    churn.play(|held, _| free(held));
+}
+
+#[inline(never)]
+fn ranges_free_now(churn: &mut Churn) {
+    black_box("ranges_free_now");
+    churn.play(|held, _| free(held));
+}
+
+/// The same with 50 times as many of few sizes: hundreds of pools.
+#[inline(never)]
+fn cells_of_many(churn: &mut Churn) {
+    black_box("cells_of_many");
+    churn.play(|held, _| free(held));
+}
+
+/// Given back as a program does: dropped, and reclaimed once a frame of 100.
+#[inline(never)]
+fn cells_drop_and_reclaim(churn: &mut Churn) {
+    let memory = churn.memory.clone();
+    churn.play(|held, number| {
+        drop(held);
+        if number % 100 == 99 {
+            memory.reclaim();
+        }
+    });
+}
+
+fn main() {
+    cells_free_now(&mut Churn::new(2_000, true, (256, 8)));
+    cells_of_many(&mut Churn::new(100_000, true, (256, 2)));
+    ranges_free_now(&mut Churn::new(2_000, false, (256, 14)));
+    cells_drop_and_reclaim(&mut Churn::new(2_000, true, (256, 8)));
+}
