@@ -10,4 +10,4 @@ cargo clippy --all-targets --all-features -- -D warnings
 cargo check --quiet --no-default-features --features hashbrown,vulkan,d3d12
 cargo test
 cd ../wgpu/patched
-cargo tree --target all --invert gpu-allocator | tee /dev/stderr | grep -q '^gpu-allocator v0\.28.*compat/gpu-allocator'
+cargo tree --target all --invert gpu-allocator | tee /dev/stderr | grep '^gpu-allocator v0\.28.*compat/gpu-allocator' >/dev/null

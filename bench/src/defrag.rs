@@ -5,7 +5,7 @@
 //! ended; one of ours is begun, every move is made, it ends, and what is retired thereby is reclaimed. Both may move the
 //! same bytes and ranges a pass.
 
-use crate::output::{Row, Value, table};
+use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use ash::vk;
 use ringfence::defrag::{DefragDesc, DefragState};
@@ -245,13 +245,13 @@ fn vma(device: &Device, case: &Case, flags: u32) -> Outcome {
 }
 
 /// The section; no rows where no device can be opened.
-pub fn section(quick: bool, repetitions: usize) -> Vec<Row> {
+pub fn section(quick: bool, repetitions: usize, report: &mut Report) -> std::io::Result<()> {
     let options = Options { name: std::env::var("RINGFENCE_BENCH_DEVICE").ok(), ..Default::default() };
     let gpu = match VulkanGpu::open(&options) {
         Ok(gpu) => gpu,
         Err(error) => {
             println!("\nno Vulkan device, so no defragmentation is measured: {error}");
-            return Vec::new();
+            return Ok(());
         }
     };
     let rf_device = gpu.device();
@@ -289,9 +289,8 @@ pub fn section(quick: bool, repetitions: usize) -> Vec<Row> {
             rows.push(row(&case, name, *is_ours, outcome));
         }
     }
-    println!("\nDefragmentation, blocks of 16 MiB, at most 32 MiB and 256 moves a pass");
-    print!("{}", table(&rows, 0));
-    rows
+    let heading = "Defragmentation, blocks of 16 MiB, at most 32 MiB and 256 moves a pass";
+    report.table("defragmentation", heading, &rows, 0)
 }
 
 fn row(case: &Case, name: &str, is_ours: bool, outcome: &Outcome) -> Row {
