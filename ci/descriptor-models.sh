@@ -22,7 +22,11 @@ apt_backports() {
 
 fetch_mesa() {
     mkdir -p "$mesa/lists/partial" "$mesa/packages"
-    echo 'deb http://deb.debian.org/debian bookworm-backports main' >"$mesa/sources.list"
+    # From the archive that this machine uses anyway.
+    local archive codename
+    archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | sort -u | grep -v security | head -n 1)
+    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    echo "deb $archive $codename-backports main" >"$mesa/sources.list"
     apt_backports apt-get update
     (cd "$mesa/packages" && apt_backports apt-get download mesa-vulkan-drivers libdrm2)
     local package

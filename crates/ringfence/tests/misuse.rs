@@ -1,5 +1,5 @@
 //! Misuse that compiles: each is found and named, in release builds too, since nothing of it rests on debug assertions
-//! (`ci/release-misuse.sh` runs this file so). What does not compile is in `src/impossible.rs`.
+//! (`ci/campaign.sh` runs this file so). What does not compile is in `src/impossible.rs`.
 
 use std::time::Duration;
 
