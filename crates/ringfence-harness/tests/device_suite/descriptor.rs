@@ -646,7 +646,8 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
             run(rig, &heap, frame, &[Job::Copy { from, constants: true, to, words: WORDS }]);
             assert!(holds(rig, target, value), "{value}");
         } else {
-            rig.submit(frame, &[]);
+            let value = rig.submit(frame, &[]);
+            assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
         }
         rig.memory.reclaim();
     }

@@ -28,7 +28,7 @@ use ringfence::device::DeviceError;
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::sim::{Profile, SimOptions};
 use ringfence_harness::sim::SimGpu;
-use ringfence_harness::{Gpu, Options};
+use ringfence_harness::Gpu;
 
 use stage::{Outcome, Stage};
 
@@ -243,7 +243,7 @@ fn real_vulkan_survives_faults_of_every_call() {
     use ringfence_harness::OpenError;
     use ringfence_harness::vulkan::VulkanGpu;
     let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
-    let options = Options { queues: 2, validation: true, ..Default::default() };
+    let options = ringfence_harness::Options { queues: 2, validation: true, ..Default::default() };
     match VulkanGpu::open(&options) {
         Ok(gpu) => drop(gpu.close()),
         Err(OpenError::Absent(what)) if !required => return eprintln!("skipped: {what}"),
