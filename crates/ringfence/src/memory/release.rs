@@ -156,7 +156,7 @@ impl<D: Device> Shared<D> {
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
     fn trace_retired(&self, place: &Place<D>) {
-        if place.is_own_range() {
+        if self.trace.is_on() && place.is_own_range() {
             self.trace.retired(place.memory(self).block, place.offset);
         }
     }
@@ -187,7 +187,7 @@ impl<D: Device> Shared<D> {
 
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
-        if place.is_own_range() {
+        if self.trace.is_on() && place.is_own_range() {
             self.trace.freed(place.memory(self).block, place.offset);
         }
         let Place { arena, hold, .. } = place;
