@@ -4,44 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/windows-env.sh
-
-scratch=$(mktemp -d)
-xvfb_pid=
-cleanup() {
-    WINEPREFIX="$scratch/wine" wineserver -k >/dev/null 2>&1 || true
-    if [ -n "$xvfb_pid" ]; then
-        kill "$xvfb_pid" 2>/dev/null || true
-        wait "$xvfb_pid" 2>/dev/null || true
-    fi
-    rm -rf "$scratch"
-}
-trap cleanup EXIT
-
-# A display, which Wine's Vulkan asks for; the X server picks a free number and says which.
-start_display() {
-    Xvfb -displayfd 3 -screen 0 640x480x24 -nolisten tcp 3>"$scratch/display" >/dev/null 2>&1 &
-    xvfb_pid=$!
-    for _ in $(seq 100); do
-        if [ -s "$scratch/display" ]; then
-            DISPLAY=":$(cat "$scratch/display")"
-            export DISPLAY
-            return
-        fi
-        sleep 0.1
-    done
-    echo "Xvfb did not start" >&2
-    return 1
-}
-
-# A fresh Windows, with the DLL that Rust's standard library needs and older Wines lack.
-make_prefix() {
-    export WINEPREFIX="$scratch/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
-    export XDG_RUNTIME_DIR="$scratch/runtime"
-    mkdir -m 700 "$XDG_RUNTIME_DIR"
-    wineboot --init >/dev/null 2>&1
-    local dll="$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll"
-    [ -e "$dll" ] || x86_64-w64-mingw32-gcc -O2 -shared -o "$dll" ci/bcryptprimitives.c -ladvapi32
-}
+source ci/wine-env.sh
 
 install_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}"
 features=(--no-default-features --features d3d12)
@@ -56,5 +19,7 @@ windows_cargo test -p ringfence --features d3d12 --lib
 windows_cargo test -p ringfence --features d3d12 --doc
 windows_cargo test -p ringfence-harness "${features[@]}"
 windows_cargo run -p ringfence --features d3d12 --example d3d12_texture
+# The drop-in for gpu-allocator.
+(cd compat/gpu-allocator && windows_cargo test --no-default-features --features std,d3d12)
 # The demo: copies where Vulkan has its shader, every byte checked.
 windows_cargo run -p ringfence-cli "${features[@]}" -- demo --device d3d12 --frames 100

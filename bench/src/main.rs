@@ -1,6 +1,7 @@
 //! Ringfence beside its peers. See `README.md` here for how to run it and what the columns mean.
 
 mod contenders;
+mod defrag;
 mod device;
 mod makers;
 mod output;
@@ -139,6 +140,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("threads") {
         let time = Duration::from_millis(if arguments.quick { 50 } else { 200 });
         threads::section(arguments.threads, repetitions.min(5), time, &mut report)?;
+    }
+    if arguments.wants("defragmentation") {
+        defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
     if arguments.wants("device") || arguments.wants("paced") {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });

@@ -66,6 +66,13 @@ struct Live<D: Device> {
     trace: Option<Box<Backtrace>>,
 }
 
+/// A memory block, for a report.
+struct HeldBlock<'a, D: Device> {
+    memory_type: u32,
+    bytes: u64,
+    held: Vec<&'a Live<D>>,
+}
+
 /// Ringfence's allocator with a list of what is alive in it. See the [module](self).
 pub(crate) struct Pool<D: Device> {
     /// Unlike that of any other pool of the process.
@@ -198,23 +205,25 @@ impl<D: Device> Pool<D> {
     /// Everything that is held. `bytes_of` tells the size of a memory object.
     pub(crate) fn report(&self, bytes_of: impl Fn(&D::Memory) -> u64) -> AllocatorReport {
         // One memory object, one address, as long as something lives in it.
-        let mut blocks: BTreeMap<(u32, usize), (u64, Vec<&Live<D>>)> = BTreeMap::new();
+        let mut blocks: BTreeMap<usize, HeldBlock<'_, D>> = BTreeMap::new();
         for live in self.live() {
-            let object = live.memory.memory();
-            let key = (live.memory.memory_type(), std::ptr::from_ref(object).addr());
-            blocks.entry(key).or_insert_with(|| (bytes_of(object), Vec::new())).1.push(live);
+            let (object, memory_type) = (live.memory.memory(), live.memory.memory_type());
+            let block = blocks.entry(std::ptr::from_ref(object).addr());
+            let new = || HeldBlock { memory_type, bytes: bytes_of(object), held: Vec::new() };
+            block.or_insert_with(new).held.push(live);
         }
         let empty = self.memory.snapshot().blocks.into_iter().filter(|block| block.ranges.is_empty());
-        let empty = empty.map(|block| ((block.memory_type, 0), (block.bytes, Vec::new())));
-        let mut blocks: Vec<_> = blocks.into_iter().chain(empty).collect();
-        blocks.sort_by_key(|((memory_type, _), _)| *memory_type);
+        let empty =
+            empty.map(|block| HeldBlock { memory_type: block.memory_type, bytes: block.bytes, held: Vec::new() });
+        let mut blocks: Vec<_> = blocks.into_values().chain(empty).collect();
+        blocks.sort_by_key(|block| block.memory_type);
         let mut report = AllocatorReport {
             allocations: Vec::new(),
             blocks: Vec::with_capacity(blocks.len()),
             total_allocated_bytes: self.live().map(|live| live.memory.size()).sum(),
             total_capacity_bytes: self.capacity(),
         };
-        for (_, (size, mut held)) in blocks {
+        for HeldBlock { bytes, mut held, .. } in blocks {
             held.sort_by_key(|live| live.memory.offset());
             let first = report.allocations.len();
             report.allocations.extend(held.into_iter().map(|Live { memory, name, .. }| AllocationReport {
@@ -222,7 +231,7 @@ impl<D: Device> Pool<D> {
                 offset: memory.offset(),
                 size: memory.size(),
             }));
-            report.blocks.push(MemoryBlockReport { size, allocations: first..report.allocations.len() });
+            report.blocks.push(MemoryBlockReport { size: bytes, allocations: first..report.allocations.len() });
         }
         report
     }

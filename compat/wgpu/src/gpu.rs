@@ -53,7 +53,13 @@ impl Gpu {
     }
 
     /// A two-dimensional texture of eight bits a channel.
-    pub fn texture(&self, label: &str, [width, height]: [u32; 2], mips: u32, usage: wgpu::TextureUsages) -> wgpu::Texture {
+    pub fn texture(
+        &self,
+        label: &str,
+        [width, height]: [u32; 2],
+        mips: u32,
+        usage: wgpu::TextureUsages,
+    ) -> wgpu::Texture {
         self.device.create_texture(&wgpu::TextureDescriptor {
             label: Some(label),
             size: wgpu::Extent3d { width, height, depth_or_array_layers: 1 },
@@ -91,7 +97,12 @@ impl Gpu {
     }
 
     /// Copies a mip level of a texture into a new buffer for reading. Rows are 256 bytes apart or a multiple of that.
-    pub fn copy_out(&self, encoder: &mut wgpu::CommandEncoder, texture: &wgpu::Texture, mip_level: u32) -> wgpu::Buffer {
+    pub fn copy_out(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        texture: &wgpu::Texture,
+        mip_level: u32,
+    ) -> wgpu::Buffer {
         let (width, height) = ((texture.width() >> mip_level).max(1), (texture.height() >> mip_level).max(1));
         let row = row_bytes(width);
         let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::MAP_READ;
@@ -147,7 +158,8 @@ pub fn figure(program: &str, name: &str, value: impl std::fmt::Display, unit: &s
 
 static ERRORS: AtomicUsize = AtomicUsize::new(0);
 
-struct Log;
+/// An error with this text in it is none.
+struct Log(Option<&'static str>);
 
 impl log::Log for Log {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
@@ -155,7 +167,8 @@ impl log::Log for Log {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        if record.level() == log::Level::Error {
+        let is_passed_over = self.0.is_some_and(|text| record.args().to_string().contains(text));
+        if record.level() == log::Level::Error && !is_passed_over {
             ERRORS.fetch_add(1, Ordering::Relaxed);
         }
         if self.enabled(record.metadata()) {
@@ -167,10 +180,10 @@ impl log::Log for Log {
 }
 
 /// Warnings to standard error; `PROGRAMS_LOG` may name another level.
-pub fn install_log() {
+pub fn install_log(passed_over: Option<&'static str>) {
     let level = std::env::var("PROGRAMS_LOG").ok().and_then(|level| level.parse().ok());
     log::set_max_level(level.unwrap_or(log::LevelFilter::Warn));
-    log::set_logger(&Log).expect("there is no other log");
+    log::set_boxed_logger(Box::new(Log(passed_over))).expect("there is no other log");
 }
 
 /// How many errors were logged so far: wgpu's and those of validation layers.

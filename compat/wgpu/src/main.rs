@@ -5,6 +5,8 @@
 //! wgpu-programs OUT                              every program; NAME.bin into the folder OUT, figures to standard output
 //! wgpu-programs OUT --only NAME                  those whose name contains NAME; may be repeated
 //! wgpu-programs OUT --resources N --hints WORD   how many resources `stress` makes; performance, memory
+//! wgpu-programs OUT --device wine                spares the device what Wine's Direct3D 12 is known to do wrong: memory that
+//!                                                has to be zero is not, and one question is answered with an error
 //! ```
 //!
 //! A figure is a line of its own: `figure PROGRAM NAME VALUE UNIT`. A byte that is not what it must be, or an error of wgpu
@@ -26,6 +28,8 @@ use gpu::Gpu;
 /// What a program is given.
 pub struct Settings {
     pub resources: u32,
+    /// Whether what was never written has to be zero.
+    pub zeroes: bool,
 }
 
 type Program = fn(&Gpu, &Settings) -> Result<Vec<u8>, String>;
@@ -49,14 +53,15 @@ impl Arguments {
     fn read() -> Result<Self, String> {
         let mut arguments = std::env::args().skip(1);
         let out = arguments.next().ok_or("expected a folder to write to")?.into();
-        let mut read =
-            Self { out, only: Vec::new(), hints: Default::default(), settings: Settings { resources: 20_000 } };
+        let settings = Settings { resources: 20_000, zeroes: true };
+        let mut read = Self { out, only: Vec::new(), hints: Default::default(), settings };
         while let Some(argument) = arguments.next() {
             let value = arguments.next().ok_or(format!("{argument} wants a value"))?;
             match (argument.as_str(), value.as_str()) {
                 ("--only", _) => read.only.push(value),
                 ("--hints", "performance") => read.hints = wgpu::MemoryHints::Performance,
                 ("--hints", "memory") => read.hints = wgpu::MemoryHints::MemoryUsage,
+                ("--device", "wine") => read.settings.zeroes = false,
                 ("--resources", _) => read.settings.resources = value.parse().map_err(|_| "expected a number")?,
                 _ => return Err(format!("{argument} {value}: not understood")),
             }
@@ -67,7 +72,7 @@ impl Arguments {
 
 fn run() -> Result<(), String> {
     let arguments = Arguments::read()?;
-    gpu::install_log();
+    gpu::install_log(if arguments.settings.zeroes { None } else { Some("create_factory_media") });
     std::fs::create_dir_all(&arguments.out).map_err(|error| error.to_string())?;
     let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| name.contains(&**only));
     for (name, program) in PROGRAMS.into_iter().filter(|(name, _)| wanted(name)) {

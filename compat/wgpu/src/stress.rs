@@ -38,6 +38,8 @@ struct Expected {
 
 struct Stress<'a> {
     gpu: &'a Gpu,
+    /// Whether some resources are never written, and have to be zero.
+    zeroes: bool,
     random: Random,
     live: Vec<Live>,
     encoder: wgpu::CommandEncoder,
@@ -52,6 +54,7 @@ struct Stress<'a> {
 pub fn run(gpu: &Gpu, settings: &Settings) -> Result<Vec<u8>, String> {
     let mut stress = Stress {
         gpu,
+        zeroes: settings.zeroes,
         random: Random::new(SEED),
         live: Vec::new(),
         encoder: gpu.encoder(),
@@ -108,7 +111,7 @@ impl Stress<'_> {
     fn make_buffer(&mut self, seed: u64) -> Live {
         let size = self.random.log_uniform(64, 1 << 20) & !3;
         let usage = BufferUsages::COPY_SRC | BufferUsages::COPY_DST | BufferUsages::STORAGE;
-        let way = self.random.below(3);
+        let way = self.random.below(if self.zeroes { 3 } else { 2 });
         let desc = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: way == 0 };
         let buffer = self.timed(|gpu| gpu.device.create_buffer(&desc));
         let bytes = if way == 2 { Vec::new() } else { random::bytes(seed, size as usize) };
@@ -131,7 +134,7 @@ impl Stress<'_> {
             usage |= TextureUsages::RENDER_ATTACHMENT;
         }
         let texture = self.timed(|gpu| gpu.texture("", size, mips, usage));
-        let is_written = self.random.below(3) != 0;
+        let is_written = self.random.below(3) != 0 || !self.zeroes;
         if is_written {
             let texels = random::bytes(seed, (size[0] * size[1] * 4) as usize);
             let layout =

@@ -8,7 +8,8 @@ pub fn bytes(count: u64) -> String {
     let is_full = power < 4 && count as f64 / (1_u64 << (10 * power)) as f64 >= 1023.95;
     let power = power + u32::from(is_full);
     let scaled = count as f64 / (1_u64 << (10 * power)) as f64;
-    let decimals = usize::from(power > 0 && scaled.fract() > 0.05 && scaled < 100.0);
+    let is_whole = (scaled * 10.0).round() % 10.0 == 0.0;
+    let decimals = usize::from(power > 0 && !is_whole && scaled < 100.0);
     format!("{scaled:.decimals$} {}", UNITS[power as usize])
 }
 

@@ -12,7 +12,7 @@
 //! | what | how | cost |
 //! |---|---|---|
 //! | [`Problem`] | items checked, time cut into sections, the bound | O(n log n) |
-//! | [`plan`] | greedy orders; a canonical search with conflict sets, local repair for many; always a plan at hand | first plan O(n²), O(n log n) for many; then as long as the caller says |
+//! | [`plan`] | greedy orders; a canonical search with conflict sets; for thousands the fullest moments by it, then local repair; always a plan at hand | first plan O(n²), O(n log n) for many; then as long as the caller says |
 //! | [`AliasPlan`] | offsets with their certificate: height, load, proven bound | – |
 //! | [`verify`], [`verify_passes`] | proves a plan, apart from the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
@@ -20,6 +20,8 @@
 //! | [`PlanCache`], [`plan_keeping`] | the frame like the last; the frame almost like it | O(n), O(n² log n) |
 //! | [`transitions`], [`lower_transitions`] | aliasing barriers, and fewer of them | O(n log n), O(n³ log n) a round |
 //! | [`suggest_order`] | an order of passes with a lower bound | O(passes² · uses) a round |
+//!
+//! `docs/planner.md` holds what the example `alias_cases` measures.
 //!
 //! The core has no clock: whatever takes long takes a closure that says whether to go on. The same input and the same
 //! answers give the same plan. Heights and offsets are in units: bytes for memory.

@@ -373,6 +373,18 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Ok(BlockAllocation::new(id, range))
     }
 
+    /// As [`Blocks::allocate_in`], with another call of the block's allocator. `None` if that refuses, or the block is not
+    /// here (any more); nothing has changed then.
+    pub fn allocate_in_by(
+        &mut self,
+        id: BlockId,
+        ask: impl FnOnce(&mut A) -> Option<Range>,
+    ) -> Option<BlockAllocation> {
+        let range = ask(&mut self.block_mut(id)?.allocator)?;
+        self.note_allocation(id.slot);
+        Some(BlockAllocation::new(id, range))
+    }
+
     /// Allocates, from a new block if it must. For callers without a lock: `source` is called while `self` is held.
     ///
     /// # Errors

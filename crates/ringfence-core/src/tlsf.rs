@@ -19,6 +19,7 @@
 //! | `allocate` that succeeds | O(1): the first set bit of 32 words at most, at most two splits |
 //! | `allocate` that fails, or that only a near miss serves | O(1): [`NEAR_MISSES`] nodes looked at |
 //! | `free` | O(1): at most two merges |
+//! | `allocate_below` | O(1): 64 nodes looked at, and what is parked is merged |
 //! | `is_live`, `free_size`, `live_count` | O(1) |
 //! | `largest_free` | O(1): [`NEAR_MISSES`] nodes looked at |
 //! | `for_each_span`, `validate` | O(spans) |
@@ -56,6 +57,9 @@ const SECOND_LOG2: u32 = 5;
 const WORDS: usize = 32;
 /// How many blocks that may or may not fit are looked at before an allocation is refused.
 pub const NEAR_MISSES: u32 = 32;
+
+/// How many blocks [`Tlsf::allocate_below`] looks at.
+const LOOKS_BELOW: u32 = 64;
 
 /// The node that closes the circle; as a free-list link and a recycled slot it means "none".
 const SENTINEL: u32 = 0;
@@ -694,6 +698,47 @@ impl Peek for Tlsf {
 }
 
 impl Tlsf {
+    /// Allocates below a limit: the range ends at `limit` or before. For whoever moves ranges towards the beginning of
+    /// the heap, so that what is free comes together at its end.
+    ///
+    /// A good place is sought, not the best: of the first 64 free spans from the request's own class upwards, the lowest
+    /// of the first class in which one will do. `None` if none of them will, or nothing can serve the request; nothing has
+    /// changed then, but that spans given back before may have been joined.
+    ///
+    /// O(1), and merging what is parked.
+    pub fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
+        check_request(size, alignment, self.capacity).ok()?;
+        if !self.parked.is_empty() {
+            self.merge_parked();
+        }
+        let place = self.find_below(size, alignment, limit)?;
+        Some(self.take(&place, size, size))
+    }
+
+    fn find_below(&self, size: u64, alignment: u64, limit: u64) -> Option<Place> {
+        let offset = |place: &Place| self.node(place.slot).offset + place.padding;
+        let mut left = LOOKS_BELOW;
+        let mut class = self.lists.class_from(class_of(size))?;
+        loop {
+            let mut best: Option<Place> = None;
+            let mut slot = self.lists.first(class);
+            while slot != SENTINEL && left != 0 {
+                if let Some(place) = fit(&self.nodes, slot, size, alignment)
+                    && offset(&place) + size <= limit
+                    && best.as_ref().is_none_or(|held| offset(&place) < offset(held))
+                {
+                    best = Some(place);
+                }
+                slot = self.lists.after(slot);
+                left -= 1;
+            }
+            if best.is_some() || left == 0 {
+                return best;
+            }
+            class = self.lists.class_from(class + 1)?;
+        }
+    }
+
     /// A copy to look at, in which everything parked is merged.
     fn with_parked_merged(&self) -> Self {
         let (lists, parked, nodes) = (self.lists.clone(), self.parked.clone(), self.nodes.clone());

@@ -94,6 +94,39 @@ proptest! {
     }
 
     #[test]
+    fn what_is_asked_for_below_a_limit_lies_below_it_and_in_a_hole(
+        capacity in 1_u64..20_000,
+        ops in ops(11, 6, 200),
+        size in 1_u64..2000,
+        alignment_log2 in 0_u32..7,
+        limit in 0_u64..22_000,
+    ) {
+        let mut tlsf = Tlsf::new(capacity);
+        run(&mut tlsf, &ops, false).map_err(TestCaseError::fail)?;
+        let alignment = 1 << alignment_log2;
+        let mut holes = Vec::new();
+        tlsf.for_each_span(&mut |span| holes.extend(span.slot.is_none().then_some((span.offset, span.offset + span.size))));
+        let (free, live) = (tlsf.free_size(), tlsf.live_count());
+        let fits = |hole: &&(u64, u64)| {
+            let start = hole.0.next_multiple_of(alignment);
+            start + size <= hole.1.min(limit)
+        };
+        match tlsf.allocate_below(size, alignment, limit) {
+            Some(range) => {
+                prop_assert!(range.end() <= limit && range.offset() % alignment == 0 && range.size() == size);
+                prop_assert!(holes.iter().any(|hole| hole.0 <= range.offset() && range.end() <= hole.1));
+                prop_assert_eq!((tlsf.free_size(), tlsf.live_count()), (free - size, live + 1));
+                prop_assert_eq!(tlsf.validate(), Ok(()));
+                prop_assert_eq!(tlsf.free(range), Ok(()));
+            }
+            // With so few holes each is looked at.
+            None => prop_assert!(holes.len() > 64 || holes.iter().find(fits).is_none()),
+        }
+        prop_assert_eq!(tlsf.validate(), Ok(()));
+        prop_assert_eq!((tlsf.free_size(), tlsf.live_count()), (free, live));
+    }
+
+    #[test]
     fn grants_the_largest_free_size_and_no_more(capacity in 1_u64..20_000, ops in ops(11, 6, 120)) {
         let mut tlsf = Tlsf::new(capacity);
         run(&mut tlsf, &ops, false).map_err(TestCaseError::fail)?;

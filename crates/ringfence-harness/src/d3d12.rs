@@ -12,6 +12,7 @@ mod record;
 use std::time::Duration;
 
 use ringfence::d3d12::Device;
+use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Driver};
 use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
 use windows::Win32::Graphics::Direct3D12::*;
@@ -99,6 +100,8 @@ fn enable_debug_layer() {
 impl Gpu for D3d12Gpu {
     type Device = Device;
 
+    const SHARE_KINDS: &'static [ShareKind] = &[ShareKind::D3d12Heap];
+
     const NAME: &'static str = "d3d12";
 
     /// Unlike elsewhere, validation is no condition: the debug layer is an optional part of Windows, and Wine has none.
@@ -129,6 +132,11 @@ impl Gpu for D3d12Gpu {
 
     fn fence(&self, queue: usize) -> ID3D12Fence {
         self.queues[queue].fence().clone()
+    }
+
+    fn bind_queue(&self, queue: usize) -> Option<ID3D12CommandQueue> {
+        let device = self.device();
+        ringfence::device::sparse::Sparse::sparse_support(&device).map(|_| self.queues[queue].raw().clone())
     }
 
     fn can_draw(&self) -> bool {

@@ -8,6 +8,8 @@
 
 use ringfence::device::fault::{FaultInjector, Faults};
 use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use ringfence::device::sharing::ShareKind;
+use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
 use crate::through::Through;
@@ -99,6 +101,9 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
 
 impl<G: Gpu> Gpu for FaultyGpu<G> {
     type Device = FaultInjector<G::Device>;
+
+    const SHARE_KINDS: &'static [ShareKind] = G::SHARE_KINDS;
+
     const NAME: &'static str = G::NAME;
 
     fn open(options: &Options) -> Result<Self, OpenError> {
@@ -115,6 +120,10 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
 
     fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence {
         self.inner.fence(queue)
+    }
+
+    fn bind_queue(&self, queue: usize) -> Option<<G::Device as Sparse>::BindQueue> {
+        self.inner.bind_queue(queue)
     }
 
     fn can_draw(&self) -> bool {

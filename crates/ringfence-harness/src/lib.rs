@@ -15,6 +15,8 @@ pub mod world;
 
 use ringfence::UploadBatch;
 use ringfence::device::descriptors::{DescriptorModel, Descriptors};
+use ringfence::device::sharing::{Share, ShareKind};
+use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
 use through::Through;
@@ -60,7 +62,10 @@ pub enum OpenError {
 /// A device with queues to run [`Command`]s on.
 pub trait Gpu: Sized + Send + 'static {
     /// Ringfence's side of the device.
-    type Device: Descriptors;
+    type Device: Descriptors + Share + Sparse;
+
+    /// What handles to shared memory are here, in the order in which tests try them.
+    const SHARE_KINDS: &'static [ShareKind];
 
     /// What the command line calls this kind of device.
     const NAME: &'static str;
@@ -80,6 +85,9 @@ pub trait Gpu: Sized + Send + 'static {
 
     /// The fence that submissions to `queue` signal.
     fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence;
+
+    /// The queue as pages are bound on it; `None` if it cannot. What is bound signals the queue's fence, as a submission.
+    fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue>;
 
     /// Whether [`Command::Draw`] works here.
     fn can_draw(&self) -> bool;

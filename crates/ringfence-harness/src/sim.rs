@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringfence::device::sharing::ShareKind;
 use ringfence::device::sim::{
     BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel, Memory, Profile,
     SimOptions, TextureRegion as SimRegion,
@@ -132,6 +133,8 @@ fn canvas(device: &Device) -> Result<(ringfence::device::sim::Buffer, Memory), D
     let types = device.capabilities().memory_types.len();
     let memory_type = (0..types).find(fits).unwrap_or(0) as u32;
     let desc = MemoryDesc {
+        share: None,
+        priority: Default::default(),
         memory_type,
         size: needs.size,
         alignment: needs.alignment,
@@ -150,6 +153,8 @@ fn split(region: TextureRegion) -> (BufferLayout, SimRegion) {
 
 impl Gpu for SimGpu {
     type Device = Device;
+
+    const SHARE_KINDS: &'static [ShareKind] = &[ShareKind::Simulated];
     const NAME: &'static str = "sim";
 
     fn open(options: &Options) -> Result<Self, OpenError> {
@@ -173,6 +178,10 @@ impl Gpu for SimGpu {
 
     fn fence(&self, queue: usize) -> Fence {
         self.fences[queue]
+    }
+
+    fn bind_queue(&self, queue: usize) -> Option<usize> {
+        self.device.profile().sparse.map(|_| queue)
     }
 
     fn can_draw(&self) -> bool {

@@ -25,6 +25,7 @@ use std::fmt;
 
 use ash::vk;
 use ringfence::device::descriptors::HeapKind;
+use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Driver};
 use ringfence::vulkan::Device;
 
@@ -99,6 +100,8 @@ impl fmt::Debug for VulkanGpu {
 impl Gpu for VulkanGpu {
     type Device = Device;
 
+    const SHARE_KINDS: &'static [ShareKind] = &[ShareKind::OpaqueFd, ShareKind::DmaBuf, ShareKind::OpaqueWin32];
+
     const NAME: &'static str = "vulkan";
 
     fn open(options: &Options) -> Result<Self, OpenError> {
@@ -115,6 +118,10 @@ impl Gpu for VulkanGpu {
 
     fn fence(&self, queue: usize) -> <Device as Driver>::Fence {
         self.queues[queue].fence()
+    }
+
+    fn bind_queue(&self, queue: usize) -> Option<vk::Queue> {
+        self.device.desc().sparse_buffers.then(|| self.queues[queue].raw())
     }
 
     fn can_draw(&self) -> bool {

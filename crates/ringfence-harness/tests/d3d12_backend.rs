@@ -68,7 +68,15 @@ where
 }
 
 fn heap(device: &Device, memory_type: u32, size: u64, class: ResourceClass) -> Result<Memory, DeviceError> {
-    let desc = MemoryDesc { memory_type, size, alignment: 1, class, name: "a heap of the test" };
+    let desc = MemoryDesc {
+        share: None,
+        priority: Default::default(),
+        memory_type,
+        size,
+        alignment: 1,
+        class,
+        name: "a heap of the test",
+    };
     // SAFETY: the memory type is one of the device's.
     unsafe { device.allocate_memory(&desc) }
 }
@@ -81,6 +89,8 @@ where
     let (unplaced, needs) = measured::<K>(device, desc);
     assert_ne!(needs.memory_type_bits & (1 << memory_type), 0);
     let memory = MemoryDesc {
+        share: None,
+        priority: Default::default(),
         memory_type,
         size: needs.size,
         alignment: needs.alignment,
@@ -260,6 +270,8 @@ fn larger_and_multisampled_textures_have_larger_alignments() {
         let (unplaced, needs) = measured::<Textures>(&device, &desc);
         assert!(needs.alignment >= 64 << 10 || device.features().tight_alignment, "{needs:?}");
         let memory = MemoryDesc {
+            share: None,
+            priority: Default::default(),
             memory_type: 0,
             size: needs.size,
             alignment: needs.alignment,

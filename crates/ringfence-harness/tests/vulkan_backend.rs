@@ -229,7 +229,15 @@ fn what_cannot_be_made_is_refused_and_leaves_nothing() {
     assert!(matches!(texture(TextureDesc { width: u32::MAX, ..valid }), Err(DeviceError::Unsupported(_))));
     let odd = TextureDesc { format: Format::D32Float, usage: TextureUsage::RENDER_TARGET, ..valid };
     assert!(matches!(texture(odd), Err(DeviceError::Unsupported(_))));
-    let memory = |size| MemoryDesc { memory_type: 0, size, alignment: 1, class: ResourceClass::Buffer, name: "" };
+    let memory = |size| MemoryDesc {
+        share: None,
+        priority: Default::default(),
+        memory_type: 0,
+        size,
+        alignment: 1,
+        class: ResourceClass::Buffer,
+        name: "",
+    };
     // SAFETY: every device has a memory type 0.
     let allocated = [0, u64::MAX].map(|size| unsafe { device.allocate_memory(&memory(size)) }.map(|_| ()));
     assert!(matches!(allocated[0], Err(DeviceError::InvalidInfo(_))));
@@ -272,7 +280,15 @@ fn host_visible_types_and_only_those_are_mapped() {
     let Some(rig) = Rig::open() else { return };
     let (size, class) = (64 << 10, ResourceClass::Buffer);
     for memory_type in rig.plain_types() {
-        let desc = MemoryDesc { memory_type, size, alignment: size, class, name: "block" };
+        let desc = MemoryDesc {
+            share: None,
+            priority: Default::default(),
+            memory_type,
+            size,
+            alignment: size,
+            class,
+            name: "block",
+        };
         // SAFETY: there is such a memory type.
         let memory = unsafe { rig.device.allocate_memory(&desc) }.expect("64 KiB of any type");
         let properties = rig.device.capabilities().properties(memory_type);

@@ -27,21 +27,26 @@ mod event;
 mod measure;
 mod record;
 mod resource;
+mod sharing;
+mod sparse;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::{IDXGIAdapter, IDXGIAdapter3};
 use windows::core::{HSTRING, Interface};
 
-use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, ResourceClass};
+use crate::device::{
+    Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, MemoryPriority, Priority, ResourceClass,
+};
 
 pub use self::allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use self::capabilities::Features;
 pub use self::descriptor::{DescriptorHeap, View};
 pub use self::record::CopyRecorder;
 pub use self::resource::{ResourceInfo, Shape};
+pub use self::sharing::ShareHandle;
 
 /// A Direct3D 12 device. A copy is the same device.
 #[derive(Clone)]
@@ -50,6 +55,8 @@ pub struct Device(Arc<Inner>);
 /// What the copies of a device share.
 struct Inner {
     raw: ID3D12Device,
+    /// The same, where the runtime knows of residency priorities.
+    raw1: Option<ID3D12Device1>,
     adapter: Option<IDXGIAdapter3>,
     features: Features,
     capabilities: Capabilities,
@@ -85,11 +92,15 @@ impl Device {
         unsafe { device.GetDeviceRemovedReason() }.map_err(|error| error::from_driver(&error, "a removed device"))?;
         let adapter = adapter.cloned().or_else(|| capabilities::find_adapter(device));
         let features = Features::query(device)?;
-        let (capabilities, heap_types) = capabilities::query(adapter.as_ref(), features);
+        let (mut capabilities, heap_types) = capabilities::query(adapter.as_ref(), features);
+        let raw1 = device.cast().ok();
+        if raw1.is_some() {
+            capabilities.memory_priority = MemoryPriority::AtAnyTime;
+        }
         let adapter = adapter.and_then(|adapter| adapter.cast().ok());
         let events = event::Pool::default();
         let raw = device.clone();
-        Ok(Self(Arc::new(Inner { raw, adapter, features, capabilities, heap_types, custom_heaps, events })))
+        Ok(Self(Arc::new(Inner { raw, raw1, adapter, features, capabilities, heap_types, custom_heaps, events })))
     }
 
     /// The driver's device.
@@ -162,15 +173,48 @@ impl Device {
     }
 }
 
+impl Device {
+    /// New memory is of normal priority: nothing has to be said then.
+    fn tell_priority(&self, memory: &Memory, priority: Priority) {
+        if priority != Priority::Normal {
+            self.set_residency_priority(memory, priority);
+        }
+    }
+
+    /// A priority is help, so a failure to set it is none.
+    fn set_residency_priority(&self, memory: &Memory, priority: Priority) {
+        let native = match priority {
+            Priority::Lowest => D3D12_RESIDENCY_PRIORITY_MINIMUM,
+            Priority::Low => D3D12_RESIDENCY_PRIORITY_LOW,
+            Priority::Normal => D3D12_RESIDENCY_PRIORITY_NORMAL,
+            Priority::High => D3D12_RESIDENCY_PRIORITY_HIGH,
+            Priority::Highest => D3D12_RESIDENCY_PRIORITY_MAXIMUM,
+        };
+        if let (Some(device), Some(_)) = (&self.0.raw1, &memory.pageable) {
+            // SAFETY: both arrays have one element and live through the call; the object is alive.
+            let _ = unsafe { device.SetResidencyPriority(1, &memory.pageable, &native) };
+        }
+    }
+}
+
 /// A memory object: a heap, or the memory that a committed resource brings with it.
 #[derive(Debug)]
 pub struct Memory {
     heap: Option<ID3D12Heap>,
+    /// The heap, or the committed resource.
+    pageable: Option<ID3D12Pageable>,
     memory_type: u32,
     size: u64,
+    /// A buffer over all of the heap, and where the host sees it: made when debugging asks for it.
+    window: OnceLock<Option<(ID3D12Resource, Mapped)>>,
 }
 
 impl Memory {
+    fn new(heap: Option<ID3D12Heap>, pageable: ID3D12Pageable, desc: &MemoryDesc<'_>) -> Self {
+        let (memory_type, size) = (desc.memory_type, desc.size);
+        Self { heap, pageable: Some(pageable), memory_type, size, window: OnceLock::new() }
+    }
+
     /// The driver's heap; `None` if the memory is that of a committed resource.
     #[must_use]
     pub fn heap(&self) -> Option<&ID3D12Heap> {
@@ -195,6 +239,12 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
     let default = u64::from(D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT);
     let msaa = u64::from(D3D12_DEFAULT_MSAA_RESOURCE_PLACEMENT_ALIGNMENT);
     let alignment = if desc.alignment > default { msaa } else { default };
+    if let Some(kind) = desc.share {
+        sharing::check(kind)?;
+        if device.heap_type(desc.memory_type) != Some(D3D12_HEAP_TYPE_DEFAULT) {
+            return Err(DeviceError::Unsupported("sharing a heap that the host sees"));
+        }
+    }
     if desc.size == 0 || desc.alignment > msaa {
         return Err(DeviceError::InvalidInfo("a heap without bytes, or aligned to more than 4 MiB"));
     }
@@ -204,7 +254,8 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
         SizeInBytes: size,
         Properties: device.heap_properties(desc.memory_type)?,
         Alignment: alignment,
-        Flags: device.heap_flags(desc.class),
+        Flags: device.heap_flags(desc.class)
+            | if desc.share.is_some() { D3D12_HEAP_FLAG_SHARED } else { D3D12_HEAP_FLAG_NONE },
     })
 }
 
@@ -221,6 +272,7 @@ fn name_object(object: &ID3D12Object, name: &str) {
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = ID3D12Fence;
+    type Pageable = ID3D12Pageable;
 
     fn capabilities(&self) -> &Capabilities {
         &self.0.capabilities
@@ -233,7 +285,32 @@ unsafe impl Driver for Device {
         let made = unsafe { self.raw().CreateHeap(&heap_desc, &mut heap) };
         let heap = error::made(made, heap, "the description of a heap")?;
         name_object(&heap, desc.name);
-        Ok(Memory { heap: Some(heap), memory_type: desc.memory_type, size: desc.size })
+        let pageable = <&ID3D12Pageable>::from(&heap).clone();
+        let memory = Memory::new(Some(heap), pageable, desc);
+        self.tell_priority(&memory, desc.priority);
+        Ok(memory)
+    }
+
+    fn pageable(&self, memory: &Memory) -> Option<ID3D12Pageable> {
+        memory.pageable.clone()
+    }
+
+    unsafe fn make_resident(&self, memory: &[ID3D12Pageable]) -> Result<(), DeviceError> {
+        let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
+        // SAFETY: the objects are alive; the caller promises that they are this device's.
+        let made = unsafe { self.raw().MakeResident(&objects) };
+        made.map_err(|error| error::from_driver(&error, "making memory resident"))
+    }
+
+    unsafe fn evict(&self, memory: &[ID3D12Pageable]) -> Result<(), DeviceError> {
+        let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
+        // SAFETY: the objects are alive; the caller promises that they are this device's and that no work uses them.
+        let evicted = unsafe { self.raw().Evict(&objects) };
+        evicted.map_err(|error| error::from_driver(&error, "evicting memory"))
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        self.set_residency_priority(memory, priority);
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
@@ -263,6 +340,10 @@ unsafe impl Driver for Device {
 
     unsafe fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         self.0.events.wait(fence, value, timeout)
+    }
+
+    fn map_whole(&self, memory: &Memory) -> Option<Mapped> {
+        memory.window.get_or_init(|| self.make_window(memory)).as_ref().map(|(_, mapped)| *mapped)
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

@@ -31,13 +31,17 @@
 pub mod descriptors;
 pub mod fault;
 pub mod record;
+pub mod sharing;
 pub mod sim;
+pub mod sparse;
 
 use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
 
 use smallvec::SmallVec;
+
+use sharing::{ShareKind, ShareSupport};
 
 /// The memory and the fences of a device. See the [module](self) for how the parts fit.
 ///
@@ -49,6 +53,9 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     type Memory: Send + Sync + 'static;
     /// A fence whose value only rises (timeline semaphore, `ID3D12Fence`).
     type Fence: Clone + Send + Sync + 'static;
+    /// What makes a memory object resident or evicts it, where the API leaves that to the program (`ID3D12Pageable`). It
+    /// may outlive the memory object, and is of no use then. `()` where there is no such thing.
+    type Pageable: Clone + Send + Sync + 'static;
 
     /// What the device is and can do. Never changes.
     fn capabilities(&self) -> &Capabilities;
@@ -126,6 +133,54 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         None
     }
 
+    /// Where the host sees the memory's first byte, for whoever looks for mistakes: as [`Driver::mapped`], by default. Where
+    /// the API maps resources only, a device may make one over all of it, once, which goes with the memory. `None` where the
+    /// host does not see the memory, or the device makes none.
+    fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
+        self.mapped(memory)
+    }
+
+    /// What makes this memory resident or evicts it; `None` unless [`Capabilities::residency`] says that there is such a
+    /// thing.
+    fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
+        let _ = memory;
+        None
+    }
+
+    /// Brings evicted memory back. Returns when it may be used.
+    ///
+    /// # Errors
+    /// Out of memory or device lost: nothing has changed then. [`DeviceError::Unsupported`] by default.
+    ///
+    /// # Safety
+    /// All of it is this device's, and evicted.
+    unsafe fn make_resident(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
+        let _ = memory;
+        Err(DeviceError::Unsupported("residency"))
+    }
+
+    /// Lets the system take memory away; what it holds is kept. It counts no longer as in use of its heap.
+    ///
+    /// # Errors
+    /// As [`Driver::make_resident`].
+    ///
+    /// # Safety
+    /// All of it is this device's, and resident; no work that uses it is pending, or is submitted before it is made
+    /// resident again.
+    unsafe fn evict(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
+        let _ = memory;
+        Err(DeviceError::Unsupported("residency"))
+    }
+
+    /// Tells the system how much memory that exists matters, where [`Capabilities::memory_priority`] says that it listens.
+    /// Does nothing by default.
+    ///
+    /// # Safety
+    /// The memory is this device's and alive.
+    unsafe fn set_priority(&self, memory: &Self::Memory, priority: Priority) {
+        let _ = (memory, priority);
+    }
+
     /// Use and budget of each memory heap now, as the driver tells; `None` where it does not tell.
     fn budgets(&self) -> Option<HeapBudgets>;
 
@@ -180,7 +235,29 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// What `info` points to is valid, as the API demands.
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
 
-    /// Drops what [`Create::prepare`] made.
+    /// What can be shared of a resource of this description: nothing, where a device does not say otherwise.
+    fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
+        let _ = (info, kind);
+        ShareSupport::default()
+    }
+
+    /// As [`Create::prepare`], for a resource in memory that other processes see too.
+    ///
+    /// # Errors
+    /// As [`Create::prepare`]; [`DeviceError::Unsupported`] where the device shares no such resource.
+    ///
+    /// # Safety
+    /// As [`Create::prepare`].
+    unsafe fn prepare_shared(
+        &self,
+        info: &Self::Info<'_>,
+        kind: ShareKind,
+    ) -> Result<(Self::Unplaced, Requirements), DeviceError> {
+        let _ = (info, kind);
+        Err(DeviceError::Unsupported("sharing memory with other processes"))
+    }
+
+    /// Drops what [`Create::prepare`] or [`Create::prepare_shared`] made.
     ///
     /// # Safety
     /// It was neither placed, nor dedicated, nor discarded.
@@ -581,6 +658,48 @@ pub struct MemoryType {
     pub properties: MemoryProperties,
 }
 
+/// How much a memory object matters when not all of them have room near the device.
+///
+/// Vulkan's number from 0 to 1 in five steps, of which `Normal` is what it takes if nothing is said; Direct3D 12's five
+/// named ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Priority {
+    /// The first to go.
+    Lowest,
+    /// Before most others.
+    Low,
+    /// Like everything that says nothing.
+    #[default]
+    Normal,
+    /// After most others: what each frame reads.
+    High,
+    /// The last to go: render targets, what shaders write.
+    Highest,
+}
+
+impl Priority {
+    /// All, the first to go first.
+    pub const ALL: [Self; 5] = [Self::Lowest, Self::Low, Self::Normal, Self::High, Self::Highest];
+
+    /// Vulkan's number for it.
+    #[must_use]
+    pub const fn as_f32(self) -> f32 {
+        self as u8 as f32 / 4.0
+    }
+}
+
+/// When the system can be told of a [`Priority`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum MemoryPriority {
+    /// Never: priorities are for the library's own order alone.
+    #[default]
+    None,
+    /// When memory is made (`VK_EXT_memory_priority`).
+    AtAllocation,
+    /// At any time (`VK_EXT_pageable_device_local_memory`, `SetResidencyPriority`).
+    AtAnyTime,
+}
+
 /// What a device is and can do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capabilities {
@@ -612,6 +731,10 @@ pub struct Capabilities {
     pub texture_copy_row_alignment: u64,
     /// Alignment in bytes of constants in a buffer.
     pub constant_alignment: u64,
+    /// Whether the program says what is resident ([`Driver::evict`], [`Driver::make_resident`]); else the system does.
+    pub residency: bool,
+    /// Whether the system listens to priorities.
+    pub memory_priority: MemoryPriority,
 }
 
 impl Capabilities {
@@ -674,8 +797,12 @@ pub struct MemoryDesc<'a> {
     pub alignment: u64,
     /// The class of what will be placed in it, where [`Capabilities::class_groups`] parts them.
     pub class: ResourceClass,
+    /// How much it matters.
+    pub priority: Priority,
     /// A name for debuggers; empty for none.
     pub name: &'a str,
+    /// What handles to it will be made of, if any will.
+    pub share: Option<ShareKind>,
 }
 
 /// A resource in its memory.

@@ -1,6 +1,7 @@
 //! What can go wrong when something is made, with the numbers that one needs to see why.
 
 use crate::descriptor::DescriptorError;
+use crate::device::sharing::ShareKind;
 use crate::device::{DeviceError, ResourceClass};
 use crate::memory::{Budget, Location, Tried};
 
@@ -134,6 +135,14 @@ pub enum Error {
         size: u64,
         /// The device's limit in bytes.
         max: u64,
+    },
+    /// The resource is to be shared in a way in which the pool's blocks are not.
+    #[error("memory shared as {wanted:?} was asked for in a pool whose blocks are shared as {pool:?}")]
+    WrongShare {
+        /// What was asked for.
+        wanted: Option<ShareKind>,
+        /// What the pool has.
+        pool: Option<ShareKind>,
     },
     /// What was made was to have descriptors, and there are none to be had.
     #[error(transparent)]

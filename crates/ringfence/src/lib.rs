@@ -14,9 +14,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
+//! | [`defrag`] | moving what is in memory together, a bounded [`pass`](defrag::DefragPass) at a time |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
+//! | [`sharing`] | memory that other processes and APIs see too |
+//! | [`sparse`] | buffers that get their memory page by page |
+//! | [`residency`] | what is near the device when not everything has room |
 //! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`upload`] | the [`UploadRing`] |
+//! | [`debugging`] | guards, fills, leaks and a history, by choice at run time |
 //! | [`device`] | what is asked of a device, and how to bring your own |
 //! | [`sim`] | the simulated GPU with its hazard finder |
 //! | `vulkan`, `d3d12` | the backends, by feature |
@@ -72,6 +77,8 @@ mod guide;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod debugging;
+pub mod defrag;
 pub mod descriptor;
 pub mod device;
 mod error;
@@ -81,7 +88,10 @@ pub mod lifetime;
 pub mod memory;
 pub mod placement;
 mod primitive;
+pub mod residency;
 mod resource;
+pub mod sharing;
+pub mod sparse;
 mod telling;
 pub mod trace;
 pub mod transient;
@@ -89,6 +99,7 @@ pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+pub use debugging::DebugDesc;
 pub use device::sim;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, Timeline};
@@ -99,6 +110,7 @@ pub use memory::{
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+pub use sharing::{ShareError, SharedMemory};
 pub use upload::{
     BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
     FastConstantsDesc, FastWriter, Readback, ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels,

@@ -22,8 +22,10 @@
 //! 4. a block of 1/2, 1/4, 1/8 of that, while it still holds the request,
 //! 5. memory of its own (not for [`Dedicated::Never`](crate::Dedicated::Never)),
 //! 6. then the next memory type;
-//! 7. the caller's eviction callback ([`Allocator::set_eviction`]), and everything again if it let go of something;
-//! 8. a typed error with need, use, budget and what was tried.
+//! 7. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
+//!    everything again;
+//! 8. the caller's eviction callback ([`Allocator::set_eviction`]), and everything again if it let go of something;
+//! 9. a typed error with need, use, budget and what was tried.
 //!
 //! Budgets: a block that would go beyond the budget is halved like one that is refused; the smallest is asked for all the
 //! same, unless the request is [`within_budget`](crate::AllocationDesc::within_budget).
@@ -62,10 +64,11 @@ mod vma_json;
 
 pub use allocation::Allocation;
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};
+pub(crate) use arena::{BlockFacts, Destinations, Moves, Request, Reserved};
 pub use budget::Budget;
 pub use growth::Maintenance;
 pub use ladder::{Evict, Pressure, Tried};
-pub(crate) use place::{Memory, Place};
+pub(crate) use place::{ArenaRef, Memory, Place};
 pub(crate) use placing::Made;
 pub use plan::{Plan, PlannedWay};
 pub use pool::{Pool, PoolDesc};

@@ -2,13 +2,18 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::panic;
 use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
-use crate::device::{Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, RawBuffer, RawTexture, Textures};
+use crate::debugging::Spot;
+use crate::device::sharing::ShareKind;
+use crate::device::{
+    Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, Priority, RawBuffer, RawTexture, Textures,
+};
 use crate::error::AccessError;
-use crate::memory::{Location, Place, Shared};
+use crate::memory::{Location, Memory, Place, Shared};
 
 /// How a resource gets its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +39,18 @@ pub struct AllocationDesc<'a> {
     ///
     /// [`Algorithm::Linear`]: crate::core::algorithm::Algorithm::Linear
     pub from_the_end: bool,
+    /// What a handle to its memory will be ([`Resource::export`]). Outside a pool that shares, it gets memory of its own.
+    pub share: Option<ShareKind>,
+    /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
+    /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own, and with
+    /// [debugging](crate::debugging), which knows things by their place.
+    pub movable: bool,
+    /// How much its memory matters when not everything has room. Works on memory objects: on one of its own
+    /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
+    pub priority: Priority,
+    /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
+    /// evicted only if everything in it may be. Such a resource is never one of many equal cells.
+    pub evictable: bool,
     /// Anything: given back by [`Resource::user_data`] and shown in reports.
     pub user_data: u64,
 }
@@ -51,6 +68,10 @@ impl Default for AllocationDesc<'_> {
             within_budget: false,
             never_grow: false,
             from_the_end: false,
+            share: None,
+            movable: false,
+            priority: Priority::Normal,
+            evictable: false,
             user_data: 0,
         }
     }
@@ -87,6 +108,8 @@ pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     user_data: u64,
     /// What it was made as, where that can be said portably.
     desc: Option<K::Desc>,
+    /// Whether that says all of it.
+    is_desc_full: bool,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
@@ -98,7 +121,17 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         location: Location,
     ) -> Self {
         let (placed, place) = (ManuallyDrop::new(placed), ManuallyDrop::new(place));
-        Self { shared, placed, place, size, location, has_address: false, user_data: 0, desc: None }
+        Self {
+            shared,
+            placed,
+            place,
+            size,
+            location,
+            has_address: false,
+            user_data: 0,
+            desc: None,
+            is_desc_full: false,
+        }
     }
 
     pub(crate) fn with_address(self, has_address: bool) -> Self {
@@ -112,6 +145,39 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// With what it was made as.
     pub(crate) fn described(self, desc: Option<K::Desc>) -> Self {
         Self::change(self, |resource| resource.desc = desc)
+    }
+
+    /// Tells whoever looks for mistakes which line made it.
+    pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
+        let Some(debug) = &self.shared.debug else { return };
+        let Some(key) = self.place.key(&self.shared) else { return };
+        // SAFETY: the object is alive, and was described as one that has an address.
+        let address =
+            self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
+        debug.handed_out(key, at, address);
+    }
+
+    /// Whether what it was made as says all of it.
+    pub(crate) fn described_in_full(self, is_desc_full: bool) -> Self {
+        Self::change(self, |resource| resource.is_desc_full = is_desc_full)
+    }
+
+    /// What it was made as, if that is all of it.
+    pub(crate) fn full_desc(&self) -> Option<&K::Desc> {
+        self.desc.as_ref().filter(|_| self.is_desc_full)
+    }
+
+    pub(crate) fn place(&self) -> &Place<D> {
+        &self.place
+    }
+
+    /// Puts another object and place into the value; the present ones are returned.
+    pub(crate) fn exchange(
+        &mut self,
+        placed: Placed<<D as Create<K>>::Object>,
+        place: Place<D>,
+    ) -> (Placed<<D as Create<K>>::Object>, Place<D>) {
+        (std::mem::replace(&mut *self.placed, placed), std::mem::replace(&mut *self.place, place))
     }
 
     fn change(mut self, change: impl FnOnce(&mut Self)) -> Self {
@@ -155,6 +221,14 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         &self.place.memory(&self.shared).object
     }
 
+    pub(crate) fn is_tied(&self) -> bool {
+        self.place.is_tied()
+    }
+
+    pub(crate) fn held_memory(&self) -> &Memory<D> {
+        self.place.memory(&self.shared)
+    }
+
     /// Its first byte in [`Resource::memory`].
     #[must_use]
     pub fn offset(&self) -> u64 {
@@ -167,6 +241,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.placed.mapped.is_some()
     }
 
+    /// Where it lies, to ask [`Allocator::history_of`](crate::Allocator::history_of) about.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
+        Spot::Block { block: self.place.memory(&self.shared).block, offset: self.place.offset }
+    }
+
     /// What the caller gave along.
     #[must_use]
     pub fn user_data(&self) -> u64 {
@@ -177,6 +257,20 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.place.is_dedicated()
+    }
+
+    /// Keeps it in its place, whatever [`Defrag`](crate::defrag::Defrag) is under way, or lets it be moved again. A move
+    /// that is planned already is not made. Without effect if it is not [`movable`](AllocationDesc::movable).
+    pub fn set_pinned(&self, pinned: bool) {
+        if let Some(ticket) = self.place.ticket() {
+            ticket.set_pinned(pinned);
+        }
+    }
+
+    /// Whether a [`Defrag`](crate::defrag::Defrag) may move it.
+    #[must_use]
+    pub fn is_movable(&self) -> bool {
+        self.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
     }
 
     /// Destroys it at once and gives its bytes back.

@@ -12,8 +12,7 @@
 //! semaphores, and holds no lock and no policy. What it cannot read from the driver stands in [`DeviceDesc`]. Programs
 //! that make and place their resources themselves get memory on any Vulkan: [`Device::for_memory`].
 //!
-//! Not served: sparse and disjoint (multi-planar) images, and resources whose memory is shared with other processes or
-//! APIs, since their memory has to be described as such when it is allocated. Make those by hand, beside Ringfence.
+//! Not served: disjoint (multi-planar) images. Make those by hand, beside Ringfence.
 
 mod allocator;
 mod buffer;
@@ -25,6 +24,8 @@ mod info;
 mod memory;
 mod naming;
 mod record;
+mod sharing;
+mod sparse;
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use ash::vk;
 
-use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc};
+use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, MemoryPriority, Priority};
 
 pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
@@ -40,6 +41,7 @@ pub use descriptor::{Bound, DescriptorHeap, Leftover, View};
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 pub use record::CopyRecorder;
+pub use sharing::ShareHandle;
 
 /// What a device and its instance were made with, as far as Vulkan does not tell.
 ///
@@ -65,8 +67,23 @@ pub struct DeviceDesc {
     pub null_descriptor: bool,
     /// Whether the feature `robustBufferAccess` was enabled: descriptors in buffers are longer then.
     pub robust_buffer_access: bool,
+    /// Whether `VK_EXT_memory_priority` and its feature `memoryPriority` were enabled. Then memory is allocated with its
+    /// priority.
+    pub memory_priority: bool,
+    /// Whether `VK_EXT_pageable_device_local_memory` and its feature were enabled, and `memory_priority` too. Then
+    /// priorities of memory that exists can be changed, and the system may page it by them.
+    pub pageable_device_local_memory: bool,
     /// Whether the feature `samplerAnisotropy` was enabled. Without it portable samplers ask for none.
     pub sampler_anisotropy: bool,
+    /// Whether `VK_KHR_external_memory_fd` was enabled. Without it no memory is shared by file descriptors.
+    pub external_memory_fd: bool,
+    /// Whether `VK_EXT_external_memory_dma_buf` was enabled, beside `VK_KHR_external_memory_fd`.
+    pub external_memory_dma_buf: bool,
+    /// Whether `VK_KHR_external_memory_win32` was enabled.
+    pub external_memory_win32: bool,
+    /// Whether the features `sparseBinding` and `sparseResidencyBuffer` were enabled. Without them there are no sparse
+    /// buffers.
+    pub sparse_buffers: bool,
 }
 
 /// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
@@ -86,6 +103,9 @@ struct Inner {
     plain_heaps: descriptor::PlainHeaps,
     /// There iff the instance was made with `VK_EXT_debug_utils`.
     debug_utils: Option<ash::ext::debug_utils::Device>,
+    sharing: sharing::Calls,
+    /// There iff `VK_EXT_pageable_device_local_memory` was enabled.
+    pageable: Option<ash::ext::pageable_device_local_memory::Device>,
 }
 
 impl Device {
@@ -105,15 +125,30 @@ impl Device {
         desc: DeviceDesc,
     ) -> Result<Self, DeviceError> {
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find(instance, physical) }?;
+        let mut found = unsafe { capabilities::find(instance, physical) }?;
+        found.capabilities.memory_priority = memory_priority(desc);
+        let pageable = pageable(instance, &device, desc);
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let desc = DeviceDesc { descriptor_buffer: desc.descriptor_buffer && desc.buffer_device_address, ..desc };
         // SAFETY: as above, and `desc` is true.
         let descriptors = unsafe { descriptor::Facts::read(instance, physical, &device, desc) };
+        // SAFETY: as above.
+        let sharing = unsafe { sharing::Calls::load(instance, physical, &device, desc) };
         let (instance, memory_only, plain_heaps) = (instance.clone(), false, Default::default());
-        let inner =
-            Inner { instance, physical, device, desc, found, memory_only, descriptors, plain_heaps, debug_utils };
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            sharing,
+            pageable,
+        };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -132,13 +167,27 @@ impl Device {
         desc: DeviceDesc,
     ) -> Self {
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let found = unsafe { capabilities::find_memory(instance, physical) };
+        let mut found = unsafe { capabilities::find_memory(instance, physical) };
+        found.capabilities.memory_priority = memory_priority(desc);
+        let pageable = pageable(instance, &device, desc);
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let descriptors = descriptor::Facts::of_no_heaps(desc);
+        let (sharing, desc) = (sharing::Calls::none(), DeviceDesc { sparse_buffers: false, ..desc });
         let (instance, memory_only, plain_heaps) = (instance.clone(), true, Default::default());
-        let inner =
-            Inner { instance, physical, device, desc, found, memory_only, descriptors, plain_heaps, debug_utils };
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            sharing,
+            pageable,
+        };
         Self(Arc::new(inner))
     }
 
@@ -173,6 +222,25 @@ impl Device {
     }
 }
 
+/// When the system listens to priorities.
+const fn memory_priority(desc: DeviceDesc) -> MemoryPriority {
+    match desc {
+        DeviceDesc { memory_priority: true, pageable_device_local_memory: true, .. } => MemoryPriority::AtAnyTime,
+        DeviceDesc { memory_priority: true, .. } => MemoryPriority::AtAllocation,
+        _ => MemoryPriority::None,
+    }
+}
+
+/// The call that changes priorities, if its extension was enabled.
+fn pageable(
+    instance: &ash::Instance,
+    device: &ash::Device,
+    desc: DeviceDesc,
+) -> Option<ash::ext::pageable_device_local_memory::Device> {
+    let listens = memory_priority(desc) == MemoryPriority::AtAnyTime;
+    listens.then(|| ash::ext::pageable_device_local_memory::Device::new(instance, device))
+}
+
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Device")
@@ -188,6 +256,7 @@ impl fmt::Debug for Device {
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = vk::Semaphore;
+    type Pageable = ();
 
     fn capabilities(&self) -> &Capabilities {
         &self.0.found.capabilities
@@ -195,7 +264,7 @@ unsafe impl Driver for Device {
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
         // SAFETY: the caller promises that the memory type exists.
-        unsafe { self.allocate(desc, None) }
+        unsafe { self.allocate(desc, None, None) }
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
@@ -260,6 +329,15 @@ unsafe impl Driver for Device {
 
     fn mapped(&self, memory: &Memory) -> Option<Mapped> {
         memory.mapped()
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        if let Some(pageable) = &self.0.pageable {
+            // SAFETY: the caller promises that the memory is this device's and alive; the extension was enabled.
+            unsafe {
+                (pageable.fp().set_device_memory_priority_ext)(pageable.device(), memory.raw(), priority.as_f32())
+            };
+        }
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {

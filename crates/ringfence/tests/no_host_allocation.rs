@@ -58,6 +58,7 @@ struct Bare {
 unsafe impl Driver for Bare {
     type Memory = u64;
     type Fence = Arc<AtomicU64>;
+    type Pageable = ();
 
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities

@@ -110,7 +110,8 @@ fn what_cannot_be_is_an_error_of_its_own_and_changes_nothing() {
     let invalid = |error| matches!(error, AllocationError::InvalidAllocationCreateDesc);
     let no_type = |error| matches!(error, AllocationError::NoCompatibleMemoryTypeFound);
     let out_of_memory = |error| matches!(error, AllocationError::OutOfMemory);
-    let cases: [(vk::MemoryRequirements, fn(AllocationError) -> bool); 5] = [
+    type Is = fn(AllocationError) -> bool;
+    let cases: [(vk::MemoryRequirements, Is); 5] = [
         (vk::MemoryRequirements { size: 0, ..usual }, invalid),
         (vk::MemoryRequirements { alignment: 0, ..usual }, invalid),
         (vk::MemoryRequirements { alignment: 48, ..usual }, invalid),
@@ -148,7 +149,7 @@ fn an_allocation_of_another_allocator_is_refused() {
 fn what_is_dropped_stays_reserved_and_goes_with_the_allocator() {
     let Some(mut rig) = Rig::open() else { return };
     let needs = vk::MemoryRequirements { size: 1 << 20, alignment: 64, memory_type_bits: u32::MAX };
-    drop(rig.allocate(needs, MemoryLocation::GpuOnly, "dropped").expect("memory"));
+    let _ = rig.allocate(needs, MemoryLocation::GpuOnly, "dropped").expect("memory");
     let mut kept = rig.allocate(needs, MemoryLocation::CpuToGpu, "kept").expect("memory");
     let names = |rig: &mut Rig| rig.allocator().generate_report().allocations.len();
     assert_eq!(names(&mut rig), 2);
@@ -158,7 +159,6 @@ fn what_is_dropped_stays_reserved_and_goes_with_the_allocator() {
         let _ = presser::copy_to_offset(&1_u32, &mut kept, 0);
     }));
     assert!(written.is_err(), "nobody writes to memory that is gone");
-    drop(kept);
     rig.finish();
 }
 

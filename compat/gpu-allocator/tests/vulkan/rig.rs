@@ -11,7 +11,14 @@ enum Opened {
     /// By the harness, with validation.
     Harness(Box<VulkanGpu>),
     /// By hand, for another version of Vulkan.
-    Bare { instance: ash::Instance, physical: vk::PhysicalDevice, device: ash::Device, _entry: ash::Entry },
+    Bare(Box<Bare>),
+}
+
+struct Bare {
+    instance: ash::Instance,
+    physical: vk::PhysicalDevice,
+    device: ash::Device,
+    _entry: ash::Entry,
 }
 
 pub struct Rig {
@@ -56,7 +63,7 @@ impl Rig {
             let physical = instance.enumerate_physical_devices().expect("a device")[0];
             let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
             let device = instance.create_device(physical, &info, None).expect("a device");
-            Opened::Bare { instance, physical, device, _entry: entry }
+            Opened::Bare(Box::new(Bare { instance, physical, device, _entry: entry }))
         };
         Some(Self::over(opened))
     }
@@ -72,7 +79,7 @@ impl Rig {
         let (instance, physical_device, device) = self.handles();
         let buffer_device_address = match &self.opened {
             Opened::Harness(gpu) => gpu.device().desc().buffer_device_address,
-            Opened::Bare { .. } => false,
+            Opened::Bare(_) => false,
         };
         let desc = AllocatorCreateDesc {
             instance,
@@ -91,7 +98,7 @@ impl Rig {
                 let device = gpu.device();
                 (device.instance().clone(), device.physical(), device.raw().clone())
             }
-            Opened::Bare { instance, physical, device, .. } => (instance.clone(), *physical, device.clone()),
+            Opened::Bare(bare) => (bare.instance.clone(), bare.physical, bare.device.clone()),
         }
     }
 
@@ -219,9 +226,9 @@ impl Rig {
         match opened {
             Opened::Harness(mut gpu) => assert_eq!(gpu.take_messages(), Vec::<String>::new()),
             // SAFETY: nothing made on the device is left.
-            Opened::Bare { instance, device, .. } => unsafe {
-                device.destroy_device(None);
-                instance.destroy_instance(None);
+            Opened::Bare(bare) => unsafe {
+                bare.device.destroy_device(None);
+                bare.instance.destroy_instance(None);
             },
         }
     }

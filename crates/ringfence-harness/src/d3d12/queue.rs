@@ -40,6 +40,10 @@ impl Queue {
         Ok(Self { raw, kind, fence, submitted: 0, lists: Vec::new() })
     }
 
+    pub(super) fn raw(&self) -> &ID3D12CommandQueue {
+        &self.raw
+    }
+
     pub(super) fn fence(&self) -> &ID3D12Fence {
         &self.fence
     }

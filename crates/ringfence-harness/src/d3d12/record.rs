@@ -213,7 +213,15 @@ impl<'a> Recorder<'a> {
         // with it, since a committed resource brings its own.
         let (placed, _memory) = unsafe {
             let (unplaced, needs) = Create::<Buffers>::prepare(self.device, &info)?;
-            let desc = MemoryDesc { memory_type, size: needs.size, alignment: needs.alignment, class, name: "" };
+            let desc = MemoryDesc {
+                share: None,
+                priority: Default::default(),
+                memory_type,
+                size: needs.size,
+                alignment: needs.alignment,
+                class,
+                name: "",
+            };
             Create::<Buffers>::dedicate(self.device, &unplaced, &desc)?
         };
         self.kept.push(placed.object.clone());

@@ -10,7 +10,7 @@ use ash::vk;
 const EXPLAINED: [(&str, &str); 7] = [
     (
         "UNASSIGNED-BestPractices-pipeline-stage-flags",
-        "the harness orders commands without finesse: it shows that memory is right",
+        "copies are ordered against whatever comes before and after them, which the recorder does not know",
     ),
     ("UNASSIGNED-BestPractices-SemaphoreCount", "an empty list has an address, which nobody looks at"),
     ("UNASSIGNED-CoreValidation-DrawState-InvalidImageLayout", "the harness keeps every image in the general layout"),

@@ -20,9 +20,10 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let families = unsafe { instance.raw().get_physical_device_queue_family_properties(physical) };
     let (family, queue_count) = choose_queues(&families, options.queues.max(1))
         .ok_or_else(|| absent("the Vulkan device has no queue for compute work"))?;
+    let can_bind = families[family as usize].queue_flags.contains(vk::QueueFlags::SPARSE_BINDING);
+    let wish = (options.descriptors, can_bind);
     let copy_family = choose_copy_family(&families, family);
-    let (raw, desc) =
-        create_device(&instance, physical, [(family, queue_count), (copy_family, 1)], options.descriptors)?;
+    let (raw, desc) = create_device(&instance, physical, [(family, queue_count), (copy_family, 1)], wish)?;
     // SAFETY: the device was just made from them, for Vulkan 1.2, with timeline semaphores and what `desc` says.
     let device = unsafe { Device::new(instance.raw(), physical, raw.clone(), desc) };
     let device = device.map_err(|error| {
@@ -121,7 +122,7 @@ fn create_device(
     instance: &Instance,
     physical: vk::PhysicalDevice,
     families: [(u32, u32); 2],
-    descriptors: Option<DescriptorModel>,
+    (descriptors, can_bind): (Option<DescriptorModel>, bool),
 ) -> Result<(ash::Device, DeviceDesc), OpenError> {
     let debug_utils = instance.has_debug_utils();
     let instance = instance.raw();
@@ -129,6 +130,9 @@ fn create_device(
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }
         .map_err(failed("listing the extensions of the Vulkan device"))?;
     let mut wanted = Wanted::find(instance, physical, &extensions, descriptors);
+    if !can_bind {
+        wanted.core.sparse_binding = vk::FALSE;
+    }
     let names: Vec<*const c_char> = wanted.names.iter().map(|name| name.as_ptr()).collect();
     let priorities = vec![1.0; families[0].1.max(families[1].1) as usize];
     let queues = families.map(|(family, count)| {
@@ -144,6 +148,12 @@ fn create_device(
     }
     if desc.descriptor_buffer {
         features = features.push_next(&mut wanted.buffers).push_next(&mut wanted.synchronization);
+    }
+    if desc.memory_priority {
+        features = features.push_next(&mut wanted.priority);
+    }
+    if desc.pageable_device_local_memory {
+        features = features.push_next(&mut wanted.pageable);
     }
     let info = vk::DeviceCreateInfo::default()
         .queue_create_infos(queues)
@@ -162,6 +172,8 @@ struct Wanted {
     robustness: vk::PhysicalDeviceRobustness2FeaturesEXT<'static>,
     buffers: vk::PhysicalDeviceDescriptorBufferFeaturesEXT<'static>,
     synchronization: vk::PhysicalDeviceSynchronization2Features<'static>,
+    priority: vk::PhysicalDeviceMemoryPriorityFeaturesEXT<'static>,
+    pageable: vk::PhysicalDevicePageableDeviceLocalMemoryFeaturesEXT<'static>,
 }
 
 impl Wanted {
@@ -193,10 +205,20 @@ impl Wanted {
             names.extend([ext::descriptor_buffer::NAME, khr::synchronization2::NAME]);
             offered = offered.push_next(&mut buffers);
         }
+        let sharing =
+            [khr::external_memory_fd::NAME, ext::external_memory_dma_buf::NAME, khr::external_memory_win32::NAME];
+        names.extend(sharing.into_iter().filter(|name| lists(extensions, name)));
+        // Both extensions consist of one feature each, which whoever lists them has.
+        let has_priority = lists(extensions, ext::memory_priority::NAME);
+        let has_pageable = has_priority && lists(extensions, ext::pageable_device_local_memory::NAME);
+        names.extend(has_priority.then_some(ext::memory_priority::NAME));
+        names.extend(has_pageable.then_some(ext::pageable_device_local_memory::NAME));
         // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2; it lists what is chained.
         unsafe { instance.get_physical_device_features2(physical, &mut offered) };
         let core = vk::PhysicalDeviceFeatures {
             shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,
+            sparse_binding: offered.features.sparse_binding,
+            sparse_residency_buffer: offered.features.sparse_residency_buffer,
             ..Default::default()
         };
         let may_update = !matches!(descriptors, Some(DescriptorModel::PlainSets));
@@ -206,7 +228,10 @@ impl Wanted {
         let buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default()
             .descriptor_buffer(has_buffers && buffers.descriptor_buffer == vk::TRUE);
         let synchronization = vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
-        Self { names, core, twelve, robustness, buffers, synchronization }
+        let priority = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default().memory_priority(has_priority);
+        let pageable = vk::PhysicalDevicePageableDeviceLocalMemoryFeaturesEXT::default()
+            .pageable_device_local_memory(has_pageable);
+        Self { names, core, twelve, robustness, buffers, synchronization, priority, pageable }
     }
 
     fn desc(&self, debug_utils: bool) -> DeviceDesc {
@@ -216,6 +241,12 @@ impl Wanted {
             descriptor_buffer: self.buffers.descriptor_buffer == vk::TRUE,
             update_after_bind: self.twelve.descriptor_binding_partially_bound == vk::TRUE,
             null_descriptor: self.robustness.null_descriptor == vk::TRUE,
+            sparse_buffers: self.core.sparse_binding == vk::TRUE && self.core.sparse_residency_buffer == vk::TRUE,
+            external_memory_fd: self.names.contains(&khr::external_memory_fd::NAME),
+            external_memory_dma_buf: self.names.contains(&ext::external_memory_dma_buf::NAME),
+            external_memory_win32: self.names.contains(&khr::external_memory_win32::NAME),
+            memory_priority: self.priority.memory_priority == vk::TRUE,
+            pageable_device_local_memory: self.pageable.pageable_device_local_memory == vk::TRUE,
             ..Default::default()
         }
     }

@@ -51,6 +51,11 @@ impl Queue {
         }
     }
 
+    /// Vulkan's queue.
+    pub(super) fn raw(&self) -> vk::Queue {
+        self.raw
+    }
+
     /// The timeline.
     pub(super) fn fence(&self) -> vk::Semaphore {
         self.fence

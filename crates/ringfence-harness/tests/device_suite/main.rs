@@ -14,13 +14,18 @@
 //! device has; `RINGFENCE_NO_VALIDATION` does without the layers.
 
 mod constants;
+mod debugging;
+mod defrag;
 mod descriptor;
 mod fast_constants;
 mod lifetime;
 mod manager;
 mod memory;
 mod placement;
+mod residency;
 mod rig;
+mod sharing;
+mod sparse;
 mod staging;
 mod trace;
 mod transient;
@@ -67,6 +72,23 @@ macro_rules! suite {
             a_buffer_is_resized_with_its_contents,
             a_chain_of_mips_is_swapped_up_and_down,
             objects_of_the_programs_own_wait_like_resources,
+        );
+        suite!(@ $open, defrag:
+            buffers_are_moved_together_with_their_bytes,
+            textures_are_moved_with_their_texels,
+            what_is_pinned_or_not_movable_stays,
+            what_is_dropped_or_pinned_during_a_move_does_the_right_thing,
+            the_old_place_is_free_when_its_sync_points_have_passed,
+            memory_of_the_host_is_moved_only_if_that_is_allowed,
+            memory_without_a_resource_is_moved_by_its_owner,
+            a_run_works_on_everything_and_the_trace_tells_of_it,
+            a_run_converges_and_another_has_nothing_to_do,
+        );
+        suite!(@ $open, residency:
+            unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes,
+            what_a_submission_uses_is_not_evicted_before_it_is_complete,
+            a_block_stays_as_long_as_something_in_it_must_not_go,
+            priorities_are_told_where_the_system_listens,
         );
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
@@ -188,6 +210,31 @@ macro_rules! suite {
             a_trace_begins_with_an_allocator_that_made_nothing,
             a_trace_tells_of_rings_names_and_plans,
             a_full_disk_ends_the_recording_and_nothing_else,
+        );
+        suite!(@ $open, debugging:
+            a_planted_overrun_is_found_and_named,
+            guards_that_nobody_wrote_are_silent,
+            an_overrun_of_the_device_is_found_when_the_range_is_released,
+            a_planted_leak_is_found_and_named,
+            new_and_released_memory_is_filled,
+            a_history_tells_who_had_an_address,
+            names_change_after_creation,
+            debugging_changes_no_result,
+        );
+        suite!(@ $open, sharing:
+            an_exported_buffer_is_the_importers_too,
+            an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter,
+            a_pool_that_shares_shows_its_blocks,
+            a_shared_texture_holds_the_same_texels,
+            what_cannot_be_shared_is_refused_by_name,
+        );
+        suite!(@ $open, sparse:
+            bound_pages_hold_their_bytes_and_unbound_ones_none,
+            pages_are_released_by_sync_points,
+            a_batch_is_data_until_it_is_submitted,
+            random_bindings_agree_with_a_plain_table,
+            bad_pages_are_typed_errors_and_change_nothing,
+            a_device_without_sparse_buffers_says_so,
         );
         suite!(@ $open, descriptor:
             seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list,

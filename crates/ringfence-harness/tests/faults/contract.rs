@@ -5,8 +5,12 @@ use ringfence::device::fault::Call;
 
 const DEVICE: &str = include_str!("../../../ringfence/src/device.rs");
 const DESCRIPTORS: &str = include_str!("../../../ringfence/src/device/descriptors.rs");
+const SHARING: &str = include_str!("../../../ringfence/src/device/sharing.rs");
+const SPARSE: &str = include_str!("../../../ringfence/src/device/sparse.rs");
 const INJECTOR: &str = include_str!("../../../ringfence/src/device/fault.rs");
 const INJECTOR_OF_DESCRIPTORS: &str = include_str!("../../../ringfence/src/device/fault/descriptors.rs");
+const INJECTOR_OF_SHARING: &str = include_str!("../../../ringfence/src/device/fault/sharing.rs");
+const INJECTOR_OF_SPARSE: &str = include_str!("../../../ringfence/src/device/fault/sparse.rs");
 
 /// The functions of a trait: name, and whether it returns a `Result` of a [`DeviceError`](ringfence::device::DeviceError).
 fn functions(source: &str, of: &str) -> Vec<(String, bool)> {
@@ -30,13 +34,20 @@ fn functions(source: &str, of: &str) -> Vec<(String, bool)> {
 
 #[test]
 fn the_injector_knows_every_call_of_the_contract_that_can_fail() {
-    let traits = [(DEVICE, "trait Driver"), (DEVICE, "trait Create<"), (DESCRIPTORS, "trait Descriptors")];
+    let traits = [
+        (DEVICE, "trait Driver"),
+        (DEVICE, "trait Create<"),
+        (DESCRIPTORS, "trait Descriptors"),
+        (SHARING, "trait Share"),
+        (SPARSE, "trait Sparse"),
+    ];
+    let injectors = [INJECTOR, INJECTOR_OF_DESCRIPTORS, INJECTOR_OF_SHARING, INJECTOR_OF_SPARSE];
     let functions: Vec<_> = traits.iter().flat_map(|(source, of)| functions(source, of)).collect();
     assert!(functions.len() > 30, "{functions:?}");
     let known: Vec<_> = Call::ALL.iter().map(|call| call.function()).collect();
     for (name, can_fail) in &functions {
         assert_eq!(known.contains(&name.as_str()), *can_fail, "{name}");
-        let forwarded = [INJECTOR, INJECTOR_OF_DESCRIPTORS].iter().any(|text| text.contains(&format!("inner.{name}(")));
+        let forwarded = injectors.iter().any(|text| text.contains(&format!("inner.{name}(")));
         assert!(forwarded, "{name} is not passed on");
     }
     for call in known {

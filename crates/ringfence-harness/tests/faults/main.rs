@@ -14,8 +14,10 @@
 
 mod contract;
 mod descriptors;
+mod foreign;
 mod frames;
 mod memory;
+mod moving;
 mod stage;
 mod upload;
 
@@ -30,11 +32,11 @@ use ringfence_harness::{Gpu, Options};
 
 use stage::{Outcome, Stage};
 
-/// What is done on a stage.
+/// What a scenario does.
 type Scenario<G> = fn(&mut Stage<G>) -> Outcome;
 
-/// A device that injects faults, and what makes it lost.
-type Opened<G> = (G, Option<Box<dyn Fn() + Send + Sync>>);
+/// What makes a device lose itself for real, when a call says that it is lost; `None` if nothing can.
+type Lose = Option<Box<dyn Fn() + Send + Sync>>;
 
 /// The scenarios, for one kind of device.
 fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
@@ -63,6 +65,10 @@ fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
         ("planned frames", frames::planned_frames),
         ("placement", frames::placement),
         ("replaced and resized", frames::replaced_and_resized),
+        ("shared memory", foreign::shared_memory),
+        ("sparse pages", foreign::sparse_pages),
+        ("defragmentation", moving::defragmentation),
+        ("residency", moving::residency),
         ("teardown", frames::teardown),
         ("progress", frames::progress),
     ]
@@ -101,7 +107,7 @@ fn open_sim(profile: &Profile) -> SimGpu {
 fn run<G: Gpu>(
     name: &str,
     gpu: G,
-    lose: Option<Box<dyn Fn() + Send + Sync>>,
+    lose: Lose,
     scenario: Scenario<G>,
     fault: Option<(u64, DeviceError, Lasting)>,
     table: &mut Table,
@@ -163,7 +169,7 @@ fn run<G: Gpu>(
 /// Runs every fault of a scenario; a failure says which.
 fn all_faults<G: Gpu>(
     name: &str,
-    open: &dyn Fn() -> Opened<G>,
+    open: &dyn Fn() -> (G, Lose),
     scenario: Scenario<G>,
     errors: &[DeviceError],
     step: usize,

@@ -252,7 +252,15 @@ impl Rig {
 }
 
 fn desc(memory_type: u32, needs: &Requirements) -> MemoryDesc<'static> {
-    MemoryDesc { memory_type, size: needs.size, alignment: needs.alignment, class: needs.class, name: "memory" }
+    MemoryDesc {
+        share: None,
+        priority: Default::default(),
+        memory_type,
+        size: needs.size,
+        alignment: needs.alignment,
+        class: needs.class,
+        name: "memory",
+    }
 }
 
 /// Says that a test is skipped, or fails it where Vulkan is required.

@@ -15,6 +15,7 @@ pub struct Nowhere(pub sim::Device);
 
 // SAFETY: everything is the simulated device's, which keeps the promises.
 unsafe impl Driver for Nowhere {
+    type Pageable = ();
     type Memory = Memory;
     type Fence = Fence;
 

@@ -17,7 +17,9 @@ use windows::Win32::Graphics::Dxgi::{
 };
 
 use super::error;
-use crate::device::{Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryProperties, MemoryType};
+use crate::device::{
+    Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
+};
 
 /// What a device has of the things that not every device has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +104,8 @@ pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capa
         texture_copy_offset_alignment: D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT.into(),
         texture_copy_row_alignment: D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into(),
         constant_alignment: D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT.into(),
+        residency: true,
+        memory_priority: MemoryPriority::None,
     };
     (capabilities, heap_types)
 }

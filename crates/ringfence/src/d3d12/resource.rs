@@ -17,10 +17,11 @@ use std::ptr::NonNull;
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::measure::{is_target, measure};
-use super::{Device, Memory, describe, error, name_object};
+use super::{Device, Memory, describe, error, name_object, sharing};
+use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
-    Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements,
-    ResourceClass, Textures,
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties,
+    Placed, Requirements, ResourceClass, Textures,
 };
 
 /// What a buffer or a texture is described with.
@@ -129,6 +130,19 @@ unsafe impl<K: Shape> Create<K> for Device {
         Ok((ResourceInfo { desc, ..*info }, requirements))
     }
 
+    fn share_support(&self, _: &ResourceInfo, kind: ShareKind) -> ShareSupport {
+        sharing::support(kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &ResourceInfo,
+        kind: ShareKind,
+    ) -> Result<(ResourceInfo, Requirements), DeviceError> {
+        // SAFETY: the caller promises what is asked.
+        unsafe { self.prepare_in_shared::<K>(info, kind) }
+    }
+
     unsafe fn discard(&self, _unplaced: ResourceInfo) {}
 
     unsafe fn place(
@@ -154,6 +168,10 @@ unsafe impl<K: Shape> Create<K> for Device {
         unplaced: &ResourceInfo,
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
+        if desc.share.is_some() {
+            // SAFETY: the caller promises what is asked.
+            return unsafe { self.place_alone::<K>(unplaced, desc) };
+        }
         let properties = self.heap_properties(desc.memory_type)?;
         let state = self.initial_state(unplaced, desc.memory_type);
         let flags = self.base_heap_flags();
@@ -165,7 +183,9 @@ unsafe impl<K: Shape> Create<K> for Device {
         };
         let object = error::made(made, object, "a committed resource")?;
         name_object(&object, desc.name);
-        let memory = Memory { heap: None, memory_type: desc.memory_type, size: desc.size };
+        let pageable = <&ID3D12Pageable>::from(&object).clone();
+        let memory = Memory::new(None, pageable, desc);
+        self.tell_priority(&memory, desc.priority);
         Ok((self.mapped(object, desc.memory_type)?, memory))
     }
 
@@ -188,6 +208,23 @@ unsafe impl<K: Shape> Create<K> for Device {
 }
 
 impl Device {
+    /// In a heap of its own, which unlike a committed resource's can be shared.
+    ///
+    /// # Safety
+    /// As [`Create::dedicate`].
+    unsafe fn place_alone<K: Shape>(
+        &self,
+        unplaced: &ResourceInfo,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
+        // SAFETY: the caller promises that the memory type exists.
+        let memory = unsafe { self.allocate_memory(desc) }?;
+        // SAFETY: the heap was made for it; should this fail, the heap goes with `memory`.
+        let placed = unsafe { Create::<K>::place(self, unplaced, &memory, 0) }?;
+        name_object(&placed.object, desc.name);
+        Ok((placed, memory))
+    }
+
     /// The memory types that may hold such a resource.
     fn memory_type_bits(&self, desc: &D3D12_RESOURCE_DESC) -> u32 {
         let is_buffer = Buffers::is_shape_of(desc);
@@ -199,6 +236,20 @@ impl Device {
         };
         let heap_types = self.0.heap_types.iter().enumerate();
         heap_types.filter(|(_, heap_type)| may_hold(heap_type)).fold(0, |bits, (index, _)| bits | 1 << index)
+    }
+
+    /// A buffer over all of a heap that the host sees, for debugging to look at what lies between resources.
+    pub(super) fn make_window(&self, memory: &Memory) -> Option<(ID3D12Resource, Mapped)> {
+        let properties = self.capabilities().properties(memory.memory_type);
+        if memory.heap.is_none() || !properties.contains(MemoryProperties::HOST_VISIBLE) {
+            return None;
+        }
+        let desc = BufferDesc { size: memory.size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+        let info = Create::<Buffers>::describe(self, &desc).ok()?;
+        // SAFETY: the heap is as large as the buffer, of a type that holds buffers, and the host reaches through the
+        // window only what is nobody else's.
+        let placed = unsafe { Create::<Buffers>::place(self, &info, memory, 0) }.ok()?;
+        Some((placed.object, placed.mapped?))
     }
 
     fn initial_state(&self, info: &ResourceInfo, memory_type: u32) -> D3D12_RESOURCE_STATES {

@@ -25,6 +25,8 @@
 //! ```
 
 mod descriptors;
+mod sharing;
+mod sparse;
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,8 +34,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::sharing::{ShareKind, ShareSupport};
 use super::{
-    Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Requirements,
+    Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority,
+    Requirements,
 };
 
 /// A call of the contract that can fail.
@@ -47,14 +51,28 @@ pub enum Call {
     Flush,
     /// [`Driver::read_back`].
     ReadBack,
+    /// [`Driver::make_resident`].
+    MakeResident,
+    /// [`Driver::evict`].
+    Evict,
     /// [`Driver::completed`].
     Completed,
     /// [`Driver::wait`].
     Wait,
+    /// [`Share::export_memory`](super::sharing::Share::export_memory).
+    ExportMemory,
+    /// [`Share::import_memory`](super::sharing::Share::import_memory).
+    ImportMemory,
+    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse).
+    MakeSparse,
+    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages).
+    BindPages,
     /// [`Create::describe`].
     Describe,
     /// [`Create::prepare`].
     Prepare,
+    /// [`Create::prepare_shared`].
+    PrepareShared,
     /// [`Create::place`].
     Place,
     /// [`Create::dedicate`].
@@ -71,15 +89,22 @@ pub enum Call {
 
 impl Call {
     /// Every call that can fail, in the order of the contract.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 21] = [
         Self::AllocateMemory,
         Self::AllocateMemoryFor,
         Self::Flush,
         Self::ReadBack,
+        Self::MakeResident,
+        Self::Evict,
         Self::Completed,
         Self::Wait,
+        Self::ExportMemory,
+        Self::ImportMemory,
+        Self::MakeSparse,
+        Self::BindPages,
         Self::Describe,
         Self::Prepare,
+        Self::PrepareShared,
         Self::Place,
         Self::Dedicate,
         Self::DescribeView,
@@ -96,10 +121,17 @@ impl Call {
             Self::AllocateMemoryFor => "allocate_memory_for",
             Self::Flush => "flush",
             Self::ReadBack => "read_back",
+            Self::MakeResident => "make_resident",
+            Self::Evict => "evict",
             Self::Completed => "completed",
             Self::Wait => "wait",
+            Self::ExportMemory => "export_memory",
+            Self::ImportMemory => "import_memory",
+            Self::MakeSparse => "make_sparse",
+            Self::BindPages => "bind_pages",
             Self::Describe => "describe",
             Self::Prepare => "prepare",
+            Self::PrepareShared => "prepare_shared",
             Self::Place => "place",
             Self::Dedicate => "dedicate",
             Self::DescribeView => "describe_view",
@@ -282,6 +314,7 @@ impl<D> FaultInjector<D> {
 unsafe impl<D: Driver> Driver for FaultInjector<D> {
     type Memory = D::Memory;
     type Fence = D::Fence;
+    type Pageable = D::Pageable;
 
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
@@ -336,6 +369,31 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         self.inner.mapped(memory)
     }
 
+    fn map_whole(&self, memory: &D::Memory) -> Option<Mapped> {
+        self.inner.map_whole(memory)
+    }
+
+    fn pageable(&self, memory: &D::Memory) -> Option<D::Pageable> {
+        self.inner.pageable(memory)
+    }
+
+    unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
+        self.faults.pass(Call::MakeResident, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.make_resident(memory) }
+    }
+
+    unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
+        self.faults.pass(Call::Evict, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.evict(memory) }
+    }
+
+    unsafe fn set_priority(&self, memory: &D::Memory, priority: Priority) {
+        // SAFETY: as above.
+        unsafe { self.inner.set_priority(memory, priority) }
+    }
+
     fn budgets(&self) -> Option<HeapBudgets> {
         self.inner.budgets()
     }
@@ -368,6 +426,20 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         self.faults.pass(Call::Prepare, None)?;
         // SAFETY: the caller's promise is the same; so in all that follows.
         unsafe { self.inner.prepare(info) }
+    }
+
+    fn share_support(&self, info: &D::Info<'_>, kind: ShareKind) -> ShareSupport {
+        self.inner.share_support(info, kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &D::Info<'_>,
+        kind: ShareKind,
+    ) -> Result<(D::Unplaced, Requirements), DeviceError> {
+        self.faults.pass(Call::PrepareShared, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.prepare_shared(info, kind) }
     }
 
     unsafe fn discard(&self, unplaced: D::Unplaced) {

@@ -43,7 +43,10 @@ mod order;
 mod profile;
 mod queue;
 mod record;
+mod residency;
 mod rng;
+mod sharing;
+mod sparse;
 mod state;
 mod store;
 
@@ -53,8 +56,9 @@ pub use descriptor::View;
 pub use hazard::{Hazard, HazardKind, PendingWork};
 pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
 pub use profile::{CostCurve, Costs, Profile};
+pub use sharing::SharedHandle;
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, Priority};
 use check::Address;
 use parking_lot::Mutex;
 use state::State;
@@ -198,6 +202,18 @@ impl Device {
                 *held = budget_bytes;
             }
         });
+    }
+
+    /// Whether memory is evicted; `None` if there is no such memory.
+    #[must_use]
+    pub fn is_evicted(&self, memory: &Memory) -> Option<bool> {
+        self.with(|state| state.memories.get(&memory.0).map(|object| object.is_evicted))
+    }
+
+    /// What was said last of how much memory matters; `None` if there is no such memory.
+    #[must_use]
+    pub fn priority(&self, memory: &Memory) -> Option<Priority> {
+        self.with(|state| state.memories.get(&memory.0).map(|object| object.priority))
     }
 
     /// Bytes of a buffer as the device sees them now, for assertions: no command, no call, no hazard if it is early.

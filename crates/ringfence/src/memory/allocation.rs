@@ -11,6 +11,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::panic;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use super::shared::Shared;
 use super::statistics::count;
 use super::subject::{Bytes, BytesFor, Subject};
 use super::types::Location;
+use crate::debugging::Spot;
 use crate::device::{
     BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
@@ -47,6 +49,7 @@ pub struct Allocation<D: Device> {
 }
 
 impl<D: Device> Allocation<D> {
+    #[track_caller]
     pub(super) fn new<S: Subject<D, Made = ()>>(
         shared: &Arc<Shared<D>>,
         subject: &S,
@@ -54,6 +57,11 @@ impl<D: Device> Allocation<D> {
         is_mixed: bool,
     ) -> Result<Self, Error> {
         let ((), place) = shared.find_place(subject, ask)?;
+        if let Some(debug) = &shared.debug
+            && let Some(key) = place.key(shared)
+        {
+            debug.handed_out(key, panic::Location::caller(), None);
+        }
         // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
         let mapped = place.memory(shared).mapped.map(|base| unsafe { base.add(place.offset) });
         Ok(Self {
@@ -67,6 +75,38 @@ impl<D: Device> Allocation<D> {
             location: ask.desc.location,
             user_data: ask.desc.user_data,
         })
+    }
+
+    /// Bytes for whoever makes resources of his own of them.
+    #[track_caller]
+    pub(crate) fn bytes(
+        shared: &Arc<Shared<D>>,
+        needs: Requirements,
+        desc: &AllocationDesc<'_>,
+    ) -> Result<Self, Error> {
+        Self::new(shared, &Bytes, &Ask { needs, desc, pool: None, high: false }, false)
+    }
+
+    /// A place that was found otherwise.
+    pub(crate) fn of_place(
+        shared: &Arc<Shared<D>>,
+        place: Place<D>,
+        needs: &Requirements,
+        desc: &AllocationDesc<'_>,
+    ) -> Self {
+        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
+        let mapped = place.memory(shared).mapped.map(|base| unsafe { base.add(place.offset) });
+        Self {
+            shared: Arc::clone(shared),
+            place: ManuallyDrop::new(place),
+            size: needs.size,
+            alignment: needs.alignment,
+            class: needs.class,
+            is_mixed: false,
+            mapped,
+            location: desc.location,
+            user_data: desc.user_data,
+        }
     }
 
     /// The driver's memory object.
@@ -121,6 +161,12 @@ impl<D: Device> Allocation<D> {
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.user_data
+    }
+
+    /// Where it lies, to ask [`Allocator::history_of`] about.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
+        Spot::Block { block: self.place.memory(&self.shared).block, offset: self.place.offset }
     }
 
     /// Where the host sees its first byte; `None` if its memory type is not host-visible, or the API maps resources
@@ -214,8 +260,7 @@ impl<D: Device> Allocation<D> {
         D: Create<K>,
     {
         self.shared.check_lost()?;
-        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (unplaced, needs) = unsafe { Create::<K>::prepare(&self.shared.device, info) }?;
+        let (unplaced, needs) = self.shared.prepare::<K>(info, self.place.memory(&self.shared).share)?;
         let placed = self.check_aliasing(&needs, offset).and_then(|()| {
             self.make_common();
             // SAFETY: type, class, size and alignment were checked just now.
@@ -273,6 +318,9 @@ impl<D: Device> Allocation<D> {
             return;
         }
         let (offset, arena) = (self.place.offset, self.place.arena.clone());
+        if let Some(ticket) = self.place.ticket() {
+            ticket.fix();
+        }
         self.shared.device.note_aliasing(self.memory(), offset, self.size, true);
         // SAFETY: the field is written again below, and nothing in between can panic but for lack of host memory,
         // which aborts.
@@ -301,6 +349,21 @@ impl<D: Device> Allocation<D> {
     pub unsafe fn free_now(self) {
         let (shared, place) = self.into_parts();
         shared.give_back(place);
+    }
+
+    pub(crate) fn place(&self) -> &Place<D> {
+        &self.place
+    }
+
+    /// Puts it into another place, of the same kind and size; the old one is returned as a value of its own.
+    pub(crate) fn moved_to(&mut self, place: Place<D>) -> Self {
+        let old = std::mem::replace(&mut *self.place, place);
+        let old_mapped = self.mapped;
+        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
+        self.mapped = self.place.memory(&self.shared).mapped.map(|base| unsafe { base.add(self.place.offset) });
+        let Self { size, alignment, class, is_mixed, location, user_data, .. } = *self;
+        let (shared, place) = (Arc::clone(&self.shared), ManuallyDrop::new(old));
+        Self { shared, place, size, alignment, class, is_mixed, mapped: old_mapped, location, user_data }
     }
 
     fn into_parts(self) -> (Arc<Shared<D>>, Place<D>) {
@@ -344,6 +407,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// Size 0, an alignment that is not a power of two, no memory type, more than any heap has, no memory. Nothing has
     /// changed then.
+    #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         Allocation::new(self.shared(), &Bytes, &self.ask(needs, &desc), false)
     }
@@ -354,6 +418,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// [`Error::MixedClasses`] on devices that never let classes share a memory object (Direct3D 12, heap tier 1); else
     /// as [`Allocator::allocate`].
+    #[track_caller]
     pub fn allocate_mixed(&self, mut needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         let capabilities = self.device().capabilities();
         let [first, rest @ ..] = capabilities.class_groups;
@@ -377,6 +442,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Safety
     /// `unplaced` is this device's, alive, and not placed; `needs` are its requirements.
+    #[track_caller]
     pub unsafe fn allocate_for<K>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,

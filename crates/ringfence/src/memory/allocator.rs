@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use ringfence_core::range::Invalid;
 
+use super::place::ArenaRef;
 use super::shared::Shared;
 use super::{Budget, Evict, Maintenance, Plan, Pool, PoolDesc, Snapshot, Statistics};
+use crate::debugging::{DebugDesc, Finding, GuardCheck, Leak, Operation, Spot};
+use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, ResourceClass, TextureInfo, Textures};
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
@@ -42,6 +45,8 @@ pub struct AllocatorDesc {
     ///
     /// [`Location::DeviceUpload`]: super::Location::DeviceUpload
     pub window_bytes_max: u64,
+    /// What is looked for while the program runs: see [`debugging`](crate::debugging). Nothing, by default.
+    pub debug: DebugDesc,
 }
 
 impl Default for AllocatorDesc {
@@ -54,6 +59,7 @@ impl Default for AllocatorDesc {
             cells: true,
             heap_bytes_max: [u64::MAX; 16],
             window_bytes_max: 128 << 20,
+            debug: DebugDesc::default(),
         }
     }
 }
@@ -128,6 +134,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.
+    #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         self.create(info, desc, None)
     }
@@ -136,6 +143,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
+    #[track_caller]
     pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
         self.create(info, desc, None)
     }
@@ -246,6 +254,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
+    #[track_caller]
     pub fn upload_ring(&self, desc: UploadDesc<'_>) -> Result<UploadRing<D>, Error> {
         UploadRing::new(self, desc)
     }
@@ -254,6 +263,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
+    #[track_caller]
     pub fn readback_ring(&self, desc: ReadbackDesc<'_>) -> Result<ReadbackRing<D>, Error> {
         ReadbackRing::new(self, desc)
     }
@@ -359,6 +369,16 @@ impl<D: Device> Allocator<D> {
         self.shared.free_empty_blocks(|_| true, target_bytes).1
     }
 
+    /// Begins to bring together what is in memory, that of custom pools too: see [`defrag`](crate::defrag). Nothing is
+    /// moved yet.
+    #[must_use]
+    pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
+        let own = (0..self.shared.arenas.len() as u32).map(ArenaRef::Own);
+        let pools =
+            self.shared.custom_pools.read().iter().map(|pool| ArenaRef::Pool(Arc::clone(pool))).collect::<Vec<_>>();
+        Defrag::new(Arc::clone(&self.shared), own.chain(pools).collect(), desc)
+    }
+
     /// Figures that are cheap enough for each frame: O(memory types).
     #[must_use]
     pub fn statistics(&self) -> Statistics {
@@ -377,6 +397,38 @@ impl<D: Device> Allocator<D> {
     /// The first rule that does not hold.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.shared.validate()
+    }
+
+    /// Compares the guards of every live range that has some, and mends those that were written: see
+    /// [`debugging`](crate::debugging). O(live ranges); nothing without margins.
+    #[must_use]
+    pub fn check_guards(&self) -> GuardCheck {
+        self.shared.debug.as_ref().map(|debug| debug.check_guards(&self.shared)).unwrap_or_default()
+    }
+
+    /// What is alive, by name and place of creation, what waits for the device too; nothing unless something is looked
+    /// for ([`AllocatorDesc::debug`]). O(live ranges).
+    #[must_use]
+    pub fn live(&self) -> Vec<Leak> {
+        self.shared.debug.as_ref().map(|debug| debug.live()).unwrap_or_default()
+    }
+
+    /// What was found since the last call: overruns as they are found, leaks at [`Allocator::shutdown`]. The last 1024.
+    #[must_use]
+    pub fn take_findings(&self) -> Vec<Finding> {
+        self.shared.debug.as_ref().map(|debug| debug.take_findings()).unwrap_or_default()
+    }
+
+    /// What happened last, oldest first: as much as [`DebugDesc::history_count`] says.
+    #[must_use]
+    pub fn history(&self) -> Vec<Operation> {
+        self.shared.debug.as_ref().map(|debug| debug.history(None)).unwrap_or_default()
+    }
+
+    /// Of what happened last what was about the byte at `spot`: who had it, and when he got it and let go of it. O(history).
+    #[must_use]
+    pub fn history_of(&self, spot: Spot) -> Vec<Operation> {
+        self.shared.debug.as_ref().map(|debug| debug.history(Some(spot))).unwrap_or_default()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<D>> {

@@ -37,13 +37,21 @@ use super::place::{Hold, Memory};
 use super::plan::Forecast;
 use super::shared::Shared;
 use super::{BlockSnapshot, RangeSnapshot, TypeStatistics};
-use crate::device::{Device, MemoryDesc, ResourceClass};
+use crate::defrag::Ticket;
+use crate::device::sharing::ShareKind;
+use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
+
+mod compact;
+
+pub(crate) use compact::{BlockFacts, Compact, Destinations, Reserved};
 
 /// A block: memory that ranges share, and what is noted of those that have a name or user data.
 struct Block<D: Device> {
     memory: Arc<Memory<D>>,
     /// By the range's slot.
     notes: HashMap<u32, Note>,
+    /// How many of the notes have a ticket.
+    movable_count: usize,
 }
 
 /// What is noted of a range.
@@ -51,14 +59,29 @@ struct Block<D: Device> {
 pub(crate) struct Note {
     pub(crate) name: Box<str>,
     pub(crate) user_data: u64,
+    evictable: bool,
+    /// There iff the range may be moved.
+    ticket: Option<Arc<Ticket>>,
 }
 
 impl Note {
     /// `None` if there is nothing to note.
     pub(super) fn of(request: &Request<'_>) -> Option<Self> {
-        let is_noted = !request.name.is_empty() || request.user_data != 0;
-        is_noted.then(|| Self { name: request.name.into(), user_data: request.user_data })
+        let Request { name, user_data, moves, evictable, .. } = *request;
+        let is_noted = !name.is_empty() || user_data != 0 || moves != Moves::Never || evictable;
+        is_noted.then(|| Self { name: name.into(), user_data, evictable, ticket: None })
     }
+}
+
+/// Whether a range may be moved by a [`Defrag`](crate::defrag::Defrag).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Moves {
+    #[default]
+    Never,
+    /// It is for the device alone.
+    Device,
+    /// The host reads or writes it too.
+    Host,
 }
 
 /// A request as an arena sees it.
@@ -68,6 +91,9 @@ pub(crate) struct Request<'a> {
     pub(crate) alignment: u64,
     /// From the high end, where the algorithm has one.
     pub(crate) high: bool,
+    pub(crate) moves: Moves,
+    /// Whether its use is declared, so that its block may be evicted.
+    pub(crate) evictable: bool,
     pub(crate) name: &'a str,
     pub(crate) user_data: u64,
 }
@@ -78,6 +104,9 @@ pub(crate) trait Cutter: RangeAllocator + Peek {
 
     /// From the high end, where there is one.
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range>;
+
+    /// From below a limit, where the algorithm can.
+    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
 
     /// Whether an empty block of so many bytes would grant a request.
     fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool;
@@ -92,6 +121,10 @@ impl Cutter for Tlsf {
         self.allocate(size, alignment).ok()
     }
 
+    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
+        Tlsf::allocate_below(self, size, alignment, limit)
+    }
+
     fn would_hold(_: Algorithm, bytes: u64, size: u64, _alignment: u64) -> bool {
         bytes >= size
     }
@@ -104,6 +137,11 @@ impl Cutter for AnyAllocator {
 
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
         AnyAllocator::allocate_high(self, size, alignment).ok()
+    }
+
+    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
+        let Self::Tlsf(tlsf) = self else { return None };
+        tlsf.allocate_below(size, alignment, limit)
     }
 
     fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool {
@@ -124,10 +162,13 @@ pub(crate) struct ArenaDesc {
     pub(crate) algorithm: Algorithm,
     /// The least alignment in bytes of its blocks.
     pub(crate) block_alignment: u64,
+    pub(crate) priority: Priority,
     /// Whether common small sizes get pools.
     pub(crate) has_cells: bool,
     /// Whether blocks may be made before they are needed.
     pub(crate) grows_ahead: bool,
+    /// What handles to its blocks are.
+    pub(crate) share: Option<ShareKind>,
 }
 
 /// Blocks of one memory type and class. See the [module](self).
@@ -156,6 +197,7 @@ struct State<D: Device, A> {
 struct InBlock<D: Device> {
     memory: Arc<Memory<D>>,
     allocation: BlockAllocation,
+    ticket: Option<Arc<Ticket>>,
 }
 
 impl<D: Device, A: Cutter> Arena<D, A> {
@@ -194,8 +236,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         if let Some(found) = self.allocate_cell(shared, request, terms, attempt) {
             return Ok(found);
         }
-        let InBlock { memory, allocation } = self.allocate_range(shared, request, terms, attempt)?;
-        Ok((allocation.offset(), Hold::Range { memory, allocation }))
+        let InBlock { memory, allocation, ticket } = self.allocate_range(shared, request, terms, attempt)?;
+        Ok((allocation.offset(), Hold::Range { memory, allocation, ticket }))
     }
 
     /// A cell, if the request's class has pools; `None` if it has not, or there is no room for another one.
@@ -219,7 +261,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     fn cell_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
-        if !self.desc.has_cells {
+        // A cell stays where its pool is, and with what else is there.
+        if !self.desc.has_cells || request.moves != Moves::Never || request.evictable {
             return None;
         }
         let class = Class::of(request.size, request.alignment)?;
@@ -306,8 +349,9 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
-        let ArenaDesc { memory_type, class, block_alignment, .. } = self.desc;
-        MemoryDesc { memory_type, size, alignment: alignment.max(block_alignment), class, name: "" }
+        let ArenaDesc { memory_type, class, block_alignment, priority, share, .. } = self.desc;
+        let alignment = alignment.max(block_alignment);
+        MemoryDesc { memory_type, size, alignment, class, priority, name: "", share }
     }
 
     /// Wakes whoever makes blocks ahead, if little is left.
@@ -614,7 +658,15 @@ impl<D: Device, A: Cutter> Arena<D, A> {
 }
 
 fn chunk_request(class: Class, bytes: u64) -> Request<'static> {
-    Request { size: bytes, alignment: class.alignment(), high: false, name: "", user_data: 0 }
+    Request {
+        size: bytes,
+        alignment: class.alignment(),
+        high: false,
+        moves: Moves::Never,
+        evictable: false,
+        name: "",
+        user_data: 0,
+    }
 }
 
 impl<D: Device, A: Cutter> State<D, A> {
@@ -642,7 +694,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.block_count += 1;
         self.counts.block_bytes += size;
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
-        let block = Block { memory: Arc::new(memory), notes: HashMap::new() };
+        let block = Block { memory: Arc::new(memory), notes: HashMap::new(), movable_count: 0 };
         self.blocks.insert(block, A::cut(algorithm, size))
     }
 }
@@ -666,17 +718,29 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.range_bytes_high_water = self.counts.range_bytes_high_water.max(self.counts.range_bytes);
         self.announced = self.announced.saturating_sub(allocation.size());
         let block = self.blocks.heap_mut(allocation.block()).expect("an allocation's block is held");
-        if let Some(note) = Note::of(&request) {
+        let mut ticket = None;
+        if !request.evictable {
+            block.memory.pin();
+        }
+        if let Some(mut note) = Note::of(&request) {
+            if request.moves != Moves::Never {
+                ticket = Some(Arc::new(Ticket::new(allocation, &request)));
+                note.ticket.clone_from(&ticket);
+                block.movable_count += 1;
+            }
             block.notes.insert(allocation.range().slot(), note);
         }
-        InBlock { memory: Arc::clone(&block.memory), allocation }
+        InBlock { memory: Arc::clone(&block.memory), allocation, ticket }
     }
 
     fn free(&mut self, allocation: BlockAllocation) {
-        if let Some(block) = self.blocks.heap_mut(allocation.block())
-            && !block.notes.is_empty()
-        {
-            block.notes.remove(&allocation.range().slot());
+        if let Some(block) = self.blocks.heap_mut(allocation.block()) {
+            let slot = allocation.range().slot();
+            let note = if block.notes.is_empty() { None } else { block.notes.remove(&slot) };
+            if note.as_ref().is_none_or(|note| !note.evictable) {
+                block.memory.unpin();
+            }
+            block.movable_count -= usize::from(note.is_some_and(|note| note.ticket.is_some()));
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.
         self.blocks.free(&allocation).expect("a resource's range is live until it is given back");

@@ -49,6 +49,11 @@ impl Budget {
         below_budget.min(self.limit_bytes.saturating_sub(self.reserved_bytes))
     }
 
+    /// This, with `bytes` more in use.
+    pub(crate) fn more(self, bytes: u64) -> Self {
+        Self { usage_bytes: self.usage_bytes.saturating_add(bytes), ..self }
+    }
+
     /// This, with `freed` bytes less in use.
     pub(super) fn less(self, freed: u64) -> Self {
         Self {
@@ -83,6 +88,8 @@ struct Heap {
     bytes: u64,
     limit: u64,
     reserved: AtomicU64,
+    /// How much of that is evicted.
+    absent: AtomicU64,
     /// What the driver said last, and what was reserved then.
     usage_then: AtomicU64,
     budget_then: AtomicU64,
@@ -106,6 +113,7 @@ impl Budgets {
                 bytes: heap.bytes,
                 limit: asked.min(window),
                 reserved: AtomicU64::new(0),
+                absent: AtomicU64::new(0),
                 usage_then: AtomicU64::new(0),
                 budget_then: AtomicU64::new(heap.bytes / 100 * ESTIMATE_PERCENT),
                 reserved_then: AtomicU64::new(0),
@@ -144,7 +152,8 @@ impl Budgets {
         let reserved_bytes = get(&held.reserved);
         let told = self.told.load(Ordering::Relaxed);
         let since = if told { get(&held.usage_then).saturating_add(reserved_bytes) } else { reserved_bytes };
-        let usage_bytes = if told { since.saturating_sub(get(&held.reserved_then)) } else { reserved_bytes };
+        let resident_bytes = reserved_bytes.saturating_sub(get(&held.absent));
+        let usage_bytes = if told { since.saturating_sub(get(&held.reserved_then)) } else { resident_bytes };
         let budget_bytes = get(&held.budget_then).min(held.bytes);
         Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes: held.limit, heap_bytes: held.bytes }
     }
@@ -156,6 +165,16 @@ impl Budgets {
     pub(super) fn add(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what was evicted of what is held.
+    pub(super) fn add_absent(&self, heap: u32, bytes: u64) {
+        self.heaps[heap as usize].absent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what was brought back, or freed while it was evicted.
+    pub(super) fn remove_absent(&self, heap: u32, bytes: u64) {
+        self.heaps[heap as usize].absent.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn remove(&self, heap: u32, bytes: u64) {

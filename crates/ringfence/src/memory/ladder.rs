@@ -17,13 +17,16 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::arena::Request;
+use ringfence_core::algorithm::Algorithm;
+
+use super::arena::{Moves, Request};
 use super::budget::Grant;
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::pool::PoolState;
 use super::shared::Shared;
 use super::subject::Subject;
 use super::types::Location;
+use crate::debugging::{Margins, NewRange};
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Dedicated};
@@ -42,6 +45,8 @@ flags! {
         NEXT_TYPE = 3;
         /// The caller's eviction callback.
         EVICTION = 4;
+        /// Memory that no submission uses was evicted: see [`residency`](crate::residency).
+        RESIDENCY = 5;
     }
 }
 
@@ -122,8 +127,10 @@ impl Attempt {
 pub(super) struct Route<D: Device> {
     pub(super) arena: ArenaRef<D>,
     pub(super) memory_type: u32,
-    /// As this memory type needs it.
+    /// As this memory type needs it, guards included.
     pub(super) needs: Requirements,
+    /// The guards.
+    pub(super) margins: Margins,
     pub(super) dedicated_first: bool,
     pub(super) may_be_dedicated: bool,
 }
@@ -138,8 +145,13 @@ pub(super) struct Ask<'a, 'd, D: Device> {
 
 impl<D: Device> Ask<'_, '_, D> {
     pub(super) fn request(&self, needs: &Requirements) -> Request<'_> {
-        let AllocationDesc { name, user_data, .. } = *self.desc;
-        Request { size: needs.size, alignment: needs.alignment, high: self.high, name, user_data }
+        let AllocationDesc { name, user_data, evictable, .. } = *self.desc;
+        let moves = match (self.desc.movable, self.desc.location) {
+            (false, _) => Moves::Never,
+            (true, Location::Device) => Moves::Device,
+            (true, _) => Moves::Host,
+        };
+        Request { size: needs.size, alignment: needs.alignment, high: self.high, moves, evictable, name, user_data }
     }
 }
 
@@ -168,7 +180,8 @@ impl<D: Device> Shared<D> {
                 Err(Refusal::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(refusal) => refusal,
             };
-            if !self.evict(ask, &mut attempt, refusal, round) {
+            let relieved = round == 0 && self.relieve_for(ask, &mut attempt, refusal);
+            if !relieved && !self.evict(ask, &mut attempt, refusal, round) {
                 return Err(self.give_up(ask, &attempt, refusal));
             }
         }
@@ -241,18 +254,32 @@ impl<D: Device> Shared<D> {
         route: &Route<D>,
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
-        let (request, terms) = (ask.request(&route.needs), Terms::of(ask.desc));
+        let (mut request, terms) = (ask.request(&route.needs), Terms::of(ask.desc));
+        // Debugging knows a range by its place.
+        if self.debug.is_some() {
+            request.moves = Moves::Never;
+        }
         let (offset, hold) = match &route.arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].allocate(self, request, terms, attempt),
             ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),
         }?;
-        let place = Place { offset, arena: route.arena.clone(), hold };
+        let place = Place { offset: offset + route.margins.front, arena: route.arena.clone(), hold };
         if self.trace.is_on() {
             self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
         }
+        if !request.evictable
+            && let Some(residence) = place.memory(self).residence.as_ref().filter(|held| held.is_evicted())
+            && let Err(error) = self.keep_resident(residence)
+        {
+            self.give_back(place);
+            return Err(Refusal::Driver(error));
+        }
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        match unsafe { subject.place(&self.device, || &place.memory(self).object, offset) } {
-            Ok(made) => Ok((made, place)),
+        match unsafe { subject.place(&self.device, || &place.memory(self).object, place.offset) } {
+            Ok(made) => {
+                self.debug_made::<S>(&made, &place, ask, route.margins, route.needs.size);
+                Ok((made, place))
+            }
             Err(error) => {
                 self.give_back(place);
                 Err(Refusal::Driver(error))
@@ -275,7 +302,8 @@ impl<D: Device> Shared<D> {
         let Requirements { size, alignment, class, .. } = ask.needs;
         let memory_type = route.memory_type;
         let heap = self.heap_of(memory_type);
-        let desc = MemoryDesc { memory_type, size, alignment, class, name: ask.desc.name };
+        let AllocationDesc { name, priority, share, .. } = *ask.desc;
+        let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
                 slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
@@ -291,10 +319,35 @@ impl<D: Device> Shared<D> {
             ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&ask.needs)),
             ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&ask.needs)),
         };
-        let memory = Arc::new(self.memory(object, memory_type, size));
+        let memory = Arc::new(self.memory(object, &desc));
+        if !ask.desc.evictable {
+            memory.pin();
+        }
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
-        Ok((made, Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } }))
+        let place = Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } };
+        self.debug_made::<S>(&made, &place, ask, Margins::default(), size);
+        Ok((made, place))
+    }
+
+    /// Notes what was made for whoever looks for mistakes. `bytes` are those of the range, guards included.
+    fn debug_made<S: Subject<D>>(
+        &self,
+        made: &S::Made,
+        place: &Place<D>,
+        ask: &Ask<'_, '_, D>,
+        margins: Margins,
+        bytes: u64,
+    ) {
+        let Some(debug) = &self.debug else { return };
+        let Some(key) = place.key(self) else { return };
+        let memory = place.shared_memory(self);
+        // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
+        let by_memory = || memory.mapped.map(|base| unsafe { base.add(place.offset) });
+        let host = S::mapped(made).or_else(by_memory);
+        let size = bytes - margins.front - margins.back;
+        let AllocationDesc { name, user_data, .. } = *ask.desc;
+        debug.made(self, NewRange { key, memory, size, name, user_data, margins, host });
     }
 
     /// Asks the driver for a block: of the first of `sizes` that the budget and the driver grant.
@@ -360,6 +413,16 @@ impl<D: Device> Shared<D> {
         self.reclaim(usize::MAX);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before
+    }
+
+    /// Evicts what no submission uses; says whether something went.
+    fn relieve_for(&self, ask: &Ask<'_, '_, D>, attempt: &mut Attempt, refusal: Refusal) -> bool {
+        let is_shortage = matches!(refusal, Refusal::Driver(_) | Refusal::OverBudget);
+        let relieved = is_shortage && attempt.best.is_some_and(|best| self.relieve(self.heap_of(best), ask.needs.size));
+        if relieved {
+            attempt.tried = attempt.tried | Tried::RESIDENCY;
+        }
+        relieved
     }
 
     /// Asks the caller to let go of something; says whether he did.
@@ -428,9 +491,14 @@ impl<D: Device> Shared<D> {
     pub(super) fn routes<'a>(&'a self, ask: &'a Ask<'_, '_, D>) -> impl Iterator<Item = Route<D>> + 'a {
         let of_pool = ask.pool.map(|pool| {
             let memory_type = pool.arena.desc.memory_type;
-            let needs = self.padded(ask.needs, memory_type);
+            let padded = self.padded(ask.needs, memory_type);
+            // Equal blocks are as large as the caller counted on.
+            let is_equal = matches!(pool.arena.desc.algorithm, Algorithm::Equal { .. });
+            let margins = if is_equal { Margins::default() } else { self.margins(&padded, memory_type) };
+            let needs = margins.around(padded);
             let arena = ArenaRef::Pool(Arc::clone(pool));
-            Route { arena, memory_type, needs, dedicated_first: false, may_be_dedicated: false }
+            let (dedicated_first, may_be_dedicated) = (false, false);
+            Route { arena, memory_type, needs, margins, dedicated_first, may_be_dedicated }
         });
         // A pool has one type, and no other is tried.
         let bits = if ask.pool.is_some() { 0 } else { ask.needs.memory_type_bits };
@@ -439,11 +507,14 @@ impl<D: Device> Shared<D> {
     }
 
     fn route(&self, ask: &Ask<'_, '_, D>, memory_type: u32) -> Route<D> {
-        let needs = self.padded(ask.needs, memory_type);
+        let padded = self.padded(ask.needs, memory_type);
+        let margins = self.margins(&padded, memory_type);
+        let needs = margins.around(padded);
         let arena = self.arena_index(memory_type, needs.class);
-        let dedicated_first = self.wants_dedicated(&needs, ask.desc.dedicated, arena);
+        let wish = if ask.desc.share.is_some() { Dedicated::Always } else { ask.desc.dedicated };
+        let dedicated_first = self.wants_dedicated(&needs, wish, arena);
         let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
-        Route { arena: ArenaRef::Own(arena), memory_type, needs, dedicated_first, may_be_dedicated }
+        Route { arena: ArenaRef::Own(arena), memory_type, needs, margins, dedicated_first, may_be_dedicated }
     }
 
     fn wants_dedicated(&self, needs: &Requirements, wish: Dedicated, arena: u32) -> bool {
@@ -454,6 +525,14 @@ impl<D: Device> Shared<D> {
             Dedicated::Auto if !self.arenas[arena as usize].shares(needs.size) => true,
             Dedicated::Auto => needs.prefers_dedicated && !self.is_near_object_limit(),
         }
+    }
+
+    /// The guards of a range that is padded already.
+    fn margins(&self, padded: &Requirements, memory_type: u32) -> Margins {
+        let Some(debug) = &self.debug else { return Margins::default() };
+        let capabilities = self.device.capabilities();
+        let atom = if capabilities.is_non_coherent(memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
+        Margins::of(debug.margin_bytes(), padded, atom)
     }
 
     /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.

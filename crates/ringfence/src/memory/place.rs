@@ -10,7 +10,11 @@ use super::pool::PoolState;
 use super::release::RangeOwner;
 use super::shared::Shared;
 use super::small::{Backing, SmallState};
+use crate::debugging::Key;
+use crate::defrag::Ticket;
+use crate::device::sharing::ShareKind;
 use crate::device::{Device, Mapped};
+use crate::residency::Residence;
 
 /// A memory object of the driver and what it was made as.
 pub(crate) struct Memory<D: Device> {
@@ -21,17 +25,44 @@ pub(crate) struct Memory<D: Device> {
     pub(crate) block: u64,
     /// Where the host sees its first byte, where the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
+    /// Where debugging sees its first byte.
+    pub(crate) guards: Option<Mapped>,
+    /// What handles to it are, if it was made for some.
+    pub(crate) share: Option<ShareKind>,
+    /// Whether it was made from a handle.
+    pub(crate) is_imported: bool,
+    /// There iff it can be evicted.
+    pub(crate) residence: Option<Arc<Residence<D>>>,
+}
+
+impl<D: Device> Memory<D> {
+    /// Something lies in it whose use nobody declares.
+    pub(super) fn pin(&self) {
+        if let Some(residence) = &self.residence {
+            residence.pin();
+        }
+    }
+
+    pub(super) fn unpin(&self) {
+        if let Some(residence) = &self.residence {
+            residence.unpin();
+        }
+    }
+
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
+    }
 }
 
 /// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
 pub(crate) struct Place<D: Device> {
     pub(crate) offset: u64,
-    pub(super) arena: ArenaRef<D>,
+    pub(crate) arena: ArenaRef<D>,
     pub(super) hold: Hold<D>,
 }
 
 /// Which arena a place is of.
-pub(super) enum ArenaRef<D: Device> {
+pub(crate) enum ArenaRef<D: Device> {
     /// One of the allocator's own, by index.
     Own(u32),
     /// That of a custom pool.
@@ -50,7 +81,7 @@ impl<D: Device> Clone for ArenaRef<D> {
 /// By what right a place is held.
 pub(super) enum Hold<D: Device> {
     /// A range of a block.
-    Range { memory: Arc<Memory<D>>, allocation: BlockAllocation },
+    Range { memory: Arc<Memory<D>>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
     /// One of many equal cells in a range of a block.
     Cell { class: u32, named: bool, allocation: PoolAllocation },
     /// Memory of its own, and the number under which the arena knows it.
@@ -93,6 +124,26 @@ impl<D: Device> Place<D> {
         Self { offset: 0, arena: ArenaRef::Own(arena), hold: Hold::Dedicated { memory, number } }
     }
 
+    /// A range of a block, as an arena gave it.
+    pub(crate) fn in_block(arena: ArenaRef<D>, memory: Arc<Memory<D>>, allocation: BlockAllocation) -> Self {
+        Self { offset: allocation.offset(), arena, hold: Hold::Range { memory, allocation, ticket: None } }
+    }
+
+    /// Gives the range the ticket that it is moved by.
+    pub(crate) fn set_ticket(&mut self, renewed: Arc<Ticket>) {
+        if let Hold::Range { ticket, .. } = &mut self.hold {
+            *ticket = Some(renewed);
+        }
+    }
+
+    /// The range of a block that it is.
+    pub(crate) fn block_allocation(&self) -> Option<&BlockAllocation> {
+        match &self.hold {
+            Hold::Range { allocation, .. } => Some(allocation),
+            _ => None,
+        }
+    }
+
     /// Some bytes of `whole`, which others may use as well.
     pub(crate) fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
         let arena = whole.arena.clone();
@@ -124,9 +175,45 @@ impl<D: Device> Place<D> {
         }
     }
 
+    /// What debugging knows it by; `None` for a share in what others hold too, and for ranges outside the arenas.
+    pub(crate) fn key(&self, shared: &Shared<D>) -> Option<Key> {
+        let is_small = matches!(self.hold, Hold::Small { .. });
+        let is_known = is_small || self.is_own_range();
+        is_known.then(|| Key { block: self.memory(shared).block, offset: self.offset, is_small })
+    }
+
+    /// Where its range begins in the memory; its own bytes begin there or behind a guard.
+    pub(super) fn range_offset(&self, shared: &Shared<D>) -> u64 {
+        match &self.hold {
+            Hold::Range { allocation, .. } => allocation.offset(),
+            Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).offset(*class, allocation),
+            _ => self.offset,
+        }
+    }
+
+    /// By what it may be moved, if it may.
+    pub(crate) fn ticket(&self) -> Option<&Arc<Ticket>> {
+        match &self.hold {
+            Hold::Range { ticket, .. } => ticket.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// From now on it stays where it is.
+    pub(super) fn never_move(&self) {
+        if let Some(ticket) = self.ticket() {
+            ticket.close();
+        }
+    }
+
     /// Whether its bytes are an arena's, and nobody else's.
     pub(super) fn is_own_range(&self) -> bool {
         matches!(self.hold, Hold::Range { .. } | Hold::Cell { .. } | Hold::Dedicated { .. })
+    }
+
+    /// Whether the memory object was made for it and nothing else.
+    pub(crate) fn is_tied(&self) -> bool {
+        matches!(self.hold, Hold::Dedicated { .. })
     }
 
     /// Whether the memory object is its own.

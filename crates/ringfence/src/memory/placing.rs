@@ -1,10 +1,12 @@
 //! From a description to a resource in its memory; and the driver's memory objects, counted.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Allocator;
+use super::arena::{Moves, Request};
 use super::ladder::{Ask, Attempt, Refusal};
 use super::place::{Memory, Place};
 use super::plan::Plan;
@@ -12,6 +14,8 @@ use super::pool::Pool;
 use super::shared::{CLASSES, Shared};
 use super::statistics::count;
 use super::subject::Unplaced;
+use crate::debugging::{Margins, NewRange};
+use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Resource, ResourceKind};
@@ -36,6 +40,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Makes a resource, in a pool or wherever it fits.
+    #[track_caller]
     pub(super) fn create<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -47,14 +52,26 @@ impl<D: Device> Allocator<D> {
         D: Create<K>,
     {
         let shared = self.shared();
+        let desc = AllocationDesc { share: effective_share(&desc, pool)?, ..desc };
         let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
             let ask = self.ask_of(needs, &desc, pool)?;
+            if pool.is_some() && desc.share.is_some() && needs.requires_dedicated {
+                return Err(
+                    DeviceError::Unsupported("sharing a block: memory of the resource's own can be shared").into()
+                );
+            }
             shared.place_asked::<K>(unplaced, &ask)
         })?;
         let has_address = Create::<K>::has_address(&shared.device, info);
         let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
         let portable = Create::<K>::portable(&shared.device, info);
-        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable))
+        let is_full = desc.movable && portable.as_ref().is_some_and(|portable| shared.says_all::<K>(portable, info));
+        let resource = resource.with_address(has_address).with_user_data(desc.user_data);
+        let resource = resource.described(portable).described_in_full(is_full);
+        if shared.debug.is_some() {
+            resource.note_made_at(Location::caller());
+        }
+        Ok(resource)
     }
 
     /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
@@ -69,7 +86,7 @@ impl<D: Device> Allocator<D> {
     {
         let shared = self.shared();
         shared.check_lost()?;
-        let needs = shared.measure::<K>(info)?;
+        let needs = shared.measure_as::<K>(info, desc.share)?;
         shared.plan(&self.ask(needs, &desc))
     }
 }
@@ -118,8 +135,7 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         self.check_lost()?;
-        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (unplaced, needs) = unsafe { Create::<K>::prepare(&self.device, info) }?;
+        let (unplaced, needs) = self.prepare::<K>(info, desc.share)?;
         match place(&unplaced, needs) {
             Ok((placed, place)) => {
                 count(&self.calls.create_object);
@@ -137,18 +153,59 @@ impl<D: Device> Shared<D> {
         }
     }
 
+    /// Whether a portable description leads to the same resource as the one that it was taken from.
+    fn says_all<K>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let again = Create::<K>::describe(&self.device, portable).ok();
+        let again = again.and_then(|again| Create::<K>::key(&self.device, &again));
+        again.is_some() && again == Create::<K>::key(&self.device, info)
+    }
+
+    /// Measures a resource; makes its object, where the API makes it before its memory.
+    pub(crate) fn prepare<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        share: Option<ShareKind>,
+    ) -> Result<(<D as Create<K>>::Unplaced, Requirements), DeviceError>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
+        unsafe {
+            match share {
+                None => Create::<K>::prepare(&self.device, info),
+                Some(kind) => Create::<K>::prepare_shared(&self.device, info, kind),
+            }
+        }
+    }
+
     /// What a resource would need, no memory taken.
     pub(crate) fn measure<K>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
     where
         K: ResourceKind,
         D: Create<K>,
     {
-        // SAFETY: as in `create_measured`; what was prepared is discarded, being neither placed nor dedicated.
-        unsafe {
-            let (unplaced, needs) = Create::<K>::prepare(&self.device, info)?;
-            Create::<K>::discard(&self.device, unplaced);
-            Ok(needs)
-        }
+        self.measure_as::<K>(info, None)
+    }
+
+    /// As [`Shared::measure`], for memory that is shared or is not.
+    pub(super) fn measure_as<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        share: Option<ShareKind>,
+    ) -> Result<Requirements, DeviceError>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let (unplaced, needs) = self.prepare::<K>(info, share)?;
+        // SAFETY: it is neither placed nor dedicated.
+        unsafe { Create::<K>::discard(&self.device, unplaced) };
+        Ok(needs)
     }
 
     /// Finds a place and makes the resource there.
@@ -212,12 +269,51 @@ impl<D: Device> Shared<D> {
             // SAFETY: as above.
             unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
         });
-        object.map(|((), object)| self.memory(object, desc.memory_type, desc.size))
+        object.map(|((), object)| self.memory(object, desc))
     }
 
-    pub(super) fn memory(&self, object: D::Memory, memory_type: u32, size: u64) -> Memory<D> {
+    pub(crate) fn memory(&self, object: D::Memory, desc: &MemoryDesc<'_>) -> Memory<D> {
         let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
-        Memory { object, memory_type, size, block, mapped }
+        let MemoryDesc { memory_type, size, share, priority, .. } = *desc;
+        let is_guarded = self.debug.as_ref().is_some_and(|debug| debug.margin_bytes() != 0);
+        let guards = if is_guarded { self.device.map_whole(&object) } else { None };
+        let residence = self.residence(&object, memory_type, size, priority);
+        Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false, residence }
+    }
+
+    /// Memory that is imported rather than made, as a place of its own.
+    pub(crate) fn import_place(
+        &self,
+        memory: &MemoryDesc<'_>,
+        offset: u64,
+        desc: &AllocationDesc<'_>,
+        import: impl FnOnce() -> Result<D::Memory, DeviceError>,
+    ) -> Result<Place<D>, DeviceError> {
+        let MemoryDesc { memory_type, size, alignment, class, .. } = *memory;
+        let ((), object) = self.counted_memory(self.heap_of(memory_type), size, || import().map(|held| ((), held)))?;
+        let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
+        let AllocationDesc { name, user_data, .. } = *desc;
+        let request = Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data };
+        let arena = self.arena_index(memory_type, class);
+        let number = self.arenas[arena as usize].add_dedicated(&request);
+        self.trace_block(&held, class, true);
+        self.trace.allocated(held.block, offset, size - offset, alignment, desc.name);
+        Ok(Place { offset, ..Place::heap(held, arena, number) })
+    }
+
+    /// Notes something imported for whoever looks for mistakes.
+    pub(crate) fn debug_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
+        let (Some(debug), Some(key)) = (&self.debug, place.key(self)) else { return };
+        let memory = place.shared_memory(self);
+        let (size, name, user_data) = (memory.size - place.offset, desc.name, desc.user_data);
+        // Without a place for the host: what others have written there is not filled over.
+        debug.made(self, NewRange { key, memory, size, name, user_data, margins: Margins::default(), host: None });
+        debug.handed_out(key, at, None);
+    }
+
+    /// Counts an object that was made.
+    pub(crate) fn count_created(&self) {
+        count(&self.calls.create_object);
     }
 
     /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the
@@ -275,5 +371,15 @@ impl<D: Device> Shared<D> {
             }
             _ => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
         }
+    }
+}
+
+/// What handles to a resource's memory will be: the pool's kind, if it has one.
+fn effective_share<D: Device>(desc: &AllocationDesc<'_>, pool: Option<&Pool<D>>) -> Result<Option<ShareKind>, Error> {
+    let Some(pool) = pool else { return Ok(desc.share) };
+    match (desc.share, pool.share()) {
+        (None, held) => Ok(held),
+        (wanted, held) if wanted == held => Ok(held),
+        (wanted, pool) => Err(Error::WrongShare { wanted, pool }),
     }
 }

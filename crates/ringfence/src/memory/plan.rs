@@ -98,7 +98,10 @@ impl<D: Device> Shared<D> {
                 ArenaRef::Pool(pool) => pool.arena.forecast(request, without_empty),
             };
             match forecast {
-                Forecast::InBlock { offset, bytes } => return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0)),
+                Forecast::InBlock { offset, bytes } => {
+                    let offset = offset + route.margins.front;
+                    return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0));
+                }
                 Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, terms, trimmed) {
                     Ok(asked) => return Ok(plan(PlannedWay::NewBlock, bytes, asked)),
                     Err(refused) => refusal = refused,

@@ -12,11 +12,13 @@ use super::TypeStatistics;
 use super::arena::{Arena, ArenaDesc};
 use super::block_sizes::BlockSizes;
 use super::ladder::Ask;
-use super::place::Memory;
+use super::place::{ArenaRef, Memory};
 use super::plan::Plan;
 use super::shared::{CLASSES, Shared, memory_alignment};
 use super::{Allocation, Allocator};
-use crate::device::{BufferInfo, Device, Requirements, ResourceClass, TextureInfo};
+use crate::defrag::{Defrag, DefragDesc};
+use crate::device::sharing::ShareKind;
+use crate::device::{BufferInfo, Device, Priority, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Buffer, Texture};
 
@@ -38,8 +40,12 @@ pub struct PoolDesc<'a> {
     pub algorithm: Algorithm,
     /// The least alignment in bytes of the blocks, where the class asks for less.
     pub block_alignment: u64,
+    /// How much its blocks matter.
+    pub priority: Priority,
     /// Shown in reports.
     pub name: &'a str,
+    /// What handles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
+    pub share: Option<ShareKind>,
 }
 
 impl Default for PoolDesc<'_> {
@@ -53,13 +59,15 @@ impl Default for PoolDesc<'_> {
             block_count_max: usize::MAX,
             algorithm: Algorithm::Tlsf,
             block_alignment: 1,
+            priority: Priority::Normal,
             name: "",
+            share: None,
         }
     }
 }
 
 /// What a pool and everything in it share.
-pub(super) struct PoolState<D: Device> {
+pub(crate) struct PoolState<D: Device> {
     pub(super) name: Box<str>,
     pub(super) arena: Arena<D, AnyAllocator>,
     /// Blocks that are kept while there is a handle.
@@ -71,9 +79,14 @@ pub(super) struct PoolState<D: Device> {
 impl<D: Device> PoolState<D> {
     /// An empty block beyond those that the pool keeps, while it has a handle.
     pub(super) fn take_empty(&self) -> Option<Memory<D>> {
+        if self.may_give_back() { self.arena.take_empty() } else { None }
+    }
+
+    /// Whether it has more blocks than it keeps.
+    pub(super) fn may_give_back(&self) -> bool {
         let held = self.arena.statistics().block_count;
         let kept = if self.is_closed.load(Ordering::Acquire) { 0 } else { self.block_count_min as u64 };
-        if held > kept { self.arena.take_empty() } else { None }
+        held > kept
     }
 
     pub(super) fn full(&self, size: u64) -> Error {
@@ -131,8 +144,10 @@ impl<D: Device> Pool<D> {
             block_count_max: desc.block_count_max,
             algorithm: desc.algorithm,
             block_alignment: desc.block_alignment.max(memory_alignment(capabilities, desc.class)),
+            priority: desc.priority,
             has_cells: false,
             grows_ahead: false,
+            share: desc.share,
         });
         let state = Arc::new(PoolState {
             name: desc.name.into(),
@@ -153,7 +168,10 @@ impl<D: Device> Pool<D> {
         needs: Requirements,
         desc: &'a AllocationDesc<'d>,
     ) -> Result<Ask<'a, 'd, D>, Error> {
-        let ArenaDesc { memory_type, class, .. } = self.state.arena.desc;
+        let ArenaDesc { memory_type, class, share, .. } = self.state.arena.desc;
+        if desc.share.is_some() && desc.share != share {
+            return Err(Error::WrongShare { wanted: desc.share, pool: share });
+        }
         let groups = self.shared().device.capabilities().class_groups;
         if needs.memory_type_bits >> memory_type & 1 == 0 {
             return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });
@@ -173,6 +191,7 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// As [`Allocator::create_buffer`]; the pool is full ([`Error::PoolFull`]), or of a memory type or class that the
     /// buffer cannot use.
+    #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         self.memory.create(info, desc, Some(self))
     }
@@ -181,6 +200,7 @@ impl<D: Device> Pool<D> {
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
+    #[track_caller]
     pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
         self.memory.create(info, desc, Some(self))
     }
@@ -189,6 +209,7 @@ impl<D: Device> Pool<D> {
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
+    #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         let ask = self.ask(needs, &desc)?;
         Allocation::new(self.shared(), &super::subject::Bytes, &ask, false)
@@ -200,6 +221,18 @@ impl<D: Device> Pool<D> {
     /// Those of [`Pool::allocate`] that can be foreseen.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared().plan(&self.ask(needs, &desc)?)
+    }
+
+    /// What handles to its blocks are.
+    #[must_use]
+    pub fn share(&self) -> Option<ShareKind> {
+        self.state.arena.desc.share
+    }
+
+    /// Begins to bring what is in the pool together: see [`defrag`](crate::defrag).
+    #[must_use]
+    pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
+        Defrag::new(Arc::clone(self.shared()), vec![ArenaRef::Pool(Arc::clone(&self.state))], desc)
     }
 
     /// Its figures. One short lock.

@@ -19,12 +19,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use ringfence_core::blocks::BlockAllocation;
+use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
 
 use super::allocation::Common;
-use super::arena::{ArenaDesc, Request};
+use super::arena::{ArenaDesc, Compact, Moves, Request};
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::shared::Shared;
 use super::statistics::count;
@@ -39,7 +39,8 @@ use crate::upload::Told;
 struct Retired<D: Device> {
     /// The driver's object, unless others share it.
     object: Option<RawObject<D>>,
-    place: Place<D>,
+    /// Where it lies, unless its memory is retired by itself.
+    place: Option<Place<D>>,
 }
 
 /// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
@@ -100,14 +101,19 @@ impl<D: Device> Releases<D> {
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
-        self.trace_retired(&place);
-        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place });
+        self.note_retired(&place);
+        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place: Some(place) });
+    }
+
+    /// Lets go of an object whose memory is let go of by itself.
+    pub(crate) fn retire_object(&self, object: RawObject<D>) {
+        self.lifetimes.retire_into(&self.releases.retired, Retired { object: Some(object), place: None });
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
-        self.trace_retired(&place);
-        self.releases.retired.retire(points, Retired { object, place });
+        self.note_retired(&place);
+        self.releases.retired.retire(points, Retired { object, place: Some(place) });
     }
 
     /// Nothing to do if another thread is at it.
@@ -155,21 +161,48 @@ impl<D: Device> Shared<D> {
     }
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
-    fn trace_retired(&self, place: &Place<D>) {
+    ///
+    /// What is let go of is not moved any more either.
+    fn note_retired(&self, place: &Place<D>) {
+        place.never_move();
         if self.trace.is_on() && place.is_own_range() {
-            self.trace.retired(place.memory(self).block, place.offset);
+            self.trace.retired(place.memory(self).block, self.range_offset(place));
+        }
+        if let Some(debug) = &self.debug
+            && let Some(key) = place.key(self)
+        {
+            debug.retired(key);
         }
     }
 
+    /// The device is done with the place's bytes, and its owner has let go of them.
+    fn debug_released(&self, place: &Place<D>) {
+        if let Some(debug) = &self.debug
+            && let Some(key) = place.key(self)
+        {
+            debug.released(self, key);
+        }
+    }
+
+    /// Where the place's range begins in its memory: before its guard, if it has one.
+    pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
+        if self.debug.is_none() { place.offset } else { place.range_offset(self) }
+    }
+
     fn destroy(&self, Retired { object, place }: Retired<D>) {
-        self.device.note_retired(&place.memory(self).object, place.offset, place.size());
+        if let Some(place) = &place {
+            self.device.note_retired(&place.memory(self).object, self.range_offset(place), place.size());
+            self.debug_released(place);
+        }
         if let Some(object) = object {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
             // the bin gives each item out once.
             unsafe { object.destroy(&self.device) };
             count(&self.calls.destroy_object);
         }
-        self.give_back(place);
+        if let Some(place) = place {
+            self.give_back(place);
+        }
     }
 
     /// Destroys an object and gives its bytes back, without asking the device.
@@ -177,22 +210,24 @@ impl<D: Device> Shared<D> {
     /// # Safety
     /// No submission that is under way uses it, and it is destroyed once.
     pub(crate) unsafe fn destroy_now(&self, object: RawObject<D>, place: Place<D>) {
-        self.destroy(Retired { object: Some(object), place });
+        self.destroy(Retired { object: Some(object), place: Some(place) });
     }
 
     /// Gives back a range of a resource that others share. No submission that is under way uses it.
     pub(crate) fn give_back_range(&self, place: Place<D>) {
-        self.destroy(Retired { object: None, place });
+        self.destroy(Retired { object: None, place: Some(place) });
     }
 
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
+        place.never_move();
         if self.trace.is_on() && place.is_own_range() {
-            self.trace.freed(place.memory(self).block, place.offset);
+            self.trace.freed(place.memory(self).block, self.range_offset(&place));
         }
+        self.debug_released(&place);
         let Place { arena, hold, .. } = place;
         match hold {
-            Hold::Range { memory, allocation } => {
+            Hold::Range { memory, allocation, ticket: _ } => {
                 // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
                 self.free_range(&arena, allocation);
@@ -237,6 +272,32 @@ impl<D: Device> Shared<D> {
         }
     }
 
+    /// What moves ranges sees of an arena.
+    pub(crate) fn compact<'a>(&'a self, arena: &'a ArenaRef<D>) -> &'a dyn Compact<D> {
+        match arena {
+            ArenaRef::Own(index) => &self.arenas[*index as usize],
+            ArenaRef::Pool(pool) => &pool.arena,
+        }
+    }
+
+    pub(crate) fn arena_desc<'a>(&'a self, arena: &'a ArenaRef<D>) -> &'a ArenaDesc {
+        match arena {
+            ArenaRef::Own(index) => &self.arenas[*index as usize].desc,
+            ArenaRef::Pool(pool) => &pool.arena.desc,
+        }
+    }
+
+    /// Gives a block back to the driver, if it is here and empty and its pool does not keep it; says whether it did.
+    pub(crate) fn free_empty_block(&self, arena: &ArenaRef<D>, block: BlockId) -> bool {
+        let taken = match arena {
+            ArenaRef::Pool(pool) if !pool.may_give_back() => None,
+            arena => self.compact(arena).take_block(block),
+        };
+        let Some(memory) = taken else { return false };
+        self.free_memory(memory);
+        true
+    }
+
     fn remove_dedicated(&self, arena: &ArenaRef<D>, number: u64) {
         match arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].remove_dedicated(number),
@@ -271,7 +332,7 @@ impl<D: Device> Shared<D> {
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
             Backing::Buffer { object, place } => {
-                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place })
+                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place: Some(place) })
             }
         }
     }
@@ -284,11 +345,14 @@ impl<D: Device> Shared<D> {
         alignment: u64,
         name: &str,
     ) -> Result<Backing<D>, DeviceError> {
-        let ArenaDesc { memory_type, class, .. } = self.arenas[arena as usize].desc;
-        let memory = self.allocate_memory(&MemoryDesc { memory_type, size, alignment, class, name })?;
+        let ArenaDesc { memory_type, class, priority, .. } = self.arenas[arena as usize].desc;
+        let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
+        let memory = self.allocate_memory(&desc)?;
+        memory.pin();
         self.trace_block(&memory, class, true);
         self.trace.allocated(memory.block, 0, size, alignment, name);
-        let request = Request { size, alignment, high: false, name, user_data: 0 };
+        let request =
+            Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data: 0 };
         let number = self.arenas[arena as usize].add_dedicated(&request);
         Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
     }
@@ -308,6 +372,9 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn free_memory(&self, memory: Memory<D>) {
+        if memory.is_evicted() {
+            self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
+        }
         let Memory { object, memory_type, size, block, .. } = memory;
         self.trace.block_freed(block);
         slow!("free_memory", bytes = size, memory_type = memory_type);
@@ -323,6 +390,9 @@ impl<D: Device> Shared<D> {
         self.wait_submitted(timeout)?;
         let mut reclaimed = self.reclaim_last();
         reclaimed.blocks += self.trim();
+        if let Some(debug) = &self.debug {
+            debug.tell_leaks();
+        }
         Ok(reclaimed)
     }
 

@@ -24,6 +24,11 @@ impl<D: Device> Shared<D> {
             }
             Hold::Pooled { .. } | Hold::Aliased(_) | Hold::Common(_) | Hold::Small { .. } => return,
         }
+        if let Some(debug) = &self.debug
+            && let Some(key) = place.key(self)
+        {
+            debug.named(key, name);
+        }
         self.trace.named(place.memory(self).block, place.offset, name);
     }
 }

@@ -8,7 +8,6 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 
-use super::AllocatorDesc;
 use super::arena::{Arena, ArenaDesc};
 use super::block_sizes::BlockSizes;
 use super::budget::Budgets;
@@ -21,11 +20,14 @@ use super::release::{RangeOwner, Releases};
 use super::rings::Rings;
 use super::small::SmallBuffers;
 use super::snapshot::class_name;
-use super::statistics::Calls;
+use super::statistics::{Calls, Moved};
 use super::types::TypeOrder;
+use super::{AllocatorDesc, Budget};
+use crate::debugging::Debugger;
 use crate::descriptor::Rooms;
-use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, ResourceClass};
+use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::lifetime::Lifetimes;
+use crate::residency::Residents;
 use crate::trace::{StartTraceError, Trace, TraceSummary};
 use crate::upload::Recycle;
 
@@ -50,7 +52,11 @@ pub(crate) struct Shared<D: Device> {
     pub(super) lost: AtomicBool,
     pub(super) memory_objects: AtomicU64,
     pub(super) calls: Calls,
+    pub(crate) moved: Moved,
     pub(crate) trace: Trace,
+    /// There iff something is looked for.
+    pub(crate) debug: Option<Box<Debugger<D>>>,
+    pub(crate) residents: Residents<D>,
 }
 
 pub(super) const CLASSES: [ResourceClass; 3] =
@@ -77,8 +83,10 @@ impl<D: Device> Shared<D> {
                 block_count_max: usize::MAX,
                 algorithm: Algorithm::Tlsf,
                 block_alignment: 1,
+                priority: Priority::Normal,
                 has_cells: desc.cells,
                 grows_ahead: desc.empty_blocks_kept > 0,
+                share: None,
             };
             CLASSES.map(|class| {
                 let block_alignment = memory_alignment(capabilities, class);
@@ -96,7 +104,10 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
+            moved: Moved::default(),
             trace: Trace::new(),
+            debug: Debugger::new(desc.debug),
+            residents: Residents::new(),
             custom_pools: RwLock::new(Vec::new()),
             pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),
@@ -151,15 +162,22 @@ impl<D: Device> Shared<D> {
 
     /// Makes host writes at `offset..offset + size` of the place visible to the device, where that needs a call.
     pub(crate) fn flush(&self, place: &Place<D>, offset: u64, size: u64) -> Result<(), DeviceError> {
-        let memory = place.memory(self);
+        if size == 0 {
+            return Ok(());
+        }
+        self.flush_range(place.memory(self), place.offset + offset, place.offset + offset + size)
+    }
+
+    /// As [`Shared::flush`], for bytes `start..end` of a memory object.
+    pub(crate) fn flush_range(&self, memory: &Memory<D>, start: u64, end: u64) -> Result<(), DeviceError> {
         let capabilities = self.device.capabilities();
-        if size == 0 || !capabilities.needs_flush(memory.memory_type) {
+        if !capabilities.needs_flush(memory.memory_type) {
             return Ok(());
         }
         let atom =
             if capabilities.is_non_coherent(memory.memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
-        let start = (place.offset + offset) / atom * atom;
-        let end = (place.offset + offset + size).div_ceil(atom).saturating_mul(atom).min(memory.size);
+        let start = start / atom * atom;
+        let end = end.div_ceil(atom).saturating_mul(atom).min(memory.size);
         // SAFETY: the range lies in this device's memory, which is mapped as long as it exists, and is atom-aligned.
         unsafe { self.device.flush(&memory.object, start, end - start) }
     }
@@ -184,6 +202,28 @@ impl<D: Device> Shared<D> {
             }
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
         }
+    }
+
+    pub(crate) fn heap_count(&self) -> u32 {
+        self.device.capabilities().memory_heaps.len() as u32
+    }
+
+    pub(crate) fn budget(&self, heap: u32) -> Budget {
+        self.budgets.heap(heap)
+    }
+
+    /// Counts bytes that were evicted, or brought back.
+    pub(crate) fn count_absent(&self, heap: u32, bytes: u64, evicted: bool) {
+        if evicted {
+            self.budgets.add_absent(heap, bytes);
+        } else {
+            self.budgets.remove_absent(heap, bytes);
+        }
+    }
+
+    /// Asks the driver how heaps stand.
+    pub(crate) fn refresh_budgets(&self) {
+        self.budgets.refresh(&self.device);
     }
 
     /// Ends the recording with how the rings are.

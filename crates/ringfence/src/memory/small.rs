@@ -16,6 +16,7 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::panic;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -26,6 +27,7 @@ use ringfence_core::tlsf::Tlsf;
 use super::place::{Hold, Place};
 use super::shared::Shared;
 use super::{Allocator, Location};
+use crate::debugging::{Margins, NewRange};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::resource::{AllocationDesc, Buffer, RawObject};
@@ -207,6 +209,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// [`Error::TooLarge`] above 256 KiB; else as [`Allocator::create_buffer`].
+    #[track_caller]
     pub fn create_small_buffer(&self, desc: BufferDesc, location: Location) -> Result<SmallBuffer<D>, Error> {
         Buffers::check(&desc)?;
         if desc.size > SMALL_BYTES_MAX {
@@ -226,6 +229,14 @@ impl<D: Device> Allocator<D> {
         let arena = backing.place.arena.clone();
         let hold = Hold::Small { state: Arc::clone(state), backing, allocation };
         let place = ManuallyDrop::new(Place { offset: at, arena, hold });
+        if let Some(debug) = &shared.debug
+            && let Some(key) = place.key(shared)
+        {
+            let memory = place.shared_memory(shared);
+            let (margins, name, user_data) = (Margins::default(), "small buffer", 0);
+            debug.made(shared, NewRange { key, memory, size, name, user_data, margins, host: mapped });
+            debug.handed_out(key, panic::Location::caller(), address);
+        }
         Ok(SmallBuffer { shared: Arc::clone(shared), place, object, offset, size: desc.size, mapped, address })
     }
 

@@ -100,6 +100,12 @@ pub struct Statistics {
     pub retired_count: u64,
     /// Calls to the driver.
     pub calls: DriverCalls,
+    /// Resources that were given another place by a [`Defrag`](crate::defrag::Defrag).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub moved_count: u64,
+    /// Bytes of those.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub moved_bytes: u64,
 }
 
 impl Statistics {
@@ -110,6 +116,13 @@ impl Statistics {
         self.types.iter().for_each(|held| total.add(held));
         total
     }
+}
+
+/// The counters of moves.
+#[derive(Default)]
+pub(crate) struct Moved {
+    pub(crate) count: AtomicU64,
+    pub(crate) bytes: AtomicU64,
 }
 
 /// The counters behind [`DriverCalls`].
@@ -152,6 +165,8 @@ impl<D: Device> Shared<D> {
             types: self.type_statistics(),
             retired_count: self.releases.retired_count(),
             calls: self.driver_calls(),
+            moved_count: self.moved.count.load(Ordering::Relaxed),
+            moved_bytes: self.moved.bytes.load(Ordering::Relaxed),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::device::{Create, Device, DeviceError, Kind, MemoryDesc, Placed};
+use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed};
 
 /// What the ladder finds a place for.
 pub(super) trait Subject<D: Device> {
@@ -27,6 +27,12 @@ pub(super) trait Subject<D: Device> {
     /// # Safety
     /// Its requirements allow `desc`.
     unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError>;
+
+    /// Where the host sees what came of it, where the API maps resources.
+    fn mapped(made: &Self::Made) -> Option<Mapped> {
+        let _ = made;
+        None
+    }
 }
 
 /// A resource that was measured.
@@ -51,6 +57,10 @@ impl<D: Device + Create<K>, K: Kind> Subject<D> for Unplaced<'_, D, K> {
     unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError> {
         // SAFETY: the caller promises the same.
         unsafe { Create::<K>::dedicate(device, self.0, desc) }
+    }
+
+    fn mapped(made: &Self::Made) -> Option<Mapped> {
+        made.mapped
     }
 }
 

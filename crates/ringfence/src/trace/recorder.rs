@@ -225,6 +225,11 @@ impl Trace {
         });
     }
 
+    /// After the new range was allocated, before the old one is let go of.
+    pub(crate) fn moved(&self, (from_block, from_offset): (u64, u64), (to_block, to_offset): (u64, u64)) {
+        self.numbers(code::MOVED, [from_block, from_offset, to_block, to_offset]);
+    }
+
     pub(crate) fn retired(&self, block: u64, offset: u64) {
         self.numbers(code::RETIRED, [block, offset]);
     }

@@ -6,6 +6,7 @@ use ash::vk::Handle;
 use super::Device;
 use super::info::BufferInfo;
 use super::memory::{Memory, Owner, requirements};
+use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass,
 };
@@ -62,6 +63,19 @@ unsafe impl Create<Buffers> for Device {
         Ok((raw, requirements(needed, dedicated, ResourceClass::Buffer)))
     }
 
+    fn share_support(&self, info: &BufferInfo<'_>, kind: ShareKind) -> ShareSupport {
+        self.buffer_share_support(info.raw(), kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &BufferInfo<'_>,
+        kind: ShareKind,
+    ) -> Result<(vk::Buffer, Requirements), DeviceError> {
+        // SAFETY: the caller promises what is asked.
+        unsafe { self.prepare_shared_buffer(info, kind) }
+    }
+
     unsafe fn discard(&self, unplaced: vk::Buffer) {
         // SAFETY: the caller promises that the buffer was not used.
         unsafe { self.0.device.destroy_buffer(unplaced, None) }
@@ -85,7 +99,7 @@ unsafe impl Create<Buffers> for Device {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<vk::Buffer>, Memory), DeviceError> {
         // SAFETY: the caller promises that the buffer is unbound and that its requirements allow `desc`.
-        let memory = unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced))) }?;
+        let memory = unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced)), None) }?;
         // SAFETY: as above, and the memory was made for it.
         let placed = unsafe { Create::<Buffers>::place(self, unplaced, &memory, 0) };
         // SAFETY: the memory is new, and nothing but `placed` lies in it.
@@ -94,7 +108,7 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn allocate_memory_for(&self, unplaced: &vk::Buffer, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
         // SAFETY: the caller promises that the buffer is unbound and that its requirements allow `desc`.
-        unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced))) }
+        unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced)), None) }
     }
 
     fn has_address(&self, info: &BufferInfo<'_>) -> bool {
@@ -121,7 +135,7 @@ unsafe impl Create<Buffers> for Device {
 
 impl Device {
     /// Refuses what would be undefined behaviour or cannot be placed.
-    fn check_buffer(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(), DeviceError> {
+    pub(super) fn check_buffer(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(), DeviceError> {
         if info.size == 0 {
             return Err(DeviceError::InvalidInfo("a buffer has at least one byte"));
         }

@@ -7,7 +7,9 @@ use std::ffi::CStr;
 
 use ash::vk;
 
-use crate::device::{Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryProperties, MemoryType};
+use crate::device::{
+    Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
+};
 
 /// Textures with texels of up to so many bytes can be copied from any offset that is a multiple of it.
 const TEXEL_BYTES_MAX: u64 = 16;
@@ -19,6 +21,8 @@ pub(super) struct Found {
     pub(super) memory_budget: bool,
     /// Largest buffer in bytes; all ones if the device does not tell.
     pub(super) buffer_bytes_max: u64,
+    /// Whether pages without memory read as zeros.
+    pub(super) reads_zero_where_unbound: bool,
 }
 
 /// What a physical device is and can do: for lists of devices, before one is opened.
@@ -71,6 +75,7 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
         capabilities: assemble(&basic, &memory, objects.max_memory_allocation_size),
         memory_budget: lists(&extensions, ash::ext::memory_budget::NAME),
         buffer_bytes_max: buffers.max_buffer_size,
+        reads_zero_where_unbound: basic.sparse_properties.residency_non_resident_strict == vk::TRUE,
     })
 }
 
@@ -83,7 +88,12 @@ pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::Physica
     let (basic, memory) = unsafe {
         (instance.get_physical_device_properties(physical), instance.get_physical_device_memory_properties(physical))
     };
-    Found { capabilities: assemble(&basic, &memory, u64::MAX), memory_budget: false, buffer_bytes_max: u64::MAX }
+    Found {
+        capabilities: assemble(&basic, &memory, u64::MAX),
+        memory_budget: false,
+        buffer_bytes_max: u64::MAX,
+        reads_zero_where_unbound: false,
+    }
 }
 
 /// Whether an extension is among those that a device lists.
@@ -114,6 +124,8 @@ fn assemble(
         texture_copy_offset_alignment: limits.optimal_buffer_copy_offset_alignment.max(TEXEL_BYTES_MAX),
         texture_copy_row_alignment: limits.optimal_buffer_copy_row_pitch_alignment.max(1),
         constant_alignment: limits.min_uniform_buffer_offset_alignment.max(1),
+        residency: false,
+        memory_priority: MemoryPriority::None,
     }
 }
 

@@ -6,6 +6,7 @@ use ash::vk::Handle;
 use super::Device;
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
+use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
     Create, DeviceError, Format, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage,
     Textures,
@@ -72,6 +73,19 @@ unsafe impl Create<Textures> for Device {
         Ok((raw, requirements(needed, dedicated, class(info))))
     }
 
+    fn share_support(&self, info: &TextureInfo<'_>, kind: ShareKind) -> ShareSupport {
+        self.image_share_support(info.raw(), kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &TextureInfo<'_>,
+        kind: ShareKind,
+    ) -> Result<(vk::Image, Requirements), DeviceError> {
+        // SAFETY: the caller promises what is asked.
+        unsafe { self.prepare_shared_image(info, kind) }
+    }
+
     unsafe fn discard(&self, unplaced: vk::Image) {
         // SAFETY: the caller promises that the image was not used.
         unsafe { self.0.device.destroy_image(unplaced, None) }
@@ -95,7 +109,7 @@ unsafe impl Create<Textures> for Device {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<vk::Image>, Memory), DeviceError> {
         // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
-        let memory = unsafe { self.allocate(desc, Some(Owner::Image(*unplaced))) }?;
+        let memory = unsafe { self.allocate(desc, Some(Owner::Image(*unplaced)), None) }?;
         // SAFETY: as above, and the memory was made for it.
         let placed = unsafe { Create::<Textures>::place(self, unplaced, &memory, 0) };
         // SAFETY: the memory is new, and nothing but `placed` lies in it.
@@ -104,7 +118,7 @@ unsafe impl Create<Textures> for Device {
 
     unsafe fn allocate_memory_for(&self, unplaced: &vk::Image, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
         // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
-        unsafe { self.allocate(desc, Some(Owner::Image(*unplaced))) }
+        unsafe { self.allocate(desc, Some(Owner::Image(*unplaced)), None) }
     }
 
     unsafe fn destroy(&self, object: vk::Image) {
@@ -121,7 +135,7 @@ unsafe impl Create<Textures> for Device {
 
 impl Device {
     /// Refuses a portable description that Vulkan forbids or that this device has no image for.
-    fn check_described(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    pub(super) fn check_described(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         check_image(info)?;
         if info.usage.is_empty() {
             return Err(DeviceError::InvalidInfo("a texture is for something"));

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use ash::vk;
 
 use super::Device;
+use super::sharing::{self, Import, RawImport};
 use crate::device::{DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements, ResourceClass};
 
 /// A `VkDeviceMemory`, and where the host sees it.
@@ -68,11 +69,18 @@ impl Device {
         self.0.desc.buffer_device_address && beside_buffers && !matches!(owner, Some(Owner::Image(_)))
     }
 
-    /// Allocates memory, maps it if its type is host-visible, and names it.
+    /// Allocates memory or imports it, maps it if its type is host-visible, and names it.
     ///
     /// # Safety
     /// The memory type exists; the owner is this device's, not bound, and needs exactly the size that `desc` says.
-    pub(super) unsafe fn allocate(&self, desc: &MemoryDesc<'_>, owner: Option<Owner>) -> Result<Memory, DeviceError> {
+    ///
+    /// What is imported is used up, or closed where this fails.
+    pub(super) unsafe fn allocate(
+        &self,
+        desc: &MemoryDesc<'_>,
+        owner: Option<Owner>,
+        import: Option<Import>,
+    ) -> Result<Memory, DeviceError> {
         self.check_size(desc)?;
         let mut dedicated = match owner {
             Some(Owner::Buffer(buffer)) => vk::MemoryDedicatedAllocateInfo::default().buffer(buffer),
@@ -87,8 +95,24 @@ impl Device {
         if self.needs_address(desc.class, owner) {
             info = info.push_next(&mut flags);
         }
+        let mut priority = vk::MemoryPriorityAllocateInfoEXT::default().priority(desc.priority.as_f32());
+        if self.0.desc.memory_priority {
+            info = info.push_next(&mut priority);
+        }
+        let mut export = vk::ExportMemoryAllocateInfo::default();
+        let mut imported = RawImport::of(import.as_ref());
+        match desc.share.filter(|_| import.is_none()) {
+            Some(kind) => {
+                export = export.handle_types(sharing::handle_type(kind)?);
+                info = info.push_next(&mut export);
+            }
+            None => info = imported.push_to(info),
+        }
         // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
         let raw = unsafe { self.0.device.allocate_memory(&info, None) }?;
+        if let Some(import) = import {
+            import.used_up();
+        }
         // SAFETY: the memory is new, of that type, and nothing is placed in it.
         let base = unsafe { self.map_whole(raw, desc.memory_type) }?;
         if !desc.name.is_empty() {

@@ -39,6 +39,7 @@ impl Quiet {
 unsafe impl Driver for Quiet {
     type Memory = Memory;
     type Fence = Fence;
+    type Pageable = Memory;
 
     fn capabilities(&self) -> &Capabilities {
         self.0.capabilities()

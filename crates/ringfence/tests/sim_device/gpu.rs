@@ -54,8 +54,18 @@ impl Gpu {
     pub fn memory(&self, name: &str, memory_type: u32, size: u64) -> Memory {
         let class = ResourceClass::Buffer;
         // SAFETY: the memory type is one of the device's.
-        unsafe { self.device.allocate_memory(&MemoryDesc { memory_type, size, alignment: 1 << 22, class, name }) }
-            .unwrap()
+        unsafe {
+            self.device.allocate_memory(&MemoryDesc {
+                share: None,
+                priority: Default::default(),
+                memory_type,
+                size,
+                alignment: 1 << 22,
+                class,
+                name,
+            })
+        }
+        .unwrap()
     }
 
     pub fn unplaced(&self, size: u64) -> (Buffer, Requirements) {
@@ -96,7 +106,15 @@ impl Gpu {
         // SAFETY: the description holds no pointer.
         let (texture, needs) = unsafe { Create::<Textures>::prepare(&self.device, desc) }.unwrap();
         let memory_type = needs.memory_type_bits.trailing_zeros();
-        let desc = MemoryDesc { memory_type, size: needs.size, alignment: needs.alignment, class: needs.class, name };
+        let desc = MemoryDesc {
+            share: None,
+            priority: Default::default(),
+            memory_type,
+            size: needs.size,
+            alignment: needs.alignment,
+            class: needs.class,
+            name,
+        };
         // SAFETY: just prepared; the type is one that it allows.
         let (placed, memory) = unsafe { Create::<Textures>::dedicate(&self.device, &texture, &desc) }.unwrap();
         // SAFETY: just made.

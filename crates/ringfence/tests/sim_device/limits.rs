@@ -8,7 +8,15 @@ use ringfence::device::{
 };
 
 fn memory(memory_type: u32, size: u64) -> MemoryDesc<'static> {
-    MemoryDesc { memory_type, size, alignment: 1, class: ResourceClass::Buffer, name: "" }
+    MemoryDesc {
+        share: None,
+        priority: Default::default(),
+        memory_type,
+        size,
+        alignment: 1,
+        class: ResourceClass::Buffer,
+        name: "",
+    }
 }
 
 fn try_allocate(gpu: &Gpu, desc: &MemoryDesc<'_>) -> Result<(), DeviceError> {

@@ -103,8 +103,15 @@ fn wrong_places_are_refused_and_may_be_tried_again() {
     let _ = gpu.only_hazard(HazardKind::Misuse);
 
     let texture = TextureDesc { width: 64, height: 64, ..Default::default() };
-    let desc =
-        |memory_type, size| MemoryDesc { memory_type, size, alignment: 1, class: ResourceClass::Texture, name: "" };
+    let desc = |memory_type, size| MemoryDesc {
+        share: None,
+        priority: Default::default(),
+        memory_type,
+        size,
+        alignment: 1,
+        class: ResourceClass::Texture,
+        name: "",
+    };
     // SAFETY: the simulated device refuses what does not fit.
     unsafe {
         let (texture, _) = Create::<Textures>::prepare(&gpu.device, &texture).unwrap();
@@ -149,7 +156,15 @@ fn heaps_for_multisampling_and_lonely_textures_are_checked() {
         (lonely, 4 << 20, ResourceClass::Texture, Some(HazardKind::Misuse)),
     ];
     for (desc, alignment, class, expected) in cases {
-        let memory = MemoryDesc { memory_type: 0, size: 32 << 20, alignment, class, name: "block" };
+        let memory = MemoryDesc {
+            share: None,
+            priority: Default::default(),
+            memory_type: 0,
+            size: 32 << 20,
+            alignment,
+            class,
+            name: "block",
+        };
         // SAFETY: the simulated device refuses what does not fit.
         unsafe {
             let memory = gpu.device.allocate_memory(&memory).unwrap();

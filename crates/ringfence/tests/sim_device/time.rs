@@ -133,7 +133,15 @@ fn a_lost_device_says_so_everywhere_and_blames_nobody() {
     let (unplaced, _) = gpu.unplaced(64);
     gpu.device.lose_device();
     let lost = Err(DeviceError::Lost);
-    let desc = MemoryDesc { memory_type: 1, size: 64, alignment: 1, class: ResourceClass::Buffer, name: "" };
+    let desc = MemoryDesc {
+        share: None,
+        priority: Default::default(),
+        memory_type: 1,
+        size: 64,
+        alignment: 1,
+        class: ResourceClass::Buffer,
+        name: "",
+    };
     // SAFETY: everything here is the device's and alive.
     unsafe {
         assert_eq!(gpu.device.completed(&point.0), Err(DeviceError::Lost));

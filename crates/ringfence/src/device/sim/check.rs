@@ -52,6 +52,14 @@ impl std::fmt::Debug for Step {
 pub(super) type Uses = Vec<Access>;
 
 impl State {
+    /// The steps of a command: one, but for copies and fills of sparse buffers, which go page by page.
+    pub(super) fn steps(&mut self, command: Command, uses: &mut Uses) -> Vec<Step> {
+        match self.by_page(command) {
+            Ok(parts) => parts.into_iter().filter_map(|part| self.check_part(part, uses)).collect(),
+            Err(command) => self.check(command, uses).into_iter().collect(),
+        }
+    }
+
     /// The step of a command, its uses added to `uses`; `None` if it is wrong, which is then reported.
     pub(super) fn check(&mut self, command: Command, uses: &mut Uses) -> Option<Step> {
         match command {
@@ -145,6 +153,9 @@ impl State {
         writes: bool,
     ) -> Option<Access> {
         let BufferRange { buffer, offset, size } = range;
+        if self.is_sparse(buffer) {
+            return self.sparse_access(range, usage, writes);
+        }
         let resource = self.resources.get(&buffer.0);
         let Some((resource, (memory, base), Shape::Buffer(desc))) =
             resource.and_then(|held| Some((held, held.place?, held.shape)))

@@ -23,6 +23,14 @@ pub struct CallCounts {
     pub flush_bytes: u64,
     /// Read-backs.
     pub read_back: u64,
+    /// Calls that made memory resident.
+    pub make_resident: u64,
+    /// Bytes that they brought back.
+    pub make_resident_bytes: u64,
+    /// Calls that evicted memory.
+    pub evict: u64,
+    /// Bytes that they took away.
+    pub evict_bytes: u64,
     /// Readings of a fence.
     pub completed: u64,
     /// Waits for a fence.

@@ -7,10 +7,12 @@ use super::Device;
 use super::hazard::HazardKind;
 use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
+use super::sharing;
 use super::state::Shape;
+use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
     BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped,
-    MemoryDesc, Placed, Requirements, TextureDesc, Textures,
+    MemoryDesc, Placed, Priority, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use std::time::Duration;
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = Fence;
+    type Pageable = Memory;
 
     fn capabilities(&self) -> &Capabilities {
         &self.profile().capabilities
@@ -38,9 +41,10 @@ unsafe impl Driver for Device {
             state.counts.flush += 1;
             state.counts.flush_bytes = state.counts.flush_bytes.saturating_add(size);
             state.spend(state.profile.costs.flush_ns + state.profile.costs.host_copy_ns(size));
-            let Some(range) = state.check_flush(memory.0, offset, size) else { return Ok(()) };
-            state.report_pending(HazardKind::HostWriteWhilePending, memory.0, &range, |_| true);
-            if let Some(object) = state.memories.get_mut(&memory.0)
+            let Some(range) = state.check_flush(state.root(memory.0), offset, size) else { return Ok(()) };
+            state.report_pending(HazardKind::HostWriteWhilePending, state.root(memory.0), &range, |_| true);
+            let root = state.root(memory.0);
+            if let Some(object) = state.memories.get_mut(&root)
                 && let Some(host) = &object.host
             {
                 // SAFETY: the caller promises that nobody writes this range of the mapped memory meanwhile.
@@ -62,9 +66,10 @@ unsafe impl Driver for Device {
             state.counts.read_back += 1;
             let size = into.len() as u64;
             state.spend(state.profile.costs.flush_ns + state.profile.costs.host_copy_ns(size));
-            let Some(range) = state.check_mapped(memory.0, offset, size) else { return Ok(()) };
-            state.report_pending(HazardKind::ReadBackWhilePending, memory.0, &range, |access| access.writes);
-            if let Some(object) = state.memories.get(&memory.0) {
+            let Some(range) = state.check_mapped(state.root(memory.0), offset, size) else { return Ok(()) };
+            state
+                .report_pending(HazardKind::ReadBackWhilePending, state.root(memory.0), &range, |access| access.writes);
+            if let Some(object) = state.memories.get(&state.root(memory.0)) {
                 object.device.read(offset, into);
             }
             Ok(())
@@ -81,7 +86,23 @@ unsafe impl Driver for Device {
     }
 
     fn mapped(&self, memory: &Memory) -> Option<Mapped> {
-        self.with(|state| state.memories.get(&memory.0).and_then(|object| object.mapped(0)))
+        self.with(|state| state.memories.get(&state.root(memory.0)).and_then(|object| object.mapped(0)))
+    }
+
+    fn pageable(&self, memory: &Memory) -> Option<Memory> {
+        self.capabilities().residency.then_some(*memory)
+    }
+
+    unsafe fn make_resident(&self, memory: &[Memory]) -> Result<(), DeviceError> {
+        self.with(|state| state.make_resident(memory))
+    }
+
+    unsafe fn evict(&self, memory: &[Memory]) -> Result<(), DeviceError> {
+        self.with(|state| state.evict(memory))
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        self.with(|state| state.set_priority(memory.0, priority));
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {
@@ -89,7 +110,7 @@ unsafe impl Driver for Device {
     }
 
     fn note_aliasing(&self, memory: &Memory, offset: u64, size: u64, may_overlap: bool) {
-        self.with(|state| state.set_sharing(memory.0, offset..offset.saturating_add(size), may_overlap));
+        self.with(|state| state.set_sharing(state.root(memory.0), offset..offset.saturating_add(size), may_overlap));
     }
 }
 
@@ -119,6 +140,16 @@ unsafe impl Create<Buffers> for Device {
             let requirements = buffer_requirements(&state.profile, info)?;
             Ok((Buffer(state.prepare(Shape::Buffer(*info), requirements)), requirements))
         })
+    }
+
+    fn share_support(&self, _: &BufferDesc, kind: ShareKind) -> ShareSupport {
+        sharing::support(kind)
+    }
+
+    unsafe fn prepare_shared(&self, info: &BufferDesc, kind: ShareKind) -> Result<(Buffer, Requirements), DeviceError> {
+        sharing::check(kind)?;
+        // SAFETY: the caller promises the same.
+        unsafe { Create::<Buffers>::prepare(self, info) }
     }
 
     unsafe fn discard(&self, unplaced: Buffer) {
@@ -192,6 +223,20 @@ unsafe impl Create<Textures> for Device {
             let requirements = texture_requirements(&state.profile, info)?;
             Ok((Texture(state.prepare(Shape::Texture(*info), requirements)), requirements))
         })
+    }
+
+    fn share_support(&self, _: &TextureDesc, kind: ShareKind) -> ShareSupport {
+        sharing::support(kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &TextureDesc,
+        kind: ShareKind,
+    ) -> Result<(Texture, Requirements), DeviceError> {
+        sharing::check(kind)?;
+        // SAFETY: the caller promises the same.
+        unsafe { Create::<Textures>::prepare(self, info) }
     }
 
     unsafe fn discard(&self, unplaced: Texture) {

@@ -52,6 +52,10 @@ pub enum HazardKind {
     ReadBackWhilePending,
     /// A resource was placed where pending work still uses what lay there.
     PlacedWhilePending,
+    /// Memory was evicted while pending work uses it.
+    EvictedWhilePending,
+    /// Work was submitted that uses evicted memory.
+    UsedWhileEvicted,
     /// A descriptor was overwritten while pending work uses it.
     DescriptorWhilePending,
     /// Work of two queues uses the same bytes, one of them writes, and nothing orders them.
@@ -85,6 +89,8 @@ impl HazardKind {
             Self::HostWriteWhilePending => "was written by the host",
             Self::ReadBackWhilePending => "was read by the host",
             Self::PlacedWhilePending => "was the place of a new resource",
+            Self::EvictedWhilePending => "was evicted",
+            Self::UsedWhileEvicted => "was used by work, but is evicted",
             Self::DescriptorWhilePending => "was overwritten by the host",
             Self::QueueConflict => "was used by two queues that nothing orders",
             Self::Overlap => "was placed over a resource that is alive",

@@ -2,7 +2,8 @@
 //!
 //! A profile is plain data, so a test that wants a small heap or few memory objects sets the field and goes on.
 
-use crate::device::{Capabilities, MemoryHeap, MemoryProperties, MemoryType};
+use crate::device::sparse::UnboundReads;
+use crate::device::{Capabilities, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -45,6 +46,10 @@ pub struct Profile {
     pub dedicated_preferred_bytes: u64,
     /// Textures of at least so many bytes insist on memory of their own.
     pub dedicated_required_bytes: u64,
+    /// What reads of unbound pages of sparse buffers give; `None` for a device without such buffers.
+    pub sparse: Option<UnboundReads>,
+    /// Bytes of a page of a sparse buffer.
+    pub page_bytes: u64,
     /// What calls cost.
     pub costs: Costs,
 }
@@ -66,6 +71,7 @@ impl Profile {
                     (0, DEVICE.union(COHERENT)),
                 ]),
                 class_granularity_bytes: KIB,
+                memory_priority: MemoryPriority::AtAnyTime,
                 memory_object_bytes_max: 4 * GIB - 2 * MIB,
                 constant_alignment: 64,
                 ..vulkan_like()
@@ -77,6 +83,7 @@ impl Profile {
             small_texture_alignment: KIB,
             multisampled_alignment: 128 * KIB,
             costs: Costs::h200(),
+            sparse: Some(UnboundReads::Zero),
             ..Self::plain()
         }
     }
@@ -122,6 +129,8 @@ impl Profile {
                 memory_heaps: heaps(&[(8 * GIB, true), (16 * GIB, false)]),
                 memory_types: types(&[(0, DEVICE), (1, COHERENT), (1, COHERENT.union(CACHED))]),
                 class_groups: [0, 1, 2],
+                residency: true,
+                memory_priority: MemoryPriority::AtAnyTime,
                 target_memory_alignment: 4 * MIB,
                 class_granularity_bytes: 1,
                 non_coherent_atom_bytes: 1,
@@ -139,6 +148,7 @@ impl Profile {
             texture_alignment: 64 * KIB,
             small_texture_alignment: 4 * KIB,
             multisampled_alignment: 4 * MIB,
+            sparse: Some(UnboundReads::Undefined),
             ..Self::plain()
         }
     }
@@ -187,6 +197,7 @@ impl Profile {
                     (0, DEVICE.union(MemoryProperties::PROTECTED)),
                 ]),
                 class_granularity_bytes: 64 * KIB,
+                memory_priority: MemoryPriority::AtAllocation,
                 non_coherent_atom_bytes: 256,
                 memory_objects_max: 64,
                 memory_object_bytes_max: GIB,
@@ -202,6 +213,7 @@ impl Profile {
             small_texture_alignment: 4 * KIB,
             multisampled_alignment: 64 * KIB,
             mip_alignment: 256,
+            sparse: Some(UnboundReads::Zero),
             ..Self::plain()
         }
     }
@@ -235,6 +247,8 @@ impl Profile {
             mip_alignment: 512,
             dedicated_preferred_bytes: 32 * MIB,
             dedicated_required_bytes: u64::MAX,
+            sparse: None,
+            page_bytes: 64 * KIB,
             costs: Costs::card(),
         }
     }
@@ -255,6 +269,8 @@ fn vulkan_like() -> Capabilities {
         texture_copy_offset_alignment: 1,
         texture_copy_row_alignment: 1,
         constant_alignment: 64,
+        residency: false,
+        memory_priority: MemoryPriority::None,
     }
 }
 

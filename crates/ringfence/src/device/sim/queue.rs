@@ -120,12 +120,13 @@ impl State {
         let first_hazard = self.hazards.len();
         let mut checked = |command| {
             self.check_owners(queue, &command);
-            self.check(command, &mut uses)
+            self.steps(command, &mut uses)
         };
-        let steps: VecDeque<_> = commands.into_iter().filter_map(&mut checked).collect();
+        let steps: VecDeque<_> = commands.into_iter().flat_map(&mut checked).collect();
         for hazard in &mut self.hazards[first_hazard..] {
             hazard.queue = Some(queue);
         }
+        self.report_evicted(&uses, queue);
         let held = &mut self.queues.queues[queue];
         held.submitted += 1;
         let key = (queue, held.submitted);

@@ -10,7 +10,7 @@ use super::profile::{Costs, Profile};
 use super::queue::Queues;
 use super::store::{DeviceView, HostView};
 use crate::device::{
-    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements,
+    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Priority, Requirements,
     ResourceClass, TextureDesc,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) lost: bool,
     next_id: u64,
     pub(super) memories: HashMap<u64, MemoryObject>,
+    /// Memory objects that were imported, and whose bytes they are.
+    pub(super) imports: HashMap<u64, u64>,
     pub(super) resources: HashMap<u64, Resource>,
     pub(super) descriptor_heaps: HashMap<u64, super::descriptor::Heap>,
     pub(super) queues: Queues,
@@ -38,7 +40,7 @@ pub(super) struct State {
     pub(super) hazards: Vec<Hazard>,
     graves: VecDeque<Label>,
     pub(super) counts: CallCounts,
-    heap_used: Vec<u64>,
+    pub(super) heap_used: Vec<u64>,
     /// Budgets set by hand.
     pub(super) heap_budget: Vec<Option<u64>>,
 }
@@ -47,25 +49,31 @@ pub(super) struct State {
 pub(super) struct MemoryObject {
     pub(super) label: Label,
     pub(super) size: u64,
-    memory_type: u32,
+    pub(super) memory_type: u32,
     alignment: u64,
     class: ResourceClass,
     is_dedicated: bool,
+    pub(super) is_evicted: bool,
+    pub(super) priority: Priority,
     /// `Some` iff the memory type is host-visible.
     pub(super) host: Option<HostView>,
     pub(super) device: DeviceView,
     /// Resources by start and number.
-    placed: BTreeMap<(u64, u64), Placement>,
+    pub(super) placed: BTreeMap<(u64, u64), Placement>,
     /// Length of the longest resource that ever lay here.
-    longest: u64,
+    pub(super) longest: u64,
     /// Where resources may share bytes.
     shared: Vec<Range<u64>>,
+    /// Memory objects and handles that it lives for.
+    pub(super) owners: u64,
+    /// Whether handles can be made of it.
+    pub(super) is_shareable: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Placement {
-    end: u64,
-    class: ResourceClass,
+pub(super) struct Placement {
+    pub(super) end: u64,
+    pub(super) class: ResourceClass,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,13 +82,18 @@ pub(super) enum Shape {
     Texture(TextureDesc),
 }
 
+/// A memory and an offset into it.
+pub(super) type Spot = (u64, u64);
+
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
     pub(super) label: Label,
     pub(super) shape: Shape,
     pub(super) requirements: Requirements,
     /// Memory and offset, once placed.
-    pub(super) place: Option<(u64, u64)>,
+    pub(super) place: Option<Spot>,
+    /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no place.
+    pub(super) pages: Option<Box<[Option<Spot>]>>,
     pub(super) owner: Owner,
 }
 
@@ -113,6 +126,7 @@ impl State {
             lost: false,
             next_id: 1,
             memories: HashMap::new(),
+            imports: HashMap::new(),
             resources: HashMap::new(),
             descriptor_heaps: HashMap::new(),
             queues: Queues::new(options),
@@ -194,11 +208,16 @@ impl State {
             alignment: desc.alignment,
             class: desc.class,
             is_dedicated: false,
+            is_evicted: false,
+            priority: desc.priority,
             host,
             device,
             placed: BTreeMap::new(),
             longest: 0,
-            shared: Vec::new(),
+            // What two sides place there lies over each other on purpose.
+            shared: desc.share.iter().map(|_| 0..desc.size).collect(),
+            owners: 1,
+            is_shareable: desc.share.is_some(),
         };
         self.memories.insert(id, object);
         self.heap_used[heap] += desc.size;
@@ -227,12 +246,18 @@ impl State {
 
     pub(super) fn free(&mut self, id: u64) {
         self.counts.free_memory += 1;
+        let id = self.imports.remove(&id).unwrap_or(id);
+        if self.let_go(id) {
+            return;
+        }
         let Some(object) = self.memories.remove(&id) else {
             return self.report_stale(What::Memory, id, "freed twice or never made");
         };
         self.spend(Costs::of(&self.profile.costs.free, object.memory_type, object.size));
         let heap = self.profile.capabilities.memory_types[object.memory_type as usize].heap as usize;
-        self.heap_used[heap] -= object.size;
+        if !object.is_evicted {
+            self.heap_used[heap] -= object.size;
+        }
         self.report_pending(HazardKind::FreedWhilePending, id, &(0..object.size), |_| true);
         for (&(start, resource), placement) in &object.placed {
             let hazard = Hazard::about(HazardKind::FreedUnderResource, object.label.clone());
@@ -255,7 +280,7 @@ impl State {
     }
 
     pub(super) fn set_sharing(&mut self, id: u64, range: Range<u64>, may_share: bool) {
-        let Some(object) = self.memories.get_mut(&id) else { return };
+        let Some(object) = self.memories.get_mut(&id).filter(|object| !object.is_shareable) else { return };
         object.shared.retain(|shared| *shared != range);
         if may_share {
             object.shared.push(range);
@@ -307,8 +332,8 @@ impl State {
             Shape::Texture(_) => What::Texture,
         };
         self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
-        let resource =
-            Resource { label: Label::unnamed(what, id), shape, requirements, place: None, owner: Owner::Nobody };
+        let (place, pages, owner) = (None, None, Owner::Nobody);
+        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place, pages, owner };
         self.resources.insert(id, resource);
         id
     }
@@ -319,6 +344,7 @@ impl State {
         memory: u64,
         offset: u64,
     ) -> Result<Option<Mapped>, DeviceError> {
+        let memory = self.root(memory);
         self.check_alive()?;
         self.counts.place += 1;
         self.spend(self.profile.costs.bind_ns);
@@ -380,7 +406,7 @@ impl State {
     }
 
     /// Reports what the new resource is in the way of.
-    fn watch_place(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
+    pub(super) fn watch_place(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
         let object = &self.memories[&memory];
         let label = |id| self.resources.get(&id).map_or(Label::unnamed(What::Buffer, id), |held| held.label.clone());
         let hazard = |kind| Hazard::about(kind, resource.label.clone());
@@ -431,7 +457,9 @@ impl State {
         let Some(resource) = self.resources.remove(&id) else {
             return self.report_stale(what, id, "destroyed twice or never made");
         };
-        if resource.place.is_some() != expect_placed {
+        if let Some(pages) = &resource.pages {
+            self.take_pages_away(id, pages, resource.requirements.alignment);
+        } else if resource.place.is_some() != expect_placed {
             let detail = if expect_placed { "destroyed before it was placed" } else { "discarded after it was placed" };
             self.report(Hazard::about(HazardKind::Misuse, resource.label.clone()).detail(detail));
         }

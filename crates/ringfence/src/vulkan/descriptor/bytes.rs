@@ -266,7 +266,7 @@ fn allocate(device: &Device, needed: vk::MemoryRequirements, name: &str) -> Resu
     let mut failure = DeviceError::Unsupported("descriptor buffers in memory that is mapped and coherent");
     for memory_type in mapped_memory_types(device, needed.memory_type_bits) {
         let (size, alignment, class) = (needed.size, needed.alignment, ResourceClass::Buffer);
-        let desc = MemoryDesc { memory_type, size, alignment, class, name };
+        let desc = MemoryDesc { memory_type, size, alignment, class, priority: Default::default(), name, share: None };
         // SAFETY: the memory type exists.
         match unsafe { device.allocate_memory(&desc) } {
             Ok(memory) => return Ok(memory),

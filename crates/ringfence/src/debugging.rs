@@ -1,0 +1,72 @@
+//! Finding what went wrong, as a choice of the program that runs and not of the build: [`AllocatorDesc::debug`].
+//!
+//! ```text
+//!   a range of a block   │ guard │ what its owner has            │ guard │
+//!                          0x9e    fill_new … fill_released        0x9e
+//!                            │                                       │
+//!                            └──── compared when it is released, and by check_guards() ────▶ Finding::Overrun
+//!   live ranges    name, place of creation ────── what is left at shutdown() ─────────────▶ Finding::Leak
+//!   history        made, named, retired, released: the last N ── by address ──────────────▶ history_of(spot)
+//! ```
+//!
+//! | what is on | what it costs |
+//! |---|---|
+//! | nothing | a compare with null a call |
+//! | anything | one lock for all threads, an entry in a map a live range |
+//! | margins | the margin on each side of every range in a block, in front at least its alignment; both written when it is made and read when it is released |
+//! | fills | every mapped byte written twice: when it is made and when it is released |
+//! | history | host memory for as many operations as are asked for, set aside at once |
+//!
+//! Guards and fills are written by the host, so they are where the host sees memory: in every host-visible memory type (on
+//! Direct3D 12, which maps resources and not heaps, through a buffer over each heap). In memory that only the device sees the
+//! margins are bytes that nobody has, so that an overrun hits no other resource, and are not checked
+//! ([`GuardCheck::unchecked_count`] says how many). Memory of a resource's own has no guards, nor have pools of equal blocks.
+//!
+//! # Misuse that is named
+//!
+//! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile, and what belongs to
+//! another allocator or to a frame that is over is refused by a typed error with or without debugging
+//! ([`FrameError`](crate::FrameError), [`UploadError`](crate::UploadError), [`Error`](crate::Error)). Below that, objects that
+//! are used after their end are found by the simulated device ([`Hazard`](crate::sim::Hazard)).
+//!
+//! [`AllocatorDesc::debug`]: crate::AllocatorDesc::debug
+
+mod guard;
+mod registry;
+mod report;
+
+pub(crate) use guard::Margins;
+pub(crate) use registry::{Debugger, Key, NewRange};
+pub use report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Side, Spot};
+
+/// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs. With any
+/// of it on, nothing is moved by a [`Defrag`](crate::defrag::Defrag): ranges are known by their place.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DebugDesc {
+    /// Bytes of guard on each side of every range in a block, rounded up to 16 and to what the range's alignment asks
+    /// for; 0 for none.
+    pub margin_bytes: u32,
+    /// What every byte of new memory is, where the host sees it.
+    pub fill_new: Option<u8>,
+    /// What every byte becomes that is released, where the host sees it, once the device is done with it.
+    pub fill_released: Option<u8>,
+    /// Whether [`Allocator::shutdown`](crate::Allocator::shutdown) tells what is left, by name and place of creation.
+    pub leaks: bool,
+    /// How many operations are remembered.
+    pub history_count: u32,
+}
+
+impl DebugDesc {
+    /// Everything: margins of 64 bytes, `0xcd` in new memory and `0xdd` in what was released, leaks, 4096 operations.
+    #[must_use]
+    pub const fn everything() -> Self {
+        Self { margin_bytes: 64, fill_new: Some(0xcd), fill_released: Some(0xdd), leaks: true, history_count: 4096 }
+    }
+
+    /// Whether nothing is looked for.
+    #[must_use]
+    pub const fn is_off(&self) -> bool {
+        let Self { margin_bytes, fill_new, fill_released, leaks, history_count } = self;
+        *margin_bytes == 0 && fill_new.is_none() && fill_released.is_none() && !*leaks && *history_count == 0
+    }
+}

@@ -1,0 +1,187 @@
+//! Guards: bytes beside a range that nobody has, written when the range is made and compared later.
+//!
+//! ```text
+//!   offset of the range          offset of its owner's bytes                     end
+//!   │ front: a multiple of the   │ size, in whole atoms               │ back:     │
+//!   │ alignment, at least margin │                                    │ margin    │
+//! ```
+//!
+//! The host sees them through the mapping of the whole memory object. A damaged guard is mended when it is found.
+
+use std::ops::Range;
+
+use super::report::Side;
+use crate::device::{Device, DeviceError, Mapped, Requirements};
+use crate::memory::{Memory, Shared};
+
+/// What every byte of a guard is.
+const GUARD: u8 = 0x9e;
+
+/// How wide the guards of a range are, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Margins {
+    pub(crate) front: u64,
+    pub(crate) back: u64,
+}
+
+impl Margins {
+    /// For a range that needs this, which is padded to `atom` already.
+    pub(crate) fn of(margin_bytes: u32, needs: &Requirements, atom: u64) -> Self {
+        if margin_bytes == 0 {
+            return Self::default();
+        }
+        let margin = u64::from(margin_bytes).next_multiple_of(16.max(atom));
+        Self { front: margin.next_multiple_of(needs.alignment), back: margin }
+    }
+
+    /// What the range needs with its guards.
+    pub(crate) fn around(self, needs: Requirements) -> Requirements {
+        Requirements { size: needs.size.saturating_add(self.front + self.back), ..needs }
+    }
+}
+
+/// The guards of a live range, in bytes of its memory object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Guards {
+    pub(super) front: Range<u64>,
+    pub(super) back: Range<u64>,
+}
+
+/// A guard that was written.
+pub(super) struct Damage {
+    pub(super) side: Side,
+    pub(super) distance_bytes: u64,
+    pub(super) damaged_bytes: u64,
+    pub(super) found: u8,
+}
+
+impl Guards {
+    /// Of a range at `offset` whose owner has `size` bytes; `None` if it has none.
+    pub(super) fn around(margins: Margins, offset: u64, size: u64) -> Option<Self> {
+        let Margins { front, back } = margins;
+        let end = offset + size;
+        (back != 0).then(|| Self { front: offset - front..offset, back: end..end + back })
+    }
+
+    fn sides(&self) -> [(Side, &Range<u64>); 2] {
+        [(Side::Before, &self.front), (Side::After, &self.back)]
+    }
+
+    /// Writes both. A flush that fails leaves them for the device as they were: they are then found damaged.
+    ///
+    /// # Safety
+    /// The memory is alive and mapped at `base`; nobody else has the guards' bytes.
+    pub(super) unsafe fn write<D: Device>(&self, shared: &Shared<D>, memory: &Memory<D>, base: Mapped) {
+        for (_, range) in self.sides() {
+            // SAFETY: as the caller promises.
+            let _ = unsafe { fill(shared, memory, base, range.clone(), GUARD) };
+        }
+    }
+
+    /// Compares both, as the host sees them and as the device does, and mends what differs.
+    ///
+    /// # Safety
+    /// As for [`Guards::write`].
+    pub(super) unsafe fn check<D: Device>(&self, shared: &Shared<D>, memory: &Memory<D>, base: Mapped) -> Vec<Damage> {
+        let mut found = Vec::new();
+        for (side, range) in self.sides() {
+            // SAFETY: as the caller promises.
+            let bytes = unsafe { seen(shared, memory, base, range) };
+            if let Some(damage) = damage(side, &bytes) {
+                found.push(damage);
+                // SAFETY: as above.
+                let _ = unsafe { fill(shared, memory, base, range.clone(), GUARD) };
+            }
+        }
+        found
+    }
+}
+
+/// Sets mapped bytes, for the host and for the device.
+///
+/// # Safety
+/// The memory is alive and mapped at `base`; the range lies inside it, in whole atoms; nobody else has its bytes.
+pub(super) unsafe fn fill<D: Device>(
+    shared: &Shared<D>,
+    memory: &Memory<D>,
+    base: Mapped,
+    range: Range<u64>,
+    value: u8,
+) -> Result<(), DeviceError> {
+    let bytes = range.end - range.start;
+    // SAFETY: the range is inside the mapping and, as the caller promises, nobody else's.
+    unsafe { base.add(range.start).as_ptr().write_bytes(value, bytes as usize) };
+    shared.flush_range(memory, range.start, range.end)
+}
+
+/// The bytes of a guard: those that the host wrote, and where they are as they should be those that the device sees.
+///
+/// # Safety
+/// As for [`fill`].
+unsafe fn seen<D: Device>(shared: &Shared<D>, memory: &Memory<D>, base: Mapped, range: &Range<u64>) -> Vec<u8> {
+    let size = (range.end - range.start) as usize;
+    // SAFETY: inside the mapping, as the caller promises.
+    let first = unsafe { base.add(range.start) };
+    // Volatile: whoever writes here does so unbidden, from wherever.
+    // SAFETY: `size` mapped bytes follow `first`.
+    let mut bytes: Vec<u8> = (0..size).map(|at| unsafe { first.as_ptr().add(at).read_volatile() }).collect();
+    let by_host = bytes.iter().any(|byte| *byte != GUARD);
+    if !by_host && shared.device.capabilities().needs_flush(memory.memory_type) {
+        let mut device_side = vec![GUARD; size];
+        // SAFETY: this device's memory, mapped at `first` for the byte at the range's start; the range is inside.
+        let read = unsafe { shared.device.read_back(&memory.object, range.start, first, &mut device_side) };
+        if read.is_ok() {
+            bytes = device_side;
+        }
+    }
+    bytes
+}
+
+/// What differs in a guard, from the side where the range lies.
+fn damage(side: Side, bytes: &[u8]) -> Option<Damage> {
+    let wrong = |byte: &&u8| **byte != GUARD;
+    let damaged_bytes = bytes.iter().filter(wrong).count() as u64;
+    let nearest = match side {
+        Side::After => bytes.iter().enumerate().find(|(_, byte)| wrong(byte)),
+        Side::Before => bytes.iter().rev().enumerate().find(|(_, byte)| wrong(byte)),
+    };
+    nearest.map(|(at, byte)| Damage { side, distance_bytes: at as u64, damaged_bytes, found: *byte })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::ResourceClass;
+
+    fn needs(size: u64, alignment: u64) -> Requirements {
+        Requirements {
+            size,
+            alignment,
+            memory_type_bits: 1,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        }
+    }
+
+    #[test]
+    fn margins_keep_the_alignment_and_the_atoms() {
+        let margins = |bytes, alignment, atom| Margins::of(bytes, &needs(100, alignment), atom);
+        assert_eq!(margins(0, 256, 64), Margins::default());
+        assert_eq!(margins(1, 4, 1), Margins { front: 16, back: 16 });
+        assert_eq!(margins(40, 256, 1), Margins { front: 256, back: 48 });
+        assert_eq!(margins(40, 64, 64), Margins { front: 64, back: 64 });
+        assert_eq!(margins(40, 64, 64).around(needs(128, 64)).size, 256);
+    }
+
+    #[test]
+    fn damage_is_counted_from_the_range() {
+        let mut bytes = [GUARD; 32];
+        assert!(damage(Side::After, &bytes).is_none());
+        (bytes[3], bytes[20]) = (1, 2);
+        let after = damage(Side::After, &bytes).unwrap();
+        assert_eq!((after.distance_bytes, after.damaged_bytes, after.found), (3, 2, 1));
+        let before = damage(Side::Before, &bytes).unwrap();
+        assert_eq!((before.distance_bytes, before.damaged_bytes, before.found), (11, 2, 2));
+    }
+}

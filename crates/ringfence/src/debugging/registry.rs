@@ -1,0 +1,288 @@
+//! The live ranges, what happened to them, and what was found.
+//!
+//! ```text
+//!   find_place ──made──▶ live[block, offset] ──retired──▶ (is_retired) ──released──▶ gone: guards compared, bytes filled
+//!                             │ every step                                               │
+//!                             ▼                                                          ▼
+//!                          history: the last N                                        findings: the last 1024
+//! ```
+//!
+//! One lock over all of it, held while guards are compared: a range cannot go meanwhile, as `released` waits for the lock
+//! before its bytes are given back. It exists only where something is looked for.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::Location;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::DebugDesc;
+use super::guard::{Guards, Margins, fill};
+use super::report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Spot};
+use crate::device::{Device, Mapped};
+use crate::memory::{Memory, Shared};
+
+/// So many findings are kept.
+const FINDINGS_MAX: usize = 1024;
+
+/// What tells a live range from others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Key {
+    pub(crate) block: u64,
+    pub(crate) offset: u64,
+    /// Whether it is a range of a buffer that others share.
+    pub(crate) is_small: bool,
+}
+
+/// A range that was made just now.
+pub(crate) struct NewRange<'a, D: Device> {
+    pub(crate) key: Key,
+    pub(crate) memory: Arc<Memory<D>>,
+    /// Bytes that its owner has, in whole atoms.
+    pub(crate) size: u64,
+    pub(crate) name: &'a str,
+    pub(crate) user_data: u64,
+    pub(crate) margins: Margins,
+    /// Where the host sees the owner's first byte.
+    pub(crate) host: Option<Mapped>,
+}
+
+struct Entry<D: Device> {
+    name: Arc<str>,
+    user_data: u64,
+    size: u64,
+    memory_type: u32,
+    memory: Weak<Memory<D>>,
+    /// There iff the range has guards.
+    guards: Option<Guards>,
+    host: Option<Mapped>,
+    device_address: Option<u64>,
+    made_at: Option<&'static Location<'static>>,
+    is_retired: bool,
+    /// Whether it was told of as a leak.
+    is_told: bool,
+}
+
+impl<D: Device> Entry<D> {
+    fn describe(&self, key: Key) -> Leak {
+        Leak {
+            name: Arc::clone(&self.name),
+            user_data: self.user_data,
+            size: self.size,
+            memory_type: self.memory_type,
+            spot: Spot::Block { block: key.block, offset: key.offset },
+            made_at: self.made_at,
+            is_retired: self.is_retired,
+        }
+    }
+
+    /// Compares its guards; `None` if it has none that the host sees.
+    fn check(&self, shared: &Shared<D>, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
+        let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
+        let base = memory.guards?;
+        // SAFETY: the range is live, so its memory is, and its guards are nobody else's.
+        let damages = unsafe { guards.check(shared, &memory, base) };
+        let owner = self.describe(key);
+        let overrun = |damage: super::guard::Damage| Overrun {
+            owner: owner.clone(),
+            side: damage.side,
+            distance_bytes: damage.distance_bytes,
+            damaged_bytes: damage.damaged_bytes,
+            found: damage.found,
+            at_release,
+        };
+        Some(damages.into_iter().map(overrun).collect())
+    }
+
+    /// Sets the owner's bytes, if the host sees them.
+    fn fill(&self, shared: &Shared<D>, key: Key, value: u8) {
+        let (Some(host), Some(memory)) = (self.host, self.memory.upgrade()) else { return };
+        match memory.mapped {
+            // SAFETY: the range is live and its owner does not reach it: he does not have it yet, or no more. A flush that
+            // fails leaves other bytes than the pattern, which promise nothing either.
+            Some(base) => _ = unsafe { fill(shared, &memory, base, key.offset..key.offset + self.size, value) },
+            // SAFETY: as above; the API maps resources, and this one with all its bytes.
+            None => unsafe { host.as_ptr().write_bytes(value, self.size as usize) },
+        }
+    }
+}
+
+struct State<D: Device> {
+    live: BTreeMap<Key, Entry<D>>,
+    history: VecDeque<Operation>,
+    findings: VecDeque<Finding>,
+    operations: u64,
+}
+
+/// What an allocator keeps to find what went wrong. There iff something is looked for.
+pub(crate) struct Debugger<D: Device> {
+    desc: DebugDesc,
+    state: Mutex<State<D>>,
+}
+
+impl<D: Device> Debugger<D> {
+    /// `None` if nothing is looked for.
+    pub(crate) fn new(desc: DebugDesc) -> Option<Box<Self>> {
+        let state = State {
+            live: BTreeMap::new(),
+            history: VecDeque::with_capacity(desc.history_count as usize),
+            findings: VecDeque::new(),
+            operations: 0,
+        };
+        (!desc.is_off()).then(|| Box::new(Self { desc, state: Mutex::new(state) }))
+    }
+
+    pub(crate) fn margin_bytes(&self) -> u32 {
+        self.desc.margin_bytes
+    }
+
+    /// Writes the guards of a new range, fills it and notes it.
+    pub(crate) fn made(&self, shared: &Shared<D>, new: NewRange<'_, D>) {
+        let NewRange { key, memory, size, name, user_data, margins, host } = new;
+        // A small buffer lies in one that was filled as a whole, and so has no guards either.
+        let guards = Guards::around(margins, key.offset, size).filter(|_| !key.is_small);
+        let entry = Entry {
+            name: name.into(),
+            user_data,
+            size,
+            memory_type: memory.memory_type,
+            memory: Arc::downgrade(&memory),
+            guards,
+            host,
+            device_address: None,
+            made_at: None,
+            is_retired: false,
+            is_told: false,
+        };
+        if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
+            // SAFETY: the range was given out just now with room for its guards, which nobody else has.
+            unsafe { guards.write(shared, &memory, base) };
+        }
+        if let Some(value) = self.desc.fill_new {
+            entry.fill(shared, key, value);
+        }
+        // First, as whoever frees the block has to be the last to hold its memory.
+        drop(memory);
+        let mut state = self.state.lock();
+        state.live.insert(key, entry);
+        self.note(&mut state, key, OperationKind::Made);
+    }
+
+    /// Notes which line made it, and its address in shaders.
+    pub(crate) fn handed_out(&self, key: Key, at: &'static Location<'static>, device_address: Option<u64>) {
+        let mut state = self.state.lock();
+        if let Some(entry) = state.live.get_mut(&key) {
+            (entry.made_at, entry.device_address) = (Some(at), device_address);
+        }
+        let spot = Spot::Block { block: key.block, offset: key.offset };
+        let is_its_making = |held: &&mut Operation| held.kind == OperationKind::Made && held.subject.spot == spot;
+        if let Some(operation) = state.history.iter_mut().rev().find(is_its_making) {
+            (operation.subject.made_at, operation.device_address) = (Some(at), device_address);
+        }
+    }
+
+    pub(crate) fn named(&self, key: Key, name: &str) {
+        let mut state = self.state.lock();
+        if let Some(entry) = state.live.get_mut(&key) {
+            entry.name = name.into();
+        }
+        self.note(&mut state, key, OperationKind::Named);
+    }
+
+    pub(crate) fn retired(&self, key: Key) {
+        let mut state = self.state.lock();
+        if let Some(entry) = state.live.get_mut(&key) {
+            entry.is_retired = true;
+        }
+        self.note(&mut state, key, OperationKind::Retired);
+    }
+
+    /// Compares the guards of a range that the device is done with, fills it and forgets it. The object that lies there
+    /// may still be alive, the bytes have to be the range's.
+    pub(crate) fn released(&self, shared: &Shared<D>, key: Key) {
+        let mut state = self.state.lock();
+        self.note(&mut state, key, OperationKind::Released);
+        let Some(entry) = state.live.remove(&key) else { return };
+        for overrun in entry.check(shared, key, true).unwrap_or_default() {
+            state.tell(Finding::Overrun(overrun));
+        }
+        // What others see too is theirs as well.
+        let is_shared = || entry.memory.upgrade().is_some_and(|memory| memory.share.is_some());
+        if let Some(value) = self.desc.fill_released.filter(|_| !is_shared()) {
+            entry.fill(shared, key, value);
+        }
+    }
+
+    pub(crate) fn check_guards(&self, shared: &Shared<D>) -> GuardCheck {
+        let mut state = self.state.lock();
+        let mut seen = GuardCheck::default();
+        for (key, entry) in &state.live {
+            match entry.check(shared, *key, false) {
+                Some(overruns) => {
+                    seen.checked_count += 1;
+                    seen.overruns.extend(overruns);
+                }
+                None => seen.unchecked_count += 1,
+            }
+        }
+        seen.overruns.iter().cloned().for_each(|overrun| state.tell(Finding::Overrun(overrun)));
+        seen
+    }
+
+    /// What is alive.
+    pub(crate) fn live(&self) -> Vec<Leak> {
+        self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
+    }
+
+    /// The program is at its end: what is alive is told of, once.
+    pub(crate) fn tell_leaks(&self) {
+        if !self.desc.leaks {
+            return;
+        }
+        let mut state = self.state.lock();
+        let mut leaks = Vec::new();
+        for (key, entry) in state.live.iter_mut().filter(|(_, entry)| !entry.is_told) {
+            entry.is_told = true;
+            leaks.push(entry.describe(*key));
+        }
+        leaks.into_iter().for_each(|leak| state.tell(Finding::Leak(leak)));
+    }
+
+    pub(crate) fn take_findings(&self) -> Vec<Finding> {
+        std::mem::take(&mut self.state.lock().findings).into()
+    }
+
+    pub(crate) fn history(&self, spot: Option<Spot>) -> Vec<Operation> {
+        let state = self.state.lock();
+        let wanted = |operation: &&Operation| spot.is_none_or(|spot| operation.concerns(spot));
+        state.history.iter().filter(wanted).cloned().collect()
+    }
+
+    fn note(&self, state: &mut State<D>, key: Key, kind: OperationKind) {
+        let (number, limit) = (state.operations, self.desc.history_count as usize);
+        state.operations += 1;
+        let Some(entry) = state.live.get(&key).filter(|_| limit != 0) else { return };
+        let operation = Operation {
+            number,
+            kind,
+            subject: entry.describe(key),
+            device_address: entry.device_address,
+            host_address: entry.host.map(|host| host.as_ptr() as usize),
+            thread: std::thread::current().id(),
+        };
+        if state.history.len() == limit {
+            state.history.pop_front();
+        }
+        state.history.push_back(operation);
+    }
+}
+
+impl<D: Device> State<D> {
+    fn tell(&mut self, finding: Finding) {
+        crate::telling::tell!(error, "debugging", finding = %finding);
+        if self.findings.len() == FINDINGS_MAX {
+            self.findings.pop_front();
+        }
+        self.findings.push_back(finding);
+    }
+}

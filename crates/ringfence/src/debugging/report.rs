@@ -1,0 +1,191 @@
+//! What was found, in words that name the resource and the line that made it.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+/// Something that went wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Finding {
+    /// Bytes beside a range were written.
+    Overrun(Overrun),
+    /// Something was not let go of by the end.
+    Leak(Leak),
+}
+
+/// Which guard of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// Before its first byte.
+    Before,
+    /// After its last byte.
+    After,
+}
+
+/// A guard that was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Overrun {
+    /// Whose guard it is.
+    pub owner: Leak,
+    /// Which of its two.
+    pub side: Side,
+    /// How far from the range the nearest byte is that was written; 0 for the one beside it.
+    pub distance_bytes: u64,
+    /// How many bytes differ.
+    pub damaged_bytes: u64,
+    /// What the nearest of them is now.
+    pub found: u8,
+    /// Whether it was found when the range was released, rather than by
+    /// [`Allocator::check_guards`](crate::Allocator::check_guards).
+    pub at_release: bool,
+}
+
+/// A range that is alive, by name and place of creation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Leak {
+    /// Its name; empty for none.
+    pub name: Arc<str>,
+    /// What its owner gave along.
+    pub user_data: u64,
+    /// Bytes that its owner has.
+    pub size: u64,
+    /// Its memory type.
+    pub memory_type: u32,
+    /// Where it lies.
+    pub spot: Spot,
+    /// The line that made it: of the program, or of the library for what the library made for itself.
+    pub made_at: Option<&'static Location<'static>>,
+    /// Whether its owner has let go of it and it waits for submissions that are not complete.
+    pub is_retired: bool,
+}
+
+/// A place in memory to ask about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Spot {
+    /// A byte of a memory object, by the object's number (the one that traces use).
+    Block {
+        /// The memory object.
+        block: u64,
+        /// The byte.
+        offset: u64,
+    },
+    /// The address of a byte in shaders, as a fault report gives it.
+    DeviceAddress(u64),
+    /// The address of a mapped byte.
+    HostAddress(usize),
+}
+
+/// What happened to a range.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OperationKind {
+    /// It was made.
+    Made,
+    /// It was given another name.
+    Named,
+    /// Its owner let go of it; the device may still use it.
+    Retired,
+    /// The device is done with it: its bytes may be given to others.
+    Released,
+}
+
+/// Something that happened to a range.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Operation {
+    /// Counts operations from 0.
+    pub number: u64,
+    /// What happened.
+    pub kind: OperationKind,
+    /// To what.
+    pub subject: Leak,
+    /// Where its first byte is in shaders, if it has an address there.
+    pub device_address: Option<u64>,
+    /// Where the host sees its first byte.
+    pub host_address: Option<usize>,
+    /// The thread that did it.
+    pub thread: ThreadId,
+}
+
+impl Operation {
+    /// Whether it was about the byte at `spot`.
+    #[must_use]
+    pub fn concerns(&self, spot: Spot) -> bool {
+        let size = self.subject.size;
+        let within = |first: u64, at: u64| at.checked_sub(first).is_some_and(|distance| distance < size);
+        match (spot, self.subject.spot) {
+            (Spot::Block { block, offset }, Spot::Block { block: held, offset: first }) => {
+                block == held && within(first, offset)
+            }
+            (Spot::DeviceAddress(address), _) => self.device_address.is_some_and(|first| within(first, address)),
+            (Spot::HostAddress(address), _) => {
+                self.host_address.is_some_and(|first| within(first as u64, address as u64))
+            }
+            (Spot::Block { .. }, _) => false,
+        }
+    }
+}
+
+/// What [`Allocator::check_guards`](crate::Allocator::check_guards) saw.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct GuardCheck {
+    /// Guards that were written. Each is mended, so that it is found once.
+    pub overruns: Vec<Overrun>,
+    /// Live ranges whose guards are as they should be, or were found now.
+    pub checked_count: usize,
+    /// Live ranges without guards that the host can see.
+    pub unchecked_count: usize,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overrun(overrun) => overrun.fmt(f),
+            Self::Leak(leak) => write!(f, "leak: {leak}"),
+        }
+    }
+}
+
+impl fmt::Display for Overrun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = if self.side == Side::Before { "before" } else { "after" };
+        let when = if self.at_release { "found when it was released" } else { "found by check_guards" };
+        let Self { owner, distance_bytes, damaged_bytes, found, .. } = self;
+        write!(f, "overrun: {damaged_bytes} bytes {side} {owner} were written, the nearest {distance_bytes} bytes ")?;
+        write!(f, "away (it is {found:#04x}), {when}")
+    }
+}
+
+impl fmt::Display for Leak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, size, memory_type, spot, .. } = self;
+        let name = if name.is_empty() { "(no name)" } else { name };
+        write!(f, "\"{name}\", {size} bytes of memory type {memory_type} at {spot}")?;
+        if let Some(at) = self.made_at {
+            write!(f, ", made at {at}")?;
+        }
+        if self.is_retired { write!(f, ", let go of and waiting for the device") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block { block, offset } => write!(f, "byte {offset} of block {block}"),
+            Self::DeviceAddress(address) => write!(f, "device address {address:#x}"),
+            Self::HostAddress(address) => write!(f, "host address {address:#x}"),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let deed = match self.kind {
+            OperationKind::Made => "made",
+            OperationKind::Named => "named",
+            OperationKind::Retired => "retired",
+            OperationKind::Released => "released",
+        };
+        write!(f, "#{} {deed} by {:?}: {}", self.number, self.thread, self.subject)
+    }
+}

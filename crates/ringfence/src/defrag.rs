@@ -1,0 +1,119 @@
+//! Bringing what is in memory together, so that blocks can go back to the driver: incremental defragmentation.
+//!
+//! ```text
+//!   run = memory.defragment(desc)                     or pool.defragment(desc)
+//!   once a frame, or when there is time:
+//!     frame = timeline.begin()
+//!     pass = run.begin_pass(&frame)                   plans; room for each move is allocated
+//!     for each of pass.moves():                       the program knows whose it is by its user data
+//!       pass.copy_buffer(&mut buffer)                 the buffer *is* in its new place from here on
+//!       pass.ignore(move)  or  drop(buffer)           it stays; it goes
+//!     pass.record(recorder)                           old ─▶ new, in the frame's command list
+//!     drop(pass); submit; timeline.submitted(frame)
+//!   memory.reclaim()                                  the old places come free once the device is past the frame
+//! ```
+//!
+//! # Who moves what
+//!
+//! Only what was made [`movable`](crate::AllocationDesc::movable) is moved, and only by its owner: a move needs `&mut` of
+//! the [`Buffer`](crate::Buffer), [`Texture`](crate::Texture) or [`Allocation`](crate::Allocation). Rust then shows that
+//! nobody else is using the value while it changes its place, and a value that was dropped in between is simply not there
+//! to be moved. The value is the same one afterwards; what the program derived from the driver's object (views,
+//! descriptors, addresses) it derives again, since the object is another one.
+//!
+//! Left alone are: what is not movable or is [pinned](crate::Resource::set_pinned); what the host reads or writes, unless
+//! [`DefragDesc::host_memory`] says so; ranges that several resources share; memory of a resource's own; pools whose order
+//! means something ([`Algorithm::Linear`](crate::core::algorithm::Algorithm::Linear)).
+//!
+//! # Beside others
+//!
+//! Any thread may allocate and free meanwhile. The new place of a move is a real allocation from the moment it is planned.
+//! If the old range is dropped while its move is open, the move finds nobody to be made by, and ends with the pass: the new
+//! place is given back at once, for nothing was ever put there.
+//!
+//! # What is done, and when it stops
+//!
+//! 1. *Emptying*: the block in which the least is used is emptied into the fullest that have room, the largest ranges
+//!    first; then the next, as long as the others have room for all of it. An empty block goes back to the driver as soon
+//!    as the device is past the copies. A block is tried once a cycle.
+//! 2. *Compacting*: in a block whose free bytes lie apart, ranges move towards the beginning, the last first. A round that
+//!    has moved more than [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest hole has grown is
+//!    the last one there.
+//! 3. Both again, as blocks with one large hole take in what they could not before, until a cycle empties no block more.
+//!
+//! [`Defrag::state`] says whether there is more to do. Every round either wins bytes, of which there are finitely many, or
+//! is the last of its block: a run ends.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | begin a run | O(1) |
+//! | plan a pass | O(blocks log blocks + moves log blocks); once a block and round also O(its movable ranges × log) |
+//! | a move | that of making the object, one short lock |
+
+mod fit;
+mod pass;
+mod run;
+mod ticket;
+
+pub(crate) use fit::FitTree;
+pub use pass::{DefragPass, Move, MoveError, MoveOutcome, TextureMove};
+pub use run::{BeginPassError, Defrag, DefragState, DefragStatistics, Fragmentation};
+pub(crate) use ticket::{Standing, Ticket};
+
+/// How a defragmentation goes about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DefragDesc {
+    /// The most bytes that a pass copies. A range that is larger than that by itself is the only one of its pass.
+    pub bytes_per_pass_max: u64,
+    /// The most moves of a pass.
+    pub moves_per_pass_max: usize,
+    /// A block is not compacted further once more bytes than this were copied for each byte won.
+    pub bytes_per_byte_won_max: u32,
+    /// Whether blocks are compacted that cannot be emptied.
+    pub compacts: bool,
+    /// Whether resources that the host reads or writes are moved too
+    /// ([`Location`](crate::Location) other than `Device`). The program must not write such a one from the move until the
+    /// device is past the copy, which would put the old bytes over the new ones.
+    pub host_memory: bool,
+}
+
+impl Default for DefragDesc {
+    /// 32 MiB and 256 moves a pass, at most 8 bytes copied for a byte won, device memory alone.
+    fn default() -> Self {
+        Self {
+            bytes_per_pass_max: 32 << 20,
+            moves_per_pass_max: 256,
+            bytes_per_byte_won_max: 8,
+            compacts: true,
+            host_memory: false,
+        }
+    }
+}
+
+/// What a pass may still take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    bytes: u64,
+    moves: usize,
+    is_untouched: bool,
+}
+
+impl Room {
+    fn of(desc: &DefragDesc) -> Self {
+        Self { bytes: desc.bytes_per_pass_max, moves: desc.moves_per_pass_max, is_untouched: true }
+    }
+
+    pub(crate) fn has(&self, bytes: u64) -> bool {
+        self.moves > 0 && (bytes <= self.bytes || self.is_untouched)
+    }
+
+    pub(crate) fn take(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.moves -= 1;
+        self.is_untouched = false;
+    }
+
+    fn is_over(&self) -> bool {
+        self.moves == 0 || (self.bytes == 0 && !self.is_untouched)
+    }
+}

@@ -1,0 +1,78 @@
+//! The first of many blocks that may hold a request: a tree of maxima, so that no plan looks at each block for each range.
+//!
+//! ```text
+//!                 9
+//!           7           9           each node: the larger of the two below
+//!        4     7     9     2        leaves: what each block still holds in one piece, the fullest block first
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | new | O(blocks) |
+//! | first, set | O(log blocks) |
+
+/// See the [module](self).
+pub(crate) struct FitTree {
+    /// Node 1 is the root; the children of node n are 2 n and 2 n + 1.
+    nodes: Vec<u64>,
+    leaf_count: usize,
+}
+
+impl FitTree {
+    pub(crate) fn new(leaves: impl ExactSizeIterator<Item = u64>) -> Self {
+        let leaf_count = leaves.len().next_power_of_two();
+        let mut nodes = vec![0; 2 * leaf_count];
+        for (node, leaf) in nodes[leaf_count..].iter_mut().zip(leaves) {
+            *node = leaf;
+        }
+        for at in (1..leaf_count).rev() {
+            nodes[at] = nodes[2 * at].max(nodes[2 * at + 1]);
+        }
+        Self { nodes, leaf_count }
+    }
+
+    /// The first leaf of at least `size`, which is not 0.
+    pub(crate) fn first(&self, size: u64) -> Option<usize> {
+        if self.nodes[1] < size {
+            return None;
+        }
+        let mut at = 1;
+        while at < self.leaf_count {
+            at = if self.nodes[2 * at] >= size { 2 * at } else { 2 * at + 1 };
+        }
+        Some(at - self.leaf_count)
+    }
+
+    pub(crate) fn set(&mut self, leaf: usize, value: u64) {
+        let mut at = self.leaf_count + leaf;
+        self.nodes[at] = value;
+        while at > 1 {
+            at /= 2;
+            self.nodes[at] = self.nodes[2 * at].max(self.nodes[2 * at + 1]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_leaf_that_holds_it_is_found(
+            mut leaves in prop::collection::vec(0_u64..20, 1..40),
+            steps in prop::collection::vec((1_u64..22, 0_usize..40, 0_u64..20), 1..60),
+        ) {
+            let mut tree = FitTree::new(leaves.iter().copied());
+            for (size, leaf, value) in steps {
+                let naive = leaves.iter().position(|leaf| *leaf >= size);
+                prop_assert_eq!(tree.first(size), naive);
+                let leaf = leaf % leaves.len();
+                leaves[leaf] = value;
+                tree.set(leaf, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! A pass: moves that are planned, and what becomes of each.
+//!
+//! ```text
+//!   planned: room is allocated ──┬─ copy_…(&mut resource) ─▶ the resource lies there; its old place is retired
+//!                                ├─ ignore, or nothing ────▶ the room is given back, the resource stays
+//!                                └─ drop(resource) ────────▶ the room is given back; the resource is retired as ever
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Defrag, Ticket};
+use crate::device::record::{CopyRegion, Record};
+use crate::device::{Buffers, Create, Device, DeviceError, Requirements, Textures};
+use crate::error::Error;
+use crate::lifetime::{BufferCopy, Frame, MipCopy};
+use crate::memory::{Allocation, Place, Reserved};
+use crate::resource::{Buffer, Resource, ResourceKind, Texture};
+
+/// Moves that are to be made in one submission. Ends when it is dropped: what was not copied then stays where it is.
+///
+/// See the [module](super) for what to do with it.
+pub struct DefragPass<'r, D: Device> {
+    run: &'r mut Defrag<D>,
+    moves: Vec<Move>,
+    /// By move, until it is made or given up.
+    rooms: Vec<Option<Room<D>>>,
+    copies: Vec<BufferCopy<D>>,
+    recorded: usize,
+}
+
+/// A move that is planned, and the arena that it is in.
+pub(super) struct Pending<D: Device> {
+    pub(super) arena: usize,
+    pub(super) reserved: Reserved<D>,
+}
+
+/// Room for a move.
+struct Room<D: Device> {
+    arena: usize,
+    ticket: Arc<Ticket>,
+    place: Place<D>,
+    from_block: u64,
+}
+
+/// A move of a pass: whose it is, and how large.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// What the owner gave along when it was made: see [`AllocationDesc::user_data`](crate::AllocationDesc::user_data).
+    pub user_data: u64,
+    /// Its name.
+    pub name: Box<str>,
+    /// Bytes that it takes.
+    pub size: u64,
+    /// First byte of the present place in its memory object.
+    pub from_offset: u64,
+    /// First byte of the new place in its memory object.
+    pub to_offset: u64,
+    /// Whether both are in the same memory object.
+    pub is_inside_block: bool,
+    /// What has become of it.
+    pub outcome: MoveOutcome,
+}
+
+/// What has become of a move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveOutcome {
+    /// Nothing yet.
+    Open,
+    /// The resource lies in its new place.
+    Moved,
+    /// The resource stays where it is, or is gone.
+    Ignored,
+}
+
+/// A texture that was moved.
+pub struct TextureMove<D: Device> {
+    /// What to copy, in the pass's frame and before anything that reads the texture: each mip of all layers. What state the
+    /// new texture has to be brought into before, is for the program to see to, as with any new one.
+    pub copies: Vec<MipCopy<D>>,
+}
+
+/// Why a move was not made. The resource is as it was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// No move of this pass is of this resource, or it has been made or ignored, or the resource was pinned since.
+    #[error("the pass has no open move of this resource")]
+    NotInPass,
+    /// What the resource was made with holds more than the library keeps: it has to be given again.
+    #[error("this resource was made with a description that is not known in full: give it again")]
+    NeedsInfo,
+    /// The description given is not of such a resource as lies in the old place.
+    #[error(
+        "the description asks for {size} bytes aligned to {alignment} in memory types {memory_type_bits:#b}, the room that is \
+         allocated has {room} bytes"
+    )]
+    AnotherResource {
+        /// Bytes that it asks for.
+        size: u64,
+        /// The alignment that it asks for.
+        alignment: u64,
+        /// The memory types that it may lie in.
+        memory_type_bits: u32,
+        /// Bytes of the new place.
+        room: u64,
+    },
+    /// The object could not be made anew.
+    #[error(transparent)]
+    Make(#[from] Error),
+}
+
+impl<'r, D: Device> DefragPass<'r, D> {
+    pub(super) fn new(run: &'r mut Defrag<D>, frame: &Frame, pending: Vec<Pending<D>>) -> Self {
+        let mut pass = Self {
+            run,
+            moves: Vec::with_capacity(pending.len()),
+            rooms: Vec::with_capacity(pending.len()),
+            copies: Vec::new(),
+            recorded: 0,
+        };
+        pending.into_iter().for_each(|pending| pass.add(frame, pending));
+        pass
+    }
+
+    fn add(&mut self, frame: &Frame, Pending { arena, reserved }: Pending<D>) {
+        let Reserved { ticket, name, from_block, from_residence, memory, allocation } = reserved;
+        ticket.set_index(self.moves.len());
+        let from = ticket.allocation();
+        let shared = self.run.shared();
+        shared.trace.allocated(memory.block, allocation.offset(), allocation.size(), ticket.alignment(), &name);
+        self.moves.push(Move {
+            user_data: ticket.user_data(),
+            name,
+            size: from.size(),
+            from_offset: from.offset(),
+            to_offset: allocation.offset(),
+            is_inside_block: from.block() == allocation.block(),
+            outcome: MoveOutcome::Open,
+        });
+        let both = [from_residence.as_ref(), memory.residence.as_ref()];
+        let is_held = both.into_iter().try_for_each(|held| shared.hold_resident(held, frame)).is_ok();
+        let index = self.moves.len() - 1;
+        let place = Place::in_block(self.run.arena(arena).clone(), memory, allocation);
+        self.rooms.push(Some(Room { arena, ticket, place, from_block }));
+        if !is_held {
+            self.ignore(index);
+        }
+    }
+
+    /// The moves of this pass, in the order in which they were planned.
+    #[must_use]
+    pub fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    /// Whether there is an open move of this resource. O(1).
+    #[must_use]
+    pub fn has<K: ResourceKind>(&self, resource: &Resource<D, K>) -> bool
+    where
+        D: Create<K>,
+    {
+        self.index_of(resource.place()).is_some()
+    }
+
+    /// Makes the move of this buffer: a new buffer is made in the new place, the old one is retired. What is to be copied
+    /// is returned, and kept for [`DefragPass::record`]: it has to be copied in the pass's frame, before anything that
+    /// reads the buffer. Both need the usages of copies.
+    ///
+    /// # Errors
+    /// There is no such move; the buffer could not be made (the move is given up then); or it was made with a description
+    /// that says more than the portable one: [`DefragPass::copy_buffer_as`] is for that.
+    pub fn copy_buffer(&mut self, buffer: &mut Buffer<D>) -> Result<BufferCopy<D>, MoveError> {
+        let info = self.known_info(buffer)?;
+        self.copy_buffer_as(buffer, &info)
+    }
+
+    /// As [`DefragPass::copy_buffer`], with what the buffer was made with.
+    ///
+    /// # Errors
+    /// As there, and the description is not of the same buffer.
+    pub fn copy_buffer_as(
+        &mut self,
+        buffer: &mut Buffer<D>,
+        info: &<D as Create<Buffers>>::Info<'_>,
+    ) -> Result<BufferCopy<D>, MoveError> {
+        let desc = Create::<Buffers>::portable(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
+        let src = self.relocate(buffer, info)?;
+        let dst = buffer.object().clone();
+        self.copies.push(BufferCopy {
+            src: src.clone(),
+            src_offset: 0,
+            dst: dst.clone(),
+            dst_offset: 0,
+            size: desc.size,
+        });
+        Ok(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: desc.size })
+    }
+
+    /// Makes the move of this texture: as [`DefragPass::copy_buffer`], but that the copies are the program's to record.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<TextureMove<D>, MoveError> {
+        let info = self.known_info(texture)?;
+        self.copy_texture_as(texture, &info)
+    }
+
+    /// As [`DefragPass::copy_texture`], with what the texture was made with.
+    ///
+    /// # Errors
+    /// As there, and the description is not of the same texture.
+    pub fn copy_texture_as(
+        &mut self,
+        texture: &mut Texture<D>,
+        info: &<D as Create<Textures>>::Info<'_>,
+    ) -> Result<TextureMove<D>, MoveError> {
+        let desc = Create::<Textures>::portable(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
+        let src = self.relocate(texture, info)?;
+        let copies = (0..desc.mips).map(|mip| MipCopy {
+            src: src.clone(),
+            src_mip: mip,
+            dst: texture.object().clone(),
+            dst_mip: mip,
+            width: (desc.width >> mip).max(1),
+            height: (desc.height >> mip).max(1),
+            layers: desc.layers,
+        });
+        Ok(TextureMove { copies: copies.collect() })
+    }
+
+    /// Makes the move of memory without a resource, and gives back the old place, which cannot be moved again: the program
+    /// makes its resource anew in the new one, records the copy, and drops the old.
+    ///
+    /// # Errors
+    /// There is no such move.
+    pub fn move_allocation(&mut self, allocation: &mut Allocation<D>) -> Result<Allocation<D>, MoveError> {
+        let index = self.index_of(allocation.place()).ok_or(MoveError::NotInPass)?;
+        let room = self.rooms[index].take().expect("an open move has its room");
+        let old = *room.ticket.allocation();
+        let arena = room.arena;
+        let place = self.commit(room);
+        self.moves[index].outcome = MoveOutcome::Moved;
+        self.run.moved(arena, old);
+        Ok(allocation.moved_to(place))
+    }
+
+    /// Gives a move up: its resource stays where it is. Whoever is not copied is ignored when the pass ends, so that this
+    /// serves to have the room back at once.
+    ///
+    /// # Panics
+    /// If there is no such move.
+    pub fn ignore(&mut self, index: usize) {
+        if let Some(Room { ticket, place, .. }) = self.rooms[index].take() {
+            ticket.put_back();
+            self.run.shared().give_back(place);
+            self.moves[index].outcome = MoveOutcome::Ignored;
+            self.run.left();
+        }
+    }
+
+    /// Drops a resource instead of moving it: as [`drop`] does, but that the room is given back at once.
+    pub fn discard<K: ResourceKind>(&mut self, resource: Resource<D, K>)
+    where
+        D: Create<K>,
+    {
+        if let Some(index) = self.index_of(resource.place()) {
+            self.ignore(index);
+        }
+    }
+
+    /// The copies of buffers so far.
+    #[must_use]
+    pub fn copies(&self) -> &[BufferCopy<D>] {
+        &self.copies
+    }
+
+    /// Records the copies of buffers that were not recorded yet, with their barriers, into a command list of the pass's
+    /// frame.
+    ///
+    /// # Safety
+    /// As [`Record::begin_copies`]; the list is submitted as the pass's frame. Whatever wrote the old buffers before is in
+    /// the same queue, or the submission waits for it.
+    pub unsafe fn record(&mut self, recorder: &mut impl Record<D>) {
+        let copies = &self.copies[self.recorded..];
+        if copies.is_empty() {
+            return;
+        }
+        let written: Vec<_> = copies.iter().map(|copy| copy.dst.clone()).collect();
+        // SAFETY: the buffers are alive until the frame is complete: the old ones are retired after it was begun. The copies
+        // lie inside both, and each has a destination of its own. The rest is the caller's promise.
+        unsafe {
+            recorder.begin_copies(&written, &[]);
+            for BufferCopy { src, src_offset, dst, dst_offset, size } in copies {
+                let region = CopyRegion { src_offset: *src_offset, dst_offset: *dst_offset, size: *size };
+                recorder.copy_buffer(src, dst, &[region]);
+            }
+            recorder.end_copies(&written, &[]);
+        }
+        self.recorded = self.copies.len();
+    }
+
+    /// The move whose resource lies in this place.
+    fn index_of(&self, place: &Place<D>) -> Option<usize> {
+        let ticket = place.ticket().filter(|ticket| ticket.is_moving())?;
+        let room = self.rooms.get(ticket.index())?.as_ref()?;
+        Arc::ptr_eq(&room.ticket, ticket).then(|| ticket.index())
+    }
+
+    /// What the resource was made with, if that is known in full.
+    fn known_info<K: ResourceKind>(
+        &self,
+        resource: &Resource<D, K>,
+    ) -> Result<<D as Create<K>>::Info<'static>, MoveError>
+    where
+        D: Create<K>,
+    {
+        self.index_of(resource.place()).ok_or(MoveError::NotInPass)?;
+        let desc = resource.full_desc().ok_or(MoveError::NeedsInfo)?;
+        Ok(Create::<K>::describe(&self.run.shared().device, desc).map_err(Error::from)?)
+    }
+
+    /// Makes the object in its new place, and puts it into the value; the old object, which is retired, is returned.
+    fn relocate<K: ResourceKind>(
+        &mut self,
+        resource: &mut Resource<D, K>,
+        info: &<D as Create<K>>::Info<'_>,
+    ) -> Result<<D as Create<K>>::Object, MoveError>
+    where
+        D: Create<K>,
+    {
+        let index = self.index_of(resource.place()).ok_or(MoveError::NotInPass)?;
+        let shared = Arc::clone(self.run.shared());
+        let room = self.rooms[index].as_ref().expect("an open move has its room");
+        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
+        let prepared = unsafe { Create::<K>::prepare(&shared.device, info) };
+        let (unplaced, needs) = prepared.map_err(|error| MoveError::Make(error.into()))?;
+        if let Err(error) = check_room(&room.place, &needs, &shared) {
+            // SAFETY: it was not placed.
+            unsafe { Create::<K>::discard(&shared.device, unplaced) };
+            return Err(error);
+        }
+        let Room { arena, ticket, place, from_block } = self.rooms[index].take().expect("it is there");
+        // SAFETY: type, class, size and alignment were checked just now.
+        let (placed, place) = match unsafe { shared.place_at::<K>(&unplaced, place) } {
+            Ok(made) => made,
+            Err(error) => {
+                // SAFETY: nothing has used it up, since it was not placed. The room is given back already.
+                unsafe { Create::<K>::discard(&shared.device, unplaced) };
+                ticket.put_back();
+                return Err(self.give_up(index, error));
+            }
+        };
+        shared.count_created();
+        if !self.moves[index].name.is_empty() {
+            // SAFETY: the object was made just now.
+            unsafe { Create::<K>::set_name(&shared.device, &placed.object, &self.moves[index].name) };
+        }
+        let old = *ticket.allocation();
+        let place = self.commit(Room { arena, ticket, place, from_block });
+        let src = resource.object().clone();
+        let (placed, place) = resource.exchange(placed, place);
+        shared.retire(Some(K::raw(placed.object)), place);
+        self.moves[index].outcome = MoveOutcome::Moved;
+        self.run.moved(arena, old);
+        Ok(src)
+    }
+
+    fn give_up(&mut self, index: usize, error: DeviceError) -> MoveError {
+        self.moves[index].outcome = MoveOutcome::Ignored;
+        self.run.left();
+        MoveError::Make(error.into())
+    }
+
+    /// From here on the new place is what the old one was.
+    fn commit(&self, Room { arena, ticket, mut place, from_block }: Room<D>) -> Place<D> {
+        let shared = self.run.shared();
+        let allocation = *place.block_allocation().expect("room is a range of a block");
+        ticket.commit();
+        place.set_ticket(shared.compact(self.run.arena(arena)).renew(&ticket, allocation));
+        let (to_block, to_offset) = (place.memory(shared).block, allocation.offset());
+        shared.trace.moved((from_block, ticket.allocation().offset()), (to_block, to_offset));
+        place
+    }
+}
+
+/// Whether a resource with these needs may lie in the room for the one that it is to be.
+fn check_room<D: Device>(
+    place: &Place<D>,
+    needs: &Requirements,
+    shared: &crate::memory::Shared<D>,
+) -> Result<(), MoveError> {
+    let Requirements { size, alignment, memory_type_bits, class, requires_dedicated, .. } = *needs;
+    let room = place.block_allocation().map_or(0, |allocation| allocation.size());
+    let groups = shared.device.capabilities().class_groups;
+    let desc = shared.arena_desc(&place.arena);
+    let fits = size <= room
+        && place.offset.is_multiple_of(alignment)
+        && memory_type_bits >> desc.memory_type & 1 == 1
+        && groups[class as usize] == groups[desc.class as usize]
+        && !requires_dedicated;
+    if fits { Ok(()) } else { Err(MoveError::AnotherResource { size, alignment, memory_type_bits, room }) }
+}
+
+impl<D: Device> Drop for DefragPass<'_, D> {
+    fn drop(&mut self) {
+        (0..self.moves.len()).for_each(|index| self.ignore(index));
+    }
+}
+
+impl<D: Device> fmt::Debug for DefragPass<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DefragPass").field("moves", &self.moves).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> fmt::Debug for TextureMove<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TextureMove").field("copies", &self.copies).finish()
+    }
+}

@@ -1,0 +1,85 @@
+//! Sparse buffers (Vulkan) and reserved ones (Direct3D 12): what is asked of a device for them.
+//!
+//! ```text
+//!   make_sparse ──▶ a buffer of addresses, no byte of memory
+//!   bind_pages  ──▶ on a queue, in order with its other work: page ↔ bytes of a memory object, or none
+//! ```
+
+use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer};
+
+/// What a read of an unbound page gives. Writes there are lost.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UnboundReads {
+    /// Zeros (`residencyNonResidentStrict`; tiled resources tier 2).
+    Zero,
+    /// Anything, but nothing breaks.
+    Undefined,
+}
+
+/// What a device has of sparse resources.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SparseSupport {
+    /// What reads of unbound pages give.
+    pub unbound_reads: UnboundReads,
+}
+
+/// How a sparse buffer is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SparseNeeds {
+    /// Its bytes, a multiple of a page's.
+    pub size: u64,
+    /// Bytes of a page, a power of two: also the alignment of a page in memory.
+    pub page_bytes: u64,
+    /// Memory types that pages may lie in, a bit each.
+    pub memory_type_bits: u32,
+}
+
+/// A run of pages and the memory behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct PageBind<'a, M> {
+    /// First byte in the buffer, a multiple of a page's.
+    pub offset: u64,
+    /// Bytes, a multiple of a page's.
+    pub size: u64,
+    /// The memory object and the first byte in it; `None` unbinds.
+    pub memory: Option<(&'a M, u64)>,
+}
+
+/// A device with sparse buffers. See the [module](self).
+///
+/// # Safety
+/// As for [`Driver`].
+pub unsafe trait Sparse: Device {
+    /// What pages are bound on: `vk::Queue`, `ID3D12CommandQueue`.
+    type BindQueue;
+
+    /// What the device has of it; `None` if nothing.
+    fn sparse_support(&self) -> Option<SparseSupport>;
+
+    /// Makes a buffer without memory. It is destroyed as any buffer ([`Create::destroy`](super::Create::destroy)).
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`]; out of memory or addresses, or the description is invalid.
+    ///
+    /// # Safety
+    /// What `info` points to is valid, as the API demands.
+    unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, SparseNeeds), DeviceError>;
+
+    /// Binds pages once `waits` are reached and the queue's earlier work is through, and signals then.
+    ///
+    /// # Errors
+    /// Device lost or out of memory; nothing is bound then.
+    ///
+    /// # Safety
+    /// All is this device's and alive; the queue can bind and nobody else uses it meanwhile; the runs do not overlap and
+    /// lie inside the buffer, and what is behind them inside its memory, of a type that the needs allow, aligned; no
+    /// work that is not ordered before uses pages that lose their memory.
+    unsafe fn bind_pages(
+        &self,
+        queue: &Self::BindQueue,
+        buffer: &RawBuffer<Self>,
+        binds: &[PageBind<'_, <Self as Driver>::Memory>],
+        waits: &[(Self::Fence, u64)],
+        signal: (Self::Fence, u64),
+    ) -> Result<(), DeviceError>;
+}

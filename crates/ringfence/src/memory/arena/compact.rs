@@ -1,0 +1,278 @@
+//! What a defragmentation asks of an arena: how its blocks stand, who may be moved, and room for those who are.
+//!
+//! Every call takes the arena's lock once and makes no driver call under it. Room is given as what it is: a range that
+//! nobody else can have, allocated like any other.
+//!
+//! | call | under the lock |
+//! |---|---|
+//! | `facts` | O(blocks) |
+//! | `collect` | O(ranges of the block that have a name, user data or a ticket) |
+//! | `destinations` | O(blocks) |
+//! | `reserve_elsewhere` | O(log blocks) a move |
+//! | `reserve_below` | O(1) a move |
+//! | the rest | O(1), or the removal of a block |
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use ringfence_core::algorithm::Algorithm;
+use ringfence_core::blocks::{BlockAllocation, BlockId};
+use ringfence_core::range::RangeAllocator;
+
+use super::{Arena, Cutter, Moves, Note, Request, State};
+use crate::defrag::{FitTree, Room, Standing, Ticket};
+use crate::device::Device;
+use crate::memory::Memory;
+use crate::residency::Residence;
+
+/// How a block stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockFacts {
+    pub(crate) id: BlockId,
+    pub(crate) bytes: u64,
+    pub(crate) free: u64,
+    pub(crate) largest_free: u64,
+    pub(crate) live_count: usize,
+    pub(crate) movable_count: usize,
+    pub(crate) is_evicted: bool,
+}
+
+/// Room for a range that is to be moved.
+pub(crate) struct Reserved<D: Device> {
+    /// Of the range that is to be moved.
+    pub(crate) ticket: Arc<Ticket>,
+    pub(crate) name: Box<str>,
+    /// The number of its memory object in a trace.
+    pub(crate) from_block: u64,
+    pub(crate) from_residence: Option<Arc<Residence<D>>>,
+    pub(crate) memory: Arc<Memory<D>>,
+    pub(crate) allocation: BlockAllocation,
+}
+
+/// Blocks that ranges are moved into, as they were when a pass was planned and with what it has taken since.
+pub(crate) struct Destinations {
+    tree: FitTree,
+    /// By leaf.
+    blocks: Vec<BlockId>,
+    leaves: HashMap<BlockId, usize>,
+}
+
+impl Destinations {
+    /// Nothing goes there from now on.
+    pub(crate) fn exclude(&mut self, block: BlockId) {
+        if let Some(leaf) = self.leaves.get(&block) {
+            self.tree.set(*leaf, 0);
+        }
+    }
+
+    /// So much goes there in one piece.
+    pub(crate) fn admit(&mut self, block: BlockId, largest_free: u64) {
+        if let Some(leaf) = self.leaves.get(&block) {
+            self.tree.set(*leaf, largest_free);
+        }
+    }
+}
+
+/// An arena, whatever cuts its blocks. See the [module](self).
+pub(crate) trait Compact<D: Device> {
+    fn facts(&self) -> Vec<BlockFacts>;
+
+    fn fact(&self, block: BlockId) -> Option<BlockFacts>;
+
+    /// Whether ranges can be moved inside a block, too.
+    fn moves_inside(&self) -> bool;
+
+    /// Whether the order of ranges means something, so that nothing is to be moved.
+    fn is_ordered(&self) -> bool;
+
+    /// Who may be moved in a block, and how many ranges there will stay.
+    fn collect(&self, block: BlockId, with_host: bool, into: &mut Vec<Arc<Ticket>>) -> usize;
+
+    /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones yet.
+    fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations;
+
+    /// Room in one of the destinations for the last of `queue`, and on; for how many there was none: those are done with.
+    fn reserve_elsewhere(
+        &self,
+        destinations: &mut Destinations,
+        queue: &mut Vec<Arc<Ticket>>,
+        room: &mut Room,
+        into: &mut Vec<Reserved<D>>,
+    ) -> usize;
+
+    /// Room below where they are for the last of `queue`, and on. For whom there is none, it is done with.
+    fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, room: &mut Room, into: &mut Vec<Reserved<D>>);
+
+    /// A ticket for what was reserved, and now holds what the range of `ticket` held.
+    fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket>;
+
+    fn is_live(&self, allocation: &BlockAllocation) -> bool;
+
+    /// Takes a block out, if it is here and empty.
+    fn take_block(&self, block: BlockId) -> Option<Memory<D>>;
+}
+
+impl<D: Device, A: Cutter> Compact<D> for Arena<D, A> {
+    fn facts(&self) -> Vec<BlockFacts> {
+        let state = self.state.lock();
+        state.blocks.iter().map(|(id, block, ranges)| facts(id, block, ranges)).collect()
+    }
+
+    fn fact(&self, id: BlockId) -> Option<BlockFacts> {
+        let state = self.state.lock();
+        state.blocks.get(id).map(|(block, ranges)| facts(id, block, ranges))
+    }
+
+    fn moves_inside(&self) -> bool {
+        self.desc.algorithm == Algorithm::Tlsf
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.desc.algorithm == Algorithm::Linear
+    }
+
+    fn collect(&self, block: BlockId, with_host: bool, into: &mut Vec<Arc<Ticket>>) -> usize {
+        let state = self.state.lock();
+        let Some((held, ranges)) = state.blocks.get(block) else { return 0 };
+        let mut leaving = 0;
+        let before = into.len();
+        for ticket in held.notes.values().filter_map(|note| note.ticket.as_ref()) {
+            match ticket.standing(with_host) {
+                Standing::Free => into.push(Arc::clone(ticket)),
+                Standing::Leaving => leaving += 1,
+                Standing::Stays => {}
+            }
+        }
+        ranges.live_count() - leaving - (into.len() - before)
+    }
+
+    fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations {
+        let mut held: Vec<_> = {
+            let state = self.state.lock();
+            let blocks = state.blocks.iter();
+            let blocks = blocks.filter(|(_, block, ranges)| !ranges.is_empty() && !block.memory.is_evicted());
+            blocks.map(|(id, _, ranges)| (ranges.free_size(), id, ranges.largest_free())).collect()
+        };
+        held.sort_by_key(|(free, ..)| *free);
+        let room = |(_, id, largest): &(u64, BlockId, u64)| if emptied.contains(id) { 0 } else { *largest };
+        let tree = FitTree::new(held.iter().map(room));
+        let blocks: Vec<_> = held.iter().map(|(_, id, _)| *id).collect();
+        let leaves = blocks.iter().enumerate().map(|(leaf, id)| (*id, leaf)).collect();
+        Destinations { tree, blocks, leaves }
+    }
+
+    fn reserve_elsewhere(
+        &self,
+        destinations: &mut Destinations,
+        queue: &mut Vec<Arc<Ticket>>,
+        room: &mut Room,
+        into: &mut Vec<Reserved<D>>,
+    ) -> usize {
+        let mut state = self.state.lock();
+        let mut unfit = 0;
+        while let Some(ticket) = queue.last() {
+            if !room.has(ticket.allocation().size()) {
+                break;
+            }
+            if ticket.take() {
+                if let Some(allocation) = state.allocate_among(destinations, ticket) {
+                    room.take(allocation.size());
+                    into.push(state.reserved(Arc::clone(ticket), allocation));
+                } else {
+                    ticket.put_back();
+                    unfit += 1;
+                }
+            }
+            queue.pop();
+        }
+        unfit
+    }
+
+    fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, room: &mut Room, into: &mut Vec<Reserved<D>>) {
+        let mut state = self.state.lock();
+        while let Some(ticket) = queue.last() {
+            let from = *ticket.allocation();
+            let (size, alignment) = (from.size(), ticket.alignment());
+            if !room.has(size) {
+                return;
+            }
+            let ticket = queue.pop().expect("it is the last");
+            if !ticket.take() {
+                continue;
+            }
+            let below = |ranges: &mut A| ranges.allocate_below(size, alignment, from.offset());
+            match state.blocks.allocate_in_by(from.block(), below) {
+                Some(allocation) => {
+                    room.take(size);
+                    into.push(state.reserved(ticket, allocation));
+                }
+                None => ticket.put_back(),
+            }
+        }
+    }
+
+    fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket> {
+        let renewed = Arc::new(ticket.renewed(allocation));
+        let mut state = self.state.lock();
+        let block = state.blocks.heap_mut(allocation.block()).expect("a block with a live range is here");
+        block.movable_count += 1;
+        block.notes.entry(allocation.range().slot()).or_default().ticket = Some(Arc::clone(&renewed));
+        renewed
+    }
+
+    fn is_live(&self, allocation: &BlockAllocation) -> bool {
+        self.state.lock().blocks.is_live(allocation)
+    }
+
+    fn take_block(&self, block: BlockId) -> Option<Memory<D>> {
+        let mut state = self.state.lock();
+        let block = state.blocks.remove_empty(block)?;
+        Some(state.taken_out(block))
+    }
+}
+
+fn facts<D: Device>(id: BlockId, block: &super::Block<D>, ranges: &impl RangeAllocator) -> BlockFacts {
+    BlockFacts {
+        id,
+        bytes: block.memory.size,
+        free: ranges.free_size(),
+        largest_free: ranges.largest_free(),
+        live_count: ranges.live_count(),
+        movable_count: block.movable_count,
+        is_evicted: block.memory.is_evicted(),
+    }
+}
+
+impl<D: Device, A: Cutter> State<D, A> {
+    /// In the first destination that grants it.
+    fn allocate_among(&mut self, destinations: &mut Destinations, ticket: &Ticket) -> Option<BlockAllocation> {
+        let (size, alignment) = (ticket.allocation().size(), ticket.alignment());
+        loop {
+            let leaf = destinations.tree.first(size)?;
+            let id = destinations.blocks[leaf];
+            let granted = self.blocks.allocate_in(id, size, alignment);
+            // Refused, it has the room, but not aligned, or not quite, or not any more: nothing as large is asked of it.
+            let left = match granted {
+                Ok(_) => self.blocks.get(id).map_or(0, |(_, ranges)| ranges.largest_free()),
+                Err(_) => size - 1,
+            };
+            destinations.tree.set(leaf, left);
+            if let Ok(allocation) = granted {
+                return Some(allocation);
+            }
+        }
+    }
+
+    /// Counts the new range in, under the name and user data of the old one.
+    fn reserved(&mut self, ticket: Arc<Ticket>, allocation: BlockAllocation) -> Reserved<D> {
+        let from = self.blocks.get(ticket.allocation().block()).map(|(block, _)| block);
+        let note = from.and_then(|block| block.notes.get(&ticket.allocation().range().slot()));
+        let Note { name, user_data, evictable, .. } = note.cloned().unwrap_or_default();
+        let from_block = from.map_or(0, |block| block.memory.block);
+        let from_residence = from.and_then(|block| block.memory.residence.clone());
+        let (size, alignment) = (allocation.size(), ticket.alignment());
+        let request = Request { size, alignment, high: false, moves: Moves::Never, evictable, name: &name, user_data };
+        let memory = self.count_in(allocation, request).memory;
+        Reserved { ticket, name, from_block, from_residence, memory, allocation }
+    }
+}

@@ -1,0 +1,113 @@
+//! A memory object that can be evicted: who may not do without it, who used it last, and whether it is there.
+//!
+//! ```text
+//!   allocation                                   eviction (one at a time)
+//!   pins += 1                                    evicted = true
+//!   evicted? ── yes: waits for the lock, and     pins != 0? ── yes: evicted = false, left alone
+//!      │         brings it back                     │
+//!      no: it stays resident, for pins != 0         no: the driver evicts it
+//! ```
+//!
+//! Each side writes its word before it reads the other's, all in one order (`SeqCst`): so that not both can miss.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
+
+use crate::device::{Device, Priority};
+
+/// See the [module](self).
+pub(crate) struct Residence<D: Device> {
+    pub(super) pageable: D::Pageable,
+    pub(super) bytes: u64,
+    pub(super) heap: u32,
+    priority: AtomicU8,
+    /// Ranges in it that are not evictable.
+    pins: AtomicU32,
+    evicted: AtomicBool,
+    /// The list that has it, of those that are being made, latest first.
+    listed: AtomicU64,
+    /// What uses it.
+    used: Mutex<SyncSet>,
+    /// When it was used last, by the count of commits.
+    tick: AtomicU64,
+}
+
+impl<D: Device> Residence<D> {
+    pub(super) fn new(pageable: D::Pageable, bytes: u64, heap: u32, priority: Priority, tick: u64) -> Self {
+        Self {
+            pageable,
+            bytes,
+            heap,
+            priority: AtomicU8::new(priority as u8),
+            pins: AtomicU32::new(0),
+            evicted: AtomicBool::new(false),
+            listed: AtomicU64::new(0),
+            used: Mutex::new(SyncSet::new()),
+            tick: AtomicU64::new(tick),
+        }
+    }
+
+    /// Something lies in it whose use nobody declares.
+    pub(crate) fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn unpin(&self) {
+        self.pins.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::SeqCst) != 0
+    }
+
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.evicted.load(Ordering::SeqCst)
+    }
+
+    /// Takes it for eviction; says whether it may go. Eviction's lock is held.
+    pub(super) fn take(&self) -> bool {
+        self.evicted.store(true, Ordering::SeqCst);
+        if self.is_pinned() {
+            self.set_resident();
+            return false;
+        }
+        true
+    }
+
+    /// It is there again. Eviction's lock is held.
+    pub(super) fn set_resident(&self) {
+        self.evicted.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether a list did not have it yet.
+    pub(super) fn list(&self, serial: u64) -> bool {
+        self.listed.load(Ordering::Relaxed) != serial && self.listed.swap(serial, Ordering::Relaxed) != serial
+    }
+
+    /// It is used until this point.
+    pub(crate) fn stamp(&self, point: SyncPoint, tick: u64) {
+        self.used.lock().insert(point);
+        self.tick.fetch_max(tick, Ordering::Relaxed);
+    }
+
+    /// Whether everything that uses it is complete.
+    pub(super) fn is_unused(&self, passed: &impl Progress) -> bool {
+        let mut used = self.used.lock();
+        let is_over = passed.passed_all(&used);
+        if is_over {
+            used.clear();
+        }
+        is_over
+    }
+
+    pub(super) fn set_priority(&self, priority: Priority) {
+        self.priority.store(priority as u8, Ordering::Relaxed);
+    }
+
+    /// The smaller, the earlier it goes.
+    pub(super) fn rank(&self) -> (u8, u64) {
+        (self.priority.load(Ordering::Relaxed), self.tick.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,155 @@
+//! Memory that other processes and other APIs see too.
+//!
+//! ```text
+//!   exporter                                                      importer
+//!   create_buffer(info, AllocationDesc { share, .. })
+//!   or in a pool of PoolDesc { share, .. }
+//!        │ export()
+//!        ▼
+//!   (Handle, SharedMemory) ── socket, DuplicateHandle … ──▶ unsafe import_buffer(info, handle, &shared, desc)
+//!                                                                  │ the same bytes, another driver's object
+//!                                                                  ▼
+//!                                                           Buffer: retired by sync points, as any other
+//! ```
+//!
+//! | device | kinds |
+//! |---|---|
+//! | Vulkan on Unix | [`OpaqueFd`](ShareKind::OpaqueFd), [`DmaBuf`](ShareKind::DmaBuf), with their extensions enabled (`vulkan::DeviceDesc`) |
+//! | Vulkan on Windows | [`OpaqueWin32`](ShareKind::OpaqueWin32) |
+//! | Direct3D 12 | [`D3d12Heap`](ShareKind::D3d12Heap): memory of the type DEFAULT |
+//! | simulated | [`Simulated`](ShareKind::Simulated), between allocators on one device |
+//!
+//! # Who answers for what
+//!
+//! Making a handle is safe: it is a right to the bytes, and using it is what takes care. Importing is `unsafe`: nobody can
+//! check that a handle is what its description says, nor keep another process from writing while this one reads.
+//!
+//! The bytes live as long as somebody has them: the exporter's resource, a handle, or something imported. What one side
+//! retires waits for that side's submissions only, and the order of work on both sides is the programs' to see to, by
+//! shared semaphores or by waiting; on Vulkan with a transfer of ownership to and from `VK_QUEUE_FAMILY_EXTERNAL`.
+//!
+//! A resource in a shared block shows the other process *the whole block*: a pool that shares is for what may all be seen.
+
+mod export;
+mod import;
+
+use crate::device::DeviceError;
+pub use crate::device::sharing::{Share, ShareKind, ShareSupport, Tied};
+use crate::error::Error;
+
+/// What another process has to know of a handle. Plain data, to be sent along ([`SharedMemory::to_bytes`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedMemory {
+    /// What the handle is.
+    pub kind: ShareKind,
+    /// The device and driver that made it.
+    pub identity: [u8; 32],
+    /// Bytes of the memory object.
+    pub memory_bytes: u64,
+    /// The memory type, an index.
+    pub memory_type: u32,
+    /// Whether the memory object is tied to the one resource.
+    pub is_tied: bool,
+    /// The resource's first byte in the memory object.
+    pub offset: u64,
+    /// The bytes that its memory needs.
+    pub size: u64,
+}
+
+impl SharedMemory {
+    /// How long it is as bytes.
+    pub const BYTES: usize = 62;
+
+    /// As bytes, integers with the lowest byte first: kind, is tied, memory type, memory bytes, offset, size, identity.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        (bytes[0], bytes[1]) = (self.kind.number(), u8::from(self.is_tied));
+        bytes[2..6].copy_from_slice(&self.memory_type.to_le_bytes());
+        bytes[6..14].copy_from_slice(&self.memory_bytes.to_le_bytes());
+        bytes[14..22].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[22..30].copy_from_slice(&self.size.to_le_bytes());
+        bytes[30..].copy_from_slice(&self.identity);
+        bytes
+    }
+
+    /// From bytes; `None` if they are none of [`SharedMemory::to_bytes`].
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
+        let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        Some(Self {
+            kind: ShareKind::from_number(bytes[0])?,
+            identity: bytes[30..].try_into().ok()?,
+            memory_bytes: long(6)?,
+            memory_type: u32::from_le_bytes(bytes[2..6].try_into().ok()?),
+            is_tied: match bytes[1] {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+            offset: long(14)?,
+            size: long(22)?,
+        })
+    }
+}
+
+/// Why memory was not shared. Nothing has changed; a handle that was to be imported is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShareError {
+    /// It was not made to be shared ([`AllocationDesc::share`](crate::AllocationDesc::share)).
+    #[error("the memory was not made to be shared: say so when it is allocated, or allocate in a pool that shares")]
+    NotShared,
+    /// The handle is of another device or driver, and of a kind that only the same one understands.
+    #[error("the {kind:?} handle was made by another device or driver")]
+    OtherDevice {
+        /// What the handle is.
+        kind: ShareKind,
+    },
+    /// The resource does not lie in the memory as the exporter said.
+    #[error("{size} bytes aligned to {alignment} do not lie at {offset} of shared memory of {memory_bytes} bytes")]
+    DoesNotFit {
+        /// Where it was said to lie.
+        offset: u64,
+        /// Bytes that it needs.
+        size: u64,
+        /// The alignment that it needs, in bytes.
+        alignment: u64,
+        /// Bytes of the memory.
+        memory_bytes: u64,
+    },
+    /// The memory is tied to one resource, so that nothing else can be placed there.
+    #[error("the memory is tied to one resource: import it as that")]
+    Tied,
+    /// The resource could not be made.
+    #[error(transparent)]
+    Make(#[from] Error),
+    /// The driver failed, or does not share.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_comes_back_from_its_bytes() {
+        let shared = SharedMemory {
+            kind: ShareKind::DmaBuf,
+            identity: std::array::from_fn(|at| at as u8),
+            memory_bytes: 1 << 40,
+            memory_type: 7,
+            is_tied: true,
+            offset: 0x1234_5678_9abc,
+            size: 99,
+        };
+        let bytes = shared.to_bytes();
+        assert_eq!(SharedMemory::from_bytes(&bytes), Some(shared));
+        for (at, wrong) in [(0, 200), (1, 2)] {
+            let mut bytes = bytes;
+            bytes[at] = wrong;
+            assert_eq!(SharedMemory::from_bytes(&bytes), None);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! A handle to the memory of what was made to be shared.
+
+use super::{Share, ShareError, ShareKind, ShareSupport, SharedMemory};
+use crate::device::{BufferInfo, Buffers, Create, Device, TextureInfo, Textures};
+use crate::memory::Allocator;
+use crate::resource::{Resource, ResourceKind};
+
+impl<D: Share + Create<K>, K: ResourceKind> Resource<D, K> {
+    /// Makes a handle to the memory that the resource lies in, and says what whoever imports it has to know. The handle
+    /// keeps the bytes alive, and closes when it is dropped. Any number can be made. One driver call.
+    ///
+    /// # Errors
+    /// [`ShareError::NotShared`], also of what was imported itself; or the driver has no handle to give.
+    pub fn export(&self) -> Result<(D::Handle, SharedMemory), ShareError> {
+        let (shared, memory) = (self.shared(), self.held_memory());
+        let kind = memory.share.filter(|_| !memory.is_imported).ok_or(ShareError::NotShared)?;
+        // SAFETY: the memory is this device's, alive as long as the resource, and was made for this kind.
+        let handle = unsafe { shared.device.export_memory(&memory.object, kind) }?;
+        let told = SharedMemory {
+            kind,
+            identity: shared.device.share_identity(),
+            memory_bytes: memory.size,
+            memory_type: memory.memory_type,
+            is_tied: self.is_tied(),
+            offset: self.offset(),
+            size: self.size(),
+        };
+        Ok((handle, told))
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// What the device can do with shared memory for such a buffer. On Vulkan a call to the driver.
+    #[must_use]
+    pub fn buffer_share_support(&self, info: &BufferInfo<'_, D>, kind: ShareKind) -> ShareSupport {
+        Create::<Buffers>::share_support(self.device(), info, kind)
+    }
+
+    /// What the device can do with shared memory for such a texture. On Vulkan a call to the driver.
+    #[must_use]
+    pub fn texture_share_support(&self, info: &TextureInfo<'_, D>, kind: ShareKind) -> ShareSupport {
+        Create::<Textures>::share_support(self.device(), info, kind)
+    }
+}

@@ -1,0 +1,236 @@
+//! A resource over bytes that another process made.
+//!
+//! ```text
+//!   handle + SharedMemory ──checked──▶ prepare_shared ──measured──▶ import_memory ──▶ place ──▶ Resource
+//! ```
+//!
+//! To the allocator it is a resource with memory of its own: counted, traced, and given back by sync points.
+
+use std::panic;
+use std::sync::Arc;
+
+use super::{Share, ShareError, ShareKind, SharedMemory, Tied};
+use crate::device::{
+    BufferInfo, Buffers, Create, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass, TextureInfo, Textures,
+};
+use crate::error::Error;
+use crate::memory::{Allocation, Allocator, Place};
+use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
+
+/// What a resource can be tied to memory as.
+trait Tie<D: Share>: ResourceKind {
+    fn tie(unplaced: &<D as Create<Self>>::Unplaced) -> Tied<'_, D>
+    where
+        D: Create<Self>;
+}
+
+impl<D: Share> Tie<D> for Buffers {
+    fn tie(unplaced: &<D as Create<Self>>::Unplaced) -> Tied<'_, D> {
+        Tied::Buffer(unplaced)
+    }
+}
+
+impl<D: Share> Tie<D> for Textures {
+    fn tie(unplaced: &<D as Create<Self>>::Unplaced) -> Tied<'_, D> {
+        Tied::Texture(unplaced)
+    }
+}
+
+/// A resource in another process's memory, and that memory.
+type Imported<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
+
+impl<D: Share> Allocator<D> {
+    /// Makes a buffer over bytes that another process (or another allocator) has exported. Of `desc` name, location and
+    /// user data count: the location says what the buffer is taken for, the memory is what it is.
+    ///
+    /// It is retired when it is dropped, as any buffer is. The handle is used up, or closed where this fails.
+    ///
+    /// # Errors
+    /// The handle is another device's, the buffer does not lie in the memory as `from` says, the driver refuses it.
+    ///
+    /// # Safety
+    /// The handle is the one that `from` was told along with, and `info` describes the buffer as the exporter made it. While
+    /// the host reads or writes its bytes through this value, nobody else writes them.
+    #[track_caller]
+    pub unsafe fn import_buffer(
+        &self,
+        info: &BufferInfo<'_, D>,
+        handle: D::Handle,
+        from: &SharedMemory,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Buffer<D>, ShareError> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.import::<Buffers>(info, handle, from, desc) }
+    }
+
+    /// Makes a texture over bytes that another process has exported: see [`Allocator::import_buffer`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    #[track_caller]
+    pub unsafe fn import_texture(
+        &self,
+        info: &TextureInfo<'_, D>,
+        handle: D::Handle,
+        from: &SharedMemory,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Texture<D>, ShareError> {
+        // SAFETY: the caller promises the same.
+        unsafe { self.import::<Textures>(info, handle, from, desc) }
+    }
+
+    /// Takes a whole memory object that another process has exported, to place in it what lies there
+    /// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
+    ///
+    /// # Errors
+    /// As [`Allocator::import_buffer`]; [`ShareError::Tied`].
+    ///
+    /// # Safety
+    /// As [`Allocator::import_buffer`].
+    #[track_caller]
+    pub unsafe fn import_memory(
+        &self,
+        handle: D::Handle,
+        from: &SharedMemory,
+        class: ResourceClass,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Allocation<D>, ShareError> {
+        self.check_import(from)?;
+        if from.is_tied {
+            return Err(ShareError::Tied);
+        }
+        let whole = Requirements {
+            size: from.memory_bytes,
+            alignment: 1,
+            memory_type_bits: 1 << from.memory_type,
+            class,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        let from = SharedMemory { offset: 0, ..*from };
+        // SAFETY: the caller promises what is asked; the memory is tied to nothing.
+        let place = unsafe { self.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
+        self.note_import(&place, &desc);
+        Ok(Allocation::of_place(self.shared(), place, &whole, &desc))
+    }
+
+    /// # Safety
+    /// As [`Allocator::import_buffer`].
+    #[track_caller]
+    unsafe fn import<K: Tie<D>>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        handle: D::Handle,
+        from: &SharedMemory,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Resource<D, K>, ShareError>
+    where
+        D: Create<K>,
+    {
+        self.check_import(from)?;
+        let shared = self.shared();
+        let (unplaced, needs) = shared.prepare::<K>(info, Some(from.kind))?;
+        // SAFETY: the caller promises what is asked of the handle.
+        let made = unsafe { self.import_prepared::<K>(&unplaced, &needs, handle, from, &desc) };
+        let (placed, place) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                // SAFETY: nothing has used it up, since it was not placed.
+                unsafe { Create::<K>::discard(&shared.device, unplaced) };
+                return Err(error);
+            }
+        };
+        shared.count_created();
+        if !desc.name.is_empty() {
+            // SAFETY: the object was made just now.
+            unsafe { Create::<K>::set_name(&shared.device, &placed.object, desc.name) };
+        }
+        self.note_import(&place, &desc);
+        let portable = Create::<K>::portable(&shared.device, info);
+        let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
+        let has_address = Create::<K>::has_address(&shared.device, info);
+        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable))
+    }
+
+    /// # Safety
+    /// As [`Allocator::import_buffer`]; `unplaced` is the device's, unplaced, with these needs.
+    unsafe fn import_prepared<K: Tie<D>>(
+        &self,
+        unplaced: &<D as Create<K>>::Unplaced,
+        needs: &Requirements,
+        handle: D::Handle,
+        from: &SharedMemory,
+        desc: &AllocationDesc<'_>,
+    ) -> Result<Imported<D, K>, ShareError>
+    where
+        D: Create<K>,
+    {
+        if needs.memory_type_bits >> from.memory_type & 1 == 0 {
+            let (memory_type, memory_type_bits) = (from.memory_type, needs.memory_type_bits);
+            return Err(Error::WrongMemoryType { memory_type, memory_type_bits }.into());
+        }
+        let tied = if from.is_tied { K::tie(unplaced) } else { Tied::Nothing };
+        // SAFETY: the caller promises what is asked of the handle; it is tied to this resource, if to any.
+        let place = unsafe { self.import_place(handle, from, needs, tied, desc) }?;
+        // SAFETY: the memory type is one of those allowed, and the range lies inside the memory, aligned.
+        Ok(unsafe { self.shared().place_at::<K>(unplaced, place) }?)
+    }
+
+    fn check_import(&self, from: &SharedMemory) -> Result<(), ShareError> {
+        self.shared().check_lost()?;
+        let memory_type_count = self.device().capabilities().memory_types.len() as u32;
+        let is_foreign = from.identity != self.device().share_identity();
+        match from {
+            SharedMemory { kind, .. } if *kind != ShareKind::DmaBuf && is_foreign => {
+                Err(ShareError::OtherDevice { kind: *kind })
+            }
+            SharedMemory { memory_type, .. } if *memory_type >= memory_type_count => {
+                Err(Error::UnknownMemoryType { memory_type: *memory_type, memory_type_count }.into())
+            }
+            SharedMemory { memory_bytes: 0, .. } => Err(Error::ZeroSize.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Imports the memory, and makes a place of it at `from.offset`.
+    ///
+    /// # Safety
+    /// As [`Share::import_memory`].
+    unsafe fn import_place(
+        &self,
+        handle: D::Handle,
+        from: &SharedMemory,
+        needs: &Requirements,
+        tied: Tied<'_, D>,
+        desc: &AllocationDesc<'_>,
+    ) -> Result<Place<D>, ShareError> {
+        let SharedMemory { memory_bytes, memory_type, offset, kind, .. } = *from;
+        let Requirements { size, alignment, class, .. } = *needs;
+        let is_inside = offset.checked_add(size).is_some_and(|end| end <= memory_bytes);
+        if !is_inside || !offset.is_multiple_of(alignment) {
+            return Err(ShareError::DoesNotFit { offset, size, alignment, memory_bytes });
+        }
+        let shared = self.shared();
+        let memory_desc = MemoryDesc {
+            memory_type,
+            size: memory_bytes,
+            alignment,
+            class,
+            name: desc.name,
+            priority: desc.priority,
+            share: Some(kind),
+        };
+        // SAFETY: the caller promises what is asked.
+        let import = || unsafe { shared.device.import_memory(handle, &memory_desc, tied) };
+        shared.import_place(&memory_desc, offset, desc, import).map_err(|error: DeviceError| error.into())
+    }
+
+    /// Tells whoever looks for mistakes.
+    #[track_caller]
+    fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>) {
+        self.shared().debug_imported(place, desc, panic::Location::caller());
+    }
+}

@@ -1,0 +1,33 @@
+//! Buffers that are larger than the memory behind them: pages of addresses, bound to memory as they are needed.
+//!
+//! ```text
+//!   SparseBuffer   │ page 0 │ page 1 │ page 2 │ page 3 │ page 4 │ …     addresses: the driver's object
+//!                      │        │                  │
+//!                      ▼        ▼                  ▼
+//!   table           block 3  block 3   none     block 8   none          memory: cells and ranges of the arenas
+//!
+//!   bind(range), unbind(range) ──▶ batch: runs of pages, as data ──submit(queue)──▶ one call to the driver
+//!                                                                       │
+//!                                           pages that lose their memory are retired by sync points
+//! ```
+//!
+//! What is bound and unbound is collected in a [batch](SparseBuffer::batch) and done by [`SparseBuffer::submit`], on a
+//! queue, in order with its other work. Memory that a page loses goes back once every submission that had begun by then
+//! is complete, as with everything else.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | bind | a page's memory each (O(1), lock-free when pages of 64 KiB are common) |
+//! | unbind | O(log batch) a page |
+//! | submit | O(batch), one driver call; on Direct3D 12 one a run |
+//!
+//! Reads of pages without memory give what the device says ([`UnboundReads`]), writes there are lost. Textures are not
+//! served.
+
+mod batch;
+mod buffer;
+
+pub use batch::PageRun;
+pub use buffer::{SparseBuffer, SparseError};
+
+pub use crate::device::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, UnboundReads};

@@ -1,0 +1,403 @@
+//! Random programs on the simulated device while everything is being moved about: each buffer's bytes are compared on the
+//! device at every use, and the hazard finder stays silent.
+//!
+//! ```text
+//!   queue 0   makes, fills, uses, moves          every frame signals its timeline
+//!   queue 1   uses, some frames late: waits for queue 0, so that old places are read while new ones are in use
+//! ```
+//!
+//! `RINGFENCE_DEFRAG_OPS` says how many operations; the ignored test makes a million.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ringfence::core::algorithm::Algorithm;
+use ringfence::defrag::{Defrag, DefragDesc, DefragState};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::sim::{self, BufferRange, Command, Kernel};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Pool, PoolDesc, Timeline};
+
+const BLOCK_BYTES: u64 = 256 << 10;
+const LIVE_MAX: usize = 160;
+
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 ^ (self.0 >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd) >> 16
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn once_in(&mut self, count: u64) -> bool {
+        self.next().is_multiple_of(count)
+    }
+}
+
+/// What a buffer of this number holds.
+fn word(number: u64, at: usize) -> [u8; 8] {
+    (number ^ (at as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()
+}
+
+struct Held {
+    buffer: Buffer<sim::Device>,
+    size: u64,
+    number: u64,
+}
+
+/// Counts of what a campaign did, so that it is seen to have done it.
+#[derive(Default, Debug)]
+struct Counts {
+    operations: u64,
+    uses: u64,
+    moves: u64,
+    moved_bytes: u64,
+    ignored: u64,
+    dropped_during_move: u64,
+    blocks_freed: u64,
+    runs: u64,
+}
+
+struct World {
+    device: sim::Device,
+    memory: Allocator<sim::Device>,
+    pools: Vec<Pool<sim::Device>>,
+    timelines: [Timeline<sim::Device>; 2],
+    fences: [sim::Fence; 2],
+    held: Vec<Option<Held>>,
+    free: Vec<usize>,
+    commands: Vec<Command>,
+    /// Uses by the second queue.
+    late: Vec<Command>,
+    wrong: Arc<AtomicU64>,
+    rng: Rng,
+    made: u64,
+    submitted: VecDeque<u64>,
+    run: Option<Defrag<sim::Device>>,
+    counts: Counts,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let profiles = sim::Profile::all();
+        let profile = profiles[seed as usize % profiles.len()].clone();
+        let device = sim::Device::new(profile, sim::SimOptions { seed, ..Default::default() });
+        let small = AllocatorDesc {
+            device_block_bytes_max: BLOCK_BYTES,
+            host_block_bytes_max: BLOCK_BYTES,
+            empty_block_grace: 4,
+            ..Default::default()
+        };
+        let memory = Allocator::over(device.clone(), small);
+        let fences = [device.create_fence(0), device.create_fence(0)];
+        // SAFETY: every frame signals the fence of its queue.
+        let timelines = fences.map(|fence| unsafe { memory.timeline(fence) }.expect("the device is not lost"));
+        let info = BufferDesc { size: 64, usage: usage() };
+        let memory_type = memory.create_buffer(&info, AllocationDesc::default()).expect("there is room").memory_type();
+        let pool = |algorithm| {
+            let desc = PoolDesc { memory_type, block_bytes: BLOCK_BYTES, algorithm, ..Default::default() };
+            memory.create_pool(desc).expect("there is such a type")
+        };
+        let pools = vec![pool(Algorithm::Tlsf), pool(Algorithm::Buddy { granule: 256 }), pool(Algorithm::FreeList)];
+        Self {
+            pools,
+            timelines,
+            fences,
+            held: Vec::new(),
+            free: Vec::new(),
+            commands: Vec::new(),
+            late: Vec::new(),
+            wrong: Arc::default(),
+            rng: Rng(seed),
+            made: 0,
+            submitted: VecDeque::new(),
+            run: None,
+            counts: Counts::default(),
+            device,
+            memory,
+        }
+    }
+
+    /// Makes a buffer, movable as a rule, and fills it on the device.
+    fn make(&mut self) {
+        let bits = self.rng.below(8);
+        let size = (256 << bits) + (self.rng.next() % (256 << bits)).next_multiple_of(8);
+        let number = self.made;
+        self.made += 1;
+        let slot = self.free.pop().unwrap_or(self.held.len());
+        let movable = !self.rng.once_in(24);
+        let desc = AllocationDesc { movable, user_data: slot as u64 + 1, ..Default::default() };
+        let info = BufferDesc { size, usage: usage() };
+        let buffer = match self.rng.below(self.pools.len() + 2) {
+            at if at < self.pools.len() => self.pools[at].create_buffer(&info, desc),
+            _ => self.memory.create_buffer(&info, desc),
+        };
+        let buffer = buffer.expect("there is room");
+        let range = BufferRange::new(*buffer.object(), 0, size);
+        self.commands.push(Command::Kernel(Kernel::new(vec![], vec![range], move |memory| {
+            for (at, bytes) in memory.writes[0].chunks_exact_mut(8).enumerate() {
+                bytes.copy_from_slice(&word(number, at));
+            }
+        })));
+        if slot == self.held.len() {
+            self.held.push(None);
+        }
+        self.held[slot] = Some(Held { buffer, size, number });
+    }
+
+    /// A use on the device, which compares every byte.
+    fn use_of(&self, held: &Held) -> Command {
+        let (number, wrong) = (held.number, Arc::clone(&self.wrong));
+        let range = BufferRange::new(*held.buffer.object(), 0, held.size);
+        Command::Kernel(Kernel::new(vec![range], vec![], move |memory| {
+            let differs = memory.reads[0].chunks_exact(8).enumerate().any(|(at, bytes)| bytes != word(number, at));
+            wrong.fetch_add(u64::from(differs), Ordering::Relaxed);
+        }))
+    }
+
+    fn use_one(&mut self) {
+        let slot = self.rng.below(self.held.len().max(1));
+        let Some(Some(held)) = self.held.get(slot) else { return };
+        let command = self.use_of(held);
+        self.counts.uses += 1;
+        if self.rng.once_in(3) { self.late.push(command) } else { self.commands.push(command) }
+    }
+
+    fn drop_one(&mut self) {
+        let slot = self.rng.below(self.held.len().max(1));
+        if let Some(held) = self.held.get_mut(slot)
+            && held.take().is_some()
+        {
+            self.free.push(slot);
+        }
+    }
+
+    fn pin_one(&mut self) {
+        let (slot, pinned) = (self.rng.below(self.held.len().max(1)), self.rng.once_in(4));
+        if let Some(Some(held)) = self.held.get(slot) {
+            held.buffer.set_pinned(pinned);
+        }
+    }
+
+    /// A pass with whatever may become of a move.
+    fn pass(&mut self, frame: &ringfence::Frame) {
+        let desc = DefragDesc {
+            bytes_per_pass_max: 1 << (12 + self.rng.below(8)),
+            moves_per_pass_max: 1 + self.rng.below(24),
+            ..Default::default()
+        };
+        let whole = self.rng.once_in(2);
+        let run = self.run.get_or_insert_with(|| match whole {
+            true => self.memory.defragment(desc),
+            false => self.pools[0].defragment(desc),
+        });
+        let mut pass = run.begin_pass(frame).expect("the frame is ours");
+        for index in 0..pass.moves().len() {
+            let slot = pass.moves()[index].user_data as usize - 1;
+            let fate = self.rng.below(20);
+            match (fate, &mut self.held[slot]) {
+                (0, _) => pass.ignore(index),
+                (1, held) => {
+                    self.counts.dropped_during_move += u64::from(held.take().is_some());
+                    self.free.push(slot);
+                }
+                (2, held) => {
+                    pass.discard(held.take().expect("what was dropped is not moved").buffer);
+                    self.counts.dropped_during_move += 1;
+                    self.free.push(slot);
+                }
+                (3, _) => {}
+                (4, Some(held)) => held.buffer.set_pinned(true),
+                (_, Some(held)) => drop(pass.copy_buffer(&mut held.buffer).expect("the room is there")),
+                (_, None) => unreachable!("what was dropped is not moved"),
+            }
+        }
+        // SAFETY: the commands are submitted as this frame.
+        unsafe { pass.record(&mut self.commands) };
+        drop(pass);
+        if run.state() == DefragState::Done {
+            self.end_run();
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        let done = run.statistics();
+        self.counts.runs += 1;
+        self.counts.moves += done.moved_count;
+        self.counts.moved_bytes += done.moved_bytes;
+        self.counts.ignored += done.ignored_count;
+        self.counts.blocks_freed += done.freed_block_count;
+    }
+
+    fn frame(&mut self) {
+        let (frame, late) = (self.timelines[0].begin(), self.timelines[1].begin());
+        for _ in 0..24 {
+            self.counts.operations += 1;
+            let live = self.held.len() - self.free.len();
+            // Tides, so that blocks come and go.
+            let wanted = LIVE_MAX * (1 + (self.made as usize / 400) % 3) / 3;
+            match self.rng.below(10) {
+                0..=3 if live < wanted => self.make(),
+                0..=4 => self.drop_one(),
+                9 if self.rng.once_in(4) => self.pin_one(),
+                _ => self.use_one(),
+            }
+        }
+        if !self.rng.once_in(3) {
+            self.pass(&frame);
+        }
+        let value = frame.value();
+        let commands = std::mem::take(&mut self.commands);
+        self.device.submit(0, &[], commands, (self.fences[0], value)).expect("the device is not lost");
+        self.timelines[0].submitted(frame).expect("frames are submitted in order");
+        self.submit_late(late, value);
+        self.submitted.push_back(value);
+        if self.submitted.len() > 2 {
+            let oldest = self.submitted.pop_front().expect("there are some");
+            assert!(self.timelines[0].wait(oldest, Duration::MAX).expect("the device is not lost"));
+        }
+        if self.rng.once_in(2) {
+            self.memory.reclaim();
+        }
+    }
+
+    /// The second queue begins where the first one is.
+    fn submit_late(&mut self, frame: ringfence::Frame, after: u64) {
+        let commands = std::mem::take(&mut self.late);
+        let signal = (self.fences[1], frame.value());
+        self.device.submit(1, &[(self.fences[0], after)], commands, signal).expect("the device is not lost");
+        self.timelines[1].submitted(frame).expect("frames are submitted in order");
+    }
+
+    fn finish(mut self) -> Counts {
+        let frame = self.timelines[0].begin();
+        let commands = self.held.iter().flatten().map(|held| self.use_of(held)).collect();
+        self.device.submit(0, &[], commands, (self.fences[0], frame.value())).expect("the device is not lost");
+        self.timelines[0].submitted(frame).expect("frames are submitted in order");
+        assert!(self.device.run_until_idle());
+        self.held.clear();
+        self.end_run();
+        self.memory.reclaim();
+        self.memory.validate().expect("the allocator is sound");
+        let hazards = self.device.hazards();
+        assert!(hazards.is_empty(), "{} hazards, the first: {}", hazards.len(), hazards[0]);
+        assert_eq!(self.wrong.load(Ordering::Relaxed), 0, "uses that found wrong bytes");
+        assert_eq!(self.memory.statistics().total().range_count, 0);
+        self.counts
+    }
+}
+
+fn usage() -> BufferUsage {
+    BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::STORAGE
+}
+
+fn campaign(seed: u64, operations: u64, validate_every: u64) -> Counts {
+    let mut world = World::new(seed);
+    let mut frames = 0;
+    while world.counts.operations < operations {
+        world.frame();
+        frames += 1;
+        if frames % validate_every == 0 {
+            world.memory.validate().unwrap_or_else(|invalid| panic!("seed {seed}, frame {frames}: {invalid}"));
+            assert!(world.device.hazards().is_empty(), "seed {seed}, frame {frames}: {}", world.device.hazards()[0]);
+        }
+    }
+    let counts = world.finish();
+    assert!(counts.moves > operations / 200, "seed {seed}: {counts:?}");
+    assert!(counts.dropped_during_move > 0 && counts.ignored > 0, "seed {seed}: {counts:?}");
+    counts
+}
+
+fn operations(default: u64) -> u64 {
+    std::env::var("RINGFENCE_DEFRAG_OPS").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn random_programs_find_their_bytes_while_everything_moves() {
+    let counts: Vec<_> = (0..5).map(|seed| campaign(seed, operations(20_000) / 5, 1)).collect();
+    assert!(counts.iter().any(|counts| counts.blocks_freed > 0), "{counts:?}");
+}
+
+#[test]
+#[ignore = "half a minute"]
+fn a_million_operations_find_their_bytes_while_everything_moves() {
+    for seed in 100..105 {
+        println!("seed {seed}: {:?}", campaign(seed, operations(1_000_000) / 5, 64));
+    }
+}
+
+/// Threads allocate and free while one plans and makes moves: the ranges of all stay apart (the simulated device would
+/// report what overlaps), and the allocator stays sound.
+#[test]
+fn threads_allocate_and_free_beside_a_defragmentation() {
+    let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    let fence = device.create_fence(0);
+    // SAFETY: every frame signals the fence.
+    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+    let describe = |size| Create::<Buffers>::describe(&device, &BufferDesc { size, usage: usage() }).expect("plain");
+    let first = memory.create_buffer(&describe(64), AllocationDesc::default()).expect("there is room");
+    let desc = PoolDesc { memory_type: first.memory_type(), block_bytes: BLOCK_BYTES, ..Default::default() };
+    let pool = memory.create_pool(desc).expect("there is such a type");
+    let mut ours: Vec<_> = (0..200_u64)
+        .map(|number| {
+            let desc = AllocationDesc { movable: true, user_data: number, ..Default::default() };
+            Some(pool.create_buffer(&describe(4096 + 512 * (number % 16)), desc).expect("there is room"))
+        })
+        .collect();
+    ours.iter_mut().enumerate().filter(|(number, _)| number % 3 != 0).for_each(|(_, buffer)| *buffer = None);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (pool, over, describe) = (&pool, &over, &describe);
+            scope.spawn(move || {
+                let (mut rng, mut held) = (Rng(thread), Vec::new());
+                while !over.load(Ordering::Relaxed) {
+                    if held.len() < 40 && rng.once_in(2) {
+                        let desc = AllocationDesc { movable: rng.once_in(2), ..Default::default() };
+                        held.push(pool.create_buffer(&describe(256 << rng.below(7)), desc).expect("there is room"));
+                    } else if !held.is_empty() {
+                        drop(held.swap_remove(rng.below(held.len())));
+                    }
+                }
+            });
+        }
+        let mut moved = 0;
+        for _ in 0..40 {
+            let mut run = pool.defragment(DefragDesc { moves_per_pass_max: 16, ..Default::default() });
+            for _ in 0..20 {
+                let frame = timeline.begin();
+                let mut pass = run.begin_pass(&frame).expect("the frame is ours");
+                for buffer in ours.iter_mut().flatten() {
+                    if pass.has(buffer) {
+                        pass.copy_buffer(buffer).expect("the room is there");
+                    }
+                }
+                let mut commands = Vec::new();
+                // SAFETY: the commands are submitted as this frame.
+                unsafe { pass.record(&mut commands) };
+                drop(pass);
+                device.submit(0, &[], commands, (fence, frame.value())).expect("the device is not lost");
+                timeline.submitted(frame).expect("frames are submitted in order");
+                memory.reclaim();
+            }
+            memory.validate().expect("the allocator is sound");
+            moved += run.statistics().moved_count;
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(moved > 0);
+    });
+    assert!(device.run_until_idle());
+    drop(ours);
+    memory.reclaim();
+    memory.validate().expect("the allocator is sound");
+    assert_eq!(pool.statistics().range_count, 0);
+    let hazards = device.hazards();
+    assert!(hazards.is_empty(), "{}", hazards[0]);
+}

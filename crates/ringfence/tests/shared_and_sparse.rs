@@ -1,0 +1,199 @@
+//! Shared memory and sparse buffers where the driver fails, and where a program breaks their rules: on the simulated
+//! device.
+
+use ringfence::device::fault::{FaultInjector, Faults, Rule};
+use ringfence::device::sharing::Tied;
+use ringfence::device::sim::{self, HazardKind, Profile, SimOptions};
+use ringfence::device::sparse::PageBind;
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass};
+use ringfence::sharing::{Share, ShareKind};
+use ringfence::sparse::Sparse;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc};
+
+type Device = FaultInjector<sim::Device>;
+
+const PAGE: u64 = 64 << 10;
+
+fn info(size: u64) -> BufferDesc {
+    BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST }
+}
+
+struct World {
+    memory: Allocator<Device>,
+    faults: Faults,
+    sim: sim::Device,
+}
+
+impl World {
+    fn new(debug: DebugDesc) -> Self {
+        let sim = sim::Device::new(Profile::h200(), SimOptions::default());
+        let (device, faults) = FaultInjector::new(sim.clone());
+        let memory = Allocator::over(device, AllocatorDesc { debug, ..Default::default() });
+        Self { memory, faults, sim }
+    }
+
+    fn finish(self) {
+        self.faults.clear();
+        self.memory.validate().expect("the allocator is sound");
+        self.memory.shutdown(std::time::Duration::MAX).expect("nothing waits for what does not come");
+        let total = self.memory.statistics().total();
+        assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", self.memory.snapshot());
+        assert_eq!(self.memory.take_findings(), []);
+        drop(self.memory);
+        assert_eq!(self.sim.live(), sim::Live::default(), "nothing is leaked");
+        assert_eq!(self.sim.hazards(), []);
+    }
+}
+
+/// Exports, imports, binds and unbinds. Whatever fails ends it.
+fn program(world: &World) -> Result<(), Box<dyn std::error::Error>> {
+    let memory = &world.memory;
+    let share = AllocationDesc { name: "shared", share: Some(ShareKind::Simulated), ..Default::default() };
+    let exported = memory.create_buffer(&info(1000), share)?;
+    let (handle, told) = exported.export()?;
+    // SAFETY: the handle was made just now for this description.
+    let imported = unsafe { memory.import_buffer(&info(1000), handle, &told, AllocationDesc::default()) }?;
+    drop(exported);
+    drop(imported);
+    let mut sparse =
+        memory.create_sparse_buffer(&info(64 * PAGE), AllocationDesc { name: "s", ..Default::default() })?;
+    sparse.bind(0..40)?;
+    let fence = world.sim.create_fence(0);
+    for value in 1..4 {
+        // SAFETY: no timeline: nothing uses the pages. The queue and the fence are the device's.
+        unsafe { sparse.submit(&0, &[], (fence, value)) }?;
+        assert_eq!(sparse.batch(), []);
+        sparse.unbind(value * 5..value * 9)?;
+        sparse.bind(40..40 + value)?;
+    }
+    world.sim.run_until_idle();
+    memory.reclaim();
+    Ok(())
+}
+
+#[test]
+fn each_call_fails_once_and_nothing_is_leaked() {
+    for debug in [DebugDesc::default(), DebugDesc::everything()] {
+        let calm = World::new(debug);
+        program(&calm).expect("nothing fails unasked");
+        let calls = calm.faults.calls();
+        calm.finish();
+        assert!(calls > 10, "the program makes {calls} calls that can fail");
+        for nth in 0..calls {
+            let world = World::new(debug);
+            world.faults.add(Rule::nth(nth, DeviceError::Other(-7)));
+            _ = program(&world);
+            assert_eq!(world.faults.injected(), 1, "call {nth}");
+            world.sim.run_until_idle();
+            world.finish();
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_the_driver_refuses_is_still_pending() {
+    let world = World::new(DebugDesc::default());
+    let fence = world.sim.create_fence(0);
+    let mut sparse = world.memory.create_sparse_buffer(&info(8 * PAGE), AllocationDesc::default()).expect("room");
+    sparse.bind(1..3).expect("there is room");
+    let batch = sparse.batch();
+    let refuse = ringfence::device::fault::Call::BindPages;
+    world.faults.add(Rule { call: Some(refuse), count: 1, ..Rule::new(DeviceError::OutOfHostMemory) });
+    // SAFETY: nothing uses the pages; so below.
+    let refused = unsafe { sparse.submit(&0, &[], (fence, 1)) };
+    assert_eq!(refused, Err(DeviceError::OutOfHostMemory));
+    assert_eq!((sparse.batch(), sparse.behind(1).is_none()), (batch, true));
+    // SAFETY: as above.
+    unsafe { sparse.submit(&0, &[], (fence, 1)) }.expect("it is not refused again");
+    assert!(sparse.behind(1).is_some() && sparse.batch().is_empty());
+    drop(sparse);
+    world.sim.run_until_idle();
+    world.finish();
+}
+
+#[test]
+fn memory_of_a_page_that_is_given_to_another_too_early_is_found() {
+    let device = sim::Device::new(Profile::h200(), SimOptions::default());
+    let desc = MemoryDesc {
+        priority: Default::default(),
+        memory_type: 1,
+        size: 4 * PAGE,
+        alignment: PAGE,
+        class: ResourceClass::Buffer,
+        name: "pages",
+        share: None,
+    };
+    let fence = device.create_fence(0);
+    // SAFETY: the simulated device takes whatever it is given; the mistake below is a hazard and no more.
+    unsafe {
+        let memory = device.allocate_memory(&desc).expect("there is room");
+        let (sparse, _) = device.make_sparse(&info(8 * PAGE)).expect("it has them");
+        let bound = PageBind { offset: 2 * PAGE, size: PAGE, memory: Some((&memory, PAGE)) };
+        device.bind_pages(&0, &sparse, &[bound], &[], (fence, 1)).expect("alive");
+        device.pause(0);
+        let fill = sim::Command::FillBuffer { dst: sparse, offset: 2 * PAGE, size: PAGE, value: 1 };
+        device.submit(0, &[], vec![fill], (fence, 2)).expect("alive");
+        let unbound = PageBind { memory: None, ..bound };
+        device.bind_pages(&0, &sparse, &[unbound], &[], (fence, 3)).expect("alive");
+        // The fill is still to come.
+        let (other, _) = Create::<Buffers>::prepare(&device, &info(PAGE)).expect("plain");
+        Create::<Buffers>::place(&device, &other, &memory, PAGE).expect("it fits");
+        let hazards = device.take_hazards();
+        assert_eq!(hazards.len(), 1, "{hazards:?}");
+        assert_eq!(hazards[0].kind, HazardKind::PlacedWhilePending);
+        assert_eq!(hazards[0].pending.map(|pending| (pending.queue, pending.value)), Some((0, 2)));
+        device.resume(0);
+        assert!(device.run_until_idle());
+        Create::<Buffers>::destroy(&device, other);
+        Create::<Buffers>::destroy(&device, sparse);
+        device.free_memory(memory);
+    }
+    assert_eq!(device.hazards(), []);
+}
+
+#[test]
+fn unbound_pages_read_as_the_device_says() {
+    for (profile, expected) in [(Profile::h200(), 0), (Profile::d3d12_tier1(), 0xcd)] {
+        let device = sim::Device::new(profile, SimOptions::default());
+        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+        let sparse = memory.create_sparse_buffer(&info(4 * PAGE), AllocationDesc::default()).expect("it has them");
+        let back =
+            memory.create_buffer(&info(100), AllocationDesc { share: None, ..Default::default() }).expect("room");
+        let fence = device.create_fence(0);
+        let (src, dst) = (*sparse.object(), *back.object());
+        let fill = |dst| sim::Command::FillBuffer { dst, offset: 0, size: 100, value: 7 };
+        let copy = sim::Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: 100 };
+        device.submit(0, &[], vec![fill(dst), fill(src), copy], (fence, 1)).expect("alive");
+        assert!(device.run_until_idle());
+        let found = device.peek(sim::BufferRange::new(dst, 0, 100)).expect("inside");
+        assert!(found.iter().all(|&byte| byte == expected), "{found:?}");
+        assert_eq!(device.hazards(), []);
+    }
+}
+
+#[test]
+fn a_handle_of_another_device_is_refused_by_the_driver_too() {
+    let devices = [0, 1].map(|seed| sim::Device::new(Profile::h200(), SimOptions { seed, ..Default::default() }));
+    let share = Some(ShareKind::Simulated);
+    let (size, alignment, class) = (PAGE, 1, ResourceClass::Buffer);
+    let desc = MemoryDesc { priority: Default::default(), memory_type: 1, size, alignment, class, name: "", share };
+    // SAFETY: the simulated device refuses what is wrong.
+    unsafe {
+        let memory = devices[0].allocate_memory(&desc).expect("there is room");
+        let export = || devices[0].export_memory(&memory, ShareKind::Simulated).expect("it is shareable");
+        let foreign = devices[1].import_memory(export(), &desc, Tied::Nothing);
+        assert!(matches!(foreign, Err(DeviceError::InvalidInfo(_))), "{foreign:?}");
+        let wrong = MemoryDesc { size: 2 * PAGE, ..desc };
+        let wrong = devices[0].import_memory(export(), &wrong, Tied::Nothing);
+        assert!(matches!(wrong, Err(DeviceError::InvalidInfo(_))), "{wrong:?}");
+        let plain = devices[0].allocate_memory(&MemoryDesc { share: None, ..desc }).expect("there is room");
+        let refused = devices[0].export_memory(&plain, ShareKind::Simulated);
+        assert!(matches!(refused, Err(DeviceError::InvalidInfo(_))), "{refused:?}");
+        devices[0].free_memory(plain);
+        let handle = export();
+        devices[0].free_memory(memory);
+        assert_eq!(devices[0].live().memories, 1, "a handle keeps the bytes alive");
+        drop(handle);
+    }
+    assert_eq!(devices[0].live(), sim::Live::default());
+}
