@@ -16,16 +16,24 @@ command -v valgrind >/dev/null || {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-cargo build --quiet --release -p ringfence-core --example hot_paths
-valgrind --tool=callgrind --callgrind-out-file="$scratch/out" "${CARGO_TARGET_DIR:-target}/release/examples/hot_paths" \
-    >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
-
 # Each path is one function that does 20,000 operations; what it calls counts too.
-callgrind_annotate --inclusive=yes --threshold=100 "$scratch/out" | awk '
-    match($0, /hot_paths::[a-z_]+/) {
-        path = substr($0, RSTART + 11, RLENGTH - 11); count = $1; gsub(",", "", count)
-        if (path != "main" && path != "with" && !(path in seen)) { seen[path] = 1; printf "%s %.1f\n", path, count / 20000 }
-    }' | sort >"$scratch/counts"
+count() {
+    local package=$1 example=$2
+    cargo build --quiet --release -p "$package" --example "$example"
+    valgrind --tool=callgrind --callgrind-out-file="$scratch/out" \
+        "${CARGO_TARGET_DIR:-target}/release/examples/$example" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+    callgrind_annotate --inclusive=yes --threshold=100 "$scratch/out" | awk -v example="$example" '
+        match($0, example "::[a-z_]+") {
+            path = substr($0, RSTART, RLENGTH); sub(/.*::/, "", path); count = $1; gsub(",", "", count)
+            if (path != "main" && path != "with" && !(path in seen)) {
+                seen[path] = 1; printf "%s %.1f\n", path, count / 20000
+            }
+        }'
+}
+count ringfence-core hot_paths >"$scratch/all"
+count ringfence allocator_paths >>"$scratch/all"
+# A path that callgrind names otherwise, `new` for instance, is no path of ours.
+grep -vE '^(new|play|free|needs) ' "$scratch/all" | sort >"$scratch/counts"
 
 compiler=$(rustc --version | cut -d' ' -f1-2)
 if [ "${1:-}" = --record ]; then

@@ -177,8 +177,7 @@ impl<D: Device> Allocator<D> {
     /// The memory type that is tried first for such requirements, for [`PoolDesc`]; `None` if there is none.
     #[must_use]
     pub fn memory_type_for(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
-        let types = self.shared.order.candidates_for(self.shared.device.capabilities(), &desc, memory_type_bits);
-        types.first().copied()
+        self.shared.order.candidates_for(self.shared.device.capabilities(), &desc, memory_type_bits).next()
     }
 
     /// Makes a custom pool.

@@ -63,9 +63,9 @@ impl<D: Device> Shared<D> {
             return Ok(0);
         }
         let capabilities = self.device.capabilities();
-        let types = self.order.candidates_for(capabilities, desc, u32::MAX);
+        let mut types = self.order.candidates_for(capabilities, desc, u32::MAX);
         let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
-        let memory_type = *types.first().ok_or(no_type)?;
+        let memory_type = types.next().ok_or(no_type)?;
         let max = capabilities.memory_heaps[self.heap_of(memory_type) as usize].bytes;
         if bytes > max {
             return Err(Error::TooLarge { size: bytes, max });

@@ -17,8 +17,6 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use ringfence_core::algorithm::Algorithm;
 
 use super::arena::{Moves, Request};
@@ -200,6 +198,9 @@ impl<D: Device> Shared<D> {
         if !alignment.is_power_of_two() {
             return Err(Error::BadAlignment { alignment });
         }
+        if self.order.always_serves(size, memory_type_bits) {
+            return Ok(());
+        }
         let known = (0..).zip(&capabilities.memory_types).filter(|(index, _)| memory_type_bits >> *index & 1 == 1);
         let largest = known.map(|(_, held)| capabilities.memory_heaps[held.heap as usize].bytes).max();
         let no_type = Error::NoMemoryType { location: ask.desc.location, memory_type_bits };
@@ -215,12 +216,12 @@ impl<D: Device> Shared<D> {
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
         let mut refusal = Refusal::NoType;
-        for (nth, route) in self.routes(ask).enumerate() {
+        for route in self.routes(ask) {
             attempt.best.get_or_insert(route.memory_type);
-            attempt.types |= 1 << route.memory_type;
-            if nth > 0 {
+            if attempt.types & !(1 << route.memory_type) != 0 {
                 attempt.tried = attempt.tried | Tried::NEXT_TYPE;
             }
+            attempt.types |= 1 << route.memory_type;
             match self.try_route(subject, ask, &route, attempt) {
                 Err(next) if next.may_go_on() => refusal = next,
                 result => return result,
@@ -263,7 +264,9 @@ impl<D: Device> Shared<D> {
             ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),
         }?;
         let place = Place { offset: offset + route.margins.front, arena: route.arena.clone(), hold };
-        self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
+        if self.trace.is_on() {
+            self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
+        }
         if !request.evictable
             && let Some(residence) = place.memory(self).residence.as_ref().filter(|held| held.is_evicted())
             && let Err(error) = self.keep_resident(residence)
@@ -272,7 +275,7 @@ impl<D: Device> Shared<D> {
             return Err(Refusal::Driver(error));
         }
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        match unsafe { subject.place(&self.device, &place.memory(self).object, place.offset) } {
+        match unsafe { subject.place(&self.device, || &place.memory(self).object, place.offset) } {
             Ok(made) => {
                 self.debug_made::<S>(&made, &place, ask, route.margins, route.needs.size);
                 Ok((made, place))
@@ -497,11 +500,10 @@ impl<D: Device> Shared<D> {
             let (dedicated_first, may_be_dedicated) = (false, false);
             Route { arena, memory_type, needs, margins, dedicated_first, may_be_dedicated }
         });
-        let types = match ask.pool {
-            Some(_) => SmallVec::new(),
-            None => self.order.candidates_for(self.device.capabilities(), ask.desc, ask.needs.memory_type_bits),
-        };
-        of_pool.into_iter().chain(types.into_iter().map(|memory_type| self.route(ask, memory_type)))
+        // A pool has one type, and no other is tried.
+        let bits = if ask.pool.is_some() { 0 } else { ask.needs.memory_type_bits };
+        let types = self.order.candidates_for(self.device.capabilities(), ask.desc, bits);
+        of_pool.into_iter().chain(types.map(|memory_type| self.route(ask, memory_type)))
     }
 
     fn route(&self, ask: &Ask<'_, '_, D>, memory_type: u32) -> Route<D> {

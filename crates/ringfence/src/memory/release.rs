@@ -165,7 +165,7 @@ impl<D: Device> Shared<D> {
     /// What is let go of is not moved any more either.
     fn note_retired(&self, place: &Place<D>) {
         place.never_move();
-        if place.is_own_range() {
+        if self.trace.is_on() && place.is_own_range() {
             self.trace.retired(place.memory(self).block, self.range_offset(place));
         }
         if let Some(debug) = &self.debug
@@ -221,7 +221,7 @@ impl<D: Device> Shared<D> {
     /// Gives a resource's bytes back, its object being gone.
     pub(crate) fn give_back(&self, place: Place<D>) {
         place.never_move();
-        if place.is_own_range() {
+        if self.trace.is_on() && place.is_own_range() {
             self.trace.freed(place.memory(self).block, self.range_offset(&place));
         }
         self.debug_released(&place);

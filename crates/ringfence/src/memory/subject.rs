@@ -9,11 +9,18 @@ pub(super) trait Subject<D: Device> {
     /// What comes of it.
     type Made;
 
-    /// Puts it at `offset` of `memory`. It is used up iff this succeeds.
+    /// Puts it at `offset` of `memory`, which is looked up if it takes that. It is used up iff this succeeds.
     ///
     /// # Safety
     /// The memory is of a type and class that its requirements allow, and the range lies inside it, aligned.
-    unsafe fn place(&self, device: &D, memory: &D::Memory, offset: u64) -> Result<Self::Made, DeviceError>;
+    unsafe fn place<'a>(
+        &self,
+        device: &D,
+        memory: impl FnOnce() -> &'a D::Memory,
+        offset: u64,
+    ) -> Result<Self::Made, DeviceError>
+    where
+        D: 'a;
 
     /// Gives it memory of its own. It is used up iff this succeeds.
     ///
@@ -34,9 +41,17 @@ pub(super) struct Unplaced<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced
 impl<D: Device + Create<K>, K: Kind> Subject<D> for Unplaced<'_, D, K> {
     type Made = Placed<<D as Create<K>>::Object>;
 
-    unsafe fn place(&self, device: &D, memory: &D::Memory, offset: u64) -> Result<Self::Made, DeviceError> {
+    unsafe fn place<'a>(
+        &self,
+        device: &D,
+        memory: impl FnOnce() -> &'a D::Memory,
+        offset: u64,
+    ) -> Result<Self::Made, DeviceError>
+    where
+        D: 'a,
+    {
         // SAFETY: the caller promises the same.
-        unsafe { Create::<K>::place(device, self.0, memory, offset) }
+        unsafe { Create::<K>::place(device, self.0, memory(), offset) }
     }
 
     unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError> {
@@ -55,7 +70,10 @@ pub(super) struct Bytes;
 impl<D: Device> Subject<D> for Bytes {
     type Made = ();
 
-    unsafe fn place(&self, _: &D, _: &D::Memory, _: u64) -> Result<(), DeviceError> {
+    unsafe fn place<'a>(&self, _: &D, _: impl FnOnce() -> &'a D::Memory, _: u64) -> Result<(), DeviceError>
+    where
+        D: 'a,
+    {
         Ok(())
     }
 
@@ -71,7 +89,10 @@ pub(super) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced
 impl<D: Device + Create<K>, K: Kind> Subject<D> for BytesFor<'_, D, K> {
     type Made = ();
 
-    unsafe fn place(&self, _: &D, _: &D::Memory, _: u64) -> Result<(), DeviceError> {
+    unsafe fn place<'a>(&self, _: &D, _: impl FnOnce() -> &'a D::Memory, _: u64) -> Result<(), DeviceError>
+    where
+        D: 'a,
+    {
         Ok(())
     }
 

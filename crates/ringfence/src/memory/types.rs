@@ -56,42 +56,64 @@ impl Location {
     }
 }
 
-/// The candidates of every location, worked out once.
+/// What requests ask of the device's memory types, worked out once.
 #[derive(Debug)]
-pub(crate) struct TypeOrder([Vec<u32>; 4]);
+pub(crate) struct TypeOrder {
+    /// The candidates of every location, best first.
+    candidates: [Vec<u32>; 4],
+    /// The types that the device has.
+    known_bits: u32,
+    /// As large a request as every one of them can serve.
+    always_bytes: u64,
+}
 
 impl TypeOrder {
     pub(crate) fn new(capabilities: &Capabilities) -> Self {
-        Self(Location::ALL.map(|location| order(capabilities, location)))
+        let heap_bytes = |index: u32| capabilities.memory_heaps[index as usize].bytes;
+        let least = capabilities.memory_types.iter().map(|held| heap_bytes(held.heap)).min();
+        Self {
+            candidates: Location::ALL.map(|location| order(capabilities, location)),
+            known_bits: (0..capabilities.memory_types.len()).fold(0, |bits, index| bits | 1 << index),
+            always_bytes: least.unwrap_or(0).min(capabilities.memory_object_bytes_max),
+        }
     }
 
     /// The types for `location` among those of `bits`, best first.
     pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
-        self.0[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
+        self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
+    }
+
+    /// Whether a request is so small that any of its types can serve it, and there is one: most are.
+    pub(crate) fn always_serves(&self, size: u64, bits: u32) -> bool {
+        size <= self.always_bytes && bits & self.known_bits != 0
     }
 
     /// The types for a request among those of `bits`, best first. O(types); no host memory.
-    pub(crate) fn candidates_for(
-        &self,
+    pub(crate) fn candidates_for<'a>(
+        &'a self,
         capabilities: &Capabilities,
         desc: &AllocationDesc<'_>,
         bits: u32,
-    ) -> SmallVec<[u32; 32]> {
+    ) -> impl Iterator<Item = u32> + use<'a> {
         let allowed = bits & desc.memory_types;
-        let wished = desc.required | desc.preferred;
-        if wished.is_empty() {
-            return self.candidates(desc.location, allowed).collect();
-        }
-        let held = |index: &u32| capabilities.properties(*index);
-        let never = NEVER.without(wished);
-        let required = desc.location.required() | desc.required;
-        let mut types: SmallVec<[u32; 32]> = (0..capabilities.memory_types.len() as u32)
-            .filter(|index| allowed & (1 << index) != 0)
-            .filter(|index| held(index).contains(required) && !held(index).intersects(never))
-            .collect();
-        types.sort_by_key(|index| (desc.preferred.without(held(index)).count(), desc.location.cost(held(index))));
-        types
+        let is_plain = (desc.required | desc.preferred).is_empty();
+        let wished = if is_plain { SmallVec::new() } else { by_wish(capabilities, desc, allowed) };
+        let plain = self.candidates(desc.location, if is_plain { allowed } else { 0 });
+        wished.into_iter().map(u32::from).chain(plain)
     }
+}
+
+/// The types among those of `allowed` that have what the request requires, those with what it prefers first.
+fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32) -> SmallVec<[u8; 32]> {
+    let held = |index: &u8| capabilities.properties(u32::from(*index));
+    let never = NEVER.without(desc.required | desc.preferred);
+    let required = desc.location.required() | desc.required;
+    let mut types: SmallVec<[u8; 32]> = (0..capabilities.memory_types.len() as u8)
+        .filter(|index| allowed & (1 << index) != 0)
+        .filter(|index| held(index).contains(required) && !held(index).intersects(never))
+        .collect();
+    types.sort_by_key(|index| (desc.preferred.without(held(index)).count(), desc.location.cost(held(index))));
+    types
 }
 
 /// What is picked only if it is asked for by name.
