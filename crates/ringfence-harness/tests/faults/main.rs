@@ -27,8 +27,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ringfence::device::DeviceError;
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::sim::{Profile, SimOptions};
-use ringfence_harness::sim::SimGpu;
 use ringfence_harness::Gpu;
+use ringfence_harness::sim::SimGpu;
 
 use stage::{Outcome, Stage};
 
