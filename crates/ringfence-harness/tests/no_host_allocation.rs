@@ -54,8 +54,9 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
     let texture = Create::<Textures>::describe(memory.device(), &TextureDesc::default()).expect("a plain texture");
     let upload =
         BufferRequest { size: 1000, usage: BufferUsage::CONSTANT, dynamism: Dynamism::Dynamic, ..Default::default() };
-    let mut steady = 0;
-    for number in 0..200_u64 {
+    // How long it takes until every buffer is as large as it has to be depends on how the device keeps up.
+    let mut calm_frames = 0;
+    for _ in 0..1_000 {
         let before = COUNT.get();
         let frame = timeline.begin();
         for location in [Location::Device, Location::Upload] {
@@ -70,12 +71,14 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
         let point = timeline.submitted(frame).expect("in order");
         timeline.wait(point.value.saturating_sub(2), Duration::from_secs(10)).expect("the device is not lost");
         placement.end_frame();
-        if number >= 100 {
-            steady += count + COUNT.get() - before;
+        let count = count + COUNT.get() - before;
+        calm_frames = if count == 0 { calm_frames + 1 } else { 0 };
+        if calm_frames == 100 {
+            break;
         }
     }
     assert!(COUNT.get() > 0, "the count counts");
-    assert_eq!(steady, 0);
+    assert_eq!(calm_frames, 100, "a hundred frames on end without an allocation");
     gpu.wait_idle().expect("the device is not lost");
     drop((placement, timeline, memory));
     assert_eq!(gpu.close(), Vec::<String>::new());

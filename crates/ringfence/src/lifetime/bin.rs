@@ -279,14 +279,10 @@ impl<T> Queue<T> {
         while let Some(batch) = self.passed.front_mut() {
             let count = batch.len().min(items_max - (into.len() - before));
             if count == batch.len() {
-                // As a rule nothing was taken from its front: then it turns into a vector and back as it lies.
+                // As a rule nothing was taken from its front: then it turns into a vector and back as it lies. Each keeps
+                // its memory: if they exchanged it, one or the other would have to grow for long.
                 let mut items = Vec::from(std::mem::take(batch));
-                if into.is_empty() {
-                    // Its memory for the caller's: no item is moved.
-                    std::mem::swap(into, &mut items);
-                } else {
-                    into.append(&mut items);
-                }
+                into.append(&mut items);
                 *batch = items.into();
             } else {
                 into.extend(batch.drain(..count));
