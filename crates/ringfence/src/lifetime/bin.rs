@@ -36,7 +36,7 @@
 //! |---|---|
 //! | retire | O(1): one atomic exchange, a compare, a push; O(timelines) for the first of a shard after a frame began |
 //! | … with a set of its own | O(points of the set) |
-//! | collect | O(shards × timelines), O(points) a batch; the first whole batch goes as it lies, others are moved in one go |
+//! | collect | O(shards × timelines), O(points) a batch; a whole batch is moved in one go |
 //! | len | O(shards), takes none of them |
 //!
 //! In steady state nothing is allocated on the host: batches and sets keep their memory.

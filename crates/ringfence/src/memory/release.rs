@@ -69,9 +69,14 @@ pub(crate) enum Backing<D: Device> {
     Buffer { object: RawBuffer<D>, place: Place<D> },
 }
 
+/// So many items are taken out of the bin at a time: the room for them is there from the start, so that a device that
+/// lags and catches up never makes the host allocate.
+const RELEASED_MAX: usize = 128;
+
 /// What `reclaim` works with, kept so that a steady frame makes nothing.
 struct Scratch<D: Device> {
     passed: Passed,
+    /// Empty between calls.
     released: Vec<Retired<D>>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     tick: u64,
@@ -85,7 +90,7 @@ pub(super) struct Releases<D: Device> {
 
 impl<D: Device> Releases<D> {
     pub(super) fn new() -> Self {
-        let scratch = Scratch { passed: Passed::default(), released: Vec::new(), tick: 0 };
+        let scratch = Scratch { passed: Passed::default(), released: Vec::with_capacity(RELEASED_MAX), tick: 0 };
         Self { retired: RetireBin::new(), scratch: Mutex::new(scratch) }
     }
 
@@ -139,25 +144,42 @@ impl<D: Device> Shared<D> {
             tell!(error, "device lost");
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
-        if device_lost {
-            self.releases.retired.collect_all(released);
-        } else {
-            self.releases.retired.collect(passed, objects_max, released);
-        }
         // Before they free anything: as full as the frame made them.
         self.rings.tell(&self.trace);
         self.rings.reclaim(&Told { passed, device_lost });
         self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
-        let objects = released.len();
-        for item in released.drain(..) {
-            self.destroy(item);
-        }
+        let objects = match device_lost {
+            true => self.destroy_all(released),
+            false => self.destroy_passed(passed, objects_max, released),
+        };
         let mut blocks = self.free_pools(|pool| pool.is_closed());
         blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
         blocks += self.reclaim_custom_pools(*tick);
         let budgets = || self.device.budgets().unwrap_or_default();
         self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
+    }
+
+    /// Destroys what has passed, `objects_max` items at the most; how many those were.
+    fn destroy_passed(&self, passed: &Passed, objects_max: usize, released: &mut Vec<Retired<D>>) -> usize {
+        let mut objects = 0;
+        loop {
+            let most = RELEASED_MAX.min(objects_max - objects);
+            let count = self.releases.retired.collect(passed, most, released);
+            released.drain(..).for_each(|item| self.destroy(item));
+            objects += count;
+            if count < RELEASED_MAX {
+                return objects;
+            }
+        }
+    }
+
+    /// Destroys everything that waits: the device is lost.
+    fn destroy_all(&self, released: &mut Vec<Retired<D>>) -> usize {
+        self.releases.retired.collect_all(released);
+        let objects = released.len();
+        released.drain(..).for_each(|item| self.destroy(item));
+        objects
     }
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
