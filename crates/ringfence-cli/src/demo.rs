@@ -27,7 +27,6 @@ use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 
-use indicatif::{ProgressBar, ProgressStyle};
 #[cfg(all(windows, feature = "d3d12"))]
 use ringfence_harness::d3d12::D3d12Gpu;
 use ringfence_harness::sim::SimGpu;
@@ -37,7 +36,7 @@ use ringfence_harness::{Gpu, OpenError, Options};
 use ringfence_report::Report;
 
 use crate::args::{DemoOptions, DeviceChoice};
-use crate::{Failure, output};
+use crate::{Failure, output, progress};
 use outcome::Outcome;
 use stream::Stream;
 
@@ -100,7 +99,7 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
     let trace = options.trace.as_deref().map(create).transpose()?;
     let mut stream = Stream::new(gpu, options.seed, trace)?;
     eprintln!("{} device: {} ({why})", G::NAME, stream.device_name());
-    let progress = ProgressBar::new(options.frames).with_style(style());
+    let progress = progress::steps("frame", options.frames);
     for _ in 0..options.frames {
         stream.frame()?;
         progress.inc(1);
@@ -122,10 +121,6 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
         printed => printed?,
     }
     Ok(if outcome.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{bar:40} frame {pos} of {len}, {eta} left").expect("the template is fixed")
 }
 
 fn page(outcome: &Outcome, options: &DemoOptions) -> Report {

@@ -7,6 +7,7 @@ mod devices;
 mod output;
 mod paper;
 mod plan;
+mod progress;
 mod replay;
 mod report;
 mod units;

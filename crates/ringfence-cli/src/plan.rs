@@ -14,17 +14,16 @@ mod advice;
 mod input;
 mod output;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
 use ringfence::core::alias::{self, AliasPlan, Policy, Problem, Progress};
 use serde::Serialize;
 
 use crate::args::PlanOptions;
 use crate::units::bytes;
-use crate::{Failure, output as files};
+use crate::{Failure, output as files, progress};
 
 /// What exit code says that the capacity was not met.
 const NOT_MET: u8 = 2;
@@ -97,14 +96,15 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
 
 /// Searches until the plan is proven, low enough, or the time is over; the first plan is always finished.
 fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPlan {
-    let spinner = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    let spinner = progress::open_end();
     let mut shown = started;
     let plan = alias::plan(problem, |progress: &Progress| {
         let now = Instant::now();
         if now - shown >= PROGRESS_EVERY {
             shown = now;
-            spinner.set_message(format!("peak {}, bound {}", bytes(progress.height), bytes(progress.lower_bound)));
-            spinner.tick();
+            let Progress { height, lower_bound, .. } = *progress;
+            let above = 100.0 * (height as f64 / lower_bound.max(1) as f64 - 1.0);
+            spinner.set_message(format!("peak {}, {above:.2} % above the bound", bytes(height)));
         }
         let settled = options.capacity.is_some_and(|capacity| {
             // Low enough, or it is proven that none is.

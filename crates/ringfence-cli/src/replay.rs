@@ -24,10 +24,8 @@ mod vma;
 
 use std::process::ExitCode;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::Failure;
 use crate::args::{ReplayOptions, StrategyChoice};
+use crate::{Failure, progress};
 use input::Input;
 use measure::Outcome;
 use spool::Spool;
@@ -51,12 +49,12 @@ struct Replay {
 
 /// Runs the command.
 pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
-    let progress = ProgressBar::new_spinner();
+    let progress = progress::open_end();
     let Input { spool, mut notes, damage } = input::read(&options.trace, &progress)?;
     progress.finish_and_clear();
     let kinds = kinds(options.allocator, &spool, &mut notes);
     let capacity = options.capacity.unwrap_or_else(|| ample(&spool));
-    let progress = ProgressBar::new(kinds.len() as u64).with_style(style());
+    let progress = progress::steps("replayed", kinds.len() as u64);
     let mut outcomes = Vec::new();
     for kind in kinds {
         progress.set_message(kind.name());
@@ -93,10 +91,6 @@ fn kinds(choice: StrategyChoice, spool: &Spool, notes: &mut Vec<String>) -> Vec<
 /// Room enough that no strategy is short of it.
 fn ample(spool: &Spool) -> u64 {
     spool.peak_live_bytes().next_power_of_two().saturating_mul(4).max(AMPLE_BYTES_MIN)
-}
-
-fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{spinner} {msg} ({pos} of {len})").expect("the template is fixed")
 }
 
 pub use strategy::Kind as Strategy;

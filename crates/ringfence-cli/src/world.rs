@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use indicatif::ProgressBar;
 use ringfence_harness::world::{Figures, WorldOptions as World, run};
 use serde::Serialize;
 
 use crate::args::WorldOptions;
-use crate::{Failure, output};
+use crate::{Failure, output, progress};
 
 /// What all the worlds came to.
 #[derive(Serialize)]
@@ -35,7 +34,7 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     }
     // A finding is told in one line; what a panic has to say besides would be another.
     std::panic::set_hook(Box::new(|_| {}));
-    let progress = if options.count > 1 { ProgressBar::new(options.count) } else { ProgressBar::hidden() };
+    let progress = progress::steps("worlds", options.count);
     let (mut total, mut lost_devices) = (Figures::default(), 0);
     for seed in options.seed..options.seed.saturating_add(options.count) {
         let world = World { seed, steps: options.steps, threads: options.threads.into(), bug: None };
