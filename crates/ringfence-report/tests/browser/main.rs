@@ -2,7 +2,9 @@
 //!
 //! Without a browser the tests say so and pass, unless `RINGFENCE_REQUIRE_BROWSER` is set.
 
+#[path = "../made_up/mod.rs"]
 mod made_up;
+mod tables;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
