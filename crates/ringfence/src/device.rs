@@ -709,8 +709,9 @@ pub struct Capabilities {
     pub memory_heaps: Vec<MemoryHeap>,
     /// Kinds of memory, the driver's preference first; at most 32.
     pub memory_types: Vec<MemoryType>,
-    /// Which resource classes may share a block: those of equal number, by [`ResourceClass`] as index
-    /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three).
+    /// Which resource classes may share a block as they come: those of equal number, by [`ResourceClass`] as index
+    /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three). Buffers may share one with
+    /// textures of another number if [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and is kept.
     pub class_groups: [u8; 3],
     /// The alignment in bytes with which memory has to be made that may hold any render target: 4 MiB on Direct3D 12,
     /// for multisampled ones; 1 where the driver sees to it.

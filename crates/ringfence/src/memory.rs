@@ -44,6 +44,7 @@ mod arena;
 mod block_sizes;
 mod budget;
 mod cells;
+mod classes;
 mod growth;
 mod ladder;
 mod low_water;

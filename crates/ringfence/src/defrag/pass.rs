@@ -14,7 +14,7 @@ use crate::device::record::{CopyRegion, Record};
 use crate::device::{Buffers, Create, Device, DeviceError, Requirements, Textures};
 use crate::error::Error;
 use crate::lifetime::{BufferCopy, Frame, MipCopy};
-use crate::memory::{Allocation, Place, Reserved};
+use crate::memory::{Allocation, ArenaRef, Place, Reserved};
 use crate::resource::{Buffer, Resource, ResourceKind, Texture};
 
 /// Moves that are to be made in one submission. Ends when it is dropped: what was not copied then stays where it is.
@@ -390,14 +390,17 @@ fn check_room<D: Device>(
     needs: &Requirements,
     shared: &crate::memory::Shared<D>,
 ) -> Result<(), MoveError> {
-    let Requirements { size, alignment, memory_type_bits, class, requires_dedicated, .. } = *needs;
+    let needs = match place.arena {
+        ArenaRef::Own(_) => shared.classes.apart(*needs),
+        ArenaRef::Pool(_) => *needs,
+    };
+    let Requirements { size, alignment, memory_type_bits, class, requires_dedicated, .. } = needs;
     let room = place.block_allocation().map_or(0, |allocation| allocation.size());
-    let groups = shared.device.capabilities().class_groups;
     let desc = shared.arena_desc(&place.arena);
     let fits = size <= room
         && place.offset.is_multiple_of(alignment)
         && memory_type_bits >> desc.memory_type & 1 == 1
-        && groups[class as usize] == groups[desc.class as usize]
+        && desc.holds(class)
         && !requires_dedicated;
     if fits { Ok(()) } else { Err(MoveError::AnotherResource { size, alignment, memory_type_bits, room }) }
 }

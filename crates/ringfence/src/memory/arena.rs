@@ -36,6 +36,7 @@ use super::low_water::LowWater;
 use super::place::{Hold, Memory};
 use super::plan::Forecast;
 use super::shared::Shared;
+use super::snapshot::class_name;
 use super::{BlockSnapshot, RangeSnapshot, TypeStatistics};
 use crate::defrag::Ticket;
 use crate::device::sharing::ShareKind;
@@ -156,6 +157,8 @@ pub(crate) struct ArenaDesc {
     pub(crate) heap: u32,
     /// What its blocks are made for.
     pub(crate) class: ResourceClass,
+    /// Classes that share its blocks: those whose number is that of its class.
+    pub(crate) groups: [u8; 3],
     pub(crate) sizes: BlockSizes,
     pub(crate) blocks: BlocksDesc,
     pub(crate) block_count_max: usize,
@@ -169,6 +172,18 @@ pub(crate) struct ArenaDesc {
     pub(crate) grows_ahead: bool,
     /// What handles to its blocks are.
     pub(crate) share: Option<ShareKind>,
+}
+
+impl ArenaDesc {
+    /// Whether resources of a class may lie in its blocks.
+    pub(crate) fn holds(&self, class: ResourceClass) -> bool {
+        self.groups[class as usize] == self.groups[self.class as usize]
+    }
+
+    /// What lies in its blocks, for people.
+    pub(super) fn class_name(&self) -> &'static str {
+        class_name(self.groups, self.class)
+    }
 }
 
 /// Blocks of one memory type and class. See the [module](self).
@@ -328,7 +343,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         if sizes.is_empty() {
             return Err(Refusal::PoolFull);
         }
-        let memory = shared.make_block(sizes.into_iter(), self.desc.heap, terms, attempt, |size| {
+        let memory = shared.make_block(sizes.into_iter(), &self.desc, terms, attempt, |size| {
             self.block_desc(size, request.alignment)
         })?;
         let mut state = self.state.lock();
@@ -406,7 +421,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         let sizes = std::iter::once(self.desc.sizes.present(count));
         let terms = Terms { within_budget: true, may_grow: true, may_trim: false };
         let made =
-            shared.make_block(sizes, self.desc.heap, terms, &mut Attempt::default(), |size| self.block_desc(size, 1));
+            shared.make_block(sizes, &self.desc, terms, &mut Attempt::default(), |size| self.block_desc(size, 1));
         let Ok(memory) = made else {
             // The next allocation orders it again.
             self.wants_block.store(false, Ordering::Relaxed);
@@ -438,7 +453,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         let (mut blocks, mut made) = (Vec::new(), 0);
         while made < missing {
             let sizes = self.desc.sizes.to_hold(count + blocks.len(), missing - made);
-            match shared.make_block(sizes, self.desc.heap, terms, attempt, |size| self.block_desc(size, 1)) {
+            match shared.make_block(sizes, &self.desc, terms, attempt, |size| self.block_desc(size, 1)) {
                 Ok(memory) => {
                     made += memory.size;
                     blocks.push(memory);
@@ -464,7 +479,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             let sizes = std::iter::once(self.desc.sizes.max);
             let terms = Terms { within_budget: false, may_grow: true, may_trim: true };
             let made = shared
-                .make_block(sizes, self.desc.heap, terms, &mut Attempt::default(), |size| self.block_desc(size, 1))?;
+                .make_block(sizes, &self.desc, terms, &mut Attempt::default(), |size| self.block_desc(size, 1))?;
             self.state.lock().insert(made, self.desc.algorithm);
         }
         Ok(())
@@ -602,13 +617,13 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         counts
     }
 
-    pub(crate) fn snapshot(&self, class_name: &str, pool: &str, into: &mut Vec<BlockSnapshot>) {
+    pub(crate) fn snapshot(&self, pool: &str, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
         self.cells.snapshot(&mut chunks);
         let state = self.state.lock();
         let snapshot = |dedicated: bool, bytes: u64, ranges: Vec<RangeSnapshot>| BlockSnapshot {
             memory_type: self.desc.memory_type,
-            class: class_name.to_owned(),
+            class: self.desc.class_name().to_owned(),
             pool: pool.to_owned(),
             dedicated,
             bytes,

@@ -71,7 +71,7 @@ impl<D: Device> Shared<D> {
             return Err(Error::TooLarge { size: bytes, max });
         }
         let mut attempt = Attempt::at(memory_type);
-        let arena = &self.arenas[self.arena_index(memory_type, class) as usize];
+        let arena = &self.arenas[self.shared_arena_index(memory_type, class) as usize];
         let made = arena.announce(self, bytes, Terms::of(desc), &mut attempt);
         made.map_err(|refusal| self.give_up_on(bytes, desc.location, memory_type, &attempt, refusal))
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use ringfence_core::algorithm::Algorithm;
 
-use super::arena::{Moves, Request};
+use super::arena::{ArenaDesc, Moves, Request};
 use super::budget::Grant;
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::pool::PoolState;
@@ -323,7 +323,7 @@ impl<D: Device> Shared<D> {
         if !ask.desc.evictable {
             memory.pin();
         }
-        self.trace_block(&memory, class, true);
+        self.trace_dedicated(&memory, class);
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
         let place = Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } };
         self.debug_made::<S>(&made, &place, ask, Margins::default(), size);
@@ -350,11 +350,11 @@ impl<D: Device> Shared<D> {
         debug.made(self, NewRange { key, memory, size, name, user_data, margins, host });
     }
 
-    /// Asks the driver for a block: of the first of `sizes` that the budget and the driver grant.
+    /// Asks the driver for a block of an arena: of the first of `sizes` that the budget and the driver grant.
     pub(super) fn make_block(
         &self,
         sizes: impl Iterator<Item = u64>,
-        heap: u32,
+        arena: &ArenaDesc,
         terms: Terms,
         attempt: &mut Attempt,
         desc: impl Fn(u64) -> MemoryDesc<'static>,
@@ -363,6 +363,7 @@ impl<D: Device> Shared<D> {
             return Err(Refusal::MayNotGrow);
         }
         self.budgets.refresh_if_old(&self.device);
+        let heap = arena.heap;
         let mut sizes = sizes.peekable();
         let (mut may_trim, mut refusal) = (terms.may_trim, Refusal::OverBudget);
         while let Some(size) = sizes.next() {
@@ -380,7 +381,7 @@ impl<D: Device> Shared<D> {
                 Err(refusal) if refusal.may_go_on() => refusal,
                 Err(refusal) => return Err(refusal),
                 Ok(memory) => {
-                    self.trace_block(&memory, desc(size).class, false);
+                    self.trace_block(&memory, arena.class_name(), false);
                     return Ok(memory);
                 }
             };
@@ -507,10 +508,10 @@ impl<D: Device> Shared<D> {
     }
 
     fn route(&self, ask: &Ask<'_, '_, D>, memory_type: u32) -> Route<D> {
-        let padded = self.padded(ask.needs, memory_type);
+        let padded = self.classes.apart(self.padded(ask.needs, memory_type));
         let margins = self.margins(&padded, memory_type);
         let needs = margins.around(padded);
-        let arena = self.arena_index(memory_type, needs.class);
+        let arena = self.shared_arena_index(memory_type, needs.class);
         let wish = if ask.desc.share.is_some() { Dedicated::Always } else { ask.desc.dedicated };
         let dedicated_first = self.wants_dedicated(&needs, wish, arena);
         let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;

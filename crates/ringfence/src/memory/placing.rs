@@ -296,7 +296,7 @@ impl<D: Device> Shared<D> {
         let request = Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data };
         let arena = self.arena_index(memory_type, class);
         let number = self.arenas[arena as usize].add_dedicated(&request);
-        self.trace_block(&held, class, true);
+        self.trace_dedicated(&held, class);
         self.trace.allocated(held.block, offset, size - offset, alignment, desc.name);
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }
@@ -350,10 +350,15 @@ impl<D: Device> Shared<D> {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
 
-    /// The arena of a memory type and the group that a class falls in.
+    /// The arena of a memory type and the group that a class falls in, where the device parts them.
     pub(crate) fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
         memory_type * CLASSES.len() as u32 + u32::from(group)
+    }
+
+    /// The arena of a memory type whose blocks hold a class, and what [`Classes`](super::classes) lets lie beside it.
+    pub(super) fn shared_arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
+        memory_type * CLASSES.len() as u32 + u32::from(self.classes.groups[class as usize])
     }
 
     pub(super) fn heap_of(&self, memory_type: u32) -> u32 {

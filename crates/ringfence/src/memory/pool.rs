@@ -135,6 +135,7 @@ impl<D: Device> Pool<D> {
             memory_type: desc.memory_type,
             heap: held.heap,
             class: CLASSES[usize::from(capabilities.class_groups[desc.class as usize])],
+            groups: capabilities.class_groups,
             sizes,
             blocks: BlocksDesc {
                 destroy_threshold: kept,
@@ -168,15 +169,15 @@ impl<D: Device> Pool<D> {
         needs: Requirements,
         desc: &'a AllocationDesc<'d>,
     ) -> Result<Ask<'a, 'd, D>, Error> {
-        let ArenaDesc { memory_type, class, share, .. } = self.state.arena.desc;
+        let arena = &self.state.arena.desc;
+        let ArenaDesc { memory_type, class, share, .. } = *arena;
         if desc.share.is_some() && desc.share != share {
             return Err(Error::WrongShare { wanted: desc.share, pool: share });
         }
-        let groups = self.shared().device.capabilities().class_groups;
         if needs.memory_type_bits >> memory_type & 1 == 0 {
             return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });
         }
-        if groups[needs.class as usize] != groups[class as usize] {
+        if !arena.holds(needs.class) {
             return Err(Error::WrongClass { class: needs.class, block_class: class });
         }
         Ok(Ask { needs, desc, pool: Some(&self.state), high: desc.from_the_end })

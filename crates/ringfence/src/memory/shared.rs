@@ -12,6 +12,7 @@ use super::arena::{Arena, ArenaDesc};
 use super::block_sizes::BlockSizes;
 use super::budget::Budgets;
 use super::cells::Cells;
+use super::classes::Classes;
 use super::growth::Growth;
 use super::ladder::Evict;
 use super::place::{ArenaRef, Memory, Place};
@@ -38,7 +39,8 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) rooms: Rooms<D>,
     pub(super) rings: Rings,
     pub(crate) order: TypeOrder,
-    /// One for each memory type and class group: see [`Shared::arena_index`].
+    pub(crate) classes: Classes,
+    /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
     pub(super) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
     /// Owners of ranges outside the arenas.
@@ -65,6 +67,7 @@ pub(super) const CLASSES: [ResourceClass; 3] =
 impl<D: Device> Shared<D> {
     pub(super) fn new(device: D, desc: AllocatorDesc) -> Self {
         let capabilities = device.capabilities();
+        let classes = Classes::new(capabilities);
         let blocks = BlocksDesc {
             destroy_threshold: desc.empty_blocks_kept,
             grace_ticks: desc.empty_block_grace,
@@ -78,6 +81,7 @@ impl<D: Device> Shared<D> {
                 memory_type: index,
                 heap: held.heap,
                 class: ResourceClass::Buffer,
+                groups: classes.groups,
                 sizes: BlockSizes::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted),
                 blocks,
                 block_count_max: usize::MAX,
@@ -96,6 +100,7 @@ impl<D: Device> Shared<D> {
         });
         Self {
             order: TypeOrder::new(capabilities),
+            classes,
             arenas: arenas.collect(),
             lifetimes: Lifetimes::new(),
             rooms: Rooms::new(),
@@ -187,10 +192,14 @@ impl<D: Device> Shared<D> {
         self.rings.add(ring, &self.trace);
     }
 
-    /// Notes a memory object in the trace: one of an arena, or a resource's own.
-    pub(super) fn trace_block(&self, memory: &Memory<D>, class: ResourceClass, dedicated: bool) {
-        let class = class_name(self.device.capabilities().class_groups, class);
+    /// Notes a memory object in the trace.
+    pub(super) fn trace_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
         self.trace.block_made(memory.block, memory.memory_type, dedicated, memory.size, class);
+    }
+
+    /// Notes a memory object that is a resource's own, or a heap's.
+    pub(super) fn trace_dedicated(&self, memory: &Memory<D>, class: ResourceClass) {
+        self.trace_block(memory, class_name(self.device.capabilities().class_groups, class), true);
     }
 
     pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {

@@ -156,11 +156,10 @@ impl<D: Device> Shared<D> {
         });
         let mut blocks = Vec::new();
         for arena in &self.arenas {
-            arena.snapshot(class_name(capabilities.class_groups, arena.desc.class), "", &mut blocks);
+            arena.snapshot("", &mut blocks);
         }
         for pool in self.custom_pools.read().iter() {
-            let class = class_name(capabilities.class_groups, pool.arena.desc.class);
-            pool.arena.snapshot(class, &pool.name, &mut blocks);
+            pool.arena.snapshot(&pool.name, &mut blocks);
         }
         Snapshot {
             version: 1,

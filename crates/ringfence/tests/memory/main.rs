@@ -2,6 +2,7 @@
 
 mod aliasing;
 mod budgets;
+mod classes;
 mod export;
 mod faults;
 mod growth;

@@ -1,0 +1,102 @@
+//! Which resources share blocks, and how those that a device wants apart keep their distance.
+//!
+//! ```text
+//!   the device parts                                    blocks are for          a texture's range is
+//!   nothing                                             everything              as the driver asks
+//!   buffers from textures, by up to 4 KiB               everything              whole pages of that distance
+//!   buffers from textures, by more                      buffers, or textures    as the driver asks
+//!   resources for good (Direct3D 12, heap tier 1)       one group               as the driver asks
+//!
+//!   page of bufferImageGranularity  │ buffers  b│b   │ texture    │ texture │b  buffers │
+//! ```
+//!
+//! It is pages that must not have both: where each texture has all of its pages, it does not matter how buffers lie. Blocks for
+//! everything leave less unused than blocks for each, and drivers with a small distance align textures to it anyway. A
+//! larger one would cost small textures more than a second block costs.
+//!
+//! This is about blocks that the library shares out. Heaps and pools that are made for a class hold what the device says.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | all | O(1) |
+
+use crate::device::{Capabilities, Requirements, ResourceClass};
+
+/// How the classes share blocks. See the [module](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Classes {
+    /// Classes of equal number share blocks.
+    pub(crate) groups: [u8; 3],
+    /// What a texture's range is made of, in bytes: above 1 iff textures share blocks that the device wants them to have
+    /// pages of their own in. A power of two.
+    texture_page_bytes: u64,
+}
+
+impl Classes {
+    /// The largest distance that is kept within a block, in bytes.
+    const PAGE_BYTES_MAX: u64 = 4 << 10;
+
+    pub(crate) fn new(capabilities: &Capabilities) -> Self {
+        let (groups, distance) = (capabilities.class_groups, capabilities.class_granularity_bytes);
+        let [buffer, texture, target] = groups;
+        let parts_buffers = texture == target && buffer != texture;
+        let is_near = (2..=Self::PAGE_BYTES_MAX).contains(&distance) && distance.is_power_of_two();
+        if parts_buffers && is_near {
+            Self { groups: [0; 3], texture_page_bytes: distance }
+        } else {
+            Self { groups, texture_page_bytes: 1 }
+        }
+    }
+
+    /// What a resource needs so that none beside it is too close.
+    #[inline]
+    pub(crate) fn apart(&self, mut needs: Requirements) -> Requirements {
+        let page = self.texture_page_bytes;
+        if page > 1 && needs.class != ResourceClass::Buffer {
+            needs.alignment = needs.alignment.max(page);
+            needs.size = needs.size.div_ceil(page).saturating_mul(page);
+        }
+        needs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::sim::Profile;
+
+    fn of(class_groups: [u8; 3], class_granularity_bytes: u64) -> Classes {
+        Classes::new(&Capabilities { class_groups, class_granularity_bytes, ..Profile::h200().capabilities })
+    }
+
+    fn needs(class: ResourceClass) -> Requirements {
+        let (prefers_dedicated, requires_dedicated) = (false, false);
+        Requirements { size: 1000, alignment: 256, memory_type_bits: 1, class, prefers_dedicated, requires_dedicated }
+    }
+
+    #[test]
+    fn textures_have_their_pages_where_the_distance_is_small() {
+        for bytes in [2, 64, 1024, 4096] {
+            let classes = of([0, 1, 1], bytes);
+            assert_eq!(classes.groups, [0, 0, 0]);
+            for class in [ResourceClass::Texture, ResourceClass::RenderTarget] {
+                let apart = classes.apart(needs(class));
+                assert_eq!((apart.alignment, apart.size), (bytes.max(256), 1000_u64.next_multiple_of(bytes)));
+            }
+            assert_eq!(classes.apart(needs(ResourceClass::Buffer)), needs(ResourceClass::Buffer));
+        }
+    }
+
+    #[test]
+    fn nothing_is_padded_where_classes_never_meet_or_need_no_distance() {
+        for (groups, bytes) in [([0, 0, 0], 1), ([0, 1, 1], 8192), ([0, 1, 1], 1), ([0, 1, 2], 1), ([0, 1, 2], 64)] {
+            let classes = of(groups, bytes);
+            assert_eq!(classes.groups, groups);
+            assert_eq!(
+                classes.apart(needs(ResourceClass::Texture)),
+                needs(ResourceClass::Texture),
+                "{groups:?} {bytes}"
+            );
+        }
+    }
+}
