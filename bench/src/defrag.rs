@@ -193,9 +193,8 @@ fn vma(device: &Device, case: &Case, flags: u32) -> Outcome {
     let make = |size: &u64| {
         let needs = vk::MemoryRequirements { size: *size, alignment: 256, memory_type_bits: 1 << device.memory_type };
         // SAFETY: the requirements are plain.
-        Some(
-            unsafe { pool.allocate_memory(&needs, &vk_mem::AllocationCreateInfo::default()) }.expect("there is memory"),
-        )
+        let made = unsafe { pool.allocate_memory(&needs, &vk_mem::AllocationCreateInfo::default()) };
+        Some(made.expect("there is memory"))
     };
     let mut held: Vec<_> = case.sizes.iter().map(make).collect();
     for slot in &case.freed {

@@ -20,6 +20,10 @@ struct Summary {
     resources_made: u64,
     checked_bytes: u64,
     refused: u64,
+    moved: u64,
+    brought_back: u64,
+    imported: u64,
+    sparse_pages: u64,
     lost_devices: u64,
     digest: String,
 }
@@ -53,6 +57,10 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
         resources_made: total.made,
         checked_bytes: total.checked_bytes,
         refused: total.refused,
+        moved: total.moved,
+        brought_back: total.brought_back,
+        imported: total.imported,
+        sparse_pages: total.pages,
         lost_devices,
         digest: format!("{:016x}", total.digest),
     };
@@ -74,12 +82,20 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         resources_made,
         checked_bytes,
         refused,
+        moved,
+        brought_back,
+        imported,
+        sparse_pages,
         lost_devices,
         digest,
     } = summary;
     writeln!(out, "{worlds} worlds from seed {first_seed} on: nothing was wrong")?;
     writeln!(out, "  {steps} steps, {submissions} submissions, {resources_made} resources made")?;
     writeln!(out, "  {checked_bytes} bytes read back and compared")?;
+    writeln!(
+        out,
+        "  {moved} moved, {brought_back} evicted and brought back, {imported} imported, {sparse_pages} sparse pages"
+    )?;
     writeln!(out, "  {refused} requests refused for want of memory, {lost_devices} devices lost")?;
     Ok(writeln!(out, "  digest {digest}")?)
 }

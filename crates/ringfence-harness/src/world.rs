@@ -5,6 +5,7 @@
 //!   seed ─▶ profile, queues, lateness, program
 //!             │  create · write · copy · check · drop · resize · draw · texels · transient frames · bindless fills
 //!             │  fast constants · abandoned frames · budgets that shrink · evictions · paused queues · a lost device
+//!             │  defragment · evict and bring back · export and import · sparse pages · debugging, with an overrun
 //!             ▼
 //!   library ──▶ sim::Device ─▶ hazards?   bytes read back: right?   validate(): sound?   at the end: nothing left?
 //! ```
@@ -77,6 +78,14 @@ pub struct Figures {
     pub checked_bytes: u64,
     /// Requests that were refused for want of memory.
     pub refused: u64,
+    /// Resources that were moved to bring memory together.
+    pub moved: u64,
+    /// Memory objects that were evicted and brought back.
+    pub brought_back: u64,
+    /// Buffers that were imported.
+    pub imported: u64,
+    /// Pages of sparse buffers that got memory.
+    pub pages: u64,
     /// Whether the device was lost.
     pub lost: bool,
     /// A number made of all that was read back and of how far the device was seen to be: equal for equal worlds.
@@ -97,6 +106,10 @@ impl Figures {
         self.made += other.made;
         self.checked_bytes += other.checked_bytes;
         self.refused += other.refused;
+        self.moved += other.moved;
+        self.brought_back += other.brought_back;
+        self.imported += other.imported;
+        self.pages += other.pages;
         self.lost |= other.lost;
         self.digest ^= other.digest;
     }

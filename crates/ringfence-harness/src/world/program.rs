@@ -6,11 +6,17 @@
 //!                         waits: the other queues' work that it needs             drop everything, look what is left
 //! ```
 
+mod foreign;
+mod looking;
+mod moving;
 mod steps;
 
 use std::io::Write;
 use std::time::Duration;
 
+use foreign::Pages;
+use moving::Evictables;
+use ringfence::debugging::DebugDesc;
 use ringfence::descriptor::{BindlessDesc, BindlessTable, ShaderVisibleDesc, ShaderVisibleHeap};
 use ringfence::device::descriptors::ViewTypes;
 use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
@@ -47,9 +53,12 @@ struct Recording {
 
 struct Program {
     options: WorldOptions,
+    desc: AllocatorDesc,
     dice: Dice,
     figures: Figures,
     things: Vec<Thing>,
+    evictables: Evictables,
+    pages: Option<Pages>,
     checks: Vec<Check>,
     /// One a queue.
     open: Vec<Option<Recording>>,
@@ -98,6 +107,12 @@ impl Program {
             host_block_bytes_max: (256 * KIB) << dice.below(4),
             empty_blocks_kept: dice.below(2) as usize,
             empty_block_grace: dice.below(6),
+            // What is left at the end is counted by the device.
+            debug: if dice.one_in(6) {
+                DebugDesc { leaks: false, ..DebugDesc::everything() }
+            } else {
+                DebugDesc::default()
+            },
             ..Default::default()
         };
         let memory = Allocator::over(gpu.device(), desc);
@@ -113,12 +128,13 @@ impl Program {
             unsafe { memory.timeline(fence) }.map_err(|error| error.to_string())
         });
         let timelines = timelines.collect::<Result<Vec<_>, _>>()?;
-        Self::furnish(*options, dice, gpu, memory, timelines, ahead).map_err(|error| error.to_string())
+        Self::furnish(*options, desc, dice, gpu, memory, timelines, ahead).map_err(|error| error.to_string())
     }
 
     /// Makes what every world has from its beginning.
     fn furnish(
         options: WorldOptions,
+        desc: AllocatorDesc,
         mut dice: Dice,
         gpu: SimGpu,
         memory: Allocator<Device>,
@@ -157,11 +173,15 @@ impl Program {
         };
         let transient = TransientAllocator::new(&memory, transient);
         let queues = timelines.len();
+        let evictables = Evictables::new(&memory, &mut dice);
         Ok(Self {
             options,
+            desc,
             dice,
             figures: Figures::default(),
             things: Vec::new(),
+            evictables,
+            pages: None,
             checks: Vec::new(),
             open: (0..queues).map(|_| None).collect(),
             submitted: vec![0; queues],
@@ -192,6 +212,16 @@ impl Program {
 
     /// Has a queue's recording come after other work, which is submitted first if it is not yet.
     fn order(&mut self, queue: usize, after: &[Use]) -> Step {
+        let waits = self.waits_for(queue, after)?;
+        if !waits.is_empty() {
+            self.recording(queue).waits.extend(waits);
+        }
+        Ok(())
+    }
+
+    /// What a submission to a queue has to wait for to come after other work, which is submitted first if it is not yet.
+    fn waits_for(&mut self, queue: usize, after: &[Use]) -> Result<Vec<(usize, u64)>, Stop> {
+        let mut waits = Vec::new();
         for user in after {
             if user.queue == queue {
                 continue;
@@ -202,9 +232,9 @@ impl Program {
             if self.options.bug == Some(Bug::MissingWait) && self.dice.one_in(2) {
                 continue;
             }
-            self.recording(queue).waits.push((user.queue, user.value));
+            waits.push((user.queue, user.value));
         }
-        Ok(())
+        Ok(waits)
     }
 
     fn submit(&mut self, queue: usize) -> Step {
@@ -267,6 +297,7 @@ impl Program {
     fn validate(&self) -> Step {
         let unsound = |what: &str, error: &dyn std::fmt::Debug| Stop::Wrong(format!("{what} is not sound: {error:?}"));
         self.memory.validate().map_err(|error| unsound("the allocator", &error))?;
+        self.look_at_guards()?;
         self.ring.validate().map_err(|error| unsound("the ring", &error))?;
         self.table.validate().map_err(|error| unsound("the table", &error))?;
         self.heap.validate().map_err(|error| unsound("the heap", &error))?;
@@ -288,7 +319,21 @@ impl Program {
             Err(Stop::Wrong(what)) => return Err(self.abort(what)),
         }
         let Self {
-            gpu, memory, open, things, checks, table, heap, transient, constants, fast, ring, timelines, ..
+            gpu,
+            memory,
+            open,
+            things,
+            evictables,
+            pages,
+            checks,
+            table,
+            heap,
+            transient,
+            constants,
+            fast,
+            ring,
+            timelines,
+            ..
         } = self;
         // It holds a resource, which holds the allocator.
         memory.set_eviction(None);
@@ -296,13 +341,13 @@ impl Program {
         let made_first = self.dice.clone().one_in(2);
         drop(open);
         if made_first {
-            drop((things, checks));
+            drop((things, checks, evictables, pages));
             let ended = memory.shutdown(Duration::MAX).map_err(|error| error.to_string())?;
             figures.lost = ended.device_lost;
             drop((table, heap, transient, constants, fast, ring));
         } else {
             drop((ring, fast, constants, transient, heap, table));
-            drop((checks, things));
+            drop((pages, evictables, checks, things));
         }
         memory.validate().map_err(|error| format!("at the end: {error:?}"))?;
         memory.stop_trace().map_err(|error| error.to_string())?;

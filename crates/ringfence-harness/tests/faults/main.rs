@@ -10,12 +10,14 @@
 //!
 //! The table of calls is checked: each function of the contract that can fail did so in this very run. To add a scenario,
 //! write a function over any [`Gpu`](ringfence_harness::Gpu) and list it below. A failure names the scenario, the call and
-//! the error; `RINGFENCE_FAULT='scenario,k'` runs it alone.
+//! the error; `RINGFENCE_FAULT='scenario, profile,k'` runs it
+//! alone (`'scenario,k'` on Vulkan).
 
 mod contract;
 mod descriptors;
 mod foreign;
 mod frames;
+mod looking;
 mod memory;
 mod moving;
 mod stage;
@@ -69,6 +71,7 @@ fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
         ("sparse pages", foreign::sparse_pages),
         ("defragmentation", moving::defragmentation),
         ("residency", moving::residency),
+        ("debugging", looking::debugging),
         ("teardown", frames::teardown),
         ("progress", frames::progress),
     ]
@@ -176,7 +179,7 @@ fn all_faults<G: Gpu>(
     table: &mut Table,
 ) {
     let only = std::env::var("RINGFENCE_FAULT").ok();
-    let only = only.as_deref().and_then(|only| only.split_once(','));
+    let only = only.as_deref().and_then(|only| only.rsplit_once(','));
     if only.is_some_and(|(wanted, _)| wanted != name) {
         return;
     }

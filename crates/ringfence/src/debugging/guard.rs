@@ -67,33 +67,48 @@ impl Guards {
         [(Side::Before, &self.front), (Side::After, &self.back)]
     }
 
-    /// Writes both. A flush that fails leaves them for the device as they were: they are then found damaged.
+    /// Writes both.
+    ///
+    /// # Errors
+    /// A flush failed: the device sees other bytes there, so that they must not be compared.
     ///
     /// # Safety
     /// The memory is alive and mapped at `base`; nobody else has the guards' bytes.
-    pub(super) unsafe fn write<D: Device>(&self, shared: &Shared<D>, memory: &Memory<D>, base: Mapped) {
+    pub(super) unsafe fn write<D: Device>(
+        &self,
+        shared: &Shared<D>,
+        memory: &Memory<D>,
+        base: Mapped,
+    ) -> Result<(), DeviceError> {
         for (_, range) in self.sides() {
             // SAFETY: as the caller promises.
-            let _ = unsafe { fill(shared, memory, base, range.clone(), GUARD) };
+            unsafe { fill(shared, memory, base, range.clone(), GUARD) }?;
         }
+        Ok(())
     }
 
-    /// Compares both, as the host sees them and as the device does, and mends what differs.
+    /// Compares both, as the host sees them and as the device does, and mends what differs. Says whether they stand as they
+    /// should again; if not, they must not be compared any more.
     ///
     /// # Safety
     /// As for [`Guards::write`].
-    pub(super) unsafe fn check<D: Device>(&self, shared: &Shared<D>, memory: &Memory<D>, base: Mapped) -> Vec<Damage> {
-        let mut found = Vec::new();
+    pub(super) unsafe fn check<D: Device>(
+        &self,
+        shared: &Shared<D>,
+        memory: &Memory<D>,
+        base: Mapped,
+    ) -> (Vec<Damage>, bool) {
+        let (mut found, mut is_mended) = (Vec::new(), true);
         for (side, range) in self.sides() {
             // SAFETY: as the caller promises.
             let bytes = unsafe { seen(shared, memory, base, range) };
             if let Some(damage) = damage(side, &bytes) {
                 found.push(damage);
                 // SAFETY: as above.
-                let _ = unsafe { fill(shared, memory, base, range.clone(), GUARD) };
+                is_mended &= unsafe { fill(shared, memory, base, range.clone(), GUARD) }.is_ok();
             }
         }
-        found
+        (found, is_mended)
     }
 }
 

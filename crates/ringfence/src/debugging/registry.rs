@@ -76,12 +76,16 @@ impl<D: Device> Entry<D> {
         }
     }
 
-    /// Compares its guards; `None` if it has none that the host sees.
-    fn check(&self, shared: &Shared<D>, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
+    /// Compares its guards; `None` if it has none that the host sees. Guards that cannot be mended are given up, so that
+    /// each damage is told of once.
+    fn check(&mut self, shared: &Shared<D>, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
         let base = memory.guards?;
         // SAFETY: the range is live, so its memory is, and its guards are nobody else's.
-        let damages = unsafe { guards.check(shared, &memory, base) };
+        let (damages, is_mended) = unsafe { guards.check(shared, &memory, base) };
+        if !is_mended {
+            self.guards = None;
+        }
         let owner = self.describe(key);
         let overrun = |damage: super::guard::Damage| Overrun {
             owner: owner.clone(),
@@ -141,7 +145,7 @@ impl<D: Device> Debugger<D> {
         let NewRange { key, memory, size, name, user_data, margins, host } = new;
         // A small buffer lies in one that was filled as a whole, and so has no guards either.
         let guards = Guards::around(margins, key.offset, size).filter(|_| !key.is_small);
-        let entry = Entry {
+        let mut entry = Entry {
             name: name.into(),
             user_data,
             size,
@@ -156,7 +160,9 @@ impl<D: Device> Debugger<D> {
         };
         if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
             // SAFETY: the range was given out just now with room for its guards, which nobody else has.
-            unsafe { guards.write(shared, &memory, base) };
+            let written = unsafe { guards.write(shared, &memory, base) };
+            // Without guards rather than with some that look damaged: a driver's fault is nobody's overrun.
+            entry.guards = entry.guards.filter(|_| written.is_ok());
         }
         if let Some(value) = self.desc.fill_new {
             entry.fill(shared, key, value);
@@ -202,7 +208,7 @@ impl<D: Device> Debugger<D> {
     pub(crate) fn released(&self, shared: &Shared<D>, key: Key) {
         let mut state = self.state.lock();
         self.note(&mut state, key, OperationKind::Released);
-        let Some(entry) = state.live.remove(&key) else { return };
+        let Some(mut entry) = state.live.remove(&key) else { return };
         for overrun in entry.check(shared, key, true).unwrap_or_default() {
             state.tell(Finding::Overrun(overrun));
         }
@@ -216,7 +222,7 @@ impl<D: Device> Debugger<D> {
     pub(crate) fn check_guards(&self, shared: &Shared<D>) -> GuardCheck {
         let mut state = self.state.lock();
         let mut seen = GuardCheck::default();
-        for (key, entry) in &state.live {
+        for (key, entry) in &mut state.live {
             match entry.check(shared, *key, false) {
                 Some(overruns) => {
                     seen.checked_count += 1;

@@ -78,6 +78,38 @@ pub fn tlsf(data: &[u8]) -> u64 {
     drive(&mut feed, &mut Tlsf::new(capacity), false)
 }
 
+/// [`Tlsf`] with so many spans, and so much room, that it parks what is given back: it starts with 300 ranges apart from
+/// each other. Large requests have it merge what is parked, now and then.
+///
+/// # Panics
+/// If it differs from its twin.
+#[must_use]
+pub fn tlsf_parked(data: &[u8]) -> u64 {
+    let mut feed = Feed::new(data);
+    let capacity = 1 << 17;
+    let (mut tlsf, mut twin, mut count) = (Tlsf::new(capacity), Twin::default(), 0);
+    for number in 0..600 {
+        let range = tlsf.allocate(20 + number % 41, 1).expect("there is room");
+        twin.live.push(range);
+    }
+    for at in (0..300).rev() {
+        let gone = twin.live.remove(at * 2);
+        tlsf.free(gone).expect("a live one");
+    }
+    while let Some(what) = feed.below(32) {
+        let op = match what {
+            0..=12 => feed.below(80).map(|size| Op::Allocate { size: size + 1, alignment_log2: (what / 4) as u8 }),
+            13..=15 => feed.below(4000).map(|size| Op::Allocate { size, alignment_log2: 0 }),
+            16 => feed.below(capacity).map(|size| Op::Allocate { size, alignment_log2: 0 }),
+            _ => op(&mut feed, 640),
+        };
+        let Some(op) = op else { break };
+        step(&mut tlsf, &mut twin, op, false).unwrap_or_else(|what| panic!("operation {count}, {op:?}: {what}"));
+        count += 1;
+    }
+    count
+}
+
 /// [`LinearRanges`], from both ends. What is given back in the middle of a row is not free yet, so that its twin is the list
 /// of live ranges alone.
 ///

@@ -16,9 +16,13 @@ use super::{Program, Recording, Step, Stop, stop, write, wrong};
 use crate::through::{Job, Slot, Through};
 use crate::{Command, Disc, Gpu, TextureRegion, draw_reference};
 
+pub const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
+/// What device buffers are for.
+pub const FILLED: BufferUsage = COPIED.union(BufferUsage::STORAGE);
+
 /// What the library may refuse without a fault of anybody's: memory is short, a ring is full of what is not submitted.
 /// `None` then.
-fn granted<T>(made: Result<T, Error>) -> Result<Option<T>, Stop> {
+pub fn granted<T>(made: Result<T, Error>) -> Result<Option<T>, Stop> {
     match made {
         Ok(made) => Ok(Some(made)),
         Err(Error::OutOfMemory { .. } | Error::OverBudget { .. }) => Ok(None),
@@ -40,7 +44,7 @@ fn staged<T>(made: Result<T, UploadError>) -> Result<Option<T>, Stop> {
 
 impl Program {
     pub fn step(&mut self) -> Step {
-        match self.dice.below(128) {
+        match self.dice.below(145) {
             0..=17 => self.create(),
             18..=23 => self.create_upload(),
             24..=36 => self.copy(),
@@ -52,15 +56,20 @@ impl Program {
             74..=79 => self.transient_frame(),
             80..=85 => self.pick_and(Self::fill_through),
             86..=88 => self.constants(),
-            89..=92 => self.pick_and(Self::rewrite),
-            93..=103 => self.submit_some(),
-            104..=110 => self.upkeep(),
-            111..=115 => self.settle_some(),
-            116..=118 => self.abandon(),
-            119..=121 => self.shake(),
-            122..=124 => self.squeeze(),
-            125 => self.evict(),
-            126 => self.aliasing(),
+            89..=94 => self.rewrite(),
+            95..=105 => self.submit_some(),
+            106..=112 => self.upkeep(),
+            113..=117 => self.settle_some(),
+            118..=120 => self.abandon(),
+            121..=123 => self.shake(),
+            124..=126 => self.squeeze(),
+            127 => self.evict(),
+            128 => self.aliasing(),
+            129..=131 => self.defragment(),
+            132..=137 => self.bring_back(),
+            138..=139 => self.share(),
+            140..=142 => self.change_pages(),
+            143 => self.overrun(),
             _ if self.dice.one_in(3) => {
                 self.gpu.sim().lose_device();
                 Ok(())
@@ -73,14 +82,20 @@ impl Program {
         self.dice.pick(self.things.len()).map_or(Ok(()), |at| work(self, at))
     }
 
-    fn queue(&mut self) -> usize {
+    pub fn queue(&mut self) -> usize {
         self.dice.below(self.open.len() as u64) as usize
     }
 
-    fn make(&mut self, size: usize, usage: BufferUsage, location: Location) -> Result<Option<Buffer<Device>>, Stop> {
+    pub fn make(
+        &mut self,
+        size: usize,
+        usage: BufferUsage,
+        location: Location,
+    ) -> Result<Option<Buffer<Device>>, Stop> {
         let info = Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size: size as u64, usage });
         let dedicated = if self.dice.one_in(16) { Dedicated::Always } else { Dedicated::Auto };
-        let desc = AllocationDesc { location, dedicated, name: "of a world", ..Default::default() };
+        let movable = !self.dice.one_in(4);
+        let desc = AllocationDesc { location, dedicated, movable, name: "of a world", ..Default::default() };
         let made = granted(self.memory.create_buffer(&info.map_err(stop)?, desc))?;
         let counter = if made.is_some() { &mut self.figures.made } else { &mut self.figures.refused };
         *counter += 1;
@@ -88,10 +103,10 @@ impl Program {
     }
 
     fn on_device(&mut self, size: usize) -> Result<Option<Buffer<Device>>, Stop> {
-        self.make(size, BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::STORAGE, Location::Device)
+        self.make(size, FILLED, Location::Device)
     }
 
-    fn stage(&mut self, queue: usize, bytes: &[u8]) -> Result<Option<Staged<Device>>, Stop> {
+    pub fn stage(&mut self, queue: usize, bytes: &[u8]) -> Result<Option<Staged<Device>>, Stop> {
         self.recording(queue);
         let Some(Recording { frame, .. }) = &self.open[queue] else { return Ok(None) };
         let made = if self.dice.one_in(4) {
@@ -138,8 +153,7 @@ impl Program {
     fn create_upload(&mut self) -> Step {
         let size = self.dice.size();
         let bytes = self.dice.bytes(size);
-        let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-        let Some(mut buffer) = self.make(size, usage, Location::Upload)? else { return Ok(()) };
+        let Some(mut buffer) = self.make(size, COPIED, Location::Upload)? else { return Ok(()) };
         write(&mut buffer, &bytes)?;
         self.things.push(Thing::new(Body::Buffer(buffer), bytes, true));
         Ok(())
@@ -224,8 +238,7 @@ impl Program {
         self.order(queue, &self.things[at].before_read())?;
         let by = self.user(queue);
         let keep = self.things[at].bytes.len().min(new_size) / 4 * 4;
-        let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::STORAGE;
-        let desc = BufferDesc { size: new_size as u64, usage };
+        let desc = BufferDesc { size: new_size as u64, usage: FILLED };
         let info = Create::<Buffers>::describe(self.memory.device(), &desc).map_err(stop)?;
         let (Some(Recording { frame, commands, .. }), Body::Buffer(buffer)) =
             (&mut self.open[queue], &mut self.things[at].body)
@@ -431,10 +444,9 @@ impl Program {
     }
 
     /// The host writes an upload buffer anew, once its readers are done.
-    fn rewrite(&mut self, at: usize) -> Step {
-        if !self.things[at].is_upload {
-            return Ok(());
-        }
+    fn rewrite(&mut self) -> Step {
+        let uploads: Vec<_> = (0..self.things.len()).filter(|at| self.things[*at].is_upload).collect();
+        let Some(at) = self.dice.pick(uploads.len()).map(|index| uploads[index]) else { return Ok(()) };
         if self.options.bug != Some(Bug::HostWriteTooEarly) {
             for user in self.things[at].before_write() {
                 self.wait(user)?;
@@ -561,7 +573,7 @@ impl Program {
     }
 }
 
-fn copy_whole(from: &Buffer<Device>, to: &Buffer<Device>, size: usize) -> Command<Device> {
+pub fn copy_whole(from: &Buffer<Device>, to: &Buffer<Device>, size: usize) -> Command<Device> {
     let (src, dst) = (*from.object(), *to.object());
     Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: size as u64 }
 }

@@ -178,6 +178,7 @@ fn what_a_writer_wrote_is_seen_by_who_releases_its_page() {
         });
         // The writer stands pinned from the beginning: once it is out of the way, its write is done.
         if !world.release(1) {
+            // SAFETY: `loom` fails the model if another thread is there.
             world.bytes[0].with_mut(|byte| assert_eq!(unsafe { *byte }, 1));
         }
         writer.join().unwrap();

@@ -1,0 +1,70 @@
+//! Debugging while a world goes on: guards that nobody wrote are whole, and one that was written is told of.
+
+use ringfence::debugging::{Finding, OperationKind};
+use ringfence::device::{DeviceError, Driver, Requirements, ResourceClass};
+use ringfence::{AllocationDesc, Dedicated, Location};
+
+use super::steps::granted;
+use super::{Program, Step, Stop};
+use crate::Gpu;
+
+impl Program {
+    /// Nothing was found that nobody planted.
+    pub fn look_at_guards(&self) -> Step {
+        let overrun = self.memory.check_guards().overruns.into_iter().next();
+        match overrun.map(Finding::Overrun).or_else(|| self.memory.take_findings().into_iter().next()) {
+            Some(found) => Err(Stop::Wrong(format!("a guard was written: {found}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// In a world that is debugged, a byte beside a range is written on purpose: found once, by name, and mended.
+    pub fn overrun(&mut self) -> Step {
+        if self.desc.debug.is_off() {
+            return Ok(());
+        }
+        self.look_at_guards()?;
+        // Whole atoms, so that the guard begins beside it.
+        let size = 256 * (1 + self.dice.below(16));
+        let needs = Requirements {
+            size,
+            alignment: 256,
+            memory_type_bits: u32::MAX,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        let (dedicated, location) = (Dedicated::Never, Location::Upload);
+        let desc = AllocationDesc { dedicated, location, name: "planted", ..Default::default() };
+        let Some(allocation) = granted(self.memory.allocate(needs, desc))? else { return Ok(()) };
+        let Some(mapped) = allocation.mapped() else { return Ok(()) };
+        let past = self.dice.below(16);
+        // SAFETY: inside the memory object, in the guard of the range, which nobody else has.
+        unsafe { mapped.as_ptr().add((size + past) as usize).write(0x41) };
+        let found = self.memory.check_guards().overruns;
+        let told = self.memory.take_findings();
+        if found.is_empty() && told.is_empty() && self.is_lost() {
+            // Its guards could not be made known to the device, and so it has none.
+            return Err(Stop::Lost);
+        }
+        let is_it = |name: &str, distance: u64| name == "planted" && distance == past;
+        let (true, [one], 1) = (self.memory.check_guards().overruns.is_empty(), &found[..], told.len()) else {
+            let spot = allocation.spot();
+            return Err(Stop::Wrong(format!("one overrun was planted at {spot:?}: {found:?}, {told:?}")));
+        };
+        if !is_it(&one.owner.name, one.distance_bytes) {
+            return Err(Stop::Wrong(format!("another overrun was planted: {one:?}")));
+        }
+        let history = self.memory.history_of(allocation.spot());
+        let is_made = history.last().is_some_and(|last| last.kind == OperationKind::Made);
+        if is_made { Ok(()) } else { Err(Stop::Wrong(format!("the history is of others: {history:?}"))) }
+    }
+
+    /// Whether the device is gone, as it says itself.
+    fn is_lost(&self) -> bool {
+        let fence = self.gpu.fence(0);
+        // SAFETY: the fence is this device's.
+        let progress = unsafe { self.gpu.sim().completed(&fence) };
+        progress == Err(DeviceError::Lost)
+    }
+}
