@@ -63,6 +63,12 @@ impl Guards {
         (back != 0).then(|| Self { front: offset - front..offset, back: end..end + back })
     }
 
+    /// How wide they are.
+    pub(super) fn margins(&self) -> Margins {
+        let width = |range: &Range<u64>| range.end - range.start;
+        Margins { front: width(&self.front), back: width(&self.back) }
+    }
+
     fn sides(&self) -> [(Side, &Range<u64>); 2] {
         [(Side::Before, &self.front), (Side::After, &self.back)]
     }

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   find_place ──made──▶ live[block, offset] ──retired──▶ (is_retired) ──released──▶ gone: guards compared, bytes filled
+//!                             │   │ moved: another entry at the new place, guarded anew; the old one is retired
+//!                             │   └────▶ live[block, offset] …                           │
 //!                             │ every step                                               │
 //!                             ▼                                                          ▼
 //!                          history: the last N                                        findings: the last 1024
@@ -45,6 +47,15 @@ pub(crate) struct NewRange<'a, D: Device> {
     pub(crate) margins: Margins,
     /// Where the host sees the owner's first byte.
     pub(crate) host: Option<Mapped>,
+}
+
+/// Where a range lies that was moved.
+pub(crate) struct MovedRange<D: Device> {
+    pub(crate) to: Key,
+    pub(crate) memory: Arc<Memory<D>>,
+    /// Where the host sees the owner's first byte.
+    pub(crate) host: Option<Mapped>,
+    pub(crate) device_address: Option<u64>,
 }
 
 struct Entry<D: Device> {
@@ -154,18 +165,57 @@ impl<D: Device> Debugger<D> {
             is_retired: false,
             is_told: false,
         };
-        if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
-            // SAFETY: the range was given out just now with room for its guards, which nobody else has.
-            unsafe { guards.write(shared, &memory, base) };
-        }
-        if let Some(value) = self.desc.fill_new {
-            entry.fill(shared, key, value);
-        }
+        self.dress(shared, key, &entry, &memory);
         // First, as whoever frees the block has to be the last to hold its memory.
         drop(memory);
         let mut state = self.state.lock();
         state.live.insert(key, entry);
         self.note(&mut state, key, OperationKind::Made);
+    }
+
+    /// Writes the guards of a range that was given out just now, and fills it.
+    fn dress(&self, shared: &Shared<D>, key: Key, entry: &Entry<D>, memory: &Memory<D>) {
+        if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
+            // SAFETY: the range was given out just now with room for its guards, which nobody else has.
+            unsafe { guards.write(shared, memory, base) };
+        }
+        if let Some(value) = self.desc.fill_new {
+            entry.fill(shared, key, value);
+        }
+    }
+
+    /// How wide the guards of a live range are.
+    pub(crate) fn margins_of(&self, key: Key) -> Margins {
+        let state = self.state.lock();
+        let guards = state.live.get(&key).and_then(|entry| entry.guards.as_ref());
+        guards.map_or_else(Margins::default, Guards::margins)
+    }
+
+    /// Its owner has the bytes at another place from now on, under the same name, in a range as wide. The old range stays
+    /// what it is until the device is done with it.
+    pub(crate) fn moved(&self, shared: &Shared<D>, from: Key, moved: MovedRange<D>) {
+        let MovedRange { to, memory, host, device_address } = moved;
+        let mut state = self.state.lock();
+        let Some(old) = state.live.get(&from) else { return };
+        let guards = old.guards.as_ref().and_then(|guards| Guards::around(guards.margins(), to.offset, old.size));
+        let entry = Entry {
+            name: Arc::clone(&old.name),
+            user_data: old.user_data,
+            size: old.size,
+            memory_type: memory.memory_type,
+            memory: Arc::downgrade(&memory),
+            guards,
+            host,
+            device_address,
+            made_at: old.made_at,
+            is_retired: false,
+            is_told: false,
+        };
+        self.dress(shared, to, &entry, &memory);
+        state.live.insert(to, entry);
+        let from = Spot::Block { block: from.block, offset: from.offset };
+        self.note(&mut state, to, OperationKind::Moved { from });
+        drop((state, memory));
     }
 
     /// Notes which line made it, and its address in shaders.

@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::record::TextureParts;
 use super::sharing::{ShareKind, ShareSupport};
 use super::{
     Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority,
@@ -63,9 +64,9 @@ pub enum Call {
     ExportMemory,
     /// [`Share::import_memory`](super::sharing::Share::import_memory).
     ImportMemory,
-    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse).
+    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse), and of textures.
     MakeSparse,
-    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages).
+    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages), and tiles of textures.
     BindPages,
     /// [`Create::describe`].
     Describe,
@@ -416,6 +417,10 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
 
     fn portable(&self, info: &D::Info<'_>) -> Option<K::Desc> {
         self.inner.portable(info)
+    }
+
+    fn parts(&self, info: &D::Info<'_>) -> Option<TextureParts> {
+        self.inner.parts(info)
     }
 
     fn key(&self, info: &D::Info<'_>) -> Option<InfoKey> {
