@@ -64,10 +64,14 @@ pub enum Call {
     ExportMemory,
     /// [`Share::import_memory`](super::sharing::Share::import_memory).
     ImportMemory,
-    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse), and of textures.
+    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse).
     MakeSparse,
-    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages), and tiles of textures.
+    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages).
     BindPages,
+    /// [`Sparse::make_sparse_texture`](super::sparse::Sparse::make_sparse_texture).
+    MakeSparseTexture,
+    /// [`Sparse::bind_tiles`](super::sparse::Sparse::bind_tiles).
+    BindTiles,
     /// [`Create::describe`].
     Describe,
     /// [`Create::prepare`].
@@ -90,7 +94,7 @@ pub enum Call {
 
 impl Call {
     /// Every call that can fail, in the order of the contract.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::AllocateMemory,
         Self::AllocateMemoryFor,
         Self::Flush,
@@ -103,6 +107,8 @@ impl Call {
         Self::ImportMemory,
         Self::MakeSparse,
         Self::BindPages,
+        Self::MakeSparseTexture,
+        Self::BindTiles,
         Self::Describe,
         Self::Prepare,
         Self::PrepareShared,
@@ -130,6 +136,8 @@ impl Call {
             Self::ImportMemory => "import_memory",
             Self::MakeSparse => "make_sparse",
             Self::BindPages => "bind_pages",
+            Self::MakeSparseTexture => "make_sparse_texture",
+            Self::BindTiles => "bind_tiles",
             Self::Describe => "describe",
             Self::Prepare => "prepare",
             Self::PrepareShared => "prepare_shared",

@@ -39,7 +39,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         &self,
         info: &TextureInfo<'_, D>,
     ) -> Result<(RawTexture<D>, TextureTiling), DeviceError> {
-        self.faults.pass(Call::MakeSparse, None)?;
+        self.faults.pass(Call::MakeSparseTexture, None)?;
         // SAFETY: as above.
         unsafe { self.inner.make_sparse_texture(info) }
     }
@@ -52,7 +52,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
-        self.faults.pass(Call::BindPages, None)?;
+        self.faults.pass(Call::BindTiles, None)?;
         // SAFETY: as above.
         unsafe { self.inner.bind_tiles(queue, texture, binds, waits, signal) }
     }
