@@ -7,7 +7,7 @@
 //! ```
 
 use ringfence::device::fault::{FaultInjector, Faults};
-use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
@@ -67,6 +67,10 @@ impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
         self.0.push(Command::CopyBufferToTexture { src: src.clone(), dst: dst.clone(), region, discard });
     }
 
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]) {
+        self.0.push(Command::CopyTextures(copies.to_vec()));
+    }
+
     unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
 }
 
@@ -82,6 +86,7 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
             unsafe { batch.as_ref().clone().play(&mut recorder) };
             return into.append(&mut recorder.0);
         }
+        Command::CopyTextures(ref copies) => Command::CopyTextures(copies.clone()),
         Command::FillBuffer { ref dst, offset, size, value } => {
             Command::FillBuffer { dst: dst.clone(), offset, size, value }
         }

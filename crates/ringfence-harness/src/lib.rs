@@ -15,6 +15,7 @@ pub mod world;
 
 use ringfence::UploadBatch;
 use ringfence::device::descriptors::{DescriptorModel, Descriptors};
+use ringfence::device::record::TextureCopy;
 use ringfence::device::sharing::{Share, ShareKind};
 use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
@@ -164,6 +165,8 @@ pub enum Command<D: Device> {
     },
     /// Plays a batch, through the library's own recorder for the device.
     Upload(Box<UploadBatch<D>>),
+    /// Copies textures as a whole, through the library's own recorder for the device.
+    CopyTextures(Vec<TextureCopy<RawTexture<D>>>),
     /// The buffer's bytes were another resource's up to here (transient memory): the aliasing barrier of Direct3D 12.
     /// Nothing elsewhere, where each command waits for those before anyway.
     TakeOver {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ringfence::device::record::Record;
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sim::{
     BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel, Memory, Profile,
@@ -55,6 +56,8 @@ impl SimGpu {
         match *command {
             // SAFETY: the simulated device finds what is wrong with it.
             Command::Upload(ref batch) => unsafe { batch.as_ref().clone().play(into) },
+            // SAFETY: as above.
+            Command::CopyTextures(ref copies) => unsafe { Record::copy_textures(into, copies) },
             Command::TakeOver { .. } => {}
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 into.push(SimCommand::CopyBuffer { src, src_offset, dst, dst_offset, size });

@@ -121,7 +121,8 @@ impl Gpu for VulkanGpu {
     }
 
     fn bind_queue(&self, queue: usize) -> Option<vk::Queue> {
-        self.device.desc().sparse_buffers.then(|| self.queues[queue].raw())
+        let desc = self.device.desc();
+        (desc.sparse_buffers || desc.sparse_textures).then(|| self.queues[queue].raw())
     }
 
     fn can_draw(&self) -> bool {

@@ -6,7 +6,7 @@
 //!                            │                                       │
 //!                            └──── compared when it is released, and by check_guards() ────▶ Finding::Overrun
 //!   live ranges    name, place of creation ────── what is left at shutdown() ─────────────▶ Finding::Leak
-//!   history        made, named, retired, released: the last N ── by address ──────────────▶ history_of(spot)
+//!   history        made, named, moved, retired, released: the last N ── by address ──────────────▶ history_of(spot)
 //! ```
 //!
 //! | what is on | what it costs |
@@ -36,11 +36,13 @@ mod registry;
 mod report;
 
 pub(crate) use guard::Margins;
-pub(crate) use registry::{Debugger, Key, NewRange};
+pub(crate) use registry::{Debugger, Key, MovedRange, NewRange};
 pub use report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Side, Spot};
 
-/// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs. With any
-/// of it on, nothing is moved by a [`Defrag`](crate::defrag::Defrag): ranges are known by their place.
+/// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs.
+///
+/// What a [`Defrag`](crate::defrag::Defrag) moves is guarded and filled at its new place, under its name and the line that
+/// made it, and the history has the move; its old place is watched until the device is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
     /// Bytes of guard on each side of every range in a block, rounded up to 16 and to what the range's alignment asks

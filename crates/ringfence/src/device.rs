@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use record::{TextureAspects, TextureParts};
 use sharing::{ShareKind, ShareSupport};
 
 /// The memory and the fences of a device. See the [module](self) for how the parts fit.
@@ -217,6 +218,12 @@ pub unsafe trait Create<K: Kind>: Driver {
         None
     }
 
+    /// What all of a texture of this description is, to copy it as a whole; `None` for buffers, and where that cannot be
+    /// said (several planes). What the portable description says, by default. Middleware forwards it.
+    fn parts(&self, info: &Self::Info<'_>) -> Option<TextureParts> {
+        self.portable(info).as_ref().and_then(K::parts)
+    }
+
     /// What tells this description from others, so that objects made from it can be kept for when it is asked for again
     /// ([`TransientAllocator`](crate::transient::TransientAllocator)). Equal keys have equal requirements and give
     /// objects that can stand for one another: whoever implements this answers for that. `None` if the description
@@ -390,6 +397,12 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`DeviceError::InvalidInfo`] with the rule that is broken.
     fn check(desc: &Self::Desc) -> Result<(), DeviceError>;
+
+    /// What all of a texture is; `None` for buffers.
+    fn parts(desc: &Self::Desc) -> Option<TextureParts> {
+        let _ = desc;
+        None
+    }
 }
 
 /// `Ok` if the rule holds.
@@ -426,6 +439,12 @@ impl Kind for Textures {
         rule(samples.is_power_of_two(), "samples come in powers of two")?;
         rule(mips <= width.max(height).ilog2() + 1, "more mip levels than the size allows")?;
         rule(mips == 1 || samples == 1, "a texture with several samples has one mip level")
+    }
+
+    fn parts(desc: &TextureDesc) -> Option<TextureParts> {
+        let TextureDesc { width, height, layers, mips, format, .. } = *desc;
+        let aspects = if format == Format::D32Float { TextureAspects::DEPTH } else { TextureAspects::COLOR };
+        Some(TextureParts { width, height, depth: 1, layers, mips, aspects })
     }
 }
 

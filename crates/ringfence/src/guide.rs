@@ -19,4 +19,8 @@ chapters! {
     Porting = "porting",
     BringingYourOwnDevice = "bringing-your-own-device",
     Direct3D12 = "direct3d-12",
+    Defragmentation = "defragmentation",
+    Residency = "residency",
+    Debugging = "debugging",
+    Sharing = "sharing",
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
-use crate::debugging::Spot;
+use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::sharing::ShareKind;
 use crate::device::{
     Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, Priority, RawBuffer, RawTexture, Textures,
@@ -42,8 +42,7 @@ pub struct AllocationDesc<'a> {
     /// What a handle to its memory will be ([`Resource::export`]). Outside a pool that shares, it gets memory of its own.
     pub share: Option<ShareKind>,
     /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
-    /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own, and with
-    /// [debugging](crate::debugging), which knows things by their place.
+    /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own.
     pub movable: bool,
     /// How much its memory matters when not everything has room. Works on memory objects: on one of its own
     /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
@@ -155,6 +154,20 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         let address =
             self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
         debug.handed_out(key, at, address);
+    }
+
+    /// Tells whoever looks for mistakes that it lies elsewhere than before.
+    pub(crate) fn note_moved(&self, from: Option<Key>) {
+        let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
+        let Some(to) = self.place.key(&self.shared) else { return };
+        let memory = self.place.shared_memory(&self.shared);
+        // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
+        let by_memory = || memory.mapped.map(|base| unsafe { base.add(self.place.offset) });
+        let host = self.placed.mapped.or_else(by_memory);
+        // SAFETY: the object is alive, and was described as one that has an address.
+        let device_address =
+            self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
+        debug.moved(&self.shared, from, MovedRange { to, memory, host, device_address });
     }
 
     /// Whether what it was made as says all of it.

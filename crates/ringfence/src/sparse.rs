@@ -1,7 +1,8 @@
-//! Buffers that are larger than the memory behind them: pages of addresses, bound to memory as they are needed.
+//! Buffers and textures that are larger than the memory behind them: pages, bound to memory as they are needed.
 //!
 //! ```text
-//!   SparseBuffer   │ page 0 │ page 1 │ page 2 │ page 3 │ page 4 │ …     addresses: the driver's object
+//!   SparseBuffer   │ page 0 │ page 1 │ page 2 │ page 3 │ page 4 │ …     addresses, or the tiles of a texture: the
+//!   SparseTexture                                                      driver's object
 //!                      │        │                  │
 //!                      ▼        ▼                  ▼
 //!   table           block 3  block 3   none     block 8   none          memory: cells and ranges of the arenas
@@ -15,19 +16,26 @@
 //! queue, in order with its other work. Memory that a page loses goes back once every submission that had begun by then
 //! is complete, as with everything else.
 //!
+//! A [texture](SparseTexture)'s pages are tiles: rectangles of texels whose size the device says (Direct3D 12's standard
+//! shapes, and most devices' under Vulkan). The mips that are too small for tiles lie in *tails*, a layer's or one for all,
+//! which are bound as a whole. Both are described by [`TextureTiling`].
+//!
 //! | operation | cost |
 //! |---|---|
 //! | bind | a page's memory each (O(1), lock-free when pages of 64 KiB are common) |
 //! | unbind | O(log batch) a page |
 //! | submit | O(batch), one driver call; on Direct3D 12 one a run |
 //!
-//! Reads of pages without memory give what the device says ([`UnboundReads`]), writes there are lost. Textures are not
-//! served.
+//! Reads of pages without memory give what the device says ([`UnboundReads`]), writes there are lost. Textures have two
+//! dimensions, and one sample a texel.
 
-mod batch;
 mod buffer;
+mod table;
+mod texture;
 
-pub use batch::PageRun;
-pub use buffer::{SparseBuffer, SparseError};
+pub use buffer::{PageRun, SparseBuffer, SparseError};
+pub use texture::{SparseRegion, SparseTexture, TileRun};
 
-pub use crate::device::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, UnboundReads};
+pub use crate::device::sparse::{
+    PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
+};

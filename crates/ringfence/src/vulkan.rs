@@ -84,6 +84,9 @@ pub struct DeviceDesc {
     /// Whether the features `sparseBinding` and `sparseResidencyBuffer` were enabled. Without them there are no sparse
     /// buffers.
     pub sparse_buffers: bool,
+    /// Whether the features `sparseBinding` and `sparseResidencyImage2D` were enabled. Without them there are no sparse
+    /// textures.
+    pub sparse_textures: bool,
 }
 
 /// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
@@ -173,7 +176,7 @@ impl Device {
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let descriptors = descriptor::Facts::of_no_heaps(desc);
-        let (sharing, desc) = (sharing::Calls::none(), DeviceDesc { sparse_buffers: false, ..desc });
+        let (sharing, desc) = (sharing::Calls::none(), DeviceDesc { sparse_buffers: false, sparse_textures: false, ..desc });
         let (instance, memory_only, plain_heaps) = (instance.clone(), true, Default::default());
         let inner = Inner {
             instance,

@@ -5,9 +5,11 @@ use ringfence::device::fault::{FaultInjector, Faults, Rule};
 use ringfence::device::sharing::Tied;
 use ringfence::device::sim::{self, HazardKind, Profile, SimOptions};
 use ringfence::device::sparse::PageBind;
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass, TextureDesc,
+};
 use ringfence::sharing::{Share, ShareKind};
-use ringfence::sparse::Sparse;
+use ringfence::sparse::{Sparse, SparseRegion};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc};
 
 type Device = FaultInjector<sim::Device>;
@@ -65,6 +67,16 @@ fn program(world: &World) -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(sparse.batch(), []);
         sparse.unbind(value * 5..value * 9)?;
         sparse.bind(40..40 + value)?;
+    }
+    let picture = TextureDesc { width: 512, height: 512, mips: 10, ..Default::default() };
+    let mut tiles = memory.create_sparse_texture(&picture, AllocationDesc { name: "t", ..Default::default() })?;
+    tiles.bind(tiles.whole(0, 0))?;
+    for value in 4..7 {
+        // SAFETY: as above.
+        unsafe { tiles.submit(&0, &[], (fence, value)) }?;
+        assert_eq!(tiles.batch(), []);
+        tiles.unbind(SparseRegion { y: 100 * (value as u32 - 4), height: 1, ..tiles.whole(0, 0) })?;
+        tiles.bind(tiles.whole(value as u32, 0))?;
     }
     world.sim.run_until_idle();
     memory.reclaim();

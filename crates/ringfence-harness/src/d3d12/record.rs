@@ -11,6 +11,7 @@
 use std::mem::ManuallyDrop;
 
 use ringfence::d3d12::{CopyRecorder, Device};
+use ringfence::device::record::Record;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, ResourceClass};
 use windows::Win32::Graphics::Direct3D12::*;
 
@@ -50,6 +51,11 @@ impl<'a> Recorder<'a> {
             Command::Upload(batch) => {
                 // SAFETY: the list is open; that the batch fits is what whoever made the command answers for.
                 unsafe { batch.as_ref().clone().play(&mut CopyRecorder::new(self.device, self.list)) };
+                Ok(())
+            }
+            Command::CopyTextures(copies) => {
+                // SAFETY: the list is open; as above.
+                unsafe { CopyRecorder::new(self.device, self.list).copy_textures(copies) };
                 Ok(())
             }
             Command::TakeOver { buffer } => {

@@ -132,6 +132,8 @@ fn create_device(
     let mut wanted = Wanted::find(instance, physical, &extensions, descriptors);
     if !can_bind {
         wanted.core.sparse_binding = vk::FALSE;
+        wanted.core.sparse_residency_buffer = vk::FALSE;
+        wanted.core.sparse_residency_image2_d = vk::FALSE;
     }
     let names: Vec<*const c_char> = wanted.names.iter().map(|name| name.as_ptr()).collect();
     let priorities = vec![1.0; families[0].1.max(families[1].1) as usize];
@@ -219,6 +221,7 @@ impl Wanted {
             shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,
             sparse_binding: offered.features.sparse_binding,
             sparse_residency_buffer: offered.features.sparse_residency_buffer,
+            sparse_residency_image2_d: offered.features.sparse_residency_image2_d,
             ..Default::default()
         };
         let may_update = !matches!(descriptors, Some(DescriptorModel::PlainSets));
@@ -242,6 +245,7 @@ impl Wanted {
             update_after_bind: self.twelve.descriptor_binding_partially_bound == vk::TRUE,
             null_descriptor: self.robustness.null_descriptor == vk::TRUE,
             sparse_buffers: self.core.sparse_binding == vk::TRUE && self.core.sparse_residency_buffer == vk::TRUE,
+            sparse_textures: self.core.sparse_binding == vk::TRUE && self.core.sparse_residency_image2_d == vk::TRUE,
             external_memory_fd: self.names.contains(&khr::external_memory_fd::NAME),
             external_memory_dma_buf: self.names.contains(&ext::external_memory_dma_buf::NAME),
             external_memory_win32: self.names.contains(&khr::external_memory_win32::NAME),

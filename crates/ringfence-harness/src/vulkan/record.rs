@@ -7,6 +7,7 @@
 //! The first barrier also covers earlier submissions to the same queue, and the last one lets the host read.
 
 use ash::vk;
+use ringfence::device::record::Record;
 use ringfence::vulkan::{CopyRecorder, Device};
 
 use super::draw::{Draw, Painter};
@@ -46,6 +47,7 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
     unsafe {
         match *command {
             Command::Upload(ref batch) => batch.as_ref().clone().play(&mut CopyRecorder::new(device, commands)),
+            Command::CopyTextures(ref copies) => CopyRecorder::new(device, commands).copy_textures(copies),
             Command::TakeOver { .. } => {}
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 let region = vk::BufferCopy { src_offset, dst_offset, size };

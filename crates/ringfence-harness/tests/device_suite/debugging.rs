@@ -1,8 +1,10 @@
 //! Debugging as a choice at run time: guards, fills, leaks, history and names, on every device.
 
+use ringfence::debugging::OperationKind::{Made, Moved, Released, Retired};
 use ringfence::debugging::{DebugDesc, Finding, OperationKind, Side, Spot};
+use ringfence::defrag::{DefragDesc, DefragState};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, Requirements, ResourceClass};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, PoolDesc};
 use ringfence_harness::{Command, Gpu};
 
 use crate::rig::{self, PATIENCE, Rig};
@@ -251,5 +253,135 @@ pub fn debugging_changes_no_result<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(bytes, expected);
     drop(back);
     memory.shutdown(PATIENCE).expect("all is complete");
+    assert_eq!(memory.take_findings(), []);
+}
+
+/// Allocations are moved together; a device overrun at a new place is found there, under the old name and line.
+pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
+    let (memory, timelines) = rig.allocator(debugged());
+    let needs = needs::<G>(&memory, 64 << 10);
+    let location = Location::Readback;
+    let measured = memory.allocate(needs, AllocationDesc { location, ..Default::default() }).expect("there is room");
+    let block_bytes = 8 * (needs.size + needs.alignment.max(64) + 64);
+    let pool = PoolDesc { memory_type: measured.memory_type(), block_bytes, ..Default::default() };
+    drop(measured);
+    let pool = memory.create_pool(pool).expect("there is such a type");
+    let line = line!() + 3;
+    let make = |number| {
+        let desc = AllocationDesc { name: "counts", location, user_data: number, movable: true, ..Default::default() };
+        pool.allocate(needs, desc).expect("there is room")
+    };
+    let mut held: Vec<_> = (0..21).map(|number| Some(make(number))).collect();
+    held.iter_mut().enumerate().filter(|(number, _)| number % 3 != 0).for_each(|(_, one)| *one = None);
+    memory.reclaim();
+    let before: Vec<_> = held.iter().map(|one| one.as_ref().map(|one| one.spot())).collect();
+    let mut run = pool.defragment(DefragDesc { host_memory: true, compacts: false, ..Default::default() });
+    while run.state() != DefragState::Done {
+        let (frame, own) = (rig.timeline().begin(), timelines[0].begin());
+        let mut pass = run.begin_pass(&own).expect("the frame is ours");
+        for index in 0..pass.moves().len() {
+            let number = pass.moves()[index].user_data as usize;
+            let one = held[number].as_mut().expect("what was dropped is not moved");
+            drop(pass.move_allocation(one).expect("it is in the pass"));
+        }
+        drop(pass);
+        let value = rig.submit(frame, &[]);
+        timelines[0].submitted(own).expect("in order");
+        assert!(timelines[0].wait(value, PATIENCE).expect("the device is not lost"));
+        memory.reclaim();
+        memory.validate().expect("the allocator is sound");
+    }
+    assert!(run.statistics().moved_count >= 2, "{run:?}");
+    let checked = memory.check_guards();
+    assert_eq!((checked.overruns, checked.checked_count), (vec![], 7), "guarded at their new places, and not at the old");
+    assert_eq!(memory.live().len(), 7);
+    let moved = (0..held.len()).find(|&at| held[at].as_ref().is_some_and(|one| Some(one.spot()) != before[at]));
+    let moved = moved.expect("some were moved");
+    let (one, was) = (held[moved].take().expect("it was moved"), before[moved].expect("it was held"));
+    let told = memory.history_of(one.spot());
+    assert_eq!(told.last().map(|operation| operation.kind), Some(OperationKind::Moved { from: was }), "{told:?}");
+    let told: Vec<_> = memory.history_of(was).into_iter().filter(|held| held.subject.user_data == moved as u64).collect();
+    let kinds: Vec<_> = told.iter().map(|operation| operation.kind).collect();
+    let [Made, Moved { from: _ }, Retired, Released] = kinds[..] else { panic!("not the life of a range: {kinds:?}") };
+    assert!(told[1].to_string().contains("moved by") && told[1].to_string().contains(&was.to_string()));
+
+    // The device fills more than the range has.
+    let usage = BufferUsage::COPY_DST;
+    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: needs.size + 16, usage });
+    // SAFETY: the memory is the allocation's, as long as the placed buffer lives, and of its type; the buffer reaches
+    // into the guard, which nobody else has. It is destroyed before the allocation goes.
+    let placed = unsafe {
+        let (unplaced, _) = Create::<Buffers>::prepare(memory.device(), &info.expect("plain")).expect("plain");
+        memory.device().note_aliasing(one.memory(), one.offset(), needs.size + 16, true);
+        Create::<Buffers>::place(memory.device(), &unplaced, one.memory(), one.offset()).expect("it fits")
+    };
+    let (dst, size) = (placed.object.clone(), needs.size + 16);
+    rig.run(&[Command::FillBuffer { dst, offset: 0, size, value: 0x6161_6161 }]);
+    // SAFETY: the work is complete.
+    unsafe { Create::<Buffers>::destroy(memory.device(), placed.object) };
+    memory.device().note_aliasing(one.memory(), one.offset(), needs.size + 16, false);
+    let spot = one.spot();
+    // SAFETY: nothing uses it.
+    unsafe { one.free_now() };
+    let findings = memory.take_findings();
+    let [Finding::Overrun(overrun)] = &findings[..] else { panic!("one overrun, not {findings:?}") };
+    assert_eq!((overrun.side, overrun.distance_bytes, overrun.damaged_bytes, overrun.found), (Side::After, 0, 16, 0x61));
+    let owner = &overrun.owner;
+    assert_eq!((&*owner.name, owner.user_data, owner.spot, owner.size), ("counts", moved as u64, spot, needs.size));
+    assert_eq!(owner.made_at.map(|at| (at.file(), at.line())), Some((file!(), line)));
+}
+
+/// Buffers keep their bytes when they are moved between guards, and nothing is found.
+pub fn moves_between_guards_keep_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
+    const SIZE: u64 = 64 << 10;
+    let (memory, timelines) = rig.allocator(debugged());
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: SIZE, usage }).expect("a plain buffer");
+    let measured = memory.create_buffer(&info, AllocationDesc::default()).expect("there is room");
+    let desc = PoolDesc { memory_type: measured.memory_type(), block_bytes: 24 * SIZE, ..Default::default() };
+    drop(measured);
+    let pool = memory.create_pool(desc).expect("there is such a type");
+    let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
+    let mut held = Vec::new();
+    for number in 0..24_u64 {
+        let desc = AllocationDesc { name: "moves", user_data: number, movable: true, ..Default::default() };
+        let buffer = pool.create_buffer(&info, desc).expect("there is room");
+        upload.write(0, &rig::pattern(number, SIZE as usize)).expect("upload memory is mapped");
+        let own = timelines[0].begin();
+        rig.run(&[rig::copy(&upload, 0, &buffer, 0, SIZE)]);
+        timelines[0].submitted(own).expect("in order");
+        held.push(Some(buffer));
+    }
+    held.iter_mut().enumerate().filter(|(number, _)| number % 3 != 2).for_each(|(_, buffer)| *buffer = None);
+    memory.reclaim();
+    let mut run = pool.defragment(DefragDesc::default());
+    while run.state() != DefragState::Done {
+        let (frame, own) = (rig.timeline().begin(), timelines[0].begin());
+        let mut pass = run.begin_pass(&own).expect("the frame is ours");
+        let mut commands = Vec::new();
+        for index in 0..pass.moves().len() {
+            let number = pass.moves()[index].user_data as usize;
+            let moved = pass.copy_buffer_as(held[number].as_mut().expect("it is held"), &info).expect("there is room");
+            let (src, dst) = (moved.src, moved.dst);
+            commands.push(Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: SIZE });
+        }
+        drop(pass);
+        let value = rig.submit(frame, &commands);
+        timelines[0].submitted(own).expect("in order");
+        assert!(timelines[0].wait(value, PATIENCE).expect("the device is not lost"));
+        memory.reclaim();
+        memory.validate().expect("the allocator is sound");
+    }
+    assert_eq!(pool.statistics().block_count, 1, "{run:?}");
+    assert_eq!(memory.check_guards().overruns, []);
+    for (number, buffer) in held.iter().enumerate() {
+        if let Some(buffer) = buffer {
+            let own = timelines[0].begin();
+            assert!(rig.download(buffer, SIZE) == rig::pattern(number as u64, SIZE as usize), "bytes of {number}");
+            timelines[0].submitted(own).expect("in order");
+        }
+    }
+    drop(held);
+    memory.reclaim();
     assert_eq!(memory.take_findings(), []);
 }

@@ -2,7 +2,7 @@
 
 use ringfence::core::algorithm::Algorithm;
 use ringfence::defrag::{BeginPassError, Defrag, DefragDesc, DefragState, MoveError, MoveOutcome, TextureMove};
-use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawBuffer, RawTexture, Requirements, ResourceClass,
     TextureDesc, TextureUsage, Textures,
@@ -32,7 +32,11 @@ impl<D: Device> Record<D> for Commands<D> {
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, _: &RawBuffer<D>, _: &RawTexture<D>, _: &TexelRegion) {
-        unreachable!("a pass records copies between buffers alone");
+        unreachable!("a pass records copies between buffers, and of textures as a whole");
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]) {
+        self.0.push(Command::CopyTextures(copies.to_vec()));
     }
 
     unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
@@ -315,6 +319,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
         .collect();
     held.iter_mut().enumerate().filter(|(number, _)| number % 3 != 1).for_each(|(_, texture)| *texture = None);
     rig.memory.reclaim();
+    let mut recorded_count = 0;
     let mut run = pool.defragment(DefragDesc { moves_per_pass_max: 1, ..Default::default() });
     while run.state() != DefragState::Done {
         let frame = rig.timeline().begin();
@@ -324,7 +329,20 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
         if let Some(planned) = pass.moves().first() {
             let texture = held[planned.user_data as usize].as_mut().expect("what was dropped is not moved");
             let moved = pass.copy_texture(texture).expect("a portable description says it all");
-            commands = copies_of(rig, &moved);
+            assert_eq!((pass.texture_copies().len(), moved.copies.len()), (1, desc.mips as usize));
+            // By the library, and every other one by the program.
+            recorded_count += 1;
+            if recorded_count % 2 == 1 {
+                let mut recorded = Commands(Vec::new());
+                // SAFETY: the commands are submitted as the pass's frame.
+                unsafe { pass.record(&mut recorded) };
+                // SAFETY: as above.
+                unsafe { pass.record(&mut recorded) };
+                assert_eq!(recorded.0.len(), 1, "what was recorded is not recorded again");
+                commands = recorded.0;
+            } else {
+                commands = copies_of(rig, &moved);
+            }
         }
         drop(pass);
         let value = rig.submit(frame, &commands);
@@ -332,6 +350,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.reclaim();
     }
     assert_eq!(pool.statistics().block_count, 1, "{run:?}");
+    assert!(recorded_count > 1, "some of either sort");
     for (number, texture) in held.iter().enumerate() {
         let Some(texture) = texture else { continue };
         each_part(&desc, |part| {

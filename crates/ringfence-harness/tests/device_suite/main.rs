@@ -26,6 +26,7 @@ mod residency;
 mod rig;
 mod sharing;
 mod sparse;
+mod sparse_texture;
 mod staging;
 mod trace;
 mod transient;
@@ -220,6 +221,8 @@ macro_rules! suite {
             a_history_tells_who_had_an_address,
             names_change_after_creation,
             debugging_changes_no_result,
+            a_planted_overrun_after_a_move_is_found_and_named,
+            moves_between_guards_keep_their_bytes,
         );
         suite!(@ $open, sharing:
             an_exported_buffer_is_the_importers_too,
@@ -235,6 +238,14 @@ macro_rules! suite {
             random_bindings_agree_with_a_plain_table,
             bad_pages_are_typed_errors_and_change_nothing,
             a_device_without_sparse_buffers_says_so,
+        );
+        suite!(@ $open, sparse_texture:
+            sparse_texture_tiles_hold_their_texels_and_unbound_ones_none,
+            sparse_texture_pages_are_released_by_sync_points,
+            sparse_texture_batches_are_data_until_they_are_submitted,
+            sparse_texture_random_bindings_agree_with_a_plain_table,
+            sparse_texture_misuse_is_a_typed_error_and_changes_nothing,
+            a_device_without_sparse_textures_says_so,
         );
         suite!(@ $open, descriptor:
             seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list,

@@ -9,21 +9,26 @@ use crate::rig::{self, PATIENCE, Rig};
 
 const BYTES: u64 = 100_000;
 
-/// The first kind of handle that the device both makes and takes for buffers; says so if there is none.
-fn kind<G: Gpu>(memory: &Allocator<G::Device>) -> Option<ShareKind> {
+/// The kinds of handles that the device both makes and takes for buffers; says so if there is none.
+fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
     let info = info::<G>(memory);
-    let works = |kind: &&ShareKind| {
-        let support = memory.buffer_share_support(&info, **kind);
+    let works = |kind: &ShareKind| {
+        let support = memory.buffer_share_support(&info, *kind);
         support.can_export && support.can_import
     };
-    let found = G::SHARE_KINDS.iter().find(works).copied();
-    if found.is_none() {
+    let found: Vec<_> = G::SHARE_KINDS.iter().copied().filter(works).collect();
+    if found.is_empty() {
         eprintln!("skipped: the device shares no memory of buffers");
         // Mesa's driver has file descriptors, and the simulated device its own.
         let is_required = G::NAME == "sim" || std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
         assert!(!is_required || G::NAME == "d3d12", "required");
     }
     found
+}
+
+/// The first of them.
+fn kind<G: Gpu>(memory: &Allocator<G::Device>) -> Option<ShareKind> {
+    kinds::<G>(memory).into_iter().next()
 }
 
 fn info<G: Gpu>(memory: &Allocator<G::Device>) -> ringfence::device::BufferInfo<'static, G::Device> {
@@ -48,7 +53,13 @@ fn export<G: Gpu>(buffer: &Buffer<G::Device>) -> Option<(<G::Device as Share>::H
 }
 
 pub fn an_exported_buffer_is_the_importers_too<G: Gpu>(rig: &mut Rig<G>) {
-    let Some(kind) = kind::<G>(&rig.memory) else { return };
+    for kind in kinds::<G>(&rig.memory) {
+        eprintln!("{kind:?}");
+        share_a_buffer(rig, kind);
+    }
+}
+
+fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
     assert!(buffer.is_dedicated(), "it would show its neighbours else");
@@ -211,6 +222,14 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     let missing = [ShareKind::Simulated, ShareKind::D3d12Heap].into_iter().find(|kind| !G::SHARE_KINDS.contains(kind));
     let refused = rig.memory.create_buffer(&info(), shared(missing.expect("one is another device's")));
     assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
+    // What its API has, and this device has not: nothing is half made.
+    for kind in G::SHARE_KINDS.iter().filter(|kind| !kinds::<G>(&rig.memory).contains(kind)) {
+        eprintln!("{kind:?}: refused by name");
+        let before = rig.memory.statistics();
+        let refused = rig.memory.create_buffer(&info(), shared(*kind));
+        assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
+        assert_eq!(before.types, rig.memory.statistics().types, "nothing has changed");
+    }
     let Some(kind) = kind::<G>(&rig.memory) else { return };
     let buffer = rig.memory.create_buffer(&info(), shared(kind)).expect("there is room");
     let Some((_, told)) = export::<G>(&buffer) else { return };

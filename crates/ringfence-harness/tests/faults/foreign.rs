@@ -1,8 +1,8 @@
 //! Scenarios of memory that others see, and of memory that comes page by page.
 
 use ringfence::AllocationDesc;
-use ringfence::device::{BufferDesc, Buffers, Create, ResourceClass};
-use ringfence::sparse::Sparse;
+use ringfence::device::{BufferDesc, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
+use ringfence::sparse::{Sparse, SparseRegion};
 use ringfence::{Location, PoolDesc};
 use ringfence_harness::{Command, Gpu};
 
@@ -80,4 +80,43 @@ pub fn sparse_pages<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         stage.memory.reclaim();
     }
     Ok(())
+}
+
+/// Tiles and a tail come, are written, and go.
+pub fn sparse_tiles<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST | TextureUsage::SAMPLED;
+    let info = stage.trial().run(|| {
+        let desc = TextureDesc { width: 256, height: 256, mips: 9, usage, ..Default::default() };
+        Create::<Textures>::describe(stage.memory.device(), &desc)
+    })?;
+    let Some(queue) = stage.gpu.bind_queue(0).filter(|_| stage.memory.device().sparse_texture_support().is_some())
+    else {
+        return Ok(());
+    };
+    let desc = AllocationDesc { name: "sparse", ..Default::default() };
+    let mut sparse = stage.trial().run(|| stage.memory.create_sparse_texture(&info, desc))?;
+    let (whole, tail) = (sparse.whole(0, 0), sparse.whole(8, 0));
+    let right = SparseRegion { x: 255, width: 1, ..whole };
+    for (round, (bound, gone)) in [(whole, right), (tail, tail), (right, tail)].into_iter().enumerate() {
+        stage.trial().run(|| sparse.bind(bound))?;
+        sparse.unbind(gone)?;
+        if round == 1 {
+            stage.trial().run(|| sparse.bind(tail))?;
+        }
+        let frame = stage.timelines[0].begin();
+        let signal = (stage.gpu.fence(0), frame.value());
+        // SAFETY: the frame is open, and all work goes to this one queue, in order.
+        stage.trial().run(|| unsafe { sparse.submit(&queue, &[], signal.clone()) })?;
+        stage.timelines[0].submitted(frame)?;
+        stage.memory.reclaim();
+    }
+    let region = stage.region(256, 256, 0);
+    let bytes = pattern(50, region.row_bytes * 256);
+    let (source, back) = (stage.filled(&bytes)?, stage.buffer(bytes.len() as u64, Location::Readback)?);
+    let (texture, dst) = (sparse.object().clone(), back.object().clone());
+    stage.run(&[
+        Command::CopyBufferToTexture { src: source.object().clone(), dst: texture.clone(), region, discard: true },
+        Command::CopyTextureToBuffer { src: texture, dst, region },
+    ])?;
+    stage.expect_back(&back, &bytes)
 }

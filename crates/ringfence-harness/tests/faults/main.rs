@@ -69,6 +69,7 @@ fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
         ("replaced and resized", frames::replaced_and_resized),
         ("shared memory", foreign::shared_memory),
         ("sparse pages", foreign::sparse_pages),
+        ("sparse tiles", foreign::sparse_tiles),
         ("defragmentation", moving::defragmentation),
         ("residency", moving::residency),
         ("debugging", looking::debugging),

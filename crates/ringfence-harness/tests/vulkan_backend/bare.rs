@@ -21,7 +21,8 @@ fn with_bare_device(run: impl FnOnce(&Device)) {
     });
 }
 
-fn with_raw_device(
+/// A device of an instance without extensions, both gone afterwards.
+pub fn with_raw_device(
     api_version: u32,
     info: vk::DeviceCreateInfo<'_>,
     run: impl FnOnce(&ash::Instance, vk::PhysicalDevice, &ash::Device),

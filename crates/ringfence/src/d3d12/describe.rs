@@ -4,6 +4,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
 use super::ResourceInfo;
+use crate::device::record::{TextureAspects, TextureParts};
 use crate::device::{BufferDesc, BufferUsage, DeviceError, Format, InfoKey, TextureDesc, TextureUsage};
 
 /// A buffer. What it is used for makes no difference but for writes by shaders.
@@ -87,6 +88,24 @@ pub(super) fn portable_texture(desc: &D3D12_RESOURCE_DESC) -> Option<TextureDesc
         format,
         usage: usages.fold(TextureUsage::COPY_SRC | TextureUsage::COPY_DST, TextureUsage::union),
     })
+}
+
+/// What all of a texture is. The API copies it as a whole, whatever its format and planes.
+pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
+    let (width, height) = (u32::try_from(desc.Width).ok()?, desc.Height);
+    let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+    let (depth, layers) = if is_volume { (desc.DepthOrArraySize, 1) } else { (1, desc.DepthOrArraySize) };
+    let longest = width.max(height).max(depth.into()).max(1);
+    // 0 stands for all that there can be.
+    let mips = if desc.MipLevels == 0 { longest.ilog2() + 1 } else { desc.MipLevels.into() };
+    let aspects = match desc.Format {
+        DXGI_FORMAT_D16_UNORM | DXGI_FORMAT_D32_FLOAT => TextureAspects::DEPTH,
+        DXGI_FORMAT_D24_UNORM_S8_UINT | DXGI_FORMAT_D32_FLOAT_S8X24_UINT => {
+            TextureAspects::DEPTH | TextureAspects::STENCIL
+        }
+        _ => TextureAspects::COLOR,
+    };
+    Some(TextureParts { width, height, depth: depth.into(), layers: layers.into(), mips, aspects })
 }
 
 /// Depth that shaders read has to be typeless, since it is viewed in two ways; other depth is typed.

@@ -4,6 +4,7 @@
 //!   ResourceBarrier       COMMON ─▶ COPY_DEST, all resources in one call
 //!   CopyBufferRegion …    one call a region: the API has no call for several
 //!   ResourceBarrier       COPY_DEST ─▶ COMMON, all resources in one call
+//!   CopyResource …        textures as a whole, between barriers of their own
 //! ```
 //!
 //! Buffers are in the common state whenever a command list begins, and are promoted from there to whatever reads them
@@ -17,7 +18,7 @@ use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::Device;
-use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use crate::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
 
 /// Records copies into a command list. All destinations are in the common state before and after.
 pub struct CopyRecorder<'a> {
@@ -36,6 +37,18 @@ impl<'a> CopyRecorder<'a> {
         // SAFETY: a call without arguments on a live object.
         let kind = unsafe { list.GetType() };
         Self { device, list, barriers: kind != D3D12_COMMAND_LIST_TYPE_COPY }
+    }
+
+    /// What lay in their memory before is of no use any more.
+    fn take_over<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
+        if !self.barriers {
+            return;
+        }
+        let barriers: SmallVec<[_; 32]> = textures.map(aliasing).collect();
+        if !barriers.is_empty() {
+            // SAFETY: the list is open, and the barriers name live resources.
+            unsafe { self.list.ResourceBarrier(&barriers) };
+        }
     }
 
     fn transition<'b>(
@@ -99,21 +112,29 @@ fn transition(
     }
 }
 
+fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
+    let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
+        pResourceBefore: ManuallyDrop::new(None),
+        pResourceAfter: borrowed(resource),
+    };
+    D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_ALIASING,
+        Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Aliasing: ManuallyDrop::new(aliasing) },
+    }
+}
+
+/// Both textures of each copy, as a whole.
+fn sides<'b>(
+    copies: &'b [TextureCopy<ID3D12Resource>],
+    side: impl Fn(&'b TextureCopy<ID3D12Resource>) -> &'b ID3D12Resource,
+) -> impl Iterator<Item = (&'b ID3D12Resource, u32)> {
+    copies.iter().map(move |copy| (side(copy), D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES))
+}
+
 impl Record<Device> for CopyRecorder<'_> {
     unsafe fn begin_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
-        for target in textures.iter().filter(|target| target.discard && self.barriers) {
-            let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
-                pResourceBefore: ManuallyDrop::new(None),
-                pResourceAfter: borrowed(&target.texture),
-            };
-            let barrier = D3D12_RESOURCE_BARRIER {
-                Type: D3D12_RESOURCE_BARRIER_TYPE_ALIASING,
-                Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
-                Anonymous: D3D12_RESOURCE_BARRIER_0 { Aliasing: ManuallyDrop::new(aliasing) },
-            };
-            // SAFETY: the list is open, and the barrier names a live resource.
-            unsafe { self.list.ResourceBarrier(&[barrier]) };
-        }
+        self.take_over(textures.iter().filter(|target| target.discard).map(|target| &target.texture));
         self.transition(touched(buffers, textures), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
     }
 
@@ -152,6 +173,19 @@ impl Record<Device> for CopyRecorder<'_> {
         };
         // SAFETY: the list is open; the caller promises that the region lies inside both, which are alive.
         unsafe { self.list.CopyTextureRegion(&to, region.x, region.y, 0, &from, None) };
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<ID3D12Resource>]) {
+        const COMMON: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
+        self.take_over(copies.iter().map(|copy| &copy.dst));
+        self.transition(sides(copies, |copy| &copy.src), COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
+        self.transition(sides(copies, |copy| &copy.dst), COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
+        for TextureCopy { src, dst, .. } in copies {
+            // SAFETY: the list is open; the caller promises that both were made with the same description and are alive.
+            unsafe { self.list.CopyResource(dst, src) };
+        }
+        self.transition(sides(copies, |copy| &copy.src), D3D12_RESOURCE_STATE_COPY_SOURCE, COMMON);
+        self.transition(sides(copies, |copy| &copy.dst), D3D12_RESOURCE_STATE_COPY_DEST, COMMON);
     }
 
     unsafe fn end_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {

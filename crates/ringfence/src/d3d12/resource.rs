@@ -18,6 +18,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 
 use super::measure::{is_target, measure};
 use super::{Device, Memory, describe, error, name_object, sharing};
+use crate::device::record::TextureParts;
 use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties,
@@ -60,6 +61,12 @@ pub trait Shape: Kind + sealed::Sealed {
     /// Direct3D 12's description portably; `None` where there is no word for it.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
 
+    /// What all of a texture is; `None` for buffers.
+    fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
+        let _ = desc;
+        None
+    }
+
     /// Whether a description is of this kind.
     fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
 }
@@ -87,6 +94,10 @@ impl Shape for Textures {
         describe::portable_texture(desc)
     }
 
+    fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
+        describe::parts(desc)
+    }
+
     fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
         [D3D12_RESOURCE_DIMENSION_TEXTURE1D, D3D12_RESOURCE_DIMENSION_TEXTURE2D, D3D12_RESOURCE_DIMENSION_TEXTURE3D]
             .contains(&desc.Dimension)
@@ -107,6 +118,10 @@ unsafe impl<K: Shape> Create<K> for Device {
 
     fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
         K::portable_desc(&info.desc)
+    }
+
+    fn parts(&self, info: &ResourceInfo) -> Option<TextureParts> {
+        K::all_parts(&info.desc)
     }
 
     fn key(&self, info: &ResourceInfo) -> Option<InfoKey> {
@@ -287,7 +302,7 @@ fn map_error(failed: windows::core::Error) -> DeviceError {
 }
 
 /// What the driver would answer with a removed device or a message only the debug layer prints.
-fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+pub(super) fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
     if !K::is_shape_of(desc) {
         return Err(DeviceError::InvalidInfo("the dimension is another kind's"));
     }
@@ -300,7 +315,7 @@ fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
     Ok(())
 }
 
-fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
+pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
     match desc {
         desc if Buffers::is_shape_of(desc) => ResourceClass::Buffer,
         desc if is_target(desc.Flags) => ResourceClass::RenderTarget,

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   find_place ──made──▶ live[block, offset] ──retired──▶ (is_retired) ──released──▶ gone: guards compared, bytes filled
+//!                             │   │ moved: another entry at the new place, guarded anew; the old one is retired
+//!                             │   └────▶ live[block, offset] …                           │
 //!                             │ every step                                               │
 //!                             ▼                                                          ▼
 //!                          history: the last N                                        findings: the last 1024
@@ -47,13 +49,24 @@ pub(crate) struct NewRange<'a, D: Device> {
     pub(crate) host: Option<Mapped>,
 }
 
+/// Where a range lies that was moved.
+pub(crate) struct MovedRange<D: Device> {
+    pub(crate) to: Key,
+    pub(crate) memory: Arc<Memory<D>>,
+    /// Where the host sees the owner's first byte.
+    pub(crate) host: Option<Mapped>,
+    pub(crate) device_address: Option<u64>,
+}
+
 struct Entry<D: Device> {
     name: Arc<str>,
     user_data: u64,
     size: u64,
     memory_type: u32,
     memory: Weak<Memory<D>>,
-    /// There iff the range has guards.
+    /// The room for its guards, which the range has whether they could be written or not.
+    margins: Margins,
+    /// There iff the guards stand as they should, as far as is known.
     guards: Option<Guards>,
     host: Option<Mapped>,
     device_address: Option<u64>,
@@ -144,13 +157,15 @@ impl<D: Device> Debugger<D> {
     pub(crate) fn made(&self, shared: &Shared<D>, new: NewRange<'_, D>) {
         let NewRange { key, memory, size, name, user_data, margins, host } = new;
         // A small buffer lies in one that was filled as a whole, and so has no guards either.
-        let guards = Guards::around(margins, key.offset, size).filter(|_| !key.is_small);
+        let margins = if key.is_small { Margins::default() } else { margins };
+        let guards = Guards::around(margins, key.offset, size);
         let mut entry = Entry {
             name: name.into(),
             user_data,
             size,
             memory_type: memory.memory_type,
             memory: Arc::downgrade(&memory),
+            margins,
             guards,
             host,
             device_address: None,
@@ -158,20 +173,59 @@ impl<D: Device> Debugger<D> {
             is_retired: false,
             is_told: false,
         };
-        if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
-            // SAFETY: the range was given out just now with room for its guards, which nobody else has.
-            let written = unsafe { guards.write(shared, &memory, base) };
-            // Without guards rather than with some that look damaged: a driver's fault is nobody's overrun.
-            entry.guards = entry.guards.filter(|_| written.is_ok());
-        }
-        if let Some(value) = self.desc.fill_new {
-            entry.fill(shared, key, value);
-        }
+        self.dress(shared, key, &mut entry, &memory);
         // First, as whoever frees the block has to be the last to hold its memory.
         drop(memory);
         let mut state = self.state.lock();
         state.live.insert(key, entry);
         self.note(&mut state, key, OperationKind::Made);
+    }
+
+    /// Writes the guards of a range that was given out just now, and fills it.
+    fn dress(&self, shared: &Shared<D>, key: Key, entry: &mut Entry<D>, memory: &Memory<D>) {
+        if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
+            // SAFETY: the range was given out just now with room for its guards, which nobody else has.
+            let written = unsafe { guards.write(shared, memory, base) };
+            // Without guards rather than with some that look damaged: a driver's fault is nobody's overrun.
+            entry.guards = entry.guards.take().filter(|_| written.is_ok());
+        }
+        if let Some(value) = self.desc.fill_new {
+            entry.fill(shared, key, value);
+        }
+    }
+
+    /// How wide the guards of a live range are.
+    pub(crate) fn margins_of(&self, key: Key) -> Margins {
+        self.state.lock().live.get(&key).map_or_else(Margins::default, |entry| entry.margins)
+    }
+
+    /// Its owner has the bytes at another place from now on, under the same name, in a range as wide. The old range stays
+    /// what it is until the device is done with it.
+    pub(crate) fn moved(&self, shared: &Shared<D>, from: Key, moved: MovedRange<D>) {
+        let MovedRange { to, memory, host, device_address } = moved;
+        let mut state = self.state.lock();
+        let Some(old) = state.live.get(&from) else { return };
+        let margins = old.margins;
+        let guards = Guards::around(margins, to.offset, old.size);
+        let mut entry = Entry {
+            name: Arc::clone(&old.name),
+            user_data: old.user_data,
+            size: old.size,
+            memory_type: memory.memory_type,
+            memory: Arc::downgrade(&memory),
+            margins,
+            guards,
+            host,
+            device_address,
+            made_at: old.made_at,
+            is_retired: false,
+            is_told: false,
+        };
+        self.dress(shared, to, &mut entry, &memory);
+        state.live.insert(to, entry);
+        let from = Spot::Block { block: from.block, offset: from.offset };
+        self.note(&mut state, to, OperationKind::Moved { from });
+        drop((state, memory));
     }
 
     /// Notes which line made it, and its address in shaders.

@@ -84,6 +84,11 @@ pub enum OperationKind {
     Made,
     /// It was given another name.
     Named,
+    /// A defragmentation has given it another place, where it is now.
+    Moved {
+        /// Where it was, until the device is done with that.
+        from: Spot,
+    },
     /// Its owner let go of it; the device may still use it.
     Retired,
     /// The device is done with it: its bytes may be given to others.
@@ -108,20 +113,28 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Whether it was about the byte at `spot`.
+    /// Whether it was about the byte at `spot`. A move is about both places, by the byte of a memory object.
     #[must_use]
     pub fn concerns(&self, spot: Spot) -> bool {
         let size = self.subject.size;
         let within = |first: u64, at: u64| at.checked_sub(first).is_some_and(|distance| distance < size);
-        match (spot, self.subject.spot) {
+        let is_there = |held: Spot| match (spot, held) {
             (Spot::Block { block, offset }, Spot::Block { block: held, offset: first }) => {
                 block == held && within(first, offset)
             }
+            _ => false,
+        };
+        if let OperationKind::Moved { from } = self.kind
+            && is_there(from)
+        {
+            return true;
+        }
+        match (spot, self.subject.spot) {
+            (Spot::Block { .. }, held) => is_there(held),
             (Spot::DeviceAddress(address), _) => self.device_address.is_some_and(|first| within(first, address)),
             (Spot::HostAddress(address), _) => {
                 self.host_address.is_some_and(|first| within(first as u64, address as u64))
             }
-            (Spot::Block { .. }, _) => false,
         }
     }
 }
@@ -183,6 +196,9 @@ impl fmt::Display for Operation {
         let deed = match self.kind {
             OperationKind::Made => "made",
             OperationKind::Named => "named",
+            OperationKind::Moved { from } => {
+                return write!(f, "#{} moved by {:?} from {from}: {}", self.number, self.thread, self.subject);
+            }
             OperationKind::Retired => "retired",
             OperationKind::Released => "released",
         };

@@ -10,8 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Defrag, Ticket};
-use crate::device::record::{CopyRegion, Record};
-use crate::device::{Buffers, Create, Device, DeviceError, Requirements, Textures};
+use crate::debugging::{Key, Margins};
+use crate::device::record::{CopyRegion, Record, TextureCopy};
+use crate::device::{Buffers, Create, Device, DeviceError, RawTexture, Requirements, Textures};
 use crate::error::Error;
 use crate::lifetime::{BufferCopy, Frame, MipCopy};
 use crate::memory::{Allocation, ArenaRef, Place, Reserved};
@@ -26,7 +27,9 @@ pub struct DefragPass<'r, D: Device> {
     /// By move, until it is made or given up.
     rooms: Vec<Option<Room<D>>>,
     copies: Vec<BufferCopy<D>>,
-    recorded: usize,
+    texture_copies: Vec<TextureCopy<RawTexture<D>>>,
+    /// How many of either are recorded.
+    recorded: (usize, usize),
 }
 
 /// A move that is planned, and the arena that it is in.
@@ -75,8 +78,9 @@ pub enum MoveOutcome {
 
 /// A texture that was moved.
 pub struct TextureMove<D: Device> {
-    /// What to copy, in the pass's frame and before anything that reads the texture: each mip of all layers. What state the
-    /// new texture has to be brought into before, is for the program to see to, as with any new one.
+    /// What is to be copied: each mip of all layers. For whoever records it himself, instead of by [`DefragPass::record`]:
+    /// in the pass's frame and before anything that reads the texture. What state the new texture has to be brought into
+    /// before, is for him to see to then, as with any new one.
     pub copies: Vec<MipCopy<D>>,
 }
 
@@ -117,7 +121,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
             moves: Vec::with_capacity(pending.len()),
             rooms: Vec::with_capacity(pending.len()),
             copies: Vec::new(),
-            recorded: 0,
+            texture_copies: Vec::new(),
+            recorded: (0, 0),
         };
         pending.into_iter().for_each(|pending| pass.add(frame, pending));
         pass
@@ -197,36 +202,37 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: desc.size })
     }
 
-    /// Makes the move of this texture: as [`DefragPass::copy_buffer`], but that the copies are the program's to record.
+    /// Makes the move of this texture: as [`DefragPass::copy_buffer`]. All of it is copied, every mip and layer.
     ///
     /// # Errors
-    /// As there.
+    /// As there. A description that says more than the portable one (another format, three dimensions) has to be given
+    /// again: [`DefragPass::copy_texture_as`].
     pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<TextureMove<D>, MoveError> {
         let info = self.known_info(texture)?;
         self.copy_texture_as(texture, &info)
     }
 
-    /// As [`DefragPass::copy_texture`], with what the texture was made with.
+    /// As [`DefragPass::copy_texture`], with what the texture was made with. On Direct3D 12 [`DefragPass::record`] wants it
+    /// to begin in the common state.
     ///
     /// # Errors
-    /// As there, and the description is not of the same texture.
+    /// The description is not of the same texture, or of a format with several planes, which have sizes of their own: such
+    /// a texture is best not movable.
     pub fn copy_texture_as(
         &mut self,
         texture: &mut Texture<D>,
         info: &<D as Create<Textures>>::Info<'_>,
     ) -> Result<TextureMove<D>, MoveError> {
-        let desc = Create::<Textures>::portable(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
+        let parts = Create::<Textures>::parts(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
         let src = self.relocate(texture, info)?;
-        let copies = (0..desc.mips).map(|mip| MipCopy {
-            src: src.clone(),
-            src_mip: mip,
-            dst: texture.object().clone(),
-            dst_mip: mip,
-            width: (desc.width >> mip).max(1),
-            height: (desc.height >> mip).max(1),
-            layers: desc.layers,
+        let copies = (0..parts.mips).map(|mip| {
+            let [width, height, depth] = parts.extent(mip);
+            let (src, dst) = (src.clone(), texture.object().clone());
+            MipCopy { src, src_mip: mip, dst, dst_mip: mip, width, height, depth, layers: parts.layers }
         });
-        Ok(TextureMove { copies: copies.collect() })
+        let copies = copies.collect();
+        self.texture_copies.push(TextureCopy { src, dst: texture.object().clone(), parts });
+        Ok(TextureMove { copies })
     }
 
     /// Makes the move of memory without a resource, and gives back the old place, which cannot be moved again: the program
@@ -236,13 +242,17 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// There is no such move.
     pub fn move_allocation(&mut self, allocation: &mut Allocation<D>) -> Result<Allocation<D>, MoveError> {
         let index = self.index_of(allocation.place()).ok_or(MoveError::NotInPass)?;
-        let room = self.rooms[index].take().expect("an open move has its room");
+        let (from, margins) = self.debugged(allocation.place());
+        let mut room = self.rooms[index].take().expect("an open move has its room");
+        room.place.offset += margins.front;
         let old = *room.ticket.allocation();
         let arena = room.arena;
         let place = self.commit(room);
         self.moves[index].outcome = MoveOutcome::Moved;
         self.run.moved(arena, old);
-        Ok(allocation.moved_to(place))
+        let old = allocation.moved_to(place);
+        allocation.note_moved(from);
+        Ok(old)
     }
 
     /// Gives a move up: its resource stays where it is. Whoever is not copied is ignored when the pass ends, so that this
@@ -275,14 +285,38 @@ impl<'r, D: Device> DefragPass<'r, D> {
         &self.copies
     }
 
-    /// Records the copies of buffers that were not recorded yet, with their barriers, into a command list of the pass's
-    /// frame.
+    /// The copies of textures so far.
+    #[must_use]
+    pub fn texture_copies(&self) -> &[TextureCopy<RawTexture<D>>] {
+        &self.texture_copies
+    }
+
+    /// Records the copies that were not recorded yet, with their barriers, into a command list of the pass's frame. The
+    /// old textures have to be in the layout or state that the recorder takes textures to be in; the new ones are in it
+    /// afterwards.
     ///
     /// # Safety
-    /// As [`Record::begin_copies`]; the list is submitted as the pass's frame. Whatever wrote the old buffers before is in
-    /// the same queue, or the submission waits for it.
+    /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Whatever wrote
+    /// the old resources before is in the same queue, or the submission waits for it.
     pub unsafe fn record(&mut self, recorder: &mut impl Record<D>) {
-        let copies = &self.copies[self.recorded..];
+        let (buffers, textures) = self.recorded;
+        self.recorded = (self.copies.len(), self.texture_copies.len());
+        // SAFETY: the caller promises what is asked; old and new ones are alive until the frame is complete, as the old ones
+        // are retired after it was begun; a texture is moved once a pass, so that each is in one copy.
+        unsafe {
+            self.record_buffers(buffers, recorder);
+            if textures < self.texture_copies.len() {
+                recorder.copy_textures(&self.texture_copies[textures..]);
+            }
+        }
+    }
+
+    /// Records the copies of buffers from the `first` on.
+    ///
+    /// # Safety
+    /// As [`DefragPass::record`].
+    unsafe fn record_buffers(&self, first: usize, recorder: &mut impl Record<D>) {
+        let copies = &self.copies[first..];
         if copies.is_empty() {
             return;
         }
@@ -297,7 +331,14 @@ impl<'r, D: Device> DefragPass<'r, D> {
             }
             recorder.end_copies(&written, &[]);
         }
-        self.recorded = self.copies.len();
+    }
+
+    /// What debugging knows of what is to be moved: by what, and how wide its guards are, which the new place has room for.
+    fn debugged(&self, place: &Place<D>) -> (Option<Key>, Margins) {
+        let shared = self.run.shared();
+        let Some(debug) = &shared.debug else { return Default::default() };
+        let key = place.key(shared);
+        (key, key.map_or_else(Margins::default, |key| debug.margins_of(key)))
     }
 
     /// The move whose resource lies in this place.
@@ -331,16 +372,18 @@ impl<'r, D: Device> DefragPass<'r, D> {
     {
         let index = self.index_of(resource.place()).ok_or(MoveError::NotInPass)?;
         let shared = Arc::clone(self.run.shared());
+        let (from, margins) = self.debugged(resource.place());
         let room = self.rooms[index].as_ref().expect("an open move has its room");
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         let prepared = unsafe { Create::<K>::prepare(&shared.device, info) };
         let (unplaced, needs) = prepared.map_err(|error| MoveError::Make(error.into()))?;
-        if let Err(error) = check_room(&room.place, &needs, &shared) {
+        if let Err(error) = check_room(&room.place, margins, &needs, &shared) {
             // SAFETY: it was not placed.
             unsafe { Create::<K>::discard(&shared.device, unplaced) };
             return Err(error);
         }
-        let Room { arena, ticket, place, from_block } = self.rooms[index].take().expect("it is there");
+        let Room { arena, ticket, mut place, from_block } = self.rooms[index].take().expect("it is there");
+        place.offset += margins.front;
         // SAFETY: type, class, size and alignment were checked just now.
         let (placed, place) = match unsafe { shared.place_at::<K>(&unplaced, place) } {
             Ok(made) => made,
@@ -360,6 +403,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let place = self.commit(Room { arena, ticket, place, from_block });
         let src = resource.object().clone();
         let (placed, place) = resource.exchange(placed, place);
+        resource.note_moved(from);
         shared.retire(Some(K::raw(placed.object)), place);
         self.moves[index].outcome = MoveOutcome::Moved;
         self.run.moved(arena, old);
@@ -387,6 +431,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
 /// Whether a resource with these needs may lie in the room for the one that it is to be.
 fn check_room<D: Device>(
     place: &Place<D>,
+    margins: Margins,
     needs: &Requirements,
     shared: &crate::memory::Shared<D>,
 ) -> Result<(), MoveError> {
@@ -395,10 +440,10 @@ fn check_room<D: Device>(
         ArenaRef::Pool(_) => *needs,
     };
     let Requirements { size, alignment, memory_type_bits, class, requires_dedicated, .. } = needs;
-    let room = place.block_allocation().map_or(0, |allocation| allocation.size());
+    let room = place.block_allocation().map_or(0, |allocation| allocation.size() - margins.front - margins.back);
     let desc = shared.arena_desc(&place.arena);
     let fits = size <= room
-        && place.offset.is_multiple_of(alignment)
+        && (place.offset + margins.front).is_multiple_of(alignment)
         && memory_type_bits >> desc.memory_type & 1 == 1
         && desc.holds(class)
         && !requires_dedicated;

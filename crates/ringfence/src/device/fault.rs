@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::record::TextureParts;
 use super::sharing::{ShareKind, ShareSupport};
 use super::{
     Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority,
@@ -67,6 +68,10 @@ pub enum Call {
     MakeSparse,
     /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages).
     BindPages,
+    /// [`Sparse::make_sparse_texture`](super::sparse::Sparse::make_sparse_texture).
+    MakeSparseTexture,
+    /// [`Sparse::bind_tiles`](super::sparse::Sparse::bind_tiles).
+    BindTiles,
     /// [`Create::describe`].
     Describe,
     /// [`Create::prepare`].
@@ -89,7 +94,7 @@ pub enum Call {
 
 impl Call {
     /// Every call that can fail, in the order of the contract.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::AllocateMemory,
         Self::AllocateMemoryFor,
         Self::Flush,
@@ -102,6 +107,8 @@ impl Call {
         Self::ImportMemory,
         Self::MakeSparse,
         Self::BindPages,
+        Self::MakeSparseTexture,
+        Self::BindTiles,
         Self::Describe,
         Self::Prepare,
         Self::PrepareShared,
@@ -129,6 +136,8 @@ impl Call {
             Self::ImportMemory => "import_memory",
             Self::MakeSparse => "make_sparse",
             Self::BindPages => "bind_pages",
+            Self::MakeSparseTexture => "make_sparse_texture",
+            Self::BindTiles => "bind_tiles",
             Self::Describe => "describe",
             Self::Prepare => "prepare",
             Self::PrepareShared => "prepare_shared",
@@ -416,6 +425,10 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
 
     fn portable(&self, info: &D::Info<'_>) -> Option<K::Desc> {
         self.inner.portable(info)
+    }
+
+    fn parts(&self, info: &D::Info<'_>) -> Option<TextureParts> {
+        self.inner.parts(info)
     }
 
     fn key(&self, info: &D::Info<'_>) -> Option<InfoKey> {

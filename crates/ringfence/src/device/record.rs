@@ -10,7 +10,7 @@
 //! simulated device it is a list of its commands. A program with a renderer of its own may implement [`Record`] over
 //! whatever it records with.
 
-use super::{Device, RawBuffer, RawTexture};
+use super::{Device, RawBuffer, RawTexture, flags};
 
 /// A run of bytes that is copied from one buffer to another. Laid out as `VkBufferCopy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +60,54 @@ pub struct TextureTarget<T> {
     pub discard: bool,
 }
 
+flags! {
+    /// What a texel has.
+    TextureAspects {
+        /// Colour.
+        COLOR = 0;
+        /// Depth.
+        DEPTH = 1;
+        /// Stencil.
+        STENCIL = 2;
+    }
+}
+
+/// What all of a texture is, for a copy of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextureParts {
+    /// Texels across.
+    pub width: u32,
+    /// Texels down.
+    pub height: u32,
+    /// Texels deep; 1 unless it has three dimensions.
+    pub depth: u32,
+    /// Array layers.
+    pub layers: u32,
+    /// Mip levels.
+    pub mips: u32,
+    /// What a texel has.
+    pub aspects: TextureAspects,
+}
+
+impl TextureParts {
+    /// Texels across, down and deep of a mip level; at least 1 each.
+    #[must_use]
+    pub fn extent(&self, mip: u32) -> [u32; 3] {
+        [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
+    }
+}
+
+/// A texture that is copied as a whole to another one that was made alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextureCopy<T> {
+    /// Copied from.
+    pub src: T,
+    /// Copied to. What it held before is of no use.
+    pub dst: T,
+    /// What both have.
+    pub parts: TextureParts,
+}
+
 /// Records copies into a command list.
 pub trait Record<D: Device> {
     /// Whatever is recorded or submitted to the queue before and uses these resources comes before the copies that
@@ -82,6 +130,16 @@ pub trait Record<D: Device> {
     /// As for [`Record::begin_copies`], which has listed `dst`; the region lies inside both, aligned as the device
     /// demands.
     unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion);
+
+    /// Copies textures as a whole, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what barriers it
+    /// takes: what is recorded or submitted to the queue before and uses them comes before, what comes after comes after.
+    /// The sources are before and after in the layout or state that the recorder is told of or takes textures to be in;
+    /// the destinations are new, and are in it afterwards.
+    ///
+    /// # Safety
+    /// The textures are the device's and alive until the commands are complete; both of a copy were made with the
+    /// description that its parts are of, and all of them are different ones; the list is being recorded.
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]);
 
     /// Whatever is recorded or submitted to the queue after and uses these resources comes after the copies.
     ///

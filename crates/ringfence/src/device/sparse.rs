@@ -1,11 +1,15 @@
-//! Sparse buffers (Vulkan) and reserved ones (Direct3D 12): what is asked of a device for them.
+//! Sparse resources (Vulkan), reserved ones (Direct3D 12): what is asked of a device for them.
 //!
 //! ```text
-//!   make_sparse ──▶ a buffer of addresses, no byte of memory
-//!   bind_pages  ──▶ on a queue, in order with its other work: page ↔ bytes of a memory object, or none
+//!   make_sparse, make_sparse_texture ──▶ a buffer of addresses, a texture of tiles: no byte of memory
+//!   bind_pages, bind_tiles           ──▶ on a queue, in order with its other work: page ↔ bytes of a memory object, or none
 //! ```
 
-use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer};
+mod tiling;
+
+use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer, RawTexture, TextureInfo};
+
+pub use tiling::{TextureTiling, TileBind, TilePlace};
 
 /// What a read of an unbound page gives. Writes there are lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,7 +49,7 @@ pub struct PageBind<'a, M> {
     pub memory: Option<(&'a M, u64)>,
 }
 
-/// A device with sparse buffers. See the [module](self).
+/// A device with sparse buffers and textures. See the [module](self).
 ///
 /// # Safety
 /// As for [`Driver`].
@@ -79,6 +83,37 @@ pub unsafe trait Sparse: Device {
         queue: &Self::BindQueue,
         buffer: &RawBuffer<Self>,
         binds: &[PageBind<'_, <Self as Driver>::Memory>],
+        waits: &[(Self::Fence, u64)],
+        signal: (Self::Fence, u64),
+    ) -> Result<(), DeviceError>;
+
+    /// What the device has of sparse textures; `None` if nothing.
+    fn sparse_texture_support(&self) -> Option<SparseSupport>;
+
+    /// Makes a texture without memory. It is destroyed as any texture ([`Create::destroy`](super::Create::destroy)).
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`], for this description too; out of memory or addresses, or it is invalid.
+    ///
+    /// # Safety
+    /// What `info` points to is valid, as the API demands.
+    unsafe fn make_sparse_texture(
+        &self,
+        info: &TextureInfo<'_, Self>,
+    ) -> Result<(RawTexture<Self>, TextureTiling), DeviceError>;
+
+    /// Binds tiles and pages of tails: as [`Sparse::bind_pages`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there; `tiling` is the texture's.
+    unsafe fn bind_tiles(
+        &self,
+        queue: &Self::BindQueue,
+        texture: (&RawTexture<Self>, &TextureTiling),
+        binds: &[TileBind<'_, <Self as Driver>::Memory>],
         waits: &[(Self::Fence, u64)],
         signal: (Self::Fence, u64),
     ) -> Result<(), DeviceError>;

@@ -83,6 +83,8 @@ pub struct MipCopy<D: Device> {
     pub width: u32,
     /// Texels down.
     pub height: u32,
+    /// Texels deep; 1 unless the texture has three dimensions.
+    pub depth: u32,
     /// Array layers, from the first on.
     pub layers: u32,
 }
@@ -177,6 +179,7 @@ impl<D: Device> Texture<D> {
             dst_mip: dst_first + step,
             width: (present.width >> (src_first + step)).max(1),
             height: (present.height >> (src_first + step)).max(1),
+            depth: 1,
             layers: present.layers,
         });
         let copies = copies.collect();
@@ -233,8 +236,8 @@ impl<D: Device> fmt::Debug for BufferCopy<D> {
 
 impl<D: Device> fmt::Debug for MipCopy<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { src, src_mip, dst, dst_mip, width, height, layers } = self;
-        write!(f, "MipCopy({width}x{height}x{layers}, mip {src_mip} of {src:?} to mip {dst_mip} of {dst:?})")
+        let Self { src, src_mip, dst, dst_mip, width, height, depth, layers } = self;
+        write!(f, "MipCopy({width}x{height}x{depth}x{layers}, mip {src_mip} of {src:?} to mip {dst_mip} of {dst:?})")
     }
 }
 

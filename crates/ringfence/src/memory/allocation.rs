@@ -24,7 +24,7 @@ use super::shared::Shared;
 use super::statistics::count;
 use super::subject::{Bytes, BytesFor, Subject};
 use super::types::Location;
-use crate::debugging::Spot;
+use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::{
     BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
@@ -364,6 +364,14 @@ impl<D: Device> Allocation<D> {
         let Self { size, alignment, class, is_mixed, location, user_data, .. } = *self;
         let (shared, place) = (Arc::clone(&self.shared), ManuallyDrop::new(old));
         Self { shared, place, size, alignment, class, is_mixed, mapped: old_mapped, location, user_data }
+    }
+
+    /// Tells whoever looks for mistakes that it lies elsewhere than before.
+    pub(crate) fn note_moved(&self, from: Option<Key>) {
+        let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
+        let Some(to) = self.place.key(&self.shared) else { return };
+        let (memory, host) = (self.place.shared_memory(&self.shared), self.mapped);
+        debug.moved(&self.shared, from, MovedRange { to, memory, host, device_address: None });
     }
 
     fn into_parts(self) -> (Arc<Shared<D>>, Place<D>) {

@@ -254,11 +254,7 @@ impl<D: Device> Shared<D> {
         route: &Route<D>,
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
-        let (mut request, terms) = (ask.request(&route.needs), Terms::of(ask.desc));
-        // Debugging knows a range by its place.
-        if self.debug.is_some() {
-            request.moves = Moves::Never;
-        }
+        let (request, terms) = (ask.request(&route.needs), Terms::of(ask.desc));
         let (offset, hold) = match &route.arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].allocate(self, request, terms, attempt),
             ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),

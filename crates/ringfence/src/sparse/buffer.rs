@@ -1,16 +1,14 @@
-//! The sparse buffer: its page table, and what is to be changed in it.
+//! The sparse buffer: addresses, and a [page table](super::table).
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::sync::Arc;
 
-use super::batch::{Changes, PageRun, binds, runs};
-use super::{Sparse, SparseNeeds};
-use crate::device::{BufferInfo, Buffers, Create, Device, DeviceError, RawBuffer, Requirements, ResourceClass};
+use super::table::PageTable;
+use super::{PageBind, Sparse, SparseNeeds, SparseRegion};
+use crate::device::{BufferInfo, Buffers, Create, Device, DeviceError, RawBuffer, ResourceClass};
 use crate::error::Error;
-use crate::memory::{Allocation, Allocator, Shared};
+use crate::memory::Allocator;
 use crate::resource::{AllocationDesc, RawObject};
 
 /// Why pages were not bound. Nothing has changed.
@@ -27,25 +25,39 @@ pub enum SparseError {
         /// Pages of the buffer.
         page_count: u64,
     },
+    /// The texels lie outside the texture, or there are none of them.
+    #[error("{region:?} lies outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
+    OutsideTexture {
+        /// What was asked for.
+        region: SparseRegion,
+        /// Mip levels of the texture.
+        mips: u32,
+        /// Array layers of the texture.
+        layers: u32,
+    },
     /// There is no memory for them.
     #[error(transparent)]
     Memory(#[from] Error),
+}
+
+/// A run of pages that a submission will bind or unbind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageRun {
+    /// The first page.
+    pub page: u64,
+    /// How many.
+    pub count: u64,
+    /// Whether they get memory; else they lose it.
+    pub is_bound: bool,
 }
 
 /// A buffer of addresses, whose pages get memory as they are needed. See [`sparse`](crate::sparse).
 ///
 /// Dropping it retires it with all of its memory, as a [`Buffer`](crate::Buffer) is.
 pub struct SparseBuffer<D: Device> {
-    shared: Arc<Shared<D>>,
     object: ManuallyDrop<RawBuffer<D>>,
     needs: SparseNeeds,
-    /// How pages get memory.
-    desc: AllocationDesc<'static>,
-    name: Box<str>,
-    /// By page: what is behind those that the last submission left bound.
-    table: BTreeMap<u64, Allocation<D>>,
-    /// What the next submission changes. A page is bound here only if the table has it not, and unbound only if it has.
-    changes: Changes<D>,
+    table: PageTable<D>,
 }
 
 impl<D: Sparse> Allocator<D> {
@@ -67,15 +79,8 @@ impl<D: Sparse> Allocator<D> {
             // SAFETY: the object was made just now.
             unsafe { Create::<Buffers>::set_name(&shared.device, &object, desc.name) };
         }
-        Ok(SparseBuffer {
-            shared: Arc::clone(shared),
-            object: ManuallyDrop::new(object),
-            needs,
-            desc: AllocationDesc { name: "", share: None, ..desc },
-            name: desc.name.into(),
-            table: BTreeMap::new(),
-            changes: BTreeMap::new(),
-        })
+        let page = (needs.page_bytes, needs.memory_type_bits, ResourceClass::Buffer);
+        Ok(SparseBuffer { object: ManuallyDrop::new(object), needs, table: PageTable::new(shared, page, desc) })
     }
 }
 
@@ -107,29 +112,26 @@ impl<D: Device> SparseBuffer<D> {
     /// How many of them have memory once what is pending is submitted.
     #[must_use]
     pub fn bound_count(&self) -> u64 {
-        let bound = self.changes.values().filter(|change| change.is_some()).count();
-        (self.table.len() + bound - (self.changes.len() - bound)) as u64
+        self.table.bound_count()
     }
 
     /// Whether a page has memory once what is pending is submitted.
     #[must_use]
     pub fn is_bound(&self, page: u64) -> bool {
-        match self.changes.get(&page) {
-            Some(change) => change.is_some(),
-            None => self.table.contains_key(&page),
-        }
+        self.table.is_bound(page)
     }
 
     /// The memory behind a page that a submission has bound: the memory object and the first byte in it.
     #[must_use]
     pub fn behind(&self, page: u64) -> Option<(&D::Memory, u64)> {
-        self.table.get(&page).map(|held| (held.memory(), held.offset()))
+        self.table.behind(page)
     }
 
     /// What the next submission does, as data.
     #[must_use]
     pub fn batch(&self) -> Vec<PageRun> {
-        runs(&self.changes)
+        let runs = self.table.runs(|_| false).into_iter();
+        runs.map(|run| PageRun { page: run.page, count: run.count, is_bound: run.change }).collect()
     }
 
     /// The pages that bytes lie in.
@@ -146,27 +148,7 @@ impl<D: Device> SparseBuffer<D> {
     #[track_caller]
     pub fn bind(&mut self, pages: Range<u64>) -> Result<(), SparseError> {
         self.check(&pages)?;
-        let mut added = Vec::new();
-        let mut kept = Vec::new();
-        for page in pages.filter(|page| !self.is_bound(*page)).collect::<Vec<_>>() {
-            if self.changes.remove(&page).is_some() {
-                // It was to lose the memory that it has.
-                kept.push(page);
-                continue;
-            }
-            match self.page() {
-                Ok(allocation) => {
-                    self.changes.insert(page, Some(allocation));
-                    added.push(page);
-                }
-                Err(error) => {
-                    added.into_iter().for_each(|page| self.take_back(page));
-                    self.changes.extend(kept.into_iter().map(|page| (page, None)));
-                    return Err(error.into());
-                }
-            }
-        }
-        Ok(())
+        Ok(self.table.bind(pages)?)
     }
 
     /// Has pages unbound by the next submission, those without memory left as they are.
@@ -175,13 +157,7 @@ impl<D: Device> SparseBuffer<D> {
     /// They lie outside the buffer.
     pub fn unbind(&mut self, pages: Range<u64>) -> Result<(), SparseError> {
         self.check(&pages)?;
-        for page in pages.filter(|page| self.is_bound(*page)).collect::<Vec<_>>() {
-            if self.table.contains_key(&page) {
-                self.changes.insert(page, None);
-            } else {
-                self.take_back(page);
-            }
-        }
+        self.table.unbind(pages);
         Ok(())
     }
 
@@ -189,30 +165,6 @@ impl<D: Device> SparseBuffer<D> {
         let page_count = self.page_count();
         let (first, end) = (pages.start, pages.end);
         if end > page_count { Err(SparseError::OutOfRange { first, end, page_count }) } else { Ok(()) }
-    }
-
-    /// Memory for a page.
-    #[track_caller]
-    fn page(&self) -> Result<Allocation<D>, Error> {
-        let SparseNeeds { page_bytes, memory_type_bits, .. } = self.needs;
-        let needs = Requirements {
-            size: page_bytes,
-            alignment: page_bytes,
-            memory_type_bits,
-            class: ResourceClass::Buffer,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-        };
-        let desc = AllocationDesc { name: &self.name, ..self.desc };
-        Allocation::bytes(&self.shared, needs, &desc)
-    }
-
-    /// Gives memory back that was taken for a page and never bound.
-    fn take_back(&mut self, page: u64) {
-        if let Some(Some(allocation)) = self.changes.remove(&page) {
-            // SAFETY: no submission has bound it.
-            unsafe { allocation.free_now() };
-        }
     }
 }
 
@@ -234,18 +186,19 @@ impl<D: Sparse> SparseBuffer<D> {
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
-        self.shared.check_lost()?;
-        let binds = binds(&self.changes, self.needs.page_bytes);
+        self.table.check_lost()?;
+        let page_bytes = self.needs.page_bytes;
+        let runs = self.table.binds(|_| false).into_iter();
+        let binds = runs.map(|run| PageBind {
+            offset: run.page * page_bytes,
+            size: run.count * page_bytes,
+            memory: run.change,
+        });
+        let binds: Vec<_> = binds.collect();
         // SAFETY: runs of a map do not overlap; pages lie inside the buffer, and their memory was made for them; the rest
         // is the caller's promise.
-        unsafe { self.shared.device.bind_pages(queue, &self.object, &binds, waits, signal) }?;
-        for (page, change) in std::mem::take(&mut self.changes) {
-            match change {
-                Some(allocation) => _ = self.table.insert(page, allocation),
-                // Dropped, which retires it.
-                None => _ = self.table.remove(&page),
-            }
-        }
+        unsafe { self.table.device().bind_pages(queue, &self.object, &binds, waits, signal) }?;
+        self.table.settle();
         Ok(())
     }
 }
@@ -254,8 +207,7 @@ impl<D: Device> Drop for SparseBuffer<D> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads the field afterwards.
         let object = unsafe { ManuallyDrop::take(&mut self.object) };
-        // First, so that it is destroyed before its memory goes.
-        self.shared.retire_object(RawObject::Buffer(object));
+        self.table.retire(RawObject::Buffer(object));
     }
 }
 

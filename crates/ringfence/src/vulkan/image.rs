@@ -6,6 +6,7 @@ use ash::vk::Handle;
 use super::Device;
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
+use crate::device::record::{TextureAspects, TextureParts};
 use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
     Create, DeviceError, Format, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage,
@@ -28,6 +29,10 @@ unsafe impl Create<Textures> for Device {
 
     fn portable(&self, info: &TextureInfo<'_>) -> Option<TextureDesc> {
         portable(info.raw())
+    }
+
+    fn parts(&self, info: &TextureInfo<'_>) -> Option<TextureParts> {
+        parts(info.raw())
     }
 
     /// Chained structures and lists of families are behind pointers: no key.
@@ -154,7 +159,7 @@ impl Device {
     }
 
     /// Refuses what is beyond the device's limits for that format and usage.
-    fn check_supported(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    pub(super) fn check_supported(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         // SAFETY: the physical device is the instance's and alive (see `Device::new`).
         let most = unsafe {
             self.0.instance.get_physical_device_image_format_properties(
@@ -198,7 +203,7 @@ fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
 }
 
 /// Which class an image is of. Vulkan parts linear resources (buffers, images with linear tiling) from all others.
-fn class(info: &vk::ImageCreateInfo<'_>) -> ResourceClass {
+pub(super) fn class(info: &vk::ImageCreateInfo<'_>) -> ResourceClass {
     let attachment = vk::ImageUsageFlags::COLOR_ATTACHMENT
         | vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT
         | vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
@@ -249,6 +254,25 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     })
 }
 
+/// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own.
+pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
+    const DEPTH: [vk::Format; 3] =
+        [vk::Format::D16_UNORM, vk::Format::X8_D24_UNORM_PACK32, vk::Format::D32_SFLOAT];
+    const BOTH: [vk::Format; 3] =
+        [vk::Format::D16_UNORM_S8_UINT, vk::Format::D24_UNORM_S8_UINT, vk::Format::D32_SFLOAT_S8_UINT];
+    let aspects = match info.format {
+        format if DEPTH.contains(&format) => TextureAspects::DEPTH,
+        format if BOTH.contains(&format) => TextureAspects::DEPTH | TextureAspects::STENCIL,
+        vk::Format::S8_UINT => TextureAspects::STENCIL,
+        // Those of YCbCr, of which most have planes, are numbered by the extension that brought them.
+        format if (1_000_156_000..1_000_157_000).contains(&format.as_raw()) => return None,
+        format if (1_000_330_000..1_000_331_000).contains(&format.as_raw()) => return None,
+        _ => TextureAspects::COLOR,
+    };
+    let vk::Extent3D { width, height, depth } = info.extent;
+    Some(TextureParts { width, height, depth, layers: info.array_layers, mips: info.mip_levels, aspects })
+}
+
 /// Vulkan's usage flags for the portable ones.
 fn image_usage(usage: TextureUsage) -> vk::ImageUsageFlags {
     let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));
@@ -265,6 +289,15 @@ mod tests {
         assert_eq!(class(&info), ResourceClass::RenderTarget);
         assert_eq!(class(&info.tiling(vk::ImageTiling::LINEAR)), ResourceClass::Buffer);
         assert_eq!(class(&vk::ImageCreateInfo::default().usage(vk::ImageUsageFlags::SAMPLED)), ResourceClass::Texture);
+    }
+
+    #[test]
+    fn every_format_but_those_of_planes_has_parts() {
+        let of = |format| parts(&vk::ImageCreateInfo::default().format(format)).map(|parts| parts.aspects);
+        assert_eq!(of(vk::Format::BC7_SRGB_BLOCK), Some(TextureAspects::COLOR));
+        assert_eq!(of(vk::Format::D32_SFLOAT), Some(TextureAspects::DEPTH));
+        assert_eq!(of(vk::Format::D24_UNORM_S8_UINT), Some(TextureAspects::DEPTH | TextureAspects::STENCIL));
+        assert_eq!(of(vk::Format::G8_B8R8_2PLANE_420_UNORM), None);
     }
 
     #[test]

@@ -13,7 +13,9 @@ use ash::vk;
 use smallvec::SmallVec;
 
 use super::Device;
-use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use crate::device::record::{
+    CopyRegion, Record, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
+};
 
 /// Between which queue families the buffers go with the copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,6 +161,92 @@ impl<'a> CopyRecorder<'a> {
     }
 }
 
+/// The layouts of an image in a copy of all of it: before, during, after.
+#[derive(Clone, Copy)]
+struct Layouts {
+    before: vk::ImageLayout,
+    during: vk::ImageLayout,
+    after: vk::ImageLayout,
+}
+
+impl CopyRecorder<'_> {
+    /// The layouts of the source and of the destination of a copy between textures.
+    fn whole_layouts(&self) -> [Layouts; 2] {
+        let (general, after) = (vk::ImageLayout::GENERAL, self.layout);
+        let during = |layout| if self.layout == general { general } else { layout };
+        [
+            Layouts { before: self.layout, during: during(vk::ImageLayout::TRANSFER_SRC_OPTIMAL), after },
+            Layouts {
+                before: vk::ImageLayout::UNDEFINED,
+                during: during(vk::ImageLayout::TRANSFER_DST_OPTIMAL),
+                after,
+            },
+        ]
+    }
+
+    /// One barrier for all textures of some copies: into the layouts of copies, or out of them.
+    fn whole_barriers(&self, Scope { before, after }: Scope, copies: &[TextureCopy<vk::Image>], is_begin: bool) {
+        let [source, destination] = self.whole_layouts();
+        let images: SmallVec<[_; 32]> = copies
+            .iter()
+            .flat_map(|copy| [(copy.src, source, &copy.parts), (copy.dst, destination, &copy.parts)])
+            .map(|(image, layouts, parts)| {
+                let (old, new) =
+                    if is_begin { (layouts.before, layouts.during) } else { (layouts.during, layouts.after) };
+                vk::ImageMemoryBarrier::default()
+                    .src_access_mask(before)
+                    .dst_access_mask(after)
+                    .old_layout(old)
+                    .new_layout(new)
+                    .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .image(image)
+                    .subresource_range(all_subresources(parts))
+            })
+            .collect();
+        let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        // SAFETY: the command buffer is being recorded; whoever made the list promised that the textures are alive.
+        unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &[], &[], &images) };
+    }
+}
+
+fn all_subresources(parts: &TextureParts) -> vk::ImageSubresourceRange {
+    vk::ImageSubresourceRange {
+        aspect_mask: aspects(parts.aspects),
+        base_mip_level: 0,
+        level_count: parts.mips,
+        base_array_layer: 0,
+        layer_count: parts.layers,
+    }
+}
+
+/// Vulkan's aspects for the portable ones.
+pub(super) fn aspects(aspects: TextureAspects) -> vk::ImageAspectFlags {
+    let pairs = [
+        (TextureAspects::COLOR, vk::ImageAspectFlags::COLOR),
+        (TextureAspects::DEPTH, vk::ImageAspectFlags::DEPTH),
+        (TextureAspects::STENCIL, vk::ImageAspectFlags::STENCIL),
+    ];
+    let present = pairs.into_iter().filter(|(aspect, _)| aspects.contains(*aspect));
+    present.fold(vk::ImageAspectFlags::empty(), |all, (_, aspect)| all | aspect)
+}
+
+/// Each mip of all layers.
+fn mip_copies(parts: &TextureParts) -> SmallVec<[vk::ImageCopy; 16]> {
+    let copies = (0..parts.mips).map(|mip| {
+        let [width, height, depth] = parts.extent(mip);
+        let layers = vk::ImageSubresourceLayers {
+            aspect_mask: aspects(parts.aspects),
+            mip_level: mip,
+            base_array_layer: 0,
+            layer_count: parts.layers,
+        };
+        let extent = vk::Extent3D { width, height, depth };
+        vk::ImageCopy { src_subresource: layers, dst_subresource: layers, extent, ..Default::default() }
+    });
+    copies.collect()
+}
+
 /// What is made available, and to what it is made visible.
 #[derive(Clone, Copy)]
 struct Scope {
@@ -226,6 +314,25 @@ impl Record<Device> for CopyRecorder<'_> {
         // SAFETY: the caller promises that the region lies inside both, which are alive; `begin_copies` has brought the
         // texture into this layout.
         unsafe { self.device.cmd_copy_buffer_to_image(self.commands, *src, *dst, layout, &[copy]) };
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<vk::Image>]) {
+        if copies.is_empty() {
+            return;
+        }
+        let (written, copied) =
+            (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
+        self.whole_barriers(Scope { before: written, after: copied }, copies, true);
+        let [source, destination] = self.whole_layouts().map(|layouts| layouts.during);
+        for TextureCopy { src, dst, parts } in copies {
+            // SAFETY: the caller promises that both were made with the same description, of which these are all parts, and
+            // that they are alive; the barrier has brought them into these layouts.
+            unsafe {
+                self.device.cmd_copy_image(self.commands, *src, source, *dst, destination, &mip_copies(parts));
+            }
+        }
+        let written = vk::AccessFlags::TRANSFER_WRITE;
+        self.whole_barriers(Scope { before: written, after: EVERYTHING }, copies, false);
     }
 
     unsafe fn end_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {

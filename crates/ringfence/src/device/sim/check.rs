@@ -9,7 +9,7 @@ use super::ids::{Buffer, Label, Texture, What};
 use super::layout::{Subresource, subresource};
 use super::order::Access;
 use super::state::{Shape, State};
-use crate::device::{BufferUsage, TextureUsage};
+use crate::device::{BufferUsage, TextureDesc, TextureUsage};
 
 /// A place in a memory object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,8 +52,12 @@ impl std::fmt::Debug for Step {
 pub(super) type Uses = Vec<Access>;
 
 impl State {
-    /// The steps of a command: one, but for copies and fills of sparse buffers, which go page by page.
+    /// The steps of a command: one, but for copies and fills of sparse resources, which go page by page.
     pub(super) fn steps(&mut self, command: Command, uses: &mut Uses) -> Vec<Step> {
+        let command = match self.by_tile(command, uses) {
+            Ok(steps) => return steps,
+            Err(command) => command,
+        };
         match self.by_page(command) {
             Ok(parts) => parts.into_iter().filter_map(|part| self.check_part(part, uses)).collect(),
             Err(command) => self.check(command, uses).into_iter().collect(),
@@ -85,6 +89,7 @@ impl State {
                 uses.extend([texels, dst_access]);
                 Some(Step::Copy { src: rows.at, dst, row_bytes: rows.row_bytes, rows: rows.count })
             }
+            Command::CopyTexture { src, dst, mip, layer } => self.check_texture_copy((src, dst), (mip, layer), uses),
             Command::Kernel(kernel) => self.check_kernel(kernel, uses),
             // Carried out with the submission.
             Command::Release { .. } | Command::Acquire { .. } => None,
@@ -104,6 +109,33 @@ impl State {
         let step = Step::Copy { src: rows(&from), dst: rows(&to), row_bytes: src.size, rows: 1 };
         uses.extend([from, to]);
         Some(step)
+    }
+
+    fn check_texture_copy(
+        &mut self,
+        (src, dst): (Texture, Texture),
+        (mip, layer): (u32, u32),
+        uses: &mut Uses,
+    ) -> Option<Step> {
+        let desc = |texture: Texture| match self.resources.get(&texture.0)?.shape {
+            Shape::Texture(desc) => Some(desc),
+            Shape::Buffer(_) => None,
+        };
+        let shape = |desc: TextureDesc| (desc.width, desc.height, desc.mips, desc.layers, desc.samples, desc.format);
+        let (from, to) = (desc(src), desc(dst));
+        if let (Some(from), Some(to)) = (from, to)
+            && shape(from) != shape(to)
+        {
+            let label = self.resources.get(&dst.0).map(|held| held.label.clone());
+            let hazard = Hazard::about(HazardKind::Misuse, label.unwrap_or(Label::unnamed(What::Texture, dst.0)));
+            self.report(hazard.detail("a copy between textures of different shapes"));
+            return None;
+        }
+        let region = TextureRegion::whole(&from.unwrap_or_default(), mip, layer);
+        let (rows, read) = self.texture_rows(src, region, TextureUsage::COPY_SRC, false)?;
+        let (into, written) = self.texture_rows(dst, region, TextureUsage::COPY_DST, true)?;
+        uses.extend([read, written]);
+        Some(Step::Copy { src: rows.at, dst: into.at, row_bytes: rows.row_bytes, rows: rows.count })
     }
 
     fn check_kernel(&mut self, kernel: Kernel, uses: &mut Uses) -> Option<Step> {
@@ -237,6 +269,14 @@ impl State {
         usage: BufferUsage,
         writes: bool,
     ) -> Option<(Rows, Access)> {
+        self.check_layout(buffer, layout, texels.row_bytes)?;
+        let size = (texels.count - 1).saturating_mul(layout.row_bytes).saturating_add(texels.row_bytes);
+        let access = self.buffer_access(BufferRange::new(buffer, layout.offset, size), Some(usage), writes)?;
+        Some((Rows { first: Address::of(&access), pitch: layout.row_bytes }, access))
+    }
+
+    /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
+    pub(super) fn check_layout(&mut self, buffer: Buffer, layout: BufferLayout, texel_row_bytes: u64) -> Option<()> {
         let capabilities = &self.profile.capabilities;
         let is_aligned = layout.offset.is_multiple_of(capabilities.texture_copy_offset_alignment)
             && layout.row_bytes.is_multiple_of(capabilities.texture_copy_row_alignment);
@@ -247,14 +287,12 @@ impl State {
             self.report(hazard.detail("the offset or row of a texture copy"));
             return None;
         }
-        if layout.row_bytes < texels.row_bytes {
+        if layout.row_bytes < texel_row_bytes {
             let hazard = Hazard::about(HazardKind::Misuse, label);
             self.report(hazard.detail("rows of a texture copy that overlap"));
             return None;
         }
-        let size = (texels.count - 1).saturating_mul(layout.row_bytes).saturating_add(texels.row_bytes);
-        let access = self.buffer_access(BufferRange::new(buffer, layout.offset, size), Some(usage), writes)?;
-        Some((Rows { first: Address::of(&access), pitch: layout.row_bytes }, access))
+        Some(())
     }
 }
 

@@ -55,6 +55,17 @@ pub enum Command {
         /// How the texels lie in `dst`.
         layout: BufferLayout,
     },
+    /// Copies all texels of a mip of a layer from one texture to another of the same shape.
+    CopyTexture {
+        /// Copied from.
+        src: Texture,
+        /// Copied to.
+        dst: Texture,
+        /// The mip level.
+        mip: u32,
+        /// The array layer.
+        layer: u32,
+    },
     /// Runs a host closure in place of a shader.
     Kernel(Kernel),
     /// Lets go of resources, so that a queue of another family may have them, content and all.

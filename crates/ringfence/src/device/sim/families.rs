@@ -59,6 +59,15 @@ impl State {
                 self.use_by(queue, family, src.0, Use::Content);
                 self.use_by(queue, family, dst.0, Use::Content);
             }
+            Command::CopyTexture { src, dst, mip, layer } => {
+                self.use_by(queue, family, src.0, Use::Content);
+                let desc = self.resources.get(&dst.0).and_then(|held| match held.shape {
+                    Shape::Texture(desc) => Some(desc),
+                    Shape::Buffer(_) => None,
+                });
+                let region = TextureRegion::whole(&desc.unwrap_or_default(), *mip, *layer);
+                self.use_by(queue, family, dst.0, self.texture_write(*dst, region));
+            }
             Command::Kernel(kernel) => {
                 for range in kernel.reads.iter().chain(&kernel.writes) {
                     self.use_by(queue, family, range.buffer.0, Use::Content);

@@ -4,7 +4,7 @@
 use super::Device;
 use super::command::{BufferLayout, Command, TextureRegion};
 use super::ids::{Buffer, Texture};
-use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use crate::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
 
 impl Record<Device> for Vec<Command> {
     unsafe fn begin_copies(&mut self, _buffers: &[Buffer], _textures: &[TextureTarget<Texture>]) {}
@@ -24,6 +24,13 @@ impl Record<Device> for Vec<Command> {
         let layout = BufferLayout { offset: buffer_offset, row_bytes };
         let region = TextureRegion { mip, layer, x, y, width, height };
         self.push(Command::CopyBufferToTexture { src: *src, layout, dst: *dst, region });
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<Texture>]) {
+        self.extend(copies.iter().flat_map(|&TextureCopy { src, dst, parts }| {
+            let each = (0..parts.layers).flat_map(move |layer| (0..parts.mips).map(move |mip| (layer, mip)));
+            each.map(move |(layer, mip)| Command::CopyTexture { src, dst, mip, layer })
+        }));
     }
 
     unsafe fn end_copies(&mut self, _buffers: &[Buffer], _textures: &[TextureTarget<Texture>]) {}

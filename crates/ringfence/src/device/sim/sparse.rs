@@ -1,4 +1,4 @@
-//! Sparse buffers on the simulated device.
+//! Sparse buffers on the simulated device, and what they have in common with its [sparse textures](super::tiles).
 //!
 //! ```text
 //!   buffer #9, pages   │ memory 3 + 64 Ki │ none │ memory 3 │
@@ -14,12 +14,12 @@ use super::Device;
 use super::check::{Address, Step, Uses};
 use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};
-use super::ids::{Buffer, Fence, Memory, What};
+use super::ids::{Buffer, Fence, Memory, Texture, What};
 use super::layout::buffer_requirements;
 use super::order::Access;
 use super::state::{Placement, Shape, State};
-use crate::device::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, UnboundReads};
-use crate::device::{BufferDesc, BufferUsage, DeviceError, ResourceClass};
+use crate::device::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, UnboundReads};
+use crate::device::{BufferDesc, BufferUsage, DeviceError, TextureDesc};
 
 /// A part of a copy or a fill that touches one page of each buffer.
 pub(super) enum Part {
@@ -50,7 +50,36 @@ unsafe impl Sparse for Device {
     ) -> Result<(), DeviceError> {
         self.with(|state| {
             state.submit(*queue, waits, Vec::new(), signal)?;
-            binds.iter().for_each(|bind| state.bind(*buffer, bind));
+            let page_bytes = state.profile.page_bytes;
+            for bind in binds {
+                let (first, count) = (bind.offset / page_bytes, bind.size / page_bytes);
+                state.bind((What::Buffer, buffer.0), first, count, bind.memory);
+            }
+            Ok(())
+        })
+    }
+
+    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+        self.sparse_support()
+    }
+
+    unsafe fn make_sparse_texture(&self, info: &TextureDesc) -> Result<(Texture, TextureTiling), DeviceError> {
+        self.with(|state| state.make_sparse_texture(info))
+    }
+
+    unsafe fn bind_tiles(
+        &self,
+        queue: &usize,
+        (texture, tiling): (&Texture, &TextureTiling),
+        binds: &[TileBind<'_, Memory>],
+        waits: &[(Fence, u64)],
+        signal: (Fence, u64),
+    ) -> Result<(), DeviceError> {
+        self.with(|state| {
+            state.submit(*queue, waits, Vec::new(), signal)?;
+            for bind in binds {
+                state.bind((What::Texture, texture.0), tiling.page(bind.place), bind.count, bind.memory);
+            }
             Ok(())
         })
     }
@@ -76,28 +105,28 @@ impl State {
         Ok((Buffer(id), SparseNeeds { size, page_bytes, memory_type_bits }))
     }
 
-    fn bind(&mut self, buffer: Buffer, bind: &PageBind<'_, Memory>) {
+    /// Binds pages that follow each other, or unbinds them.
+    fn bind(&mut self, resource: (What, u64), first: u64, count: u64, memory: Option<(&Memory, u64)>) {
         let page_bytes = self.profile.page_bytes;
-        for step in 0..bind.size / page_bytes {
-            let page = (bind.offset / page_bytes + step) as usize;
-            let memory = bind.memory.map(|(memory, first)| (self.root(memory.0), first + step * page_bytes));
-            self.bind_page(buffer, page, memory);
+        for step in 0..count {
+            let memory = memory.map(|(memory, first)| (self.root(memory.0), first + step * page_bytes));
+            self.bind_page(resource, (first + step) as usize, memory);
         }
     }
 
-    fn bind_page(&mut self, buffer: Buffer, page: usize, memory: Option<(u64, u64)>) {
-        let Some(resource) = self.resources.get(&buffer.0).cloned() else {
-            return self.report_stale(What::Buffer, buffer.0, "bound");
+    fn bind_page(&mut self, (what, id): (What, u64), page: usize, memory: Option<(u64, u64)>) {
+        let Some(resource) = self.resources.get(&id).cloned() else {
+            return self.report_stale(what, id, "bound");
         };
         let Some(held) = resource.pages.as_ref().and_then(|pages| pages.get(page)) else {
             let hazard = Hazard::about(HazardKind::OutOfRange, resource.label);
-            return self.report(hazard.detail("a page that a buffer has not"));
+            return self.report(hazard.detail("a page that a sparse resource has not"));
         };
         let page_bytes = self.profile.page_bytes;
         if let Some((old, offset)) = *held
             && let Some(object) = self.memories.get_mut(&old)
         {
-            object.placed.remove(&(offset, buffer.0));
+            object.placed.remove(&(offset, id));
         }
         if let Some((new, offset)) = memory {
             let range = offset..offset + page_bytes;
@@ -108,16 +137,17 @@ impl State {
             }
             self.watch_place(&resource, new, &range);
             if let Some(object) = self.memories.get_mut(&new) {
-                object.placed.insert((offset, buffer.0), Placement { end: range.end, class: ResourceClass::Buffer });
+                let class = resource.requirements.class;
+                object.placed.insert((offset, id), Placement { end: range.end, class });
                 object.longest = object.longest.max(page_bytes);
             }
         }
-        if let Some(slot) = self.resources.get_mut(&buffer.0).and_then(|held| held.pages.as_mut()?.get_mut(page)) {
+        if let Some(slot) = self.resources.get_mut(&id).and_then(|held| held.pages.as_mut()?.get_mut(page)) {
             *slot = memory;
         }
     }
 
-    /// The buffer is destroyed: its pages are free for others.
+    /// The resource is destroyed: its pages are free for others.
     pub(super) fn take_pages_away(&mut self, id: u64, pages: &[Option<(u64, u64)>], page_bytes: u64) {
         for (memory, offset) in pages.iter().flatten() {
             let range = *offset..offset + page_bytes;

@@ -1,0 +1,197 @@
+//! The page table: what memory is behind which page, and what the next submission changes. One for buffers and textures.
+//!
+//! ```text
+//!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ cell │     as the last submission has left it
+//!   changes               │ 4 ▶ none  │ 7 ▶ cell │                what the next one will do
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | bind | a page's memory each (O(1), lock-free when pages of 64 KiB are common) |
+//! | unbind | O(log batch) a page |
+//! | runs, settle | O(batch) |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::device::{Device, DeviceError, Requirements, ResourceClass};
+use crate::error::Error;
+use crate::memory::{Allocation, Shared};
+use crate::resource::{AllocationDesc, RawObject};
+
+/// Where the memory of a run begins: the memory object, and the byte in it.
+pub(super) type Behind<'a, D> = (&'a <D as crate::device::Driver>::Memory, u64);
+
+/// Pages that follow each other, and what becomes of them.
+pub(super) struct Run<M> {
+    pub(super) page: u64,
+    pub(super) count: u64,
+    pub(super) change: M,
+}
+
+/// See the [module](self).
+pub(super) struct PageTable<D: Device> {
+    shared: Arc<Shared<D>>,
+    /// What a page needs.
+    page: Requirements,
+    /// How pages get memory.
+    desc: AllocationDesc<'static>,
+    name: Box<str>,
+    /// By page: what is behind those that the last submission left bound.
+    table: BTreeMap<u64, Allocation<D>>,
+    /// What the next submission changes. A page is bound here only if the table has it not, and unbound only if it has.
+    changes: BTreeMap<u64, Option<Allocation<D>>>,
+}
+
+impl<D: Device> PageTable<D> {
+    pub(super) fn new(
+        shared: &Arc<Shared<D>>,
+        (page_bytes, memory_type_bits, class): (u64, u32, ResourceClass),
+        desc: AllocationDesc<'_>,
+    ) -> Self {
+        let page = Requirements {
+            size: page_bytes,
+            alignment: page_bytes,
+            memory_type_bits,
+            class,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        let name = desc.name.into();
+        let desc = AllocationDesc { name: "", share: None, ..desc };
+        Self { shared: Arc::clone(shared), page, desc, name, table: BTreeMap::new(), changes: BTreeMap::new() }
+    }
+
+    /// How many pages have memory once what is pending is submitted.
+    pub(super) fn bound_count(&self) -> u64 {
+        let bound = self.changes.values().filter(|change| change.is_some()).count();
+        (self.table.len() + bound - (self.changes.len() - bound)) as u64
+    }
+
+    /// Whether a page has memory once what is pending is submitted.
+    pub(super) fn is_bound(&self, page: u64) -> bool {
+        match self.changes.get(&page) {
+            Some(change) => change.is_some(),
+            None => self.table.contains_key(&page),
+        }
+    }
+
+    /// The memory behind a page that a submission has bound.
+    pub(super) fn behind(&self, page: u64) -> Option<Behind<'_, D>> {
+        self.table.get(&page).map(|held| (held.memory(), held.offset()))
+    }
+
+    /// Takes memory for those pages that have none. If there is none for all of them, nothing has changed.
+    #[track_caller]
+    pub(super) fn bind(&mut self, pages: impl Iterator<Item = u64>) -> Result<(), Error> {
+        let mut added = Vec::new();
+        let mut kept = Vec::new();
+        for page in pages {
+            if self.is_bound(page) {
+                continue;
+            }
+            if self.changes.remove(&page).is_some() {
+                // It was to lose the memory that it has.
+                kept.push(page);
+                continue;
+            }
+            let desc = AllocationDesc { name: &self.name, ..self.desc };
+            match Allocation::bytes(&self.shared, self.page, &desc) {
+                Ok(allocation) => {
+                    self.changes.insert(page, Some(allocation));
+                    added.push(page);
+                }
+                Err(error) => {
+                    added.into_iter().for_each(|page| self.take_back(page));
+                    self.changes.extend(kept.into_iter().map(|page| (page, None)));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has those pages lose their memory that have some.
+    pub(super) fn unbind(&mut self, pages: impl Iterator<Item = u64>) {
+        for page in pages {
+            if !self.is_bound(page) {
+                continue;
+            }
+            if self.table.contains_key(&page) {
+                self.changes.insert(page, None);
+            } else {
+                self.take_back(page);
+            }
+        }
+    }
+
+    /// Gives memory back that was taken for a page and never bound.
+    fn take_back(&mut self, page: u64) {
+        if let Some(Some(allocation)) = self.changes.remove(&page) {
+            // SAFETY: no submission has bound it.
+            unsafe { allocation.free_now() };
+        }
+    }
+
+    /// What the next submission does. Pages of one run follow each other, and so does their memory; none but its first
+    /// page `begins` a run of its own.
+    pub(super) fn binds(&self, begins: impl Fn(u64) -> bool) -> Vec<Run<Option<Behind<'_, D>>>> {
+        let page_bytes = self.page.size;
+        let follows = |last: &Run<Option<Behind<'_, D>>>, next: Option<Behind<'_, D>>| match (last.change, next) {
+            (Some((held, first)), Some((memory, at))) => {
+                std::ptr::eq(held, memory) && first + last.count * page_bytes == at
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        let changes = self.changes.iter();
+        let changes = changes.map(|(page, held)| (*page, held.as_ref().map(|held| (held.memory(), held.offset()))));
+        runs(changes, follows, begins)
+    }
+
+    /// The same as data: whether pages get memory or lose it.
+    pub(super) fn runs(&self, begins: impl Fn(u64) -> bool) -> Vec<Run<bool>> {
+        let changes = self.changes.iter().map(|(page, held)| (*page, held.is_some()));
+        runs(changes, |last, is_bound| last.change == is_bound, begins)
+    }
+
+    /// What was pending has been submitted. What has lost its memory is retired.
+    pub(super) fn settle(&mut self) {
+        for (page, change) in std::mem::take(&mut self.changes) {
+            match change {
+                Some(allocation) => _ = self.table.insert(page, allocation),
+                // Dropped, which retires it.
+                None => _ = self.table.remove(&page),
+            }
+        }
+    }
+
+    pub(super) fn device(&self) -> &D {
+        &self.shared.device
+    }
+
+    pub(super) fn check_lost(&self) -> Result<(), DeviceError> {
+        self.shared.check_lost()
+    }
+
+    /// Lets go of the object that the table is of: before the table itself, so that it is destroyed before its memory goes.
+    pub(super) fn retire(&self, object: RawObject<D>) {
+        self.shared.retire_object(object);
+    }
+}
+
+/// Neighbours of equal fate as one.
+fn runs<M: Copy>(
+    changes: impl Iterator<Item = (u64, M)>,
+    follows: impl Fn(&Run<M>, M) -> bool,
+    begins: impl Fn(u64) -> bool,
+) -> Vec<Run<M>> {
+    let mut runs: Vec<Run<M>> = Vec::new();
+    for (page, change) in changes {
+        match runs.last_mut() {
+            Some(last) if last.page + last.count == page && !begins(page) && follows(last, change) => last.count += 1,
+            _ => runs.push(Run { page, count: 1, change }),
+        }
+    }
+    runs
+}
