@@ -36,16 +36,16 @@ use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
 /// Dropping it retires it, as a [`Buffer`] is: its bytes are given to others by an [`Allocator::reclaim`] after every
 /// submission that had begun by then is complete.
 pub struct Allocation<D: Device> {
-    shared: Arc<Shared<D>>,
-    place: ManuallyDrop<Place<D>>,
-    size: u64,
-    alignment: u64,
-    class: ResourceClass,
+    pub(super) shared: Arc<Shared<D>>,
+    pub(super) place: ManuallyDrop<Place<D>>,
+    pub(super) size: u64,
+    pub(super) alignment: u64,
+    pub(super) class: ResourceClass,
     /// Whether resources of every class may lie in it.
-    is_mixed: bool,
-    mapped: Option<Mapped>,
-    location: Location,
-    user_data: u64,
+    pub(super) is_mixed: bool,
+    pub(super) mapped: Option<Mapped>,
+    pub(super) location: Location,
+    pub(super) user_data: u64,
 }
 
 impl<D: Device> Allocation<D> {
@@ -346,7 +346,16 @@ impl<D: Device> Allocation<D> {
     ///
     /// # Safety
     /// No submission that is under way uses it, and what the program has placed in it is destroyed.
+    #[inline]
     pub unsafe fn free_now(self) {
+        // SAFETY: the caller promises the same.
+        if let Err(other) = unsafe { self.free_at_hand() } {
+            other.give_back();
+        }
+    }
+
+    #[cold]
+    fn give_back(self) {
         let (shared, place) = self.into_parts();
         shared.give_back(place);
     }
@@ -408,7 +417,11 @@ impl<D: Device> Allocator<D> {
     /// Size 0, an alignment that is not a power of two, no memory type, more than any heap has, no memory. Nothing has
     /// changed then.
     #[track_caller]
+    #[inline]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
+        if let Some(made) = Allocation::at_hand(self.shared(), &needs, &desc) {
+            return Ok(made);
+        }
         Allocation::new(self.shared(), &Bytes, &self.ask(needs, &desc), false)
     }
 
