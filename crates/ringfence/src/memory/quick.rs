@@ -74,16 +74,15 @@ impl<D: Device> Allocation<D> {
     #[inline]
     pub(super) fn at_hand(shared: &Arc<Shared<D>>, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Self> {
         let (arena, class) = shared.quick_class(needs, desc)?;
-        let (Ready { cell, offset, mapped }, owner) = shared.arenas[arena as usize].cells.take_ready(class)?;
+        let (Ready { cell, offset }, owner) = shared.arenas[arena as usize].cells.take_ready(class)?;
         let hold = Hold::Cell { class: class.index, named: false, allocation: cell };
         Some(Self {
             shared: owner.unwrap_or_else(|| Arc::clone(shared)),
             place: ManuallyDrop::new(Place { offset, arena: ArenaRef::Own(arena), hold }),
             size: needs.size,
-            alignment: needs.alignment,
+            alignment_log2: needs.alignment.trailing_zeros() as u8,
             class: needs.class,
             is_mixed: false,
-            mapped,
             location: desc.location,
             user_data: 0,
         })
@@ -104,7 +103,7 @@ impl<D: Device> Allocation<D> {
             }
             _ => return Err(ManuallyDrop::into_inner(held)),
         };
-        let ready = Ready { cell, offset: held.place.offset, mapped: held.mapped };
+        let ready = Ready { cell, offset: held.place.offset };
         // SAFETY: as above; nothing else in `held` has to be dropped.
         let owner = unsafe { std::ptr::read(&held.shared) };
         Cells::put_ready(owner, arena, class, ready);

@@ -32,7 +32,7 @@ use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::Invalid;
 
 use super::{CLASS_COUNT, Chunk, Class};
-use crate::device::{Device, Mapped};
+use crate::device::Device;
 use crate::lifetime::{TryCell, thread_number};
 use crate::memory::shared::Shared;
 
@@ -49,7 +49,6 @@ pub(in crate::memory) struct Ready {
     pub(in crate::memory) cell: PoolAllocation,
     /// In its memory.
     pub(in crate::memory) offset: u64,
-    pub(in crate::memory) mapped: Option<Mapped>,
 }
 
 /// What keeps the allocator alive, for the next allocation.
@@ -335,9 +334,7 @@ impl Ready {
             return None;
         }
         let offset = chunk.allocation.offset() + cell.offset();
-        // SAFETY: the cell lies inside the memory, which is mapped as a whole if it is mapped.
-        let mapped = chunk.memory.mapped.map(|base| unsafe { base.add(offset) });
-        Some(Self { cell, offset, mapped })
+        Some(Self { cell, offset })
     }
 }
 
