@@ -164,6 +164,15 @@ pub struct OursMemory {
 
 impl OursMemory {
     pub fn new(handles: &Handles) -> Self {
+        Self::of(Ours::new(handles), handles)
+    }
+
+    /// With the library's thread that makes blocks ahead of need.
+    pub fn in_background(handles: &Handles) -> Self {
+        Self::of(Ours::in_background(handles), handles)
+    }
+
+    fn of(ours: Ours, handles: &Handles) -> Self {
         let vk::MemoryRequirements { alignment, memory_type_bits, .. } = requirements(&handles.device);
         let requirements = Requirements {
             size: 0,
@@ -173,7 +182,7 @@ impl OursMemory {
             prefers_dedicated: false,
             requires_dedicated: false,
         };
-        Self { ours: Ours::new(handles), requirements }
+        Self { ours, requirements }
     }
 }
 
@@ -193,6 +202,10 @@ impl Maker for OursMemory {
 
     fn block_count(&self) -> u64 {
         block_count(&self.ours.allocator)
+    }
+
+    fn end_frame(&self) {
+        self.ours.end_frame();
     }
 }
 

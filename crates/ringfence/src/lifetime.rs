@@ -14,6 +14,8 @@ mod timeline;
 mod try_cell;
 
 pub use bin::RetireBin;
+pub(crate) use bin::thread_number;
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use timeline::{Frame, FrameError, Timeline};
 pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};
+pub(crate) use try_cell::TryCell;

@@ -52,6 +52,7 @@ mod place;
 mod placing;
 mod plan;
 mod pool;
+mod quick;
 mod release;
 mod rename;
 mod rings;

@@ -212,14 +212,14 @@ impl<T> RetireBin<T> {
     #[inline]
     fn with_a_shard(&self, work: impl FnOnce(&mut Queue<T>)) {
         let mask = self.shards.len() - 1;
-        let mut index = home() & mask;
+        let mut index = thread_number() & mask;
         loop {
             let shard = &self.shards[index];
             if let Some(taken) = shard.queue.try_take() {
                 return shard.with(taken, work);
             }
             index = (index + 1) & mask;
-            if index == home() & mask {
+            if index == thread_number() & mask {
                 // More threads than shards.
                 yield_now();
             }
@@ -311,7 +311,7 @@ impl<T> Queue<T> {
 /// A number for this thread: threads are numbered as they come.
 #[cfg(not(loom))]
 #[inline]
-fn home() -> usize {
+pub(crate) fn thread_number() -> usize {
     use std::cell::Cell;
     use std::sync::atomic::AtomicUsize;
 
@@ -329,7 +329,7 @@ fn home() -> usize {
 
 /// All threads in one place is a model's hardest case.
 #[cfg(loom)]
-fn home() -> usize {
+pub(crate) fn thread_number() -> usize {
     0
 }
 

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 
 /// See the [module](self).
-pub(super) struct TryCell<T> {
+pub(crate) struct TryCell<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -19,27 +19,27 @@ pub(super) struct TryCell<T> {
 unsafe impl<T: Send> Sync for TryCell<T> {}
 
 /// Whoever has this has the value. It is given back when this goes, also when a panic passes.
-pub(super) struct Taken<'a, T> {
+pub(crate) struct Taken<'a, T> {
     cell: &'a TryCell<T>,
     /// Not to be sent away: the flag is this thread's.
     _here: PhantomData<*mut T>,
 }
 
 impl<T> TryCell<T> {
-    pub(super) fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
     /// The value, unless it is taken.
     #[inline]
-    pub(super) fn try_take(&self) -> Option<Taken<'_, T>> {
+    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
         // Only on success: a `Taken` made and dropped again would give the value of whoever holds it away.
         let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Taken { cell: self, _here: PhantomData })
     }
 
     /// The value, asked for again and again until it is free. For the ends of life and for tests.
-    pub(super) fn take(&self) -> Taken<'_, T> {
+    pub(crate) fn take(&self) -> Taken<'_, T> {
         loop {
             if let Some(taken) = self.try_take() {
                 return taken;
@@ -52,7 +52,7 @@ impl<T> TryCell<T> {
 impl<T> Taken<'_, T> {
     /// Does something with the value, and gives it back.
     #[inline]
-    pub(super) fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that nobody else
         // reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of it.
         self.cell.value.with_mut(|value| work(unsafe { &mut *value }))

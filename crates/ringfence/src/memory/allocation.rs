@@ -36,16 +36,16 @@ use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
 /// Dropping it retires it, as a [`Buffer`] is: its bytes are given to others by an [`Allocator::reclaim`] after every
 /// submission that had begun by then is complete.
 pub struct Allocation<D: Device> {
-    shared: Arc<Shared<D>>,
-    place: ManuallyDrop<Place<D>>,
-    size: u64,
-    alignment: u64,
-    class: ResourceClass,
+    pub(super) shared: Arc<Shared<D>>,
+    pub(super) place: ManuallyDrop<Place<D>>,
+    pub(super) size: u64,
+    /// The alignment, as an exponent of two.
+    pub(super) alignment_log2: u8,
+    pub(super) class: ResourceClass,
     /// Whether resources of every class may lie in it.
-    is_mixed: bool,
-    mapped: Option<Mapped>,
-    location: Location,
-    user_data: u64,
+    pub(super) is_mixed: bool,
+    pub(super) location: Location,
+    pub(super) user_data: u64,
 }
 
 impl<D: Device> Allocation<D> {
@@ -62,16 +62,13 @@ impl<D: Device> Allocation<D> {
         {
             debug.handed_out(key, panic::Location::caller(), None);
         }
-        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
-        let mapped = place.memory(shared).mapped.map(|base| unsafe { base.add(place.offset) });
         Ok(Self {
             shared: Arc::clone(shared),
             place: ManuallyDrop::new(place),
             size: ask.needs.size,
-            alignment: ask.needs.alignment,
+            alignment_log2: ask.needs.alignment.trailing_zeros() as u8,
             class: ask.needs.class,
             is_mixed,
-            mapped,
             location: ask.desc.location,
             user_data: ask.desc.user_data,
         })
@@ -94,16 +91,13 @@ impl<D: Device> Allocation<D> {
         needs: &Requirements,
         desc: &AllocationDesc<'_>,
     ) -> Self {
-        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
-        let mapped = place.memory(shared).mapped.map(|base| unsafe { base.add(place.offset) });
         Self {
             shared: Arc::clone(shared),
             place: ManuallyDrop::new(place),
             size: needs.size,
-            alignment: needs.alignment,
+            alignment_log2: needs.alignment.trailing_zeros() as u8,
             class: needs.class,
             is_mixed: false,
-            mapped,
             location: desc.location,
             user_data: desc.user_data,
         }
@@ -130,7 +124,7 @@ impl<D: Device> Allocation<D> {
     /// What its offset is a multiple of, as asked for.
     #[must_use]
     pub fn alignment(&self) -> u64 {
-        self.alignment
+        1 << self.alignment_log2
     }
 
     /// The memory type that it lies in.
@@ -173,7 +167,7 @@ impl<D: Device> Allocation<D> {
     /// and not memory (Direct3D 12). Valid as long as this value lives.
     #[must_use]
     pub fn mapped(&self) -> Option<NonNull<u8>> {
-        self.mapped.and_then(|mapped| NonNull::new(mapped.as_ptr()))
+        self.base().and_then(|mapped| NonNull::new(mapped.as_ptr()))
     }
 
     /// Makes host writes through [`Allocation::mapped`] visible to the device, where that takes a call.
@@ -208,8 +202,14 @@ impl<D: Device> Allocation<D> {
         Ok(unsafe { self.shared.device.read_back(self.memory(), self.place.offset + offset, mapped, into) }?)
     }
 
+    /// Where the host sees its first byte.
+    fn base(&self) -> Option<Mapped> {
+        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
+        self.place.memory(&self.shared).mapped.map(|base| unsafe { base.add(self.place.offset) })
+    }
+
     fn mapped_at(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
-        let base = self.mapped.ok_or(AccessError::NotMapped)?;
+        let base = self.base().ok_or(AccessError::NotMapped)?;
         if offset.checked_add(size).is_none_or(|end| end > self.size) {
             return Err(AccessError::OutOfRange { offset, size, resource_size: self.size });
         }
@@ -346,7 +346,16 @@ impl<D: Device> Allocation<D> {
     ///
     /// # Safety
     /// No submission that is under way uses it, and what the program has placed in it is destroyed.
+    #[inline]
     pub unsafe fn free_now(self) {
+        // SAFETY: the caller promises the same.
+        if let Err(other) = unsafe { self.free_at_hand() } {
+            other.give_back();
+        }
+    }
+
+    #[cold]
+    fn give_back(self) {
         let (shared, place) = self.into_parts();
         shared.give_back(place);
     }
@@ -358,12 +367,9 @@ impl<D: Device> Allocation<D> {
     /// Puts it into another place, of the same kind and size; the old one is returned as a value of its own.
     pub(crate) fn moved_to(&mut self, place: Place<D>) -> Self {
         let old = std::mem::replace(&mut *self.place, place);
-        let old_mapped = self.mapped;
-        // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
-        self.mapped = self.place.memory(&self.shared).mapped.map(|base| unsafe { base.add(self.place.offset) });
-        let Self { size, alignment, class, is_mixed, location, user_data, .. } = *self;
+        let Self { size, alignment_log2, class, is_mixed, location, user_data, .. } = *self;
         let (shared, place) = (Arc::clone(&self.shared), ManuallyDrop::new(old));
-        Self { shared, place, size, alignment, class, is_mixed, mapped: old_mapped, location, user_data }
+        Self { shared, place, size, alignment_log2, class, is_mixed, location, user_data }
     }
 
     /// Tells whoever looks for mistakes that it lies elsewhere than before.
@@ -416,7 +422,11 @@ impl<D: Device> Allocator<D> {
     /// Size 0, an alignment that is not a power of two, no memory type, more than any heap has, no memory. Nothing has
     /// changed then.
     #[track_caller]
+    #[inline]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
+        if let Some(made) = Allocation::at_hand(self.shared(), &needs, &desc) {
+            return Ok(made);
+        }
         Allocation::new(self.shared(), &Bytes, &self.ask(needs, &desc), false)
     }
 

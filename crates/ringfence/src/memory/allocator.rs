@@ -70,6 +70,17 @@ impl Default for AllocatorDesc {
 /// long as something that it made.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
+    /// What all clones have together, and nothing else.
+    handle: Arc<Handle<D>>,
+}
+
+/// Goes with the last clone of an allocator.
+struct Handle<D: Device>(Arc<Shared<D>>);
+
+impl<D: Device> Drop for Handle<D> {
+    fn drop(&mut self) {
+        self.0.close_stocks();
+    }
 }
 
 /// What [`Allocator::reclaim`] did.
@@ -106,7 +117,8 @@ impl<D: Device> Allocator<D> {
     /// An allocator over a device. Each backend has a `new` that takes the API's own objects.
     #[must_use]
     pub fn over(device: D, desc: AllocatorDesc) -> Self {
-        Self { shared: Arc::new(Shared::new(device, desc)) }
+        let shared = Arc::new(Shared::new(device, desc));
+        Self { handle: Arc::new(Handle(Arc::clone(&shared))), shared }
     }
 
     /// The device underneath.
@@ -431,6 +443,7 @@ impl<D: Device> Allocator<D> {
         self.shared.debug.as_ref().map(|debug| debug.history(Some(spot))).unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn shared(&self) -> &Arc<Shared<D>> {
         &self.shared
     }
@@ -438,7 +451,7 @@ impl<D: Device> Allocator<D> {
 
 impl<D: Device> Clone for Allocator<D> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { shared: Arc::clone(&self.shared), handle: Arc::clone(&self.handle) }
     }
 }
 

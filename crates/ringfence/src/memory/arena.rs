@@ -192,6 +192,8 @@ pub(crate) struct Arena<D: Device, A = Tlsf> {
     pub(super) cells: Cells<D>,
     state: Mutex<State<D, A>>,
     growth: Mutex<()>,
+    /// Held by who makes a chunk for cells; taken before the one of growth.
+    chunks: Mutex<()>,
     /// Set when free bytes fall below the low-water mark, until somebody has seen to it.
     wants_block: AtomicBool,
 }
@@ -231,6 +233,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             cells: Cells::new(),
             state: Mutex::new(state),
             growth: Mutex::new(()),
+            chunks: Mutex::new(()),
             wants_block: AtomicBool::new(false),
         }
     }
@@ -265,10 +268,13 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     ) -> Option<(u64, Hold<D>)> {
         let class = self.cell_class(&request, true)?;
         let cell = self.cells.allocate(class).or_else(|| {
-            // Whoever needs a chunk waits for whoever makes one: it will do for both.
-            let _growing = self.growth.lock();
+            // Whoever needs a chunk waits for whoever makes one: it will do for both. But not for whoever makes a block.
+            let _making = self.chunks.lock();
             let found = self.cells.allocate_thorough(class);
-            found.or_else(|| self.grow_cells(shared, class, terms, attempt))
+            let found = found.or_else(|| self.grow_cells(class, |request| self.allocate_at_hand(shared, request)));
+            let found = found.or_else(|| self.cells.allocate_recalled(class));
+            found
+                .or_else(|| self.grow_cells(class, |request| self.allocate_range(shared, request, terms, attempt).ok()))
         })?;
         let named = self.cells.note(class.index, &cell, &request);
         let offset = self.cells.offset(class.index, &cell);
@@ -284,24 +290,11 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         self.cells.is_common(class, count).then_some(class)
     }
 
-    /// Makes a chunk. The growth lock is held.
-    fn grow_cells(
-        &self,
-        shared: &Shared<D>,
-        class: Class,
-        terms: Terms,
-        attempt: &mut Attempt,
-    ) -> Option<PoolAllocation> {
+    /// Makes a chunk of what `find` gives. The lock for chunks is held.
+    fn grow_cells(&self, class: Class, find: impl FnOnce(Request<'_>) -> Option<InBlock<D>>) -> Option<PoolAllocation> {
         let made = self.cells.grow(class, self.cells.next_count(class), |bytes| {
-            let request = chunk_request(class, bytes);
-            let found = match self.allocate_at_hand(shared, request) {
-                Some(found) => found,
-                None => {
-                    self.note_wait(shared, terms);
-                    self.grow(shared, request, terms, attempt)?
-                }
-            };
-            Ok::<_, Refusal>(Chunk { memory: found.memory, allocation: found.allocation })
+            let found = find(chunk_request(class, bytes)).ok_or(())?;
+            Ok::<_, ()>(Chunk { memory: found.memory, allocation: found.allocation })
         });
         made?.ok()
     }
@@ -488,9 +481,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks given back.
     pub(super) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
         let Some(class) = self.cell_class(&request, false) else { return self.forecast_range(request, trimmed) };
-        if let Some(cell) = self.cells.allocate_thorough(class) {
-            let offset = self.cells.offset(class.index, &cell);
-            self.cells.free(class.index, false, cell);
+        if let Some(offset) = self.cells.peek(class) {
             return Forecast::InBlock { offset, bytes: class.bytes };
         }
         let chunk = chunk_request(class, self.cells.next_count(class) * class.bytes);

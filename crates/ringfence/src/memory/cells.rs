@@ -6,14 +6,15 @@
 //!          demand: so many requests of the class go to the block's own ranges first; then
 //!            │
 //!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal cells;
-//!                                           its chunk doubles with each pool, up to 1 MiB
+//!            │                              its chunk doubles with each pool, up to 1 MiB
+//!          stocks                           a few cells at hand for each thread: see [`stock`]
 //! ```
 //!
 //! With the arena, which is one memory type and resource class, the class makes the exact key of row 003-4.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate, free | O(1), no lock, no driver call |
+//! | allocate, free | O(1), no lock that is waited for, no driver call |
 //! | a chunk more | a range of a block, under the arena's locks |
 
 use std::collections::HashMap;
@@ -24,15 +25,21 @@ use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::pool_chain::{KeepPools, PoolAllocation, PoolChain};
 use ringfence_core::range::Invalid;
-use ringfence_core::size_class::SizeClasses;
 
 use super::RangeSnapshot;
 use super::arena::{Note, Request};
 use super::place::Memory;
+use super::shared::Shared;
 use crate::device::Device;
+use crate::lifetime::thread_number;
+
+mod stock;
+
+pub(super) use stock::Ready;
+use stock::{Chains, Stocks};
 
 /// The largest cell in bytes.
-const CELL_BYTES_MAX: u64 = 64 << 10;
+pub(super) const CELL_BYTES_MAX: u64 = 64 << 10;
 /// Powers of two and 1.5 of them from 256 to 64 KiB.
 const CLASS_COUNT: usize = 17;
 /// So many requests of a class are served as ordinary ranges before it gets a pool.
@@ -50,7 +57,8 @@ pub(super) struct Chunk<D: Device> {
 
 /// The pools of one arena.
 pub(super) struct Cells<D: Device> {
-    chains: [OnceLock<PoolChain<Chunk<D>>>; CLASS_COUNT],
+    chains: Chains<D>,
+    stocks: Stocks<D>,
     demand: [AtomicU32; CLASS_COUNT],
     /// Of cells that have one, by class, pool and cell.
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,
@@ -64,14 +72,24 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// The class of a request; `None` if it is too large for one.
-    pub(super) fn of(size: u64, alignment: u64) -> Option<Self> {
-        if size > CELL_BYTES_MAX {
+    /// The class of a request: the least power of two, or one and a half of one, from 256 on that holds it and is a
+    /// multiple of its alignment. `None` if it is too large for one, of size 0, or misaligned.
+    #[inline(always)]
+    pub(super) const fn of(size: u64, alignment: u64) -> Option<Self> {
+        let need = if size > alignment { size } else { alignment };
+        // Its one bit taken off; counting bits is slower.
+        let is_power = alignment != 0 && alignment & (alignment - 1) == 0;
+        if need > CELL_BYTES_MAX || size == 0 || !is_power {
             return None;
         }
-        let bytes = SizeClasses::FINE.class(size, alignment).ok().filter(|bytes| *bytes <= CELL_BYTES_MAX)?;
-        let power = bytes.ilog2() - 8;
-        Some(Self { index: 2 * power + u32::from(!bytes.is_power_of_two()), bytes })
+        if need <= 256 {
+            return Some(Self { index: 0, bytes: 256 });
+        }
+        let power = u64::BITS - (need - 1).leading_zeros();
+        let quarter = 1 << (power - 2);
+        let fits_between = need <= 3 * quarter && alignment <= quarter;
+        let bytes = if fits_between { 3 * quarter } else { 4 * quarter };
+        Some(Self { index: 2 * (power - 8) - fits_between as u32, bytes })
     }
 
     /// The largest power of two that each cell is aligned to.
@@ -84,6 +102,7 @@ impl<D: Device> Cells<D> {
     pub(super) fn new() -> Self {
         Self {
             chains: std::array::from_fn(|_| OnceLock::new()),
+            stocks: Stocks::new(),
             demand: std::array::from_fn(|_| AtomicU32::new(0)),
             notes: Mutex::new(HashMap::new()),
         }
@@ -103,14 +122,68 @@ impl<D: Device> Cells<D> {
         self.chains[class.index as usize].get_or_init(|| PoolChain::new(class.bytes, POOLS_MAX))
     }
 
+    /// A cell at hand for this thread, for a request that asks for nothing but its class; and what keeps the allocator
+    /// alive, if that is at hand too. Only while a handle of the allocator lives.
+    #[inline]
+    pub(super) fn take_ready(&self, class: Class) -> Option<(Ready, Option<Arc<Shared<D>>>)> {
+        self.stocks.take(class, &self.chains)
+    }
+
+    /// Takes a cell back that nobody uses, for the next that this thread asks for.
+    #[inline]
+    pub(super) fn put_ready(owner: Arc<Shared<D>>, arena: u32, class: u32, mut ready: Ready) {
+        let owner = {
+            let cells = &owner.arenas[arena as usize].cells;
+            let chain = cells.chains[class as usize].get().expect("a cell that is held has a chain");
+            match cells.stocks.mine() {
+                None => owner,
+                Some(stock) => {
+                    let (stock, chain) = (std::ptr::from_ref(stock), std::ptr::from_ref(chain));
+                    // SAFETY: both are of the arena that the cell is of, and that of the owner's allocator.
+                    match unsafe { stock::put(stock, chain, class, ready, owner) } {
+                        Ok(()) => return,
+                        Err((back, owner)) => {
+                            ready = back;
+                            owner
+                        }
+                    }
+                }
+            }
+        };
+        owner.arenas[arena as usize].cells.free(class, false, ready.cell);
+    }
+
     /// A cell of a pool at hand.
     pub(super) fn allocate(&self, class: Class) -> Option<PoolAllocation> {
-        self.chains[class.index as usize].get()?.allocate()
+        let chain = self.chains[class.index as usize].get()?;
+        self.stocks.take_cell(class.index).or_else(|| chain.allocate_near(thread_number()))
     }
 
     /// As [`Self::allocate`], by asking each pool: before a chunk is made.
     pub(super) fn allocate_thorough(&self, class: Class) -> Option<PoolAllocation> {
         self.chains[class.index as usize].get()?.allocate_thorough()
+    }
+
+    /// As [`Self::allocate_thorough`], and with what other threads have at hand: before memory is asked for.
+    pub(super) fn allocate_recalled(&self, class: Class) -> Option<PoolAllocation> {
+        self.stocks.empty(&self.chains);
+        self.allocate_thorough(class)
+    }
+
+    /// The offset of the cell that a request would get, if there is one. Changes nothing.
+    pub(super) fn peek(&self, class: Class) -> Option<u64> {
+        self.stocks.peek(class.index).or_else(|| {
+            let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
+            let cell = found.or_else(|| self.allocate_recalled(class))?;
+            let offset = self.offset(class.index, &cell);
+            self.free(class.index, false, cell);
+            Some(offset)
+        })
+    }
+
+    /// The end of the allocator's last handle: from now on nothing here keeps it alive.
+    pub(super) fn close_stocks(&self) {
+        self.stocks.close(&self.chains);
     }
 
     /// Cells that the next pool of a class would have.
@@ -171,17 +244,20 @@ impl<D: Device> Cells<D> {
             self.notes.lock().remove(&(class, cell.pool(), cell.block()));
         }
         let chain = self.chains[class as usize].get().expect("a cell that is held has a chain");
-        chain.free(cell).expect("the owner of a cell is move-only: it is live");
+        chain.free_near(thread_number(), cell).expect("the owner of a cell is move-only: it is live");
     }
 
     /// A chunk without a live cell that has been so for `grace_ticks`.
     pub(super) fn take_surplus(&self, tick: u64, grace_ticks: u64) -> Option<Chunk<D>> {
+        // A cell at hand keeps its chunk.
+        self.stocks.sweep(tick, &self.chains);
         let keep = KeepPools { empty_count: 0, grace_ticks };
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
     /// A chunk without a live cell.
     pub(super) fn take_empty(&self) -> Option<Chunk<D>> {
+        self.stocks.empty(&self.chains);
         self.each().find_map(|(_, chain)| chain.take_empty())
     }
 
@@ -192,19 +268,27 @@ impl<D: Device> Cells<D> {
     /// What the arena's own figures count once a chunk: chunks, their bytes, live cells, their bytes.
     pub(super) fn counts(&self) -> CellCounts {
         let mut counts = CellCounts::default();
-        for (_, chain) in self.each() {
+        for (class, chain) in self.each() {
+            // First: what is put into a stock meanwhile counts as live, and nothing twice.
+            let at_hand = self.stocks.count(class);
             chain.for_each_pool(&mut |pool| {
                 counts.chunk_count += 1;
                 counts.chunk_bytes += pool.heap().allocation.size();
                 counts.live_count += u64::from(pool.live_count());
                 counts.live_bytes += u64::from(pool.live_count()) * chain.block_size();
             });
+            counts.live_count = counts.live_count.saturating_sub(at_hand);
+            counts.live_bytes = counts.live_bytes.saturating_sub(at_hand * chain.block_size());
         }
         counts
     }
 
     /// The live cells of each chunk, as ranges of its block; by block and slot of the chunk's range.
     pub(super) fn snapshot(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
+        self.stocks.while_empty(&self.chains, &mut || self.snapshot_live(into));
+    }
+
+    fn snapshot_live(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
         let notes = self.notes.lock();
         for (class, chain) in self.each() {
             chain.for_each_pool(&mut |pool| {
@@ -221,7 +305,8 @@ impl<D: Device> Cells<D> {
     }
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
-        self.each().try_for_each(|(_, chain)| chain.validate())
+        self.each().try_for_each(|(_, chain)| chain.validate())?;
+        self.stocks.validate(&self.chains)
     }
 }
 
@@ -236,7 +321,18 @@ pub(super) struct CellCounts {
 
 #[cfg(test)]
 mod tests {
+    use ringfence_core::size_class::SizeClasses;
+
     use super::*;
+
+    #[test]
+    fn a_class_is_the_fine_size_class() {
+        for (size, alignment) in (0..=CELL_BYTES_MAX + 2).flat_map(|size| (0..18).map(move |log| (size, 1 << log))) {
+            let fine = SizeClasses::FINE.class(size, alignment).ok().filter(|bytes| *bytes <= CELL_BYTES_MAX);
+            assert_eq!(Class::of(size, alignment).map(|class| class.bytes), fine, "{size} aligned to {alignment}");
+        }
+        assert_eq!(Class::of(300, 48), None, "no power of two");
+    }
 
     #[test]
     fn every_class_has_an_index_of_its_own() {

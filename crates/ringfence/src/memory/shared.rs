@@ -17,6 +17,7 @@ use super::growth::Growth;
 use super::ladder::Evict;
 use super::place::{ArenaRef, Memory, Place};
 use super::pool::PoolState;
+use super::quick::quick_types;
 use super::release::{RangeOwner, Releases};
 use super::rings::Rings;
 use super::small::SmallBuffers;
@@ -40,6 +41,8 @@ pub(crate) struct Shared<D: Device> {
     pub(super) rings: Rings,
     pub(crate) order: TypeOrder,
     pub(crate) classes: Classes,
+    /// The memory types whose arenas serve plain requests the short way, a bit each.
+    pub(super) quick_types: u32,
     /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
     pub(super) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
@@ -98,10 +101,16 @@ impl<D: Device> Shared<D> {
                 Arena::new(ArenaDesc { class, block_alignment, sizes, ..arena })
             })
         });
+        let (order, arenas) = (TypeOrder::new(capabilities), arenas.collect::<Box<[_]>>());
+        let shares = |memory_type: u32, bytes| {
+            let of_type = arenas.iter().filter(|arena: &&Arena<D>| arena.desc.memory_type == memory_type);
+            of_type.fold(desc.cells, |all, arena| all && arena.shares(bytes))
+        };
         Self {
-            order: TypeOrder::new(capabilities),
             classes,
-            arenas: arenas.collect(),
+            quick_types: quick_types(capabilities, &order, shares),
+            order,
+            arenas,
             lifetimes: Lifetimes::new(),
             rooms: Rooms::new(),
             rings: Rings::default(),
@@ -243,7 +252,7 @@ impl<D: Device> Shared<D> {
 
     /// Counts writes to rings.
     pub(crate) fn count_staged(&self, writes: u64, bytes: u64) {
-        self.calls.staged.fetch_add(writes, Ordering::Relaxed);
+        self.calls.staged.add(writes);
         self.trace.staged(writes, bytes);
     }
 

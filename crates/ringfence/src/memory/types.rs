@@ -83,6 +83,12 @@ impl TypeOrder {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
 
+    /// The best type for `location` among those of `bits`.
+    #[inline]
+    pub(crate) fn first(&self, location: Location, bits: u32) -> Option<u32> {
+        self.candidates[location as usize].iter().copied().find(|index| bits >> index & 1 == 1)
+    }
+
     /// Whether a request is so small that any of its types can serve it, and there is one: most are.
     pub(crate) fn always_serves(&self, size: u64, bits: u32) -> bool {
         size <= self.always_bytes && bits & self.known_bits != 0

@@ -123,6 +123,7 @@ impl Trace {
     }
 
     /// Whether anything is recorded.
+    #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }

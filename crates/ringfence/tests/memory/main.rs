@@ -1,6 +1,7 @@
 //! The memory manager on simulated devices: what needs small heaps, faults or limits to be seen.
 
 mod aliasing;
+mod at_hand;
 mod budgets;
 mod classes;
 mod export;

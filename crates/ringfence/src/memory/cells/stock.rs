@@ -1,0 +1,343 @@
+//! Cells at hand: for each thread a few that are claimed from the chain already and belong to nobody yet.
+//!
+//! ```text
+//!   thread 1 ─▶ stock 0    256: ▒▒▒▒▒    384: ▒▒    512: –   …     owners: ● ● ●
+//!   thread 2 ─▶ stock 1    256: ▒▒       …              │ empty: a batch, each time twice as many
+//!                            │ full: the older half     │
+//!                            ▼                          │
+//!                          chain of the class  ◀────────┘
+//! ```
+//!
+//! The chain's cells are lock-free, but threads that all use its first pools take its cache lines from each other. A stock
+//! is one thread's, mostly: taking a cell out and putting one in is an exchange on a line that no other thread wants.
+//! Nobody waits for a stock: who finds it taken goes to the chain.
+//!
+//! Each allocation keeps the allocator alive, by a count that all threads share. So a stock keeps these *owners* too, for
+//! the next allocation. That is a circle, which [`Stocks::close`] breaks when the last handle of the allocator goes: from
+//! then on stocks stay empty.
+//!
+//! A cell in a stock is live for its chain. Whoever counts live cells takes those off, whoever looks at single cells
+//! empties the stocks and holds them meanwhile, and whoever needs memory empties them first.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | [`Stocks::take`], [`put`] | O(1): one atomic exchange; a batch of the chain's operations now and then |
+//! | [`Stocks::sweep`], [`Stocks::empty`], [`Stocks::count`] | O(stocks × classes), and the chain's for each cell |
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
+use ringfence_core::range::Invalid;
+
+use super::{CLASS_COUNT, Chunk, Class};
+use crate::device::Device;
+use crate::lifetime::{TryCell, thread_number};
+use crate::memory::shared::Shared;
+
+/// A shelf holds so many cells at the most,
+const SHELF_CELLS_MAX: u64 = 32;
+/// and so many bytes, but for a few cells.
+const SHELF_BYTES_MAX: u64 = 256 << 10;
+/// Owners that a stock keeps.
+const OWNERS_MAX: usize = 256;
+const STOCKS_MAX: usize = 64;
+
+/// A cell that is claimed, and what an allocation needs to know of it.
+pub(in crate::memory) struct Ready {
+    pub(in crate::memory) cell: PoolAllocation,
+    /// In its memory.
+    pub(in crate::memory) offset: u64,
+}
+
+/// What keeps the allocator alive, for the next allocation.
+type Owner<D> = Arc<Shared<D>>;
+
+/// The chains of an arena, by class.
+pub(super) type Chains<D> = [OnceLock<PoolChain<Chunk<D>>>; CLASS_COUNT];
+
+/// The cells of one class in a stock, the last to be taken first.
+#[derive(Default)]
+struct Shelf {
+    cells: Vec<Ready>,
+    /// How many cells it may hold: 0 until it is first used, then [`capacity`].
+    room: usize,
+    /// How many cells the next batch has.
+    batch: u32,
+}
+
+pub(in crate::memory) struct Stock<D: Device> {
+    shelves: [Shelf; CLASS_COUNT],
+    owners: Vec<Owner<D>>,
+    /// Since the last sweep.
+    is_used: bool,
+    /// Nothing comes in any more.
+    is_closed: bool,
+}
+
+/// A stock on cache lines of its own.
+#[repr(align(128))]
+struct Apart<D: Device>(TryCell<Stock<D>>);
+
+/// The stocks of an arena.
+pub(super) struct Stocks<D: Device> {
+    /// A power of two of places; a stock is made when its thread first allocates.
+    places: OnceLock<Box<[OnceLock<Box<Apart<D>>>]>>,
+    /// The tick of the last sweep.
+    swept: AtomicU64,
+}
+
+/// Cells that a shelf holds at the most.
+fn capacity(cell_bytes: u64) -> usize {
+    (SHELF_BYTES_MAX / cell_bytes).clamp(4, SHELF_CELLS_MAX) as usize
+}
+
+fn places<D: Device>() -> Box<[OnceLock<Box<Apart<D>>>]> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    (0..(threads * 2).clamp(1, STOCKS_MAX).next_power_of_two()).map(|_| OnceLock::new()).collect()
+}
+
+impl<D: Device> Stocks<D> {
+    pub(super) const fn new() -> Self {
+        Self { places: OnceLock::new(), swept: AtomicU64::new(0) }
+    }
+
+    /// This thread's stock, if there is one.
+    #[inline]
+    pub(super) fn mine(&self) -> Option<&TryCell<Stock<D>>> {
+        let places = self.places.get()?;
+        Some(&places[thread_number() & (places.len() - 1)].get()?.0)
+    }
+
+    #[cold]
+    fn make_mine(&self) -> &TryCell<Stock<D>> {
+        let places = self.places.get_or_init(places);
+        let stock = || Box::new(Apart(TryCell::new(Stock::new())));
+        &places[thread_number() & (places.len() - 1)].get_or_init(stock).0
+    }
+
+    /// A cell from this thread's stock, or a batch from the chain; and an owner, if one is at hand.
+    ///
+    /// Only while a handle of the allocator lives: it makes stocks.
+    #[inline]
+    pub(super) fn take(&self, class: Class, chains: &Chains<D>) -> Option<(Ready, Option<Owner<D>>)> {
+        let stock = self.mine().unwrap_or_else(|| self.make_mine());
+        stock.try_take()?.with(|stock| {
+            stock.is_used = true;
+            let ready = match stock.shelves[class.index as usize].cells.pop() {
+                Some(ready) => ready,
+                None => stock.refill(class, chains[class.index as usize].get()?)?,
+            };
+            Some((ready, stock.owners.pop()))
+        })
+    }
+
+    /// A cell from this thread's stock, without an owner; no batch is taken.
+    pub(super) fn take_cell(&self, class: u32) -> Option<PoolAllocation> {
+        let taken = self.mine()?.try_take()?;
+        taken.with(|stock| stock.shelves[class as usize].cells.pop()).map(|ready| ready.cell)
+    }
+
+    /// The offset of the cell that [`Self::take_cell`] would give.
+    pub(super) fn peek(&self, class: u32) -> Option<u64> {
+        let taken = self.mine()?.try_take()?;
+        taken.with(|stock| stock.shelves[class as usize].cells.last().map(|ready| ready.offset))
+    }
+
+    /// Gives the cells of stocks back that nobody has used since the last tick. Once a tick.
+    pub(super) fn sweep(&self, tick: u64, chains: &Chains<D>) {
+        if self.swept.swap(tick, Ordering::Relaxed) == tick {
+            return;
+        }
+        for stock in self.each() {
+            // One that is taken is in use.
+            let Some(taken) = stock.try_take() else { continue };
+            taken.with(|stock| {
+                if !std::mem::take(&mut stock.is_used) {
+                    stock.empty(chains);
+                }
+            });
+        }
+    }
+
+    /// Gives the cells of all stocks back.
+    pub(super) fn empty(&self, chains: &Chains<D>) {
+        self.each().for_each(|stock| stock.take().with(|stock| stock.empty(chains)));
+    }
+
+    /// Does something while the stocks are empty and stay so.
+    pub(super) fn while_empty(&self, chains: &Chains<D>, work: &mut dyn FnMut()) {
+        fn hold<'a, D: Device>(
+            stocks: &mut dyn Iterator<Item = &'a TryCell<Stock<D>>>,
+            chains: &Chains<D>,
+            work: &mut dyn FnMut(),
+        ) {
+            let Some(stock) = stocks.next() else { return work() };
+            stock.take().with(|stock| {
+                stock.empty(chains);
+                hold(stocks, chains, work);
+            });
+        }
+        hold(&mut self.each(), chains, work);
+    }
+
+    /// Gives everything back, and lets nothing in any more. The caller keeps the allocator alive.
+    pub(super) fn close(&self, chains: &Chains<D>) {
+        for stock in self.each() {
+            let owners = stock.take().with(|stock| {
+                stock.is_closed = true;
+                stock.empty(chains);
+                std::mem::take(&mut stock.owners)
+            });
+            drop(owners);
+        }
+    }
+
+    /// Cells of a class that are in stocks.
+    pub(super) fn count(&self, class: u32) -> u64 {
+        let count = |stock: &TryCell<Stock<D>>| stock.take().with(|stock| stock.shelves[class as usize].cells.len());
+        self.each().map(|stock| count(stock) as u64).sum()
+    }
+
+    pub(super) fn validate(&self, chains: &Chains<D>) -> Result<(), Invalid> {
+        self.each().try_for_each(|stock| stock.take().with(|stock| stock.validate(chains)))
+    }
+
+    fn each(&self) -> impl Iterator<Item = &TryCell<Stock<D>>> {
+        let places = self.places.get().into_iter().flatten();
+        places.filter_map(|place| place.get().map(|stock| &stock.0))
+    }
+}
+
+/// Puts a cell into a stock of its arena, with the owner that its allocation had; gives both back if the stock is taken
+/// or closed.
+///
+/// # Safety
+/// The stock is of the allocator of `owner`, and the cell of a chain of its arena, which is `chain`.
+#[inline]
+pub(in crate::memory) unsafe fn put<D: Device>(
+    stock: *const TryCell<Stock<D>>,
+    chain: *const PoolChain<Chunk<D>>,
+    class: u32,
+    ready: Ready,
+    owner: Owner<D>,
+) -> Result<(), (Ready, Owner<D>)> {
+    // SAFETY: the owner keeps the allocator, and with it its stocks, until it lies in the stock. From then on the taken
+    // flag does: whoever empties the stock, and may then be the last owner, takes it first. Nothing follows the giving
+    // back.
+    let Some(taken) = (unsafe { &*stock }).try_take() else { return Err((ready, owner)) };
+    let mut put = Some((ready, owner));
+    taken.with(|stock| {
+        if stock.is_closed {
+            return;
+        }
+        // SAFETY: as above.
+        let chain = unsafe { &*chain };
+        if let Some((ready, owner)) = put.take() {
+            stock.is_used = true;
+            stock.shelves[class as usize].put(ready, chain);
+            stock.put_owner(owner);
+        }
+    });
+    put.map_or(Ok(()), Err)
+}
+
+impl<D: Device> Stock<D> {
+    fn new() -> Self {
+        Self { shelves: Default::default(), owners: Vec::with_capacity(OWNERS_MAX), is_used: false, is_closed: false }
+    }
+
+    /// Takes a batch from the chain; its first cell is the caller's.
+    #[cold]
+    fn refill(&mut self, class: Class, chain: &PoolChain<Chunk<D>>) -> Option<Ready> {
+        let shelf = &mut self.shelves[class.index as usize];
+        if shelf.room == 0 {
+            shelf.furnish(capacity(class.bytes));
+        }
+        let batch = shelf.batch.max(1);
+        shelf.batch = (batch * 2).min(shelf.room as u32 / 2);
+        let next = || {
+            let cell = chain.allocate_near(thread_number())?;
+            Ready::of(chain, cell)
+        };
+        let first = next()?;
+        shelf.cells.extend((1..batch).map_while(|_| next()));
+        shelf.cells.reverse();
+        Some(first)
+    }
+
+    #[inline]
+    fn put_owner(&mut self, owner: Owner<D>) {
+        if self.owners.len() < OWNERS_MAX {
+            self.owners.push(owner);
+        } else {
+            // Others lie in the stock, so that this is not the last one: only the count falls.
+            debug_assert!(Arc::strong_count(&owner) > OWNERS_MAX);
+        }
+    }
+
+    fn empty(&mut self, chains: &Chains<D>) {
+        for (shelf, chain) in self.shelves.iter_mut().zip(chains) {
+            if let Some(chain) = chain.get() {
+                shelf.cells.drain(..).for_each(|ready| give(chain, ready.cell));
+            }
+            shelf.batch = 0;
+        }
+    }
+
+    fn validate(&self, chains: &Chains<D>) -> Result<(), Invalid> {
+        for (shelf, chain) in self.shelves.iter().zip(chains) {
+            let (chain, held) = (chain.get(), shelf.cells.len());
+            Invalid::unless(held <= shelf.room, "a shelf holds no more than its room", held as u64)?;
+            for ready in &shelf.cells {
+                let heap = chain.and_then(|chain| chain.heap(&ready.cell));
+                let offset = heap.map(|chunk| chunk.allocation.offset() + ready.cell.offset());
+                Invalid::unless(offset == Some(ready.offset), "a cell in a stock is live in its chain", ready.offset)?;
+            }
+        }
+        let is_empty = self.owners.is_empty() && self.shelves.iter().all(|shelf| shelf.cells.is_empty());
+        Invalid::unless(!self.is_closed || is_empty, "a closed stock is empty", 0)
+    }
+}
+
+impl Shelf {
+    fn furnish(&mut self, room: usize) {
+        self.room = room;
+        self.cells.reserve_exact(room);
+    }
+
+    #[inline]
+    fn put<D: Device>(&mut self, ready: Ready, chain: &PoolChain<Chunk<D>>) {
+        if self.cells.len() == self.room {
+            self.make_room(chain);
+        }
+        self.cells.push(ready);
+    }
+
+    #[cold]
+    fn make_room<D: Device>(&mut self, chain: &PoolChain<Chunk<D>>) {
+        if self.room == 0 {
+            self.furnish(capacity(chain.block_size()));
+        } else {
+            self.cells.drain(..self.room / 2).for_each(|ready| give(chain, ready.cell));
+        }
+    }
+}
+
+impl Ready {
+    /// `None` if its memory is evicted: the slow path brings that back.
+    fn of<D: Device>(chain: &PoolChain<Chunk<D>>, cell: PoolAllocation) -> Option<Self> {
+        let chunk = chain.heap(&cell).expect("a cell that is held lies in its chain");
+        if chunk.memory.is_evicted() {
+            give(chain, cell);
+            return None;
+        }
+        let offset = chunk.allocation.offset() + cell.offset();
+        Some(Self { cell, offset })
+    }
+}
+
+fn give<D: Device>(chain: &PoolChain<Chunk<D>>, cell: PoolAllocation) {
+    chain.free_near(thread_number(), cell).expect("the owner of a cell is move-only: it is live");
+}

@@ -1,0 +1,144 @@
+//! Cells that threads have at hand: given back, they are the next ones; and they are never in the way.
+
+use std::collections::HashSet;
+use std::sync::Barrier;
+use std::sync::mpsc::sync_channel;
+
+use ringfence::device::sim::{Live, Profile};
+use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated};
+
+use crate::world::{Device, KIB, MIB, World, needs};
+
+/// Enough of one size that cells are made for it.
+fn many(world: &World, count: usize, size: u64) -> Vec<Allocation<Device>> {
+    let desc = AllocationDesc::default;
+    (0..count).map(|_| world.memory.allocate(needs(size, 256), desc()).expect("there is room")).collect()
+}
+
+fn free(held: Allocation<Device>) {
+    // SAFETY: no work is ever submitted.
+    unsafe { held.free_now() };
+}
+
+#[test]
+fn what_is_given_back_last_is_handed_out_next() {
+    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let mut held = many(&world, 100, KIB);
+    let gone = held.remove(70);
+    let (offset, block) = (gone.offset(), gone.spot());
+    free(gone);
+    let again = many(&world, 1, KIB).remove(0);
+    assert_eq!((again.offset(), again.spot()), (offset, block));
+    drop((held, again));
+    world.finish();
+}
+
+#[test]
+fn cells_at_hand_are_no_ranges_in_use() {
+    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let mut held = many(&world, 200, KIB);
+    held.drain(50..).for_each(free);
+    let total = world.memory.statistics().total();
+    assert_eq!(total.range_count, 50);
+    let shown: usize = world.memory.snapshot().blocks.iter().map(|block| block.ranges.len()).sum();
+    assert_eq!(shown, 50, "a snapshot shows what is in use");
+    world.memory.validate().expect("the allocator is sound");
+    held.into_iter().for_each(free);
+    assert_eq!(world.memory.statistics().total().range_count, 0);
+    world.finish();
+}
+
+#[test]
+fn blocks_go_after_their_grace_though_cells_were_at_hand() {
+    let desc = AllocatorDesc { empty_blocks_kept: 0, empty_block_grace: 2, ..Default::default() };
+    let world = World::new(Profile::h200(), desc);
+    many(&world, 300, KIB).into_iter().for_each(free);
+    assert_ne!(world.sim.live(), Live::default());
+    // One call sees that nobody uses what is at hand; then the chunks have their grace, and then the blocks.
+    (0..8).for_each(|_| _ = world.memory.reclaim());
+    assert_eq!(world.sim.live(), Live::default());
+    world.finish();
+}
+
+#[test]
+fn the_last_of_memory_is_found_though_another_thread_had_it_at_hand() {
+    let world = World::card(8 * MIB, 8 * MIB);
+    let best = world.memory.memory_type_for(u32::MAX, AllocationDesc::default()).expect("there is one");
+    let desc = AllocationDesc { memory_types: 1 << best, dedicated: Dedicated::Never, ..Default::default() };
+    let take = || world.memory.allocate(needs(KIB, 256), desc).ok();
+    let all: Vec<_> = std::iter::from_fn(take).collect();
+    let count = all.len();
+    assert!(count > 4_000, "most of 8 MiB, not {count} KiB");
+    std::thread::scope(|scope| {
+        // The other thread gives all of it back, to its own stock as far as that has room.
+        scope.spawn(|| {
+            let mut all = all;
+            all.pop().map_or_else(|| unreachable!("there are thousands"), free);
+            all.extend(take());
+            all.into_iter().for_each(free);
+        });
+    });
+    let again: Vec<_> = std::iter::from_fn(take).collect();
+    assert_eq!(again.len(), count, "everything that was given back is had again");
+    drop(again);
+    world.finish();
+}
+
+#[test]
+fn an_allocation_outlives_its_allocator_whatever_is_at_hand() {
+    let World { memory, sim, .. } = World::new(Profile::h200(), AllocatorDesc::default());
+    let take = || memory.allocate(needs(KIB, 256), AllocationDesc::default()).expect("there is room");
+    let mut held: Vec<_> = (0..100).map(|_| take()).collect();
+    held.drain(40..).for_each(free);
+    let clone = memory.clone();
+    drop(memory);
+    drop(clone);
+    assert_ne!(sim.live(), Live::default(), "they are alive");
+    let last = held.pop().expect("40 are left");
+    held.into_iter().for_each(free);
+    assert_ne!(sim.live(), Live::default(), "one is alive");
+    free(last);
+    assert_eq!(sim.live(), Live::default(), "the allocator went with the last of them");
+}
+
+#[test]
+fn the_last_handle_may_go_while_other_threads_give_back() {
+    for round in 0..20 {
+        let World { memory, sim, .. } = World::new(Profile::h200(), AllocatorDesc::default());
+        let barrier = Barrier::new(5);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (memory, barrier) = (memory.clone(), &barrier);
+                scope.spawn(move || {
+                    let desc = AllocationDesc::default;
+                    let take = |_| memory.allocate(needs(KIB, 256), desc()).expect("there is room");
+                    let held: Vec<_> = (0..100 + round).map(take).collect();
+                    drop(memory);
+                    barrier.wait();
+                    held.into_iter().for_each(free);
+                });
+            }
+            barrier.wait();
+            drop(memory);
+        });
+        assert_eq!(sim.live(), Live::default());
+    }
+}
+
+#[test]
+fn threads_that_only_make_and_threads_that_only_give_back() {
+    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let (to, from) = sync_channel::<Allocation<Device>>(64);
+    std::thread::scope(|scope| {
+        scope.spawn(move || from.into_iter().for_each(free));
+        let mut live = HashSet::new();
+        for _ in 0..5_000 {
+            let made = many(&world, 1, KIB).remove(0);
+            live.insert(made.spot());
+            to.send(made).expect("the other thread takes them");
+        }
+        assert!(live.len() < 1_000, "what is given back elsewhere is used again: {}", live.len());
+        drop(to);
+    });
+    world.finish();
+}
