@@ -376,7 +376,7 @@ impl<D: Device> Allocation<D> {
     pub(crate) fn note_moved(&self, from: Option<Key>) {
         let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
         let Some(to) = self.place.key(&self.shared) else { return };
-        let (memory, host) = (self.place.shared_memory(&self.shared), self.mapped);
+        let (memory, host) = (self.place.shared_memory(&self.shared), self.base());
         debug.moved(&self.shared, from, MovedRange { to, memory, host, device_address: None });
     }
 

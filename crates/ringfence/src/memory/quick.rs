@@ -60,7 +60,8 @@ impl<D: Device> Shared<D> {
         if self.quick_types >> memory_type & 1 == 0 {
             return None;
         }
-        Some((self.arena_index(memory_type, needs.class), Class::of(needs.size, needs.alignment)?))
+        let Requirements { size, alignment, class, .. } = self.classes.apart(*needs);
+        Some((self.shared_arena_index(memory_type, class), Class::of(size, alignment)?))
     }
 
     /// The end of the last handle: nothing that lies ready keeps the allocator alive from now on.
