@@ -36,13 +36,24 @@ pub struct TransientDesc<'a> {
     pub latency_frames: u64,
     /// For how many frames an empty heap is kept (004-29).
     pub heap_idle_frames: u64,
+    /// How much work a new shape of planned frames may take to need fewer aliasing barriers at the same height, in steps of
+    /// some nanoseconds; 0 for none. The default has a frame of 55 resources planned in less than 0.1 ms all the same
+    /// (`docs/planner.md`); a frame that always stays the same may be worth a million.
+    pub transition_steps: u64,
     /// What the heaps are called in reports.
     pub name: &'a str,
 }
 
 impl Default for TransientDesc<'_> {
     fn default() -> Self {
-        Self { heap_bytes: 128 << 20, objects_kept: 64, latency_frames: 32, heap_idle_frames: 20, name: "transient" }
+        Self {
+            heap_bytes: 128 << 20,
+            objects_kept: 64,
+            latency_frames: 32,
+            heap_idle_frames: 20,
+            transition_steps: 6_000,
+            name: "transient",
+        }
     }
 }
 
@@ -413,6 +424,8 @@ impl<D: Device> TransientAllocator<D> {
             // was measured for this acquire: the heap is of their memory type and class, the range inside and aligned.
             Ok(unsafe { shared.place_at::<K>(unplaced, place) }?)
         })?;
+        let traced = shared.trace.transient_number();
+        shared.trace.transient_made(traced, place.memory(&shared).block, offset, wanted.needs.size, wanted.name);
         let object = self.add_object(Object {
             raw: K::raw(placed.object),
             place,
@@ -421,6 +434,7 @@ impl<D: Device> TransientAllocator<D> {
             offset,
             size: wanted.needs.size,
             is_texture: K::IS_TEXTURE,
+            traced,
             tenancy: None,
             users: Clock::default(),
             last_frame: self.frame,
@@ -464,6 +478,7 @@ impl<D: Device> TransientAllocator<D> {
             offset: 0,
             size: wanted.needs.size,
             is_texture: K::IS_TEXTURE,
+            traced: 0,
             tenancy: None,
             users: Clock::default(),
             last_frame: self.frame,

@@ -34,12 +34,17 @@ pub(super) struct LastLayout {
     pub(super) height: u64,
 }
 
+/// Of more pieces the transitions are left as they are: to look at them once would take longer than to plan.
+const LOWERED_MAX: usize = 2_000;
+
 /// Plans the offsets of the pieces, as long as `go_on` says so. Pieces stay where they lay, as many as can without
-/// making the heap higher than both it was and it has to be.
+/// making the heap higher than both it was and it has to be. Those that did not lie anywhere are then moved about at no
+/// more height so that fewer begin on others' bytes, for `transition_steps` of work.
 pub(super) fn plan(
     passes: &[FramePass<'_>],
     pieces: &[Piece<'_>],
     last: Option<LastLayout>,
+    transition_steps: u64,
     go_on: impl FnMut(&Progress) -> bool,
 ) -> Result<Layout, TransientError> {
     let is_one_queue = passes.windows(2).all(|pair| pair[0].queue == pair[1].queue);
@@ -47,12 +52,19 @@ pub(super) fn plan(
     let problem = problem
         .map_err(|_| DeviceError::InvalidInfo("the sizes of the frame's resources add up to 63 bits or more"))?;
     let plan = alias::plan(&problem, go_on);
+    let lower_bound = plan.lower_bound;
     let kept = last.and_then(|last| alias::plan_keeping(&problem, &last.offsets, plan.height.max(last.height)));
-    if let Some(kept) = kept.filter(|kept| kept.kept.contains(&true)) {
-        let alias::AliasPlan { offsets, height, .. } = kept.plan;
-        return Ok(Layout { offsets, height, lower_bound: plan.lower_bound });
+    let kept = kept.filter(|kept| kept.kept.contains(&true));
+    let (mut plan, stays) = kept.map_or((plan, Vec::new()), |kept| (kept.plan, kept.kept));
+    if transition_steps > 0 && pieces.len() <= LOWERED_MAX {
+        let may_move = |piece: usize| !stays.get(piece).copied().unwrap_or(false);
+        let mut left = transition_steps;
+        alias::lower_transitions(&problem, &mut plan, may_move, |progress| {
+            left = left.saturating_sub(progress.steps);
+            left > 0
+        });
     }
-    Ok(Layout { offsets: plan.offsets, height: plan.height, lower_bound: plan.lower_bound })
+    Ok(Layout { offsets: plan.offsets, height: plan.height, lower_bound })
 }
 
 fn on_one_queue(pieces: &[Piece<'_>]) -> Result<Problem, ItemError> {

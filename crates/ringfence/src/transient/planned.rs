@@ -16,6 +16,11 @@
 //! A new shape keeps the offsets of the frame before where that makes its heap no higher than it is: what is found in
 //! the caches need not be made.
 //!
+//! Of the plans of that height one with few aliasing barriers is looked for, once, when the shape is new: that is when its
+//! objects are made, which takes longer. A better plan that came later would make them all again; so the offsets of a
+//! shape never change as long as its plan is kept. The work is counted in steps, not in time: every run of the program
+//! plans alike.
+//!
 //! Plans are compared word by word, not by their hash alone, so that no two frames are ever taken for one another.
 //!
 //! | operation | cost |
@@ -249,7 +254,10 @@ impl<D: Device> TransientAllocator<D> {
         }
     }
 
-    fn measure_any(&mut self, info: Described<'_, '_, D>) -> Result<(Option<ObjectKey>, Requirements), TransientError> {
+    pub(super) fn measure_any(
+        &mut self,
+        info: Described<'_, '_, D>,
+    ) -> Result<(Option<ObjectKey>, Requirements), TransientError> {
         match info {
             Described::Buffer(info) => self.measure::<Buffers>(info),
             Described::Texture(info) => self.measure::<Textures>(info),
@@ -279,7 +287,7 @@ impl<D: Device> TransientAllocator<D> {
             };
             let pieces: Vec<_> = members.iter().map(piece).collect();
             let last = self.plans.last_offsets(group.arena, members.iter().map(|at| planned[*at].key));
-            let found = layout::plan(passes, &pieces, last, &mut go_on)?;
+            let found = layout::plan(passes, &pieces, last, self.desc.transition_steps, &mut go_on)?;
             members.iter().zip(&found.offsets).for_each(|(at, offset)| planned[*at].offset = *offset);
             (group.height, group.lower_bound) = (found.height, found.lower_bound);
         }
