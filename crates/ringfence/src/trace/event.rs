@@ -172,6 +172,24 @@ pub enum Event {
         /// What lies in the heap.
         resources: Vec<PlannedRange>,
     },
+    /// An object was made in a transient heap, whatever else lies in its bytes. Since version 2.
+    TransientMade {
+        /// Its number, from 1.
+        object: u64,
+        /// The heap's block.
+        block: u64,
+        /// First byte in the heap.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
+        /// The name that it was made with; empty for none.
+        name: String,
+    },
+    /// An object in a transient heap was let go of; it is destroyed once the device is done with it. Since version 2.
+    TransientLetGo {
+        /// Its number.
+        object: u64,
+    },
     /// A descriptor heap was made; or a shader-visible one has grown, if there was one of this number.
     DescriptorHeap {
         /// Its number.
@@ -365,6 +383,10 @@ impl Event {
                 }
                 resources.iter().for_each(|held| push_text(into, &held.name));
             }
+            Self::TransientMade { object, block, offset, bytes, .. } => {
+                put(code::TRANSIENT_MADE, &[*object, *block, *offset, *bytes]);
+            }
+            Self::TransientLetGo { object } => put(code::TRANSIENT_LET_GO, &[*object]),
             Self::DescriptorHeap { heap, owner, kind, shader_visible, capacity, frame_capacity, .. } => {
                 let (kind, visible) = (u64::from(*kind), u64::from(*shader_visible));
                 put(code::DESCRIPTOR_HEAP, &[*heap, *owner, kind, visible, *capacity, *frame_capacity]);
@@ -391,6 +413,7 @@ impl Event {
             | Self::Allocated { name, .. }
             | Self::Named { name, .. }
             | Self::RingMade { name, .. }
+            | Self::TransientMade { name, .. }
             | Self::DescriptorHeap { name, .. }
             | Self::BlockMade { class: name, .. } => (Some(name), &[]),
             Self::Type { properties, .. } => (None, properties),
@@ -399,9 +422,9 @@ impl Event {
         one.into_iter().chain(many).map(String::as_str)
     }
 
-    /// Takes an event off a payload; `None` if none begins there.
-    pub(super) fn take(from: &mut Parts<'_>) -> Option<Self> {
-        let code = from.byte()?;
+    /// Takes an event off a payload of a trace of this version; `None` if none begins there.
+    pub(super) fn take(from: &mut Parts<'_>, version: u32) -> Option<Self> {
+        let code = from.byte().filter(|code| code::version(*code) <= version)?;
         let index = |number: u64| u32::try_from(number).ok();
         let flag = |number: u64| (number <= 1).then_some(number == 1);
         Some(match code {
@@ -450,6 +473,14 @@ impl Event {
             code::RING => take_ring(from)?,
             code::RING_GONE => Self::RingGone { ring: from.number()? },
             code::PLANNED => take_planned(from)?,
+            code::TRANSIENT_MADE => Self::TransientMade {
+                object: from.number()?,
+                block: from.number()?,
+                offset: from.number()?,
+                bytes: from.number()?,
+                name: from.text()?.into(),
+            },
+            code::TRANSIENT_LET_GO => Self::TransientLetGo { object: from.number()? },
             code::DESCRIPTOR_HEAP => Self::DescriptorHeap {
                 heap: from.number()?,
                 owner: from.number()?,
@@ -482,6 +513,7 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::VERSION;
     use super::*;
 
     /// One of each.
@@ -537,6 +569,8 @@ mod tests {
                     })
                     .collect(),
             },
+            Event::TransientMade { object: 4, block, offset, bytes: 77, name: name.clone() },
+            Event::TransientLetGo { object: 4 },
             Event::DescriptorHeap {
                 heap: 1,
                 owner: 9,
@@ -552,7 +586,7 @@ mod tests {
             Event::DescriptorTables { heap: 1, frame_used: 300, made: 4, shared: 5 },
             Event::BindlessInserted { heap: 1, slot: 2 },
             Event::BindlessRemoved { heap: 1, slot: 2 },
-            Event::End { event_count: 27 },
+            Event::End { event_count: 29 },
         ]
     }
 
@@ -562,14 +596,18 @@ mod tests {
         let mut bytes = Vec::new();
         events.iter().for_each(|event| event.push(&mut bytes));
         let mut parts = Parts(&bytes);
-        assert!(events.iter().all(|event| Event::take(&mut parts).as_ref() == Some(event)));
+        assert!(events.iter().all(|event| Event::take(&mut parts, VERSION).as_ref() == Some(event)));
         assert!(parts.0.is_empty());
-        assert_eq!(Event::take(&mut Parts(&[0xEE])), None);
+        assert_eq!(Event::take(&mut Parts(&[0xEE]), VERSION), None);
+        let made = Event::TransientLetGo { object: 4 };
+        bytes.clear();
+        made.push(&mut bytes);
+        assert_eq!(Event::take(&mut Parts(&bytes), 1), None, "no event of version 1");
     }
 
     /// How many numbers and texts an event has by its bytes.
     fn parts(bytes: &[u8]) -> (usize, usize) {
-        let texts = Event::take(&mut Parts(bytes)).expect("it is one").texts().count();
+        let texts = Event::take(&mut Parts(bytes), VERSION).expect("it is one").texts().count();
         let mut rest = Parts(&bytes[1..]);
         for numbers in 0.. {
             let mut tail = Parts(rest.0);
