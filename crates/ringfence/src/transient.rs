@@ -72,7 +72,9 @@ mod heap;
 mod layout;
 mod order;
 mod planned;
+mod plans;
 mod spans;
+mod validate;
 
 pub use advice::UsedResource;
 pub use allocator::{TransientAllocator, TransientDesc, TransientFigures};

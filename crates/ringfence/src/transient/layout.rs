@@ -90,3 +90,42 @@ fn on_several_queues(passes: &[FramePass<'_>], pieces: &[Piece<'_>]) -> Result<P
     };
     Problem::with_passes(&graph, &pieces.iter().map(item).collect::<Vec<_>>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_core::sync::TimelineId;
+
+    #[test]
+    fn what_lies_where_it_lay_is_not_moved_to_save_a_barrier() {
+        let mut state = 11_u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let passes = [FramePass::on(TimelineId::new(0)); 30];
+        let mut moved_count = 0;
+        for _ in 0..30 {
+            let lasts: Vec<[usize; 1]> = (0..30).map(|at| [(at + random(6) as usize).min(29)]).collect();
+            let sizes: Vec<u64> = (0..30).map(|_| 64 << random(3)).collect();
+            let pieces = |shrunk: usize| -> Vec<Piece<'_>> {
+                let size = |at: usize| if at == shrunk { 32 } else { sizes[at] };
+                (0..30).map(|at| Piece { size: size(at), alignment: 32, first: at, last: &lasts[at] }).collect()
+            };
+            let before = plan(&passes, &pieces(usize::MAX), None, 0, |_| false).expect("small sizes");
+            let last = || {
+                let offsets = before.offsets.iter().enumerate().map(|(at, offset)| (at % 9 != 0).then_some(*offset));
+                Some(LastLayout { offsets: offsets.collect(), height: before.height })
+            };
+            let plain = plan(&passes, &pieces(7), last(), 0, |_| false).expect("small sizes");
+            let lowered = plan(&passes, &pieces(7), last(), u64::MAX, |_| false).expect("small sizes");
+            let stayed = |at: &usize| at % 9 != 0 && plain.offsets[*at] == before.offsets[*at];
+            for at in (0..30).filter(stayed) {
+                assert_eq!(lowered.offsets[at], before.offsets[at]);
+            }
+            assert_eq!((lowered.height, lowered.lower_bound), (plain.height, plain.lower_bound));
+            moved_count += (0..30).filter(|at| lowered.offsets[*at] != plain.offsets[*at]).count();
+        }
+        assert!(moved_count > 0, "what is new may lie elsewhere");
+    }
+}
