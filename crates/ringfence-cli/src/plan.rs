@@ -5,6 +5,8 @@
 //!     │
 //!   plan ── ringfence_core::alias, until it is proven, meets the capacity, or the time is over
 //!     │
+//!   lower ── fewer aliasing transitions at the same height
+//!     │
 //!   verify ── by the checker, which shares no code with the planner
 //!     │
 //!   output ── the same rows with their offsets; figures; a page
@@ -18,7 +20,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ringfence::core::alias::{self, AliasPlan, Policy, Problem, Progress};
+use ringfence::core::alias::{self, AliasPlan, Lowering, Policy, Problem, Progress};
 use serde::Serialize;
 
 use crate::args::PlanOptions;
@@ -30,6 +32,9 @@ const NOT_MET: u8 = 2;
 
 /// Above so many rows first fit is not worked out to compare with: it takes longer than the plan.
 const COMPARED_MAX: usize = 20_000;
+
+/// Above so many rows aliasing transitions are left as they are: where there are so many, nobody records a barrier for each.
+const LOWERED_MAX: usize = 2_000;
 
 /// How often progress is shown.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
@@ -48,9 +53,20 @@ struct Figures {
     capacity_bytes: Option<u64>,
     is_capacity_met: Option<bool>,
     first_fit_bytes: Option<u64>,
+    /// Of rows few enough.
+    transitions: Option<Transitions>,
     seconds: f64,
     /// Another order of the passes, where the input says which passes use a row.
     advice: Option<advice::Advice>,
+}
+
+/// How often a row begins on bytes that another had: aliasing barriers.
+#[derive(Clone, Copy, Serialize)]
+struct Transitions {
+    /// In the plan as it was found.
+    found: usize,
+    /// In the plan of the same height that is given out.
+    left: usize,
 }
 
 /// Runs the command.
@@ -62,7 +78,12 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     let advice = advice::of(&input)?;
     let started = Instant::now();
     let problem = Problem::new(&input.items).map_err(|error| input.explain(&error))?;
-    let plan = search(&problem, options, started);
+    let mut plan = search(&problem, options, started);
+    let transitions = (problem.len() <= LOWERED_MAX).then(|| {
+        let found = alias::transitions(&input.items, &plan.offsets).len();
+        let go_on = |_: &Lowering| started.elapsed() < options.time_limit;
+        Transitions { found, left: alias::lower_transitions(&problem, &mut plan, |_| true, go_on) }
+    });
     let seconds = started.elapsed().as_secs_f64();
     alias::verify(&input.items, &plan.offsets, plan.height).map_err(|error| format!("the plan is wrong: {error}"))?;
     let met = options.capacity.map(|capacity| plan.height <= capacity);
@@ -78,6 +99,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
         capacity_bytes: options.capacity,
         is_capacity_met: met,
         first_fit_bytes: first_fit,
+        transitions,
         seconds,
         advice,
     };
@@ -133,6 +155,9 @@ impl Figures {
         if let (Some(capacity), Some(met)) = (self.capacity_bytes, self.is_capacity_met) {
             let answer = if met { "met" } else { "not met" };
             facts.push(("Capacity".to_owned(), format!("{}, {answer}", both(capacity))));
+        }
+        if let Some(Transitions { found, left }) = self.transitions {
+            facts.push(("Transitions".to_owned(), format!("{left}, of {found} in the plan first found")));
         }
         facts.push(("Time".to_owned(), format!("{:.3} s", self.seconds)));
         if let Some(advice) = &self.advice {

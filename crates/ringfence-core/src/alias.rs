@@ -18,8 +18,8 @@
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
 //! | [`class_costs`] | heap tier 1: classes apart or together | two plans |
 //! | [`PlanCache`], [`plan_keeping`] | the frame like the last; the frame almost like it | O(n), O(n² log n) |
-//! | [`transitions`], [`lower_transitions`] | aliasing barriers, and fewer of them | O(n log n), O(n³ log n) a round |
-//! | [`suggest_order`] | an order of passes with a lower bound | O(passes² · uses) a round |
+//! | [`transitions`], [`lower_transitions`] | aliasing barriers, and fewer of them at the same height | O(n log n), O(n² · columns of an item) a round |
+//! | [`suggest_order`], [`pass_edges`] | an order of passes with a lower bound | O(passes² · uses) a round |
 //!
 //! `docs/planner.md` holds what the example `alias_cases` measures.
 //!
@@ -34,11 +34,13 @@ mod bound;
 mod buckets;
 mod check;
 mod classes;
+mod columns;
 mod exact;
 mod greedy;
 mod hottest;
 mod item;
 mod keep;
+mod lowering;
 mod passes;
 mod plan;
 mod portfolio;
@@ -50,14 +52,17 @@ mod sections;
 mod shape;
 mod sweep;
 mod transitions;
+mod uses;
 
 pub use check::{Violation, verify};
 pub use classes::{ClassCosts, ClassPlan, class_costs};
 pub use item::{Item, ItemClass, ItemError, Lifetime};
 pub use keep::{KeptPlan, plan_keeping};
+pub use lowering::{Lowering, lower_transitions};
 pub use passes::{PassError, PassGraph, PassItem, verify_passes};
 pub use plan::{AliasPlan, Policy, Progress, plan, plan_by};
 pub use problem::Problem;
 pub use reorder::{PassOrder, suggest_order};
-pub use reuse::{Fingerprint, PlanCache};
-pub use transitions::{Transition, lower_transitions, transitions};
+pub use reuse::{DeclaredFrame, Fingerprint, PlanCache};
+pub use transitions::{Transition, transitions};
+pub use uses::{PassUse, pass_edges};

@@ -3,9 +3,9 @@
 
 use proptest::prelude::*;
 use ringfence_core::alias::{
-    AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PlanCache, Policy,
-    Problem, Transition, Violation, class_costs, lower_transitions, plan, plan_by, plan_keeping, suggest_order,
-    transitions, verify, verify_passes,
+    AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PassUse, PlanCache,
+    Policy, Problem, Transition, Violation, class_costs, lower_transitions, pass_edges, plan, plan_by, plan_keeping,
+    suggest_order, transitions, verify, verify_passes,
 };
 use ringfence_core::range::align_up;
 
@@ -70,6 +70,24 @@ fn texture() -> impl Strategy<Value = Item> {
     (1..12_u64, 0..2_u32, 0..8_u64, 1..6_u64).prop_map(|(size, log4, lower, length)| {
         Item::new(size << 16, lower, lower + length).aligned(65536 << (2 * log4))
     })
+}
+
+/// Over several queues, byte by byte: the last of those that had it before.
+fn transitions_of_queues(graph: &PassGraph, items: &[PassItem], offsets: &[u64]) -> usize {
+    let over = |a: usize, b: usize| {
+        let pass_is_before = |&p: &usize| items[b].passes.iter().all(|&q| graph.is_before(p, q));
+        items[a].passes.iter().all(pass_is_before)
+    };
+    let mut pairs = std::collections::BTreeSet::new();
+    for byte in 0..items.iter().zip(offsets).map(|(item, offset)| item.size + offset).max().unwrap_or(0) {
+        let tenants: Vec<usize> =
+            (0..items.len()).filter(|&i| (offsets[i]..offsets[i] + items[i].size).contains(&byte)).collect();
+        for &a in &tenants {
+            let after = || tenants.iter().copied().filter(move |&b| over(a, b));
+            pairs.extend(after().filter(|&b| !after().any(|c| over(c, b))).map(|b| (a, b)));
+        }
+    }
+    pairs.len()
 }
 
 proptest! {
@@ -190,10 +208,57 @@ proptest! {
         let found = transitions(&items, &plan.offsets);
         prop_assert_eq!(&found, &transitions_by_byte(&items, &plan));
         let height = plan.height;
-        let left = lower_transitions(&items, &mut plan, |_| true);
-        prop_assert!(left <= found.len() && plan.height == height);
+        let problem = Problem::new(&items).unwrap();
+        let (unmoved, lower_bound) = (plan.clone(), plan.lower_bound);
+        prop_assert_eq!(lower_transitions(&problem, &mut plan, |_| false, |_| true), found.len());
+        prop_assert_eq!(&plan, &unmoved);
+        let left = lower_transitions(&problem, &mut plan, |_| true, |_| true);
+        prop_assert!(left <= found.len() && (plan.height, plan.lower_bound) == (height, lower_bound));
         prop_assert_eq!(transitions(&items, &plan.offsets).len(), left);
         verify(&items, &plan.offsets, height).unwrap();
+    }
+
+    #[test]
+    fn lowering_stops_where_it_is_told_and_moves_only_what_may_move(
+        items in prop::collection::vec(item(), 2..14), asked in 1..8_u32, fixed in 0..14_usize,
+    ) {
+        let before = plan_for(&items, 20);
+        let problem = Problem::new(&items).unwrap();
+        let lowered = |asked: u32| {
+            let (mut plan, mut left) = (before.clone(), asked);
+            let may_move = |item: usize| item != fixed % items.len();
+            let count = lower_transitions(&problem, &mut plan, may_move, |progress| {
+                assert!(progress.steps > 0);
+                left -= 1;
+                left > 0
+            });
+            (plan, count)
+        };
+        let (plan, count) = lowered(asked);
+        verify(&items, &plan.offsets, before.height).unwrap();
+        prop_assert_eq!(transitions(&items, &plan.offsets).len(), count);
+        prop_assert_eq!(plan.offsets[fixed % items.len()], before.offsets[fixed % items.len()]);
+        prop_assert_eq!(&lowered(asked), &(plan, count), "the same answers, the same plan");
+        prop_assert!(lowered(asked + 1).1 <= count, "more work does no harm");
+    }
+
+    #[test]
+    fn over_several_queues_too_lowering_leaves_a_plan_with_fewer_transitions(
+        edges in prop::collection::vec((0..8_usize, 0..8_usize), 4..20),
+        items in prop::collection::vec((1..9_u64, 0..3_u32, prop::collection::vec(0..8_usize, 1..3)), 1..12),
+    ) {
+        let edges: Vec<_> = edges.into_iter().filter(|(a, b)| a < b).collect();
+        let graph = PassGraph::new(8, &edges).unwrap();
+        let items: Vec<PassItem> =
+            items.into_iter().map(|(size, log, passes)| PassItem { size, alignment: 1 << log, passes }).collect();
+        let problem = Problem::with_passes(&graph, &items).unwrap();
+        let mut go_on = calls(20);
+        let mut lowered = plan(&problem, |_| go_on());
+        let (before, height) = (transitions_of_queues(&graph, &items, &lowered.offsets), lowered.height);
+        let left = lower_transitions(&problem, &mut lowered, |_| true, |_| true);
+        verify_passes(&graph, &items, &lowered.offsets, height).unwrap();
+        prop_assert!(left <= before);
+        prop_assert_eq!(transitions_of_queues(&graph, &items, &lowered.offsets), left);
     }
 
     #[test]
@@ -441,6 +506,64 @@ fn a_repeated_frame_is_looked_up() {
     assert!(cache.find(fingerprint, &frames[2]).is_some());
     // A forged fingerprint finds nothing: the items are compared.
     assert!(cache.find(fingerprint, &frames[1]).is_none());
+}
+
+#[test]
+fn a_frame_declared_item_by_item_finds_the_plan_of_exactly_its_items() {
+    let mut frames: Vec<Vec<Item>> = (0..3).map(|seed| generated(20, 30, 9, seed + 1)).collect();
+    let others = [frames[0][..19].to_vec(), [&frames[0][..], &frames[1][..1]].concat(), vec![]];
+    // Each field of the last item counts.
+    let Item { size, alignment, lifetime: Lifetime { lower, upper }, class: _ } = frames[0][19];
+    let changed = [
+        Item { size: size + 1, ..frames[0][19] },
+        Item { alignment: 2 * alignment, ..frames[0][19] },
+        Item { lifetime: Lifetime { lower, upper: upper + 1 }, ..frames[0][19] },
+        Item { lifetime: Lifetime { lower: lower.wrapping_sub(1), upper }, ..frames[0][19] },
+        Item { class: ItemClass::Texture, ..frames[0][19] },
+    ];
+    let with_last = |item: Item| [&frames[0][..19], &[item]].concat();
+    let changed: Vec<_> =
+        changed.into_iter().filter(|item| item.lifetime.lower < item.lifetime.upper).map(with_last).collect();
+    frames.extend(others.into_iter().chain(changed));
+    let mut cache = PlanCache::new(frames.len());
+    let declare = |cache: &mut PlanCache, frame: &[Item]| {
+        let mut declared = cache.begin();
+        frame.iter().for_each(|item| declared.take(*item));
+        declared.plan().cloned()
+    };
+    for frame in &frames {
+        assert_eq!(declare(&mut cache, frame), None);
+        let mut declared = cache.begin();
+        frame.iter().for_each(|item| declared.take(*item));
+        let made = declared.plan_or(|items| {
+            assert_eq!(items, frame, "what was declared is what is planned");
+            plan_for(items, 5)
+        });
+        assert_eq!(made, &plan_for(frame, 5));
+    }
+    // In any order, each twice in a row, and by both ways.
+    for place in [0, 3, 0, 4, 1, 5, 0, 6, 7, 0, 8, 9, 2, 1, 0] {
+        let expected = Some(plan_for(&frames[place], 5));
+        assert_eq!(declare(&mut cache, &frames[place]), expected);
+        assert_eq!(declare(&mut cache, &frames[place]), expected);
+        assert_eq!(cache.get(&frames[place]).cloned(), expected);
+        assert_eq!(cache.get(&frames[place]).cloned(), expected);
+    }
+    assert_eq!(cache.len(), frames.len());
+}
+
+#[test]
+fn readers_wait_for_the_writer_and_the_next_writer_for_all_of_them() {
+    let mut uses =
+        [(4, true), (2, false), (3, false), (1, false), (5, false)].map(|(pass, writes)| PassUse { pass, writes });
+    for _ in 0..2 {
+        let mut edges = pass_edges(&uses);
+        edges.sort_unstable();
+        assert_eq!(edges, [(1, 2), (1, 3), (1, 4), (2, 4), (3, 4), (4, 5)]);
+        uses.reverse();
+    }
+    assert!(pass_edges(&[PassUse::write(7)]).is_empty());
+    assert_eq!(pass_edges(&[PassUse::read(1), PassUse::write(1), PassUse::read(2)]).last(), Some(&(1, 2)));
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl Unit {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Unit::Bytes => "bytes",
             Unit::Count => "count",

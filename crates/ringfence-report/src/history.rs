@@ -1,10 +1,15 @@
 //! What a trace tells over time: use by heap, fragmentation, lifetimes. Host memory is bounded, however long the trace.
 
+mod peaks;
+
 use std::collections::HashMap;
 use std::io::Read;
 
 use ringfence::memory::Snapshot;
 use ringfence::trace::{Event, PlannedRange, Reader, State, TraceError};
+
+pub use peaks::{DescriptorMoment, RingMoment};
+use peaks::{Peaks, fold};
 
 /// Twice as many are thinned to this many.
 const MOMENT_COUNT: usize = 1000;
@@ -12,6 +17,8 @@ const MOMENT_COUNT: usize = 1000;
 const LIFETIME_COUNT: usize = 20_000;
 /// Of more plans of frames, the last ones are kept.
 const PLAN_COUNT: usize = 4;
+/// Of objects in transient heaps, so many are listed.
+const TRANSIENT_COUNT: usize = 500;
 /// Of what was left, so many are listed.
 const LEFT_COUNT: usize = 50;
 
@@ -42,6 +49,19 @@ pub struct History {
     /// Names of the rings, in the order of [`Moment::rings`].
     #[serde(default)]
     pub rings: Vec<String>,
+    /// Names of the heaps of descriptors that shaders see, and of the allocators of CPU-only ones, in the order of
+    /// [`Moment::descriptors`].
+    #[serde(default)]
+    pub descriptors: Vec<String>,
+    /// Objects that were made in transient heaps.
+    #[serde(default)]
+    pub transient_made_count: u64,
+    /// Those of them that were there at the end, by heap and offset; of many the first ones.
+    #[serde(default)]
+    pub transients: Vec<TransientRow>,
+    /// How many were there at the end.
+    #[serde(default)]
+    pub transient_count: u64,
     /// The last plans of frames' transient memory, a heap each.
     #[serde(default)]
     pub plans: Vec<FramePlan>,
@@ -78,24 +98,15 @@ pub struct Moment {
     /// By ring, in the order of [`History::rings`]; later ones are missing where they were not there yet.
     #[serde(default)]
     pub rings: Vec<RingMoment>,
-}
-
-/// A ring in the frames since the moment before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub struct RingMoment {
-    /// The most bytes that were in use at the end of a frame.
-    pub used_bytes: u64,
-    /// The most bytes that it held.
-    pub capacity_bytes: u64,
-}
-
-impl RingMoment {
-    fn most(self, other: Self) -> Self {
-        Self {
-            used_bytes: self.used_bytes.max(other.used_bytes),
-            capacity_bytes: self.capacity_bytes.max(other.capacity_bytes),
-        }
-    }
+    /// By heap or allocator of descriptors, in the order of [`History::descriptors`]; as with rings.
+    #[serde(default)]
+    pub descriptors: Vec<DescriptorMoment>,
+    /// Objects in transient heaps.
+    #[serde(default)]
+    pub transient_count: u64,
+    /// Their bytes, each counted for itself: more than the heaps have, where they share.
+    #[serde(default)]
+    pub transient_bytes: u64,
 }
 
 /// The layout of a frame's transient memory in one heap.
@@ -135,6 +146,21 @@ impl From<&PlannedRange> for FramePlanRow {
         let PlannedRange { first_pass, end_pass, offset, bytes, ref name } = *held;
         Self { name: name.clone(), first_pass, end_pass, offset, bytes }
     }
+}
+
+/// An object in a transient heap.
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct TransientRow {
+    /// The name that it was made with.
+    pub name: String,
+    /// The heap's block.
+    pub block: u64,
+    /// First byte in the heap.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// In this frame it was made.
+    pub born: u64,
 }
 
 /// A heap at a moment.
@@ -198,7 +224,12 @@ struct Reading {
     /// One frame in so many gets a moment.
     stride: u64,
     live: HashMap<(u64, u64), Lifetime>,
-    rings: Rings,
+    rings: Peaks<RingMoment>,
+    descriptors: Peaks<DescriptorMoment>,
+    /// Whether descriptors changed since they were looked at.
+    descriptors_changed: bool,
+    /// Of each object in a transient heap the frame in which it was made.
+    transients_born: HashMap<u64, u64>,
 }
 
 impl Reading {
@@ -232,9 +263,25 @@ impl Reading {
             Event::Moved { from_block, from_offset, to_block, to_offset } => {
                 self.moved((*from_block, *from_offset), (*to_block, *to_offset));
             }
-            Event::RingMade { ring, name } => self.rings.add(*ring, name, &mut self.history.rings),
-            Event::Ring { ring, figures } => self.rings.now(*ring, figures.used_bytes, figures.capacity_bytes),
-            Event::RingGone { ring } => self.rings.now(*ring, 0, 0),
+            Event::RingMade { ring, name } => {
+                self.rings.add(*ring);
+                self.history.rings.push(name.clone());
+            }
+            Event::Ring { ring, figures } => {
+                let (used_bytes, capacity_bytes) = (figures.used_bytes, figures.capacity_bytes);
+                self.rings.now(*ring, RingMoment { used_bytes, capacity_bytes });
+            }
+            Event::RingGone { ring } => self.rings.now(*ring, RingMoment::default()),
+            Event::DescriptorHeap { .. }
+            | Event::DescriptorHeapFreed { .. }
+            | Event::DescriptorsAllocated { .. }
+            | Event::DescriptorsFreed { .. }
+            | Event::DescriptorTables { .. } => self.descriptors_changed = true,
+            Event::TransientMade { object, .. } => {
+                self.history.transient_made_count += 1;
+                self.transients_born.insert(*object, frame);
+            }
+            Event::TransientLetGo { object } => _ = self.transients_born.remove(object),
             Event::Planned { plan, height_bytes, lower_bound_bytes, pass_count, resources } => {
                 let rows = resources.iter().map(FramePlanRow::from).collect();
                 let (plan, pass_count) = (*plan, *pass_count);
@@ -246,8 +293,35 @@ impl Reading {
                 let made = FramePlan { frame, plan, height_bytes, lower_bound_bytes, pass_count, rows };
                 self.history.plans.push(made);
             }
-            Event::Reclaimed { .. } if self.state.frame_count().is_multiple_of(self.stride) => self.add_moment(),
+            Event::Reclaimed { .. } => {
+                self.end_frame();
+                if self.state.frame_count().is_multiple_of(self.stride) {
+                    self.add_moment();
+                }
+            }
             _ => {}
+        }
+    }
+
+    fn end_frame(&mut self) {
+        self.look_at_descriptors();
+        self.rings.settle();
+        self.descriptors.settle();
+    }
+
+    fn look_at_descriptors(&mut self) {
+        if !std::mem::take(&mut self.descriptors_changed) {
+            return;
+        }
+        let uses = self.state.descriptor_uses();
+        self.descriptors.keep(|number| uses.binary_search_by_key(&number, |held| held.owner).is_ok());
+        for held in uses {
+            if !self.descriptors.knows(held.owner) {
+                self.descriptors.add(held.owner);
+                self.history.descriptors.push(held.name);
+            }
+            let (used_count, frame_count, slot_count) = (held.used_count, held.frame_count, held.slot_count);
+            self.descriptors.now(held.owner, DescriptorMoment { used_count, frame_count, slot_count });
         }
     }
 
@@ -284,17 +358,22 @@ impl Reading {
             live_count: self.state.live_count(),
             retired_count: self.state.retired_count(),
             rings: self.rings.take(),
+            descriptors: self.descriptors.take(),
+            transient_count: self.state.transient_objects().len() as u64,
+            transient_bytes: self.state.transient_bytes(),
         });
         if self.history.moments.len() >= 2 * MOMENT_COUNT {
             // Those stay whose frame is a multiple of the new stride.
             self.stride *= 2;
             let stride = self.stride;
-            let mut dropped = Vec::new();
+            let mut dropped = (Vec::new(), Vec::new());
             self.history.moments.retain_mut(|moment| {
                 // No peak of a ring is lost: it is that of the next moment that stays.
-                fold(&mut moment.rings, &dropped);
+                fold(&mut moment.rings, &dropped.0);
+                fold(&mut moment.descriptors, &dropped.1);
                 let stays = moment.frame.is_multiple_of(stride);
-                dropped = if stays { Vec::new() } else { std::mem::take(&mut moment.rings) };
+                let mut taken = || (std::mem::take(&mut moment.rings), std::mem::take(&mut moment.descriptors));
+                dropped = if stays { (Vec::new(), Vec::new()) } else { taken() };
                 stays
             });
         }
@@ -318,8 +397,28 @@ impl Reading {
         self.history.oldest_left = left.into_iter().take(LEFT_COUNT).cloned().collect();
     }
 
+    fn list_transients(&mut self) {
+        let objects = self.state.transient_objects();
+        let mut rows: Vec<_> = objects
+            .iter()
+            .map(|(number, held)| TransientRow {
+                name: held.name.clone(),
+                block: held.block,
+                offset: held.offset,
+                bytes: held.bytes,
+                born: self.transients_born.get(number).copied().unwrap_or(0),
+            })
+            .collect();
+        rows.sort_by(|a, b| (a.block, a.offset, a.born, &a.name).cmp(&(b.block, b.offset, b.born, &b.name)));
+        self.history.transient_count = rows.len() as u64;
+        rows.truncate(TRANSIENT_COUNT);
+        self.history.transients = rows;
+    }
+
     fn finish(mut self) -> (History, Snapshot) {
+        self.end_frame();
         self.add_moment();
+        self.list_transients();
         let last = self.state.frame_count().max(1);
         self.count_left();
         self.history.lifetimes.extend(self.live.drain().map(|(_, lifetime)| lifetime));
@@ -329,40 +428,4 @@ impl Reading {
         self.history.elapsed_ns = self.state.elapsed_ns();
         (self.history, self.state.snapshot())
     }
-}
-
-/// The rings of a trace while it is read.
-#[derive(Default)]
-struct Rings {
-    places: HashMap<u64, usize>,
-    now: Vec<RingMoment>,
-    most: Vec<RingMoment>,
-}
-
-impl Rings {
-    fn add(&mut self, ring: u64, name: &str, names: &mut Vec<String>) {
-        self.places.insert(ring, names.len());
-        names.push(name.to_owned());
-        self.now.push(RingMoment::default());
-        self.most.push(RingMoment::default());
-    }
-
-    fn now(&mut self, ring: u64, used_bytes: u64, capacity_bytes: u64) {
-        if let Some(place) = self.places.get(&ring) {
-            self.now[*place] = RingMoment { used_bytes, capacity_bytes };
-            self.most[*place] = self.most[*place].most(self.now[*place]);
-        }
-    }
-
-    /// The most since the last call.
-    fn take(&mut self) -> Vec<RingMoment> {
-        let now = self.now.clone();
-        std::mem::replace(&mut self.most, now)
-    }
-}
-
-/// Each ring's most of both.
-fn fold(into: &mut Vec<RingMoment>, other: &[RingMoment]) {
-    into.resize(into.len().max(other.len()), RingMoment::default());
-    into.iter_mut().zip(other).for_each(|(into, other)| *into = into.most(*other));
 }

@@ -36,7 +36,9 @@ pub use consumers::{Consumer, consumers, prefix};
 pub use figures::{BlockFigures, Figures};
 pub use frames::FrameSample;
 pub use gantt::{PlanPage, PlannedRow};
-pub use history::{FramePlan, FramePlanRow, HeapMoment, History, Lifetime, Moment, RingMoment};
+pub use history::{
+    DescriptorMoment, FramePlan, FramePlanRow, HeapMoment, History, Lifetime, Moment, RingMoment, TransientRow,
+};
 pub use read::JsonError;
 
 /// What a page shows.
@@ -112,8 +114,9 @@ impl Report {
 }
 
 /// The page's scripts, each after those that it uses.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("page/basics.js"),
+    include_str!("page/reading.js"),
     include_str!("page/charts.js"),
     include_str!("page/map.js"),
     include_str!("page/map-draw.js"),

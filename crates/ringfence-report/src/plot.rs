@@ -27,12 +27,16 @@ pub(crate) struct Drawing {
     pub title: String,
     pub height: f64,
     pub elements: String,
+    /// The numbers of a drawing over frames as JSON, for those who read it by keys or a pointer.
+    pub series: Option<String>,
 }
 
 impl Drawing {
     /// As it stands in the page.
     pub fn inline(&self) -> String {
-        format!("<figure class=\"drawing\" id=\"drawing-{}\">{}</figure>\n", self.id, self.svg("role=\"img\"", ""))
+        let series = self.series.as_ref().map(|series| format!(" data-series=\"{}\"", text(series)));
+        let (id, series) = (&self.id, series.unwrap_or_default());
+        format!("<figure class=\"drawing\" id=\"drawing-{id}\"{series}>{}</figure>\n", self.svg("role=\"img\"", ""))
     }
 
     /// A file of its own: black on white, in colours that the colour-blind tell apart.
@@ -106,7 +110,21 @@ pub(crate) fn over_frames(id: &str, title: &str, unit: Unit, frames: &[u64], ser
     }
     frame_marks(&mut elements, frames, HEIGHT);
     series.iter().for_each(|one| drawn(&mut elements, one, frames, &scale));
-    Drawing { id: id.to_owned(), title: title.to_owned(), height: HEIGHT, elements }
+    let series = (!frames.is_empty()).then(|| numbers(unit, frames, series));
+    Drawing { id: id.to_owned(), title: title.to_owned(), height: HEIGHT, elements, series }
+}
+
+/// What the page's script reads: the values, and from where to where of the width the frames go.
+fn numbers(unit: Unit, frames: &[u64], series: &[Series]) -> String {
+    let one = |one: &Series| serde_json::json!({ "name": one.name, "values": one.values });
+    serde_json::json!({
+        "unit": unit.name(),
+        "frames": frames,
+        "series": series.iter().map(one).collect::<Vec<_>>(),
+        "left": LEFT / WIDTH,
+        "right": (WIDTH - RIGHT) / WIDTH,
+    })
+    .to_string()
 }
 
 fn frame_marks(elements: &mut String, frames: &[u64], height: f64) {
@@ -231,7 +249,7 @@ pub(crate) fn gantt(id: &str, title: &str, last: u64, bars: &[Bar]) -> Drawing {
         WIDTH - RIGHT,
         units::count(frames[1])
     );
-    Drawing { id: id.to_owned(), title: title.to_owned(), height, elements }
+    Drawing { id: id.to_owned(), title: title.to_owned(), height, elements, series: None }
 }
 
 fn shortened(name: &str) -> String {
@@ -291,7 +309,7 @@ pub(crate) fn memory_map(snapshot: &ringfence::memory::Snapshot) -> Drawing {
         0 => "Memory map".to_owned(),
         _ => format!("Memory map: the largest {} of {} blocks", blocks.len(), snapshot.blocks.len()),
     };
-    Drawing { id: "memory-map".to_owned(), title, height: TOP + ROW * blocks.len() as f64, elements }
+    Drawing { id: "memory-map".to_owned(), title, height: TOP + ROW * blocks.len() as f64, elements, series: None }
 }
 
 fn key_of_classes(elements: &mut String, blocks: &[(usize, &ringfence::memory::BlockSnapshot)]) {

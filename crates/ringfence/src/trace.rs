@@ -31,10 +31,11 @@ mod reader;
 mod recorder;
 mod state;
 
+pub use descriptors::DescriptorUse;
 pub use event::{Event, PlannedRange};
 pub use reader::{Reader, TraceError};
 pub use recorder::{StartTraceError, TraceSummary};
 pub(crate) use recorder::{Trace, TracedHeap};
-pub use state::{Live, State};
+pub use state::{Live, State, TransientObject};
 
-pub use format::{MAGIC, VERSION};
+pub use format::{MAGIC, VERSION, VERSION_MIN};

@@ -38,6 +38,10 @@
 //!
 //! [`TransientAllocator::barriers`] says what has to be recorded where bytes change hands: see [`Barrier`].
 //!
+//! Of the layouts of a planned frame that are equally high, one with few aliasing barriers is taken
+//! ([`TransientDesc::transition_steps`]). Another order of the passes may do with less memory, and
+//! [`TransientAllocator::suggest_order`] says so.
+//!
 //! # Deviations from the document
 //!
 //! - The placement is by first fit over the history of the bytes rather than a free list, since a range can be free for
@@ -58,6 +62,7 @@
 //! Placement goes in the order of the passes, so that an execution is one thread's; there is no lock. Objects are let go
 //! of through the allocator's retirement, which all threads share.
 
+mod advice;
 mod allocator;
 mod barrier;
 mod error;
@@ -67,8 +72,11 @@ mod heap;
 mod layout;
 mod order;
 mod planned;
+mod plans;
 mod spans;
+mod validate;
 
+pub use advice::UsedResource;
 pub use allocator::{TransientAllocator, TransientDesc, TransientFigures};
 pub use barrier::{Barrier, TransientId};
 pub use error::TransientError;

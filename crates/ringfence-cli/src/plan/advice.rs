@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use csv::ByteRecord;
-use ringfence::core::alias::{Item, PassGraph, PassItem, suggest_order};
+use ringfence::core::alias::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
 use serde::Serialize;
 
 use super::input::Input;
@@ -43,12 +43,8 @@ impl Advice {
     }
 }
 
-/// A use of a row.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Use {
-    pass: u64,
-    writes: bool,
-}
+/// A use of a row: the pass's number, and whether it writes.
+type Use = (u64, bool);
 
 /// Advice on the passes; `None` if the input does not say which passes use what, or there are too many.
 pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
@@ -58,20 +54,21 @@ pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
         rows.push(uses(input, record, column)?);
         Ok(())
     })?;
-    let mut passes: Vec<u64> = rows.iter().flatten().map(|held| held.pass).collect();
+    let mut passes: Vec<u64> = rows.iter().flatten().map(|held| held.0).collect();
     passes.sort_unstable();
     passes.dedup();
     if passes.len() > PASSES_MAX {
         return Ok(None);
     }
     let place = |pass: u64| passes.binary_search(&pass).expect("it is one of them");
-    let edges: Vec<(usize, usize)> =
-        rows.iter().flat_map(|uses| before(uses)).map(|(a, b)| (place(a), place(b))).collect();
+    let placed = |&(pass, writes): &Use| PassUse { pass: place(pass), writes };
+    let edges = |uses: &Vec<Use>| pass_edges(&uses.iter().map(placed).collect::<Vec<_>>());
+    let edges: Vec<(usize, usize)> = rows.iter().flat_map(edges).collect();
     let graph = PassGraph::new(passes.len(), &edges)?;
     let item = |(uses, &Item { size, alignment, .. }): (&Vec<Use>, &Item)| PassItem {
         size,
         alignment,
-        passes: uses.iter().map(|held| place(held.pass)).collect(),
+        passes: uses.iter().map(|held| place(held.0)).collect(),
     };
     let items: Vec<PassItem> = rows.iter().zip(&input.items).map(item).collect();
     let today: Vec<usize> = (0..passes.len()).collect();
@@ -89,49 +86,13 @@ fn uses(input: &Input, record: &ByteRecord, column: usize) -> Result<Vec<Use>, F
     let text = String::from_utf8_lossy(record.get(column).unwrap_or_default()).into_owned();
     let one = |word: &str| {
         let (digits, writes) = word.strip_suffix('w').map_or((word, false), |digits| (digits, true));
-        digits
-            .parse()
-            .ok()
-            .filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
-            .map(|pass| Use { pass, writes })
+        digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit())).map(|pass| (pass, writes))
     };
     let found: Option<Vec<Use>> = text.split_whitespace().map(one).collect();
-    let Some(mut uses) = found.filter(|uses| !uses.is_empty()) else {
+    let Some(uses) = found.filter(|uses| !uses.is_empty()) else {
         let line = input.line(record);
         let what = "expected the uses to be numbers of passes with blanks between, those that write with a w behind";
         return Err(format!("{}:{line}: {what}, found {text:?}", input.name).into());
     };
-    uses.sort_unstable();
-    uses[0].writes = true;
     Ok(uses)
-}
-
-/// Which pass has to come before which, for one row.
-fn before(uses: &[Use]) -> Vec<(u64, u64)> {
-    let mut pairs = Vec::new();
-    for (at, later) in uses.iter().enumerate() {
-        let last_write = uses[..at].iter().rposition(|held| held.writes);
-        let from = last_write.unwrap_or(0);
-        // Whoever reads waits for what it reads; whoever writes for those who read what was there before, too.
-        let waits_for = if later.writes { &uses[from..at] } else { &uses[from..at.min(from + 1)] };
-        pairs.extend(waits_for.iter().map(|held| (held.pass, later.pass)));
-    }
-    pairs.retain(|(a, b)| a != b);
-    pairs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readers_wait_for_the_writer_and_the_next_writer_for_all_of_them() {
-        let uses =
-            |text: &[(u64, bool)]| -> Vec<Use> { text.iter().map(|&(pass, writes)| Use { pass, writes }).collect() };
-        let row = uses(&[(1, true), (2, false), (3, false), (4, true), (5, false)]);
-        let mut pairs = before(&row);
-        pairs.sort_unstable();
-        assert_eq!(pairs, [(1, 2), (1, 3), (1, 4), (2, 4), (3, 4), (4, 5)]);
-        assert!(before(&uses(&[(7, true)])).is_empty());
-    }
 }

@@ -82,5 +82,5 @@ pub(crate) fn rectangles(id: &str, title: &str, pass_count: u64, height_bytes: u
         let _ =
             write!(elements, "<text class=\"quiet\" x=\"{middle}\" y=\"{bottom}\">{left_out} smaller not drawn</text>");
     }
-    Drawing { id: id.to_owned(), title: title.to_owned(), height: HEIGHT, elements }
+    Drawing { id: id.to_owned(), title: title.to_owned(), height: HEIGHT, elements, series: None }
 }

@@ -2,7 +2,7 @@
 
 use super::nothing;
 use crate::chart::Unit;
-use crate::history::{FramePlan, FramePlanRow, History, Lifetime, RingMoment};
+use crate::history::{DescriptorMoment, FramePlan, FramePlanRow, History, Lifetime, Moment, RingMoment, TransientRow};
 use crate::plot::{Bar, Drawing, Look, Rectangle, Series, gantt, over_frames, rectangles};
 use crate::table::Table;
 use crate::units::{bytes, count, nanoseconds, plural};
@@ -17,13 +17,14 @@ pub(super) fn html(history: Option<&History>) -> String {
     let damage = super::damage(history.damage.as_deref(), "trace");
     let drawings: String = drawings(history).iter().map(Drawing::inline).collect();
     format!(
-        "{}<p class=\"quiet\">{} events over {} and {}{}.</p>\n<div class=\"drawings\">\n{drawings}</div>\n{}{}",
+        "{}<p class=\"quiet\">{} events over {} and {}{}.</p>\n<div class=\"drawings\">\n{drawings}</div>\n{}{}{}",
         damage,
         count(history.event_count),
         nanoseconds(history.elapsed_ns),
         plural(history.frame_count, "frame"),
         moves(history),
         moments(history),
+        transients(history),
         left(history),
     )
 }
@@ -38,6 +39,10 @@ pub(crate) fn drawings(history: &History) -> Vec<Drawing> {
     drawings.push(fragmentation(history, &frames));
     drawings.push(live(history, &frames));
     drawings.extend((0..history.rings.len()).map(|ring| of_ring(history, &frames, ring)));
+    drawings.extend((0..history.descriptors.len()).map(|heap| of_descriptors(history, &frames, heap)));
+    if history.transient_made_count > 0 {
+        drawings.push(of_transients(history, &frames));
+    }
     drawings.extend(history.plans.iter().enumerate().map(|(at, plan)| of_plan(at, plan)));
     if !history.lifetimes.is_empty() {
         drawings.push(lifetimes(history));
@@ -78,6 +83,30 @@ fn of_ring(history: &History, frames: &[u64], ring: usize) -> Drawing {
     ];
     let name = if history.rings[ring].is_empty() { format!("{ring}") } else { history.rings[ring].clone() };
     over_frames(&format!("ring-{ring}"), &format!("Ring: {name}"), Unit::Bytes, frames, &series)
+}
+
+fn of_descriptors(history: &History, frames: &[u64], heap: usize) -> Drawing {
+    let values = |value: fn(&DescriptorMoment) -> u64| {
+        history.moments.iter().map(|moment| moment.descriptors.get(heap).map(value)).collect::<Vec<_>>()
+    };
+    let frame_counts = values(|held| held.frame_count);
+    let mut series = vec![
+        Series { name: "in use".into(), look: Look::Area, values: values(|held| held.used_count) },
+        Series { name: "slots".into(), look: Look::Dashes, values: values(|held| held.slot_count) },
+    ];
+    if frame_counts.iter().flatten().any(|count| *count > 0) {
+        series.insert(1, Series { name: "for single frames".into(), look: Look::Line, values: frame_counts });
+    }
+    let name = &history.descriptors[heap];
+    let name = if name.is_empty() { format!("unnamed heap {heap}") } else { name.clone() };
+    over_frames(&format!("descriptors-{heap}"), &format!("Descriptors: {name}"), Unit::Count, frames, &series)
+}
+
+/// Objects in transient heaps: many in the same bytes, so that they are more than their heaps.
+fn of_transients(history: &History, frames: &[u64]) -> Drawing {
+    let values: Vec<_> = history.moments.iter().map(|moment| Some(moment.transient_bytes)).collect();
+    let series = [Series { name: "side by side they would take".into(), look: Look::Area, values }];
+    over_frames("transients", "Objects in transient heaps", Unit::Bytes, frames, &series)
 }
 
 /// Who has which bytes in which pass.
@@ -174,7 +203,7 @@ fn moves(history: &History) -> String {
 fn moments(history: &History) -> String {
     const ROWS: usize = 100;
     let step = history.moments.len().div_ceil(ROWS).max(1);
-    let row = |moment: &crate::history::Moment| {
+    let row = |moment: &Moment| {
         let sum = |value: fn(&crate::history::HeapMoment) -> u64| moment.heaps.iter().map(value).sum();
         vec![
             count(moment.frame),
@@ -184,15 +213,52 @@ fn moments(history: &History) -> String {
             crate::units::percent(moment.fragmentation_percent),
             count(moment.live_count),
             count(moment.retired_count),
+            count(moment.descriptors.iter().map(|held| held.used_count).sum()),
+            count(moment.transient_count),
         ]
     };
     let table = Table {
         caption: "The trace as a table",
-        headings: &["Frame", "After", "Used", "Reserved", "Fragmentation", "Ranges", "Waiting"],
-        numbers: &[true; 7],
+        headings: &[
+            "Frame",
+            "After",
+            "Used",
+            "Reserved",
+            "Fragmentation",
+            "Ranges",
+            "Waiting",
+            "Descriptors",
+            "Transient objects",
+        ],
+        numbers: &[true; 9],
         rows: history.moments.iter().step_by(step).map(row).collect(),
     };
     table.folded()
+}
+
+/// What lies in transient heaps at the end.
+fn transients(history: &History) -> String {
+    let (made, there) = (history.transient_made_count, history.transient_count);
+    if made == 0 {
+        return String::new();
+    }
+    let row = |held: &TransientRow| {
+        let name = if held.name.is_empty() { "(no name)".to_owned() } else { held.name.clone() };
+        vec![name, count(held.block), bytes(held.offset), bytes(held.bytes), count(held.born)]
+    };
+    let table = Table {
+        caption: "Objects in transient heaps when the trace ended, by heap and offset",
+        headings: &["Name", "Block", "Offset", "Bytes", "Made in frame"],
+        numbers: &[false, true, true, true, true],
+        rows: history.transients.iter().map(row).collect(),
+    };
+    format!(
+        "<p data-figure=\"transient_count\" data-value=\"{there}\">{} made in transient heaps, {} of them there when the \
+         trace ended.</p>\n{}",
+        plural(made, "object"),
+        count(there),
+        table.folded()
+    )
 }
 
 /// What nobody had let go of when the trace ended: all of it, or leaks, as the program knows.

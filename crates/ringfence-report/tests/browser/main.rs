@@ -5,13 +5,15 @@
 #[path = "../made_up/mod.rs"]
 mod made_up;
 mod tables;
+#[path = "../traced/mod.rs"]
+mod traced;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use std::{env, fs};
 
-use ringfence_report::{Figures, Report};
+use ringfence_report::{Figures, History, Report};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
@@ -97,6 +99,53 @@ fn shows_a_trace_over_time_and_another_snapshot() {
     assert!(!page.dom.contains("drawing-heap-1"), "a heap of which nothing is held");
     assert!(page.dom.contains("Changes by the beginning of the name"));
     assert!(page.text("class=\"damage\"").starts_with("Only a part of the trace could be read"));
+}
+
+/// What the page says of descriptors and transient objects, frame by frame and by keys alone, is what the trace holds.
+#[test]
+fn descriptors_and_transient_objects_over_time_are_those_of_the_trace() {
+    let trace = traced::frames(12);
+    let (history, snapshot) = History::read(&trace[..]).expect("it is a trace");
+    assert_eq!(history.damage, None);
+    let report = Report { snapshot, history: Some(history), ..Report::default() };
+    let Some(page) = open("descriptors", &report, include_str!("reader.html")) else { return };
+    let told = page.root("data-told").replace("&quot;", "\"").replace("&nbsp;", "\u{a0}");
+    let told: Vec<serde_json::Value> = serde_json::from_str(&told).expect("the page's script wrote it");
+    let texts = |id: &str| {
+        let drawing = told.iter().find(|drawing| drawing["id"] == format!("drawing-{id}").as_str());
+        let drawing = drawing.unwrap_or_else(|| panic!("{id} cannot be read"));
+        let texts = drawing["texts"].as_array().expect("a list").iter();
+        texts.map(|text| text.as_str().expect("a text").to_owned()).collect::<Vec<_>>()
+    };
+    let moments = traced::moments(&trace);
+    assert_eq!(moments.len(), 13, "twelve frames and the end");
+    assert!(
+        moments.iter().any(|moment| moment.visible.used_count > 9) && moments[1] != moments[8],
+        "something happens"
+    );
+    let (visible, cpu, transients) = (texts("descriptors-0"), texts("descriptors-1"), texts("transients"));
+    for (at, moment) in moments.iter().enumerate() {
+        let frame = moment.frame;
+        let traced::Moment { visible: held, cpu: other, transient_bytes, .. } = moment;
+        let expected = format!(
+            "frame {frame}, in use: {}, for single frames: {}, slots: {}",
+            held.used_count, held.frame_count, held.slot_count
+        );
+        assert_eq!(visible[at], expected);
+        assert_eq!(cpu[at], format!("frame {frame}, in use: {}, slots: {}", other.used_count, other.slot_count));
+        let mib = transient_bytes >> 20;
+        let text = if mib == 0 { "0\u{a0}B".to_owned() } else { format!("{mib}\u{a0}MiB") };
+        assert_eq!(transients[at], format!("frame {frame}, side by side they would take: {text}"));
+    }
+    assert_eq!(page.value("data-figure=\"transient_count\""), "3");
+    for name in ["depth", "bloom", "blurred"] {
+        assert!(page.dom.contains(name), "{name} lies in a transient heap");
+    }
+    let svgs = report.to_svgs();
+    for name in ["descriptors-0", "descriptors-1", "transients"] {
+        let (_, svg) = svgs.iter().find(|(id, _)| id == name).expect("each chart has a file");
+        assert!(svg.starts_with("<?xml") && svg.contains("class=\"area\""), "{name}");
+    }
 }
 
 #[test]

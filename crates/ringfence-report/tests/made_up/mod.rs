@@ -8,7 +8,8 @@ use ringfence::memory::{
     BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
 };
 use ringfence_report::{
-    Compared, FramePlan, FramePlanRow, FrameSample, HeapMoment, History, Lifetime, Moment, Report, RingMoment,
+    Compared, DescriptorMoment, FramePlan, FramePlanRow, FrameSample, HeapMoment, History, Lifetime, Moment, Report,
+    RingMoment, TransientRow,
 };
 
 /// Names that must stay names.
@@ -248,6 +249,9 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
         live_count: frame * 3,
         retired_count: frame % 7,
         rings: vec![RingMoment { used_bytes: frame % 61 * MIB, capacity_bytes: 64 * MIB }],
+        descriptors: vec![DescriptorMoment { used_count: 90 + frame % 800, frame_count: frame % 90, slot_count: 1000 }],
+        transient_count: 2 + frame % 5,
+        transient_bytes: (2 + frame % 5) * 8 * MIB,
     };
     let mut lifetime = |index: u64| {
         let born = 1 + numbers.next(frame_count);
@@ -269,6 +273,10 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
         frame_count,
         event_count: 12_345,
         rings: vec![HOSTILE[2].into()],
+        descriptors: vec![HOSTILE[3].into()],
+        transient_made_count: 9,
+        transient_count: 1,
+        transients: vec![TransientRow { name: HOSTILE[1].into(), block: 3, offset: MIB, bytes: 8 * MIB, born: 2 }],
         plans: vec![plan()],
         plan_count: 3,
         move_count: 2,

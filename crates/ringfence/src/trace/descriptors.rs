@@ -9,6 +9,23 @@ use crate::device::descriptors::HeapKind;
 /// More slots than this no heap has: sums could overflow.
 const SLOTS_MAX: u64 = 1 << 40;
 
+/// How many descriptors of one allocator of descriptors are in use. Its heaps count together.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DescriptorUse {
+    /// The allocator's number.
+    pub owner: u64,
+    /// Its name.
+    pub name: String,
+    /// Whether shaders see them.
+    pub shader_visible: bool,
+    /// Slots of its heaps.
+    pub slot_count: u64,
+    /// Slots that are in use: given out, or for tables of single frames.
+    pub used_count: u64,
+    /// Of those, the ones for tables of single frames.
+    pub frame_count: u64,
+}
+
 /// Every descriptor heap by its number. O(log runs) an event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Descriptors(BTreeMap<u64, Heap>);
@@ -23,6 +40,8 @@ struct Heap {
     name: String,
     /// Runs that are given out: first slot and count.
     runs: BTreeMap<u64, u64>,
+    /// The sum of their counts.
+    given_out: u64,
     /// Entries of bindless tables; each lies in a run.
     entries: BTreeSet<u64>,
     frame_used: u64,
@@ -68,6 +87,24 @@ impl Descriptors {
         }
     }
 
+    /// What is in use, by allocator. O(heaps).
+    pub(super) fn uses(&self) -> Vec<DescriptorUse> {
+        let mut uses: BTreeMap<u64, DescriptorUse> = BTreeMap::new();
+        for heap in self.0.values() {
+            let (owner, name, shader_visible) = (heap.owner, &heap.name, heap.shader_visible);
+            let held = uses.entry(owner).or_insert_with(|| DescriptorUse {
+                owner,
+                name: name.clone(),
+                shader_visible,
+                ..DescriptorUse::default()
+            });
+            held.slot_count = held.slot_count.saturating_add(heap.capacity);
+            held.used_count = held.used_count.saturating_add(heap.given_out.saturating_add(heap.frame_used));
+            held.frame_count = held.frame_count.saturating_add(heap.frame_used);
+        }
+        uses.into_values().collect()
+    }
+
     /// Regions as a live allocator's snapshot shows them, in the order of their allocators.
     pub(super) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
         let mut regions = Vec::new();
@@ -79,7 +116,7 @@ impl Descriptors {
             }
             let sum = cpu_only.entry(heap.owner).or_insert_with(|| heap.region(region::CPU_ONLY));
             sum.slot_count = sum.slot_count.saturating_add(heap.capacity);
-            sum.used_count += heap.given_out();
+            sum.used_count += heap.given_out;
             sum.heap_count += 1;
         }
         cpu_only.into_values().chain(regions).collect()
@@ -100,6 +137,7 @@ impl Heap {
             return false;
         }
         self.runs.insert(first, count);
+        self.given_out += count;
         true
     }
 
@@ -108,16 +146,13 @@ impl Heap {
             return false;
         }
         self.runs.remove(&first);
+        self.given_out -= count;
         // What was in a bindless table went with it.
         let gone: Vec<u64> = self.entries.range(first..first + count).copied().collect();
         for slot in gone {
             self.entries.remove(&slot);
         }
         true
-    }
-
-    fn given_out(&self) -> u64 {
-        self.runs.values().sum()
     }
 
     fn region(&self, region: &str) -> DescriptorSnapshot {
@@ -129,7 +164,7 @@ impl Heap {
     fn regions(&self, into: &mut Vec<DescriptorSnapshot>) {
         let persistent = DescriptorSnapshot {
             slot_count: self.capacity - self.frame_capacity,
-            used_count: self.given_out(),
+            used_count: self.given_out,
             heap_count: 1,
             ..self.region(region::PERSISTENT)
         };

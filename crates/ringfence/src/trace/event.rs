@@ -172,6 +172,24 @@ pub enum Event {
         /// What lies in the heap.
         resources: Vec<PlannedRange>,
     },
+    /// An object was made in a transient heap, whatever else lies in its bytes. Since version 2.
+    TransientMade {
+        /// Its number, from 1.
+        object: u64,
+        /// The heap's block.
+        block: u64,
+        /// First byte in the heap.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
+        /// The name that it was made with; empty for none.
+        name: String,
+    },
+    /// An object in a transient heap was let go of; it is destroyed once the device is done with it. Since version 2.
+    TransientLetGo {
+        /// Its number.
+        object: u64,
+    },
     /// A descriptor heap was made; or a shader-visible one has grown, if there was one of this number.
     DescriptorHeap {
         /// Its number.
@@ -365,6 +383,10 @@ impl Event {
                 }
                 resources.iter().for_each(|held| push_text(into, &held.name));
             }
+            Self::TransientMade { object, block, offset, bytes, .. } => {
+                put(code::TRANSIENT_MADE, &[*object, *block, *offset, *bytes]);
+            }
+            Self::TransientLetGo { object } => put(code::TRANSIENT_LET_GO, &[*object]),
             Self::DescriptorHeap { heap, owner, kind, shader_visible, capacity, frame_capacity, .. } => {
                 let (kind, visible) = (u64::from(*kind), u64::from(*shader_visible));
                 put(code::DESCRIPTOR_HEAP, &[*heap, *owner, kind, visible, *capacity, *frame_capacity]);
@@ -391,6 +413,7 @@ impl Event {
             | Self::Allocated { name, .. }
             | Self::Named { name, .. }
             | Self::RingMade { name, .. }
+            | Self::TransientMade { name, .. }
             | Self::DescriptorHeap { name, .. }
             | Self::BlockMade { class: name, .. } => (Some(name), &[]),
             Self::Type { properties, .. } => (None, properties),
@@ -399,9 +422,9 @@ impl Event {
         one.into_iter().chain(many).map(String::as_str)
     }
 
-    /// Takes an event off a payload; `None` if none begins there.
-    pub(super) fn take(from: &mut Parts<'_>) -> Option<Self> {
-        let code = from.byte()?;
+    /// Takes an event off a payload of a trace of this version; `None` if none begins there.
+    pub(super) fn take(from: &mut Parts<'_>, version: u32) -> Option<Self> {
+        let code = from.byte().filter(|code| code::version(*code) <= version)?;
         let index = |number: u64| u32::try_from(number).ok();
         let flag = |number: u64| (number <= 1).then_some(number == 1);
         Some(match code {
@@ -450,6 +473,14 @@ impl Event {
             code::RING => take_ring(from)?,
             code::RING_GONE => Self::RingGone { ring: from.number()? },
             code::PLANNED => take_planned(from)?,
+            code::TRANSIENT_MADE => Self::TransientMade {
+                object: from.number()?,
+                block: from.number()?,
+                offset: from.number()?,
+                bytes: from.number()?,
+                name: from.text()?.into(),
+            },
+            code::TRANSIENT_LET_GO => Self::TransientLetGo { object: from.number()? },
             code::DESCRIPTOR_HEAP => Self::DescriptorHeap {
                 heap: from.number()?,
                 owner: from.number()?,
@@ -481,130 +512,4 @@ impl Event {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One of each.
-    fn samples() -> Vec<Event> {
-        let (block, offset, name) = (3, 1 << 40, "面 name".to_owned());
-        vec![
-            Event::Device { name: name.clone() },
-            Event::Heap { bytes: 8 << 30, device_local: true },
-            Event::Type { heap: 1, properties: vec!["host visible".into(), String::new()] },
-            Event::Time { elapsed_ns: u64::MAX },
-            Event::FrameBegun { timeline: 2, value: 7 },
-            Event::Submitted { timeline: 2, value: 7 },
-            Event::Completed { timeline: 2, value: 7 },
-            Event::Reclaimed { objects: 300, blocks: 1 },
-            Event::Budget { heap: 0, usage_bytes: 1, budget_bytes: 2 },
-            Event::BlockMade { block, memory_type: 5, dedicated: true, bytes: 1 << 28, class: "buffers".into() },
-            Event::BlockFreed { block },
-            Event::Allocated { block, offset, bytes: 77, alignment: 1 << 63, name: name.clone() },
-            Event::Retired { block, offset },
-            Event::Freed { block, offset },
-            Event::Moved { from_block: 1, from_offset: 2, to_block: 3, to_offset: 4 },
-            Event::Named { block, offset, name: name.clone() },
-            Event::Staged { writes: 2, bytes: 9 },
-            Event::RingMade { ring: 2, name: name.clone() },
-            Event::Ring {
-                ring: 2,
-                figures: RingSnapshot {
-                    name: String::new(),
-                    capacity_bytes: 1,
-                    used_bytes: 2,
-                    high_water_bytes: 3,
-                    submission_count: 4,
-                    wait_count: 5,
-                    wait_ns: 6,
-                    written_bytes: 7,
-                    grow_count: 8,
-                    shrink_count: 9,
-                },
-            },
-            Event::RingGone { ring: 2 },
-            Event::Planned {
-                plan: 1,
-                height_bytes: 300,
-                lower_bound_bytes: 200,
-                pass_count: 9,
-                resources: (1..4)
-                    .map(|at| PlannedRange {
-                        first_pass: at,
-                        end_pass: 2 * at,
-                        offset: 100 * at,
-                        bytes: 100,
-                        name: format!("{name} {at}"),
-                    })
-                    .collect(),
-            },
-            Event::DescriptorHeap {
-                heap: 1,
-                owner: 9,
-                kind: 3,
-                shader_visible: true,
-                capacity: 1_000_000,
-                frame_capacity: 1_000,
-                name,
-            },
-            Event::DescriptorHeapFreed { heap: 1 },
-            Event::DescriptorsAllocated { heap: 1, first: 2, count: 3 },
-            Event::DescriptorsFreed { heap: 1, first: 2, count: 3 },
-            Event::DescriptorTables { heap: 1, frame_used: 300, made: 4, shared: 5 },
-            Event::BindlessInserted { heap: 1, slot: 2 },
-            Event::BindlessRemoved { heap: 1, slot: 2 },
-            Event::End { event_count: 27 },
-        ]
-    }
-
-    #[test]
-    fn every_event_comes_back_as_it_was_written() {
-        let events = samples();
-        let mut bytes = Vec::new();
-        events.iter().for_each(|event| event.push(&mut bytes));
-        let mut parts = Parts(&bytes);
-        assert!(events.iter().all(|event| Event::take(&mut parts).as_ref() == Some(event)));
-        assert!(parts.0.is_empty());
-        assert_eq!(Event::take(&mut Parts(&[0xEE])), None);
-    }
-
-    /// How many numbers and texts an event has by its bytes.
-    fn parts(bytes: &[u8]) -> (usize, usize) {
-        let texts = Event::take(&mut Parts(bytes)).expect("it is one").texts().count();
-        let mut rest = Parts(&bytes[1..]);
-        for numbers in 0.. {
-            let mut tail = Parts(rest.0);
-            if (0..texts).all(|_| tail.text().is_some()) && tail.0.is_empty() {
-                return (numbers, texts);
-            }
-            rest.number().expect("what is no text is a number");
-        }
-        unreachable!("the bytes end")
-    }
-
-    #[test]
-    fn the_page_on_the_format_names_every_event_with_its_parts() {
-        let page = include_str!("../../../../docs/trace-format.md");
-        let rows = page.lines().filter_map(|line| {
-            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            let code = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;
-            let count = |cell: &str, by: char| if cell == "–" { 0 } else { cell.split(by).count() };
-            let is_list = line.contains("that many");
-            let code = u8::from_str_radix(code, 16).ok().filter(|_| cells.len() == 6)?;
-            Some((code, count(cells[3], ';'), count(cells[4], ';'), is_list))
-        });
-        let rows: Vec<_> = rows.collect();
-        let events = samples();
-        for event in &events {
-            let mut bytes = Vec::new();
-            event.push(&mut bytes);
-            let row = rows.iter().find(|row| row.0 == bytes[0]);
-            let (code, numbers, texts, is_list) = row.unwrap_or_else(|| panic!("{event:?} is not on the page"));
-            let found = if matches!(event, Event::Device { .. }) { (0, 1) } else { parts(&bytes) };
-            assert!(
-                *is_list || found == (*numbers, *texts),
-                "{code:02x}: {found:?}, on the page {numbers} and {texts}"
-            );
-        }
-        assert_eq!(rows.len(), events.len(), "the page names no event that is not");
-    }
-}
+mod tests;

@@ -2,8 +2,10 @@
 
 /// What every trace begins with: not text, and damaged by any conversion of line ends.
 pub const MAGIC: [u8; 8] = *b"\x89RFT\r\n\x1a\n";
-/// The version that is written, and the only one that is read.
-pub const VERSION: u32 = 1;
+/// The version that is written. Older ones are read too: each version has the events of those before it.
+pub const VERSION: u32 = 2;
+/// The oldest version that is read.
+pub const VERSION_MIN: u32 = 1;
 
 /// Before each chunk: its payload's length, its number of events, and the checksum of both and of the payload.
 pub(super) const CHUNK_HEAD_BYTES: usize = 12;
@@ -40,7 +42,17 @@ pub(super) mod code {
     pub const BINDLESS_INSERTED: u8 = 0x45;
     pub const BINDLESS_REMOVED: u8 = 0x46;
     pub const PLANNED: u8 = 0x50;
+    pub const TRANSIENT_MADE: u8 = 0x51;
+    pub const TRANSIENT_LET_GO: u8 = 0x52;
     pub const END: u8 = 0x7f;
+
+    /// The version that an event is of: what begins with it cannot be in an older trace.
+    pub const fn version(code: u8) -> u32 {
+        match code {
+            TRANSIENT_MADE | TRANSIENT_LET_GO => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// Seven bits a byte, the lowest first; the high bit says that more follow.

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::event::Event;
-use super::format::{CHUNK_HEAD_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Parts, VERSION, checksum};
+use super::format::{CHUNK_HEAD_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Parts, VERSION, VERSION_MIN, checksum};
 
 /// Why no further event can be read. Those before it were whole, and are as they were recorded.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum TraceError {
     #[error("this is no trace: it does not begin with the trace's magic number")]
     NotATrace,
     /// It is of another version.
-    #[error("the trace is of version {found}, this library reads version {VERSION}")]
+    #[error("the trace is of version {found}, this library reads versions {VERSION_MIN} to {VERSION}")]
     Version {
         /// What it says of itself.
         found: u32,
@@ -51,6 +51,7 @@ pub enum TraceError {
 /// Gives a trace out event by event. Ends after [`Event::End`], or with an error; host memory is that of one chunk.
 pub struct Reader<R> {
     from: R,
+    version: u32,
     payload: Vec<u8>,
     /// What of the payload is taken.
     at: usize,
@@ -79,11 +80,12 @@ impl<R: Read> Reader<R> {
             return Err(TraceError::CutOff { at_byte: length as u64, event_count: 0, chunk_count: 0 });
         }
         let found = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-        if found != VERSION {
+        if !(VERSION_MIN..=VERSION).contains(&found) {
             return Err(TraceError::Version { found });
         }
         Ok(Self {
             from,
+            version: found,
             payload: Vec::new(),
             at: 0,
             chunk_byte: head.len() as u64,
@@ -106,7 +108,7 @@ impl<R: Read> Reader<R> {
             self.read_chunk()?;
         }
         let mut parts = Parts(&self.payload[self.at..]);
-        let event = Event::take(&mut parts);
+        let event = Event::take(&mut parts, self.version);
         self.at = self.payload.len() - parts.0.len();
         let Some(event) = event else { return Err(self.damaged("an event is not one of this version")) };
         self.left -= 1;

@@ -64,6 +64,7 @@ pub(crate) struct Trace {
     next_block: AtomicU64,
     /// Numbers descriptor heaps and what they belong to.
     next_descriptors: AtomicU64,
+    next_transient: AtomicU64,
     events: Mutex<Events>,
     writer: Mutex<Option<Writer>>,
 }
@@ -107,6 +108,7 @@ impl Trace {
             is_on: AtomicBool::new(false),
             next_block: AtomicU64::new(1),
             next_descriptors: AtomicU64::new(1),
+            next_transient: AtomicU64::new(1),
             events: Mutex::new(events),
             writer: Mutex::new(None),
         }
@@ -120,6 +122,11 @@ impl Trace {
     /// A number for a descriptor heap, or for an allocator of descriptors.
     pub(crate) fn descriptors_number(&self) -> u64 {
         self.next_descriptors.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A number for an object in a transient heap.
+    pub(crate) fn transient_number(&self) -> u64 {
+        self.next_transient.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether anything is recorded.
@@ -273,6 +280,18 @@ impl Trace {
     /// A plan of a frame's transient memory. The event is made only while one is recorded.
     pub(crate) fn planned(&self, event: impl FnOnce() -> Event) {
         self.note(|buffer| event().push(buffer));
+    }
+
+    /// An object in a transient heap.
+    pub(crate) fn transient_made(&self, object: u64, block: u64, offset: u64, bytes: u64, name: &str) {
+        self.note(|buffer| {
+            push_numbers(buffer, code::TRANSIENT_MADE, [object, block, offset, bytes]);
+            push_text(buffer, name);
+        });
+    }
+
+    pub(crate) fn transient_let_go(&self, object: u64) {
+        self.numbers(code::TRANSIENT_LET_GO, [object]);
     }
 
     pub(crate) fn staged(&self, writes: u64, bytes: u64) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::descriptors::Descriptors;
+use super::descriptors::{DescriptorUse, Descriptors};
 use super::event::Event;
 use crate::memory::{
     BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
@@ -22,6 +22,19 @@ pub struct Live {
     pub is_retired: bool,
 }
 
+/// An object in a transient heap.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TransientObject {
+    /// The heap's block.
+    pub block: u64,
+    /// First byte in the heap.
+    pub offset: u64,
+    /// Bytes, which others may share.
+    pub bytes: u64,
+    /// The name that it was made with; empty for none.
+    pub name: String,
+}
+
 /// Follows a trace. O(log ranges) an event; host memory grows with what is in memory, not with the trace.
 #[derive(Clone, Debug, Default)]
 pub struct State {
@@ -34,6 +47,9 @@ pub struct State {
     counts: HashMap<(u32, String), TypeStatistics>,
     calls: DriverCalls,
     descriptors: Descriptors,
+    transients: BTreeMap<u64, TransientObject>,
+    /// The sum of their bytes.
+    transient_bytes: u64,
     retired_count: u64,
     elapsed_ns: u64,
     frame_count: u64,
@@ -117,6 +133,17 @@ impl State {
                 None => false,
             },
             Event::RingGone { ring } => self.rings.remove(ring).is_some(),
+            Event::TransientMade { object, block, offset, bytes, name } => {
+                let made = TransientObject { block: *block, offset: *offset, bytes: *bytes, name: name.clone() };
+                self.transient_made(*object, made)
+            }
+            Event::TransientLetGo { object } => match self.transients.remove(object) {
+                Some(gone) => {
+                    self.transient_bytes -= gone.bytes;
+                    true
+                }
+                None => false,
+            },
             other => self.descriptors.apply(other),
         };
         self.odd_count += u64::from(!is_possible);
@@ -184,6 +211,16 @@ impl State {
         }
         held.ranges.insert(offset, Live { bytes, name: name.to_owned(), is_retired: false });
         self.calls.create_object += 1;
+        true
+    }
+
+    fn transient_made(&mut self, object: u64, made: TransientObject) -> bool {
+        let heap_bytes = self.blocks.get(&made.block).map_or(0, |held| held.bytes);
+        let is_inside = made.offset.checked_add(made.bytes).is_some_and(|end| end <= heap_bytes);
+        let sum = self.transient_bytes.checked_add(made.bytes);
+        let (true, Some(sum), false) = (is_inside, sum, self.transients.contains_key(&object)) else { return false };
+        self.transient_bytes = sum;
+        self.transients.insert(object, made);
         true
     }
 
@@ -282,6 +319,24 @@ impl State {
     #[must_use]
     pub fn rings(&self) -> &BTreeMap<u64, RingSnapshot> {
         &self.rings
+    }
+
+    /// Objects in transient heaps that were not let go of, by number. They share their heap's bytes: none is a range.
+    #[must_use]
+    pub fn transient_objects(&self) -> &BTreeMap<u64, TransientObject> {
+        &self.transients
+    }
+
+    /// The bytes of all objects in transient heaps, each counted for itself.
+    #[must_use]
+    pub fn transient_bytes(&self) -> u64 {
+        self.transient_bytes
+    }
+
+    /// Descriptor heaps that shaders see, and allocators of CPU-only ones: each as a whole, in the order of their numbers.
+    #[must_use]
+    pub fn descriptor_uses(&self) -> Vec<DescriptorUse> {
+        self.descriptors.uses()
     }
 
     /// Ranges that are in use.

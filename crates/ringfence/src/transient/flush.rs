@@ -91,6 +91,7 @@ impl<D: Device> TransientAllocator<D> {
         self.figures.released += 1;
         match (object.heap, &object.key) {
             (Some(heap), key) => {
+                self.shared.trace.transient_let_go(object.traced);
                 let heap = self.heap(heap);
                 heap.object_count -= 1;
                 heap.last_plan = None;

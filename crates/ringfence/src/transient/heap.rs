@@ -69,6 +69,8 @@ pub(super) struct Object<D: Device> {
     pub(super) offset: u64,
     pub(super) size: u64,
     pub(super) is_texture: bool,
+    /// Its number in traces, if it is in a heap.
+    pub(super) traced: u64,
     /// `Some` iff it is in use.
     pub(super) tenancy: Option<Tenancy>,
     /// When its last use is over; only read where it has memory of its own.

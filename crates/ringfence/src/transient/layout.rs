@@ -34,12 +34,17 @@ pub(super) struct LastLayout {
     pub(super) height: u64,
 }
 
+/// Of more pieces the transitions are left as they are: to look at them once would take longer than to plan.
+const LOWERED_MAX: usize = 2_000;
+
 /// Plans the offsets of the pieces, as long as `go_on` says so. Pieces stay where they lay, as many as can without
-/// making the heap higher than both it was and it has to be.
+/// making the heap higher than both it was and it has to be. Those that did not lie anywhere are then moved about at no
+/// more height so that fewer begin on others' bytes, for `transition_steps` of work.
 pub(super) fn plan(
     passes: &[FramePass<'_>],
     pieces: &[Piece<'_>],
     last: Option<LastLayout>,
+    transition_steps: u64,
     go_on: impl FnMut(&Progress) -> bool,
 ) -> Result<Layout, TransientError> {
     let is_one_queue = passes.windows(2).all(|pair| pair[0].queue == pair[1].queue);
@@ -47,12 +52,19 @@ pub(super) fn plan(
     let problem = problem
         .map_err(|_| DeviceError::InvalidInfo("the sizes of the frame's resources add up to 63 bits or more"))?;
     let plan = alias::plan(&problem, go_on);
+    let lower_bound = plan.lower_bound;
     let kept = last.and_then(|last| alias::plan_keeping(&problem, &last.offsets, plan.height.max(last.height)));
-    if let Some(kept) = kept.filter(|kept| kept.kept.contains(&true)) {
-        let alias::AliasPlan { offsets, height, .. } = kept.plan;
-        return Ok(Layout { offsets, height, lower_bound: plan.lower_bound });
+    let kept = kept.filter(|kept| kept.kept.contains(&true));
+    let (mut plan, stays) = kept.map_or((plan, Vec::new()), |kept| (kept.plan, kept.kept));
+    if transition_steps > 0 && pieces.len() <= LOWERED_MAX {
+        let may_move = |piece: usize| !stays.get(piece).copied().unwrap_or(false);
+        let mut left = transition_steps;
+        alias::lower_transitions(&problem, &mut plan, may_move, |progress| {
+            left = left.saturating_sub(progress.steps);
+            left > 0
+        });
     }
-    Ok(Layout { offsets: plan.offsets, height: plan.height, lower_bound: plan.lower_bound })
+    Ok(Layout { offsets: plan.offsets, height: plan.height, lower_bound })
 }
 
 fn on_one_queue(pieces: &[Piece<'_>]) -> Result<Problem, ItemError> {
@@ -77,4 +89,43 @@ fn on_several_queues(passes: &[FramePass<'_>], pieces: &[Piece<'_>]) -> Result<P
         passes: piece.last.iter().copied().chain([piece.first]).collect(),
     };
     Problem::with_passes(&graph, &pieces.iter().map(item).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_core::sync::TimelineId;
+
+    #[test]
+    fn what_lies_where_it_lay_is_not_moved_to_save_a_barrier() {
+        let mut state = 11_u64;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let passes = [FramePass::on(TimelineId::new(0)); 30];
+        let mut moved_count = 0;
+        for _ in 0..30 {
+            let lasts: Vec<[usize; 1]> = (0..30).map(|at| [(at + random(6) as usize).min(29)]).collect();
+            let sizes: Vec<u64> = (0..30).map(|_| 64 << random(3)).collect();
+            let pieces = |shrunk: usize| -> Vec<Piece<'_>> {
+                let size = |at: usize| if at == shrunk { 32 } else { sizes[at] };
+                (0..30).map(|at| Piece { size: size(at), alignment: 32, first: at, last: &lasts[at] }).collect()
+            };
+            let before = plan(&passes, &pieces(usize::MAX), None, 0, |_| false).expect("small sizes");
+            let last = || {
+                let offsets = before.offsets.iter().enumerate().map(|(at, offset)| (at % 9 != 0).then_some(*offset));
+                Some(LastLayout { offsets: offsets.collect(), height: before.height })
+            };
+            let plain = plan(&passes, &pieces(7), last(), 0, |_| false).expect("small sizes");
+            let lowered = plan(&passes, &pieces(7), last(), u64::MAX, |_| false).expect("small sizes");
+            let stayed = |at: &usize| at % 9 != 0 && plain.offsets[*at] == before.offsets[*at];
+            for at in (0..30).filter(stayed) {
+                assert_eq!(lowered.offsets[at], before.offsets[at]);
+            }
+            assert_eq!((lowered.height, lowered.lower_bound), (plain.height, plain.lower_bound));
+            moved_count += (0..30).filter(|at| lowered.offsets[*at] != plain.offsets[*at]).count();
+        }
+        assert!(moved_count > 0, "what is new may lie elsewhere");
+    }
 }

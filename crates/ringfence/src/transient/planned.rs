@@ -16,6 +16,11 @@
 //! A new shape keeps the offsets of the frame before where that makes its heap no higher than it is: what is found in
 //! the caches need not be made.
 //!
+//! Of the plans of that height one with few aliasing barriers is looked for, once, when the shape is new: that is when its
+//! objects are made, which takes longer. A better plan that came later would make them all again; so the offsets of a
+//! shape never change as long as its plan is kept. The work is counted in steps, not in time: every run of the program
+//! plans alike.
+//!
 //! Plans are compared word by word, not by their hash alone, so that no two frames are ever taken for one another.
 //!
 //! | operation | cost |
@@ -23,7 +28,6 @@
 //! | a frame of a shape that is known | O(words of the shape + resources · log spans); no driver call, no host allocation |
 //! | a new shape | that of planning it, and of making what is not in the caches |
 
-use std::hash::Hasher;
 use std::marker::PhantomData;
 
 use ringfence_core::alias::Progress;
@@ -33,9 +37,10 @@ use smallvec::SmallVec;
 use super::allocator::{TransientAllocator, Wanted};
 use super::error::TransientError;
 use super::execution::{Execution, Transient};
-use super::heap::{Heap, ObjectKey, TransientKind, WordHasher};
-use super::layout::{self, LastLayout, Piece};
+use super::heap::{Heap, ObjectKey, TransientKind};
+use super::layout::{self, Piece};
 use super::order::{Clock, Pass};
+use super::plans::{Group, OWN_MEMORY, Plan, Planned, hash};
 use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 use crate::memory::Location;
@@ -100,59 +105,6 @@ pub struct Certificate {
     /// Whether the layout was that of an earlier frame of the same shape.
     pub is_reused: bool,
 }
-
-/// Which group a resource is in, if any.
-const OWN_MEMORY: u32 = u32::MAX;
-
-/// A resource in a plan that is kept.
-#[derive(Clone, Copy, Debug)]
-struct Planned {
-    key: Option<ObjectKey>,
-    needs: Requirements,
-    /// [`OWN_MEMORY`] for what shares with nobody.
-    group: u32,
-    offset: u64,
-}
-
-/// What one heap holds.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    arena: u32,
-    height: u64,
-    lower_bound: u64,
-    /// The strictest of its resources.
-    needs: Requirements,
-}
-
-/// A frame's shape and its layout.
-struct Plan {
-    hash: u64,
-    words: Vec<u64>,
-    resources: Vec<Planned>,
-    groups: Vec<Group>,
-    /// The resources in the order of their first passes.
-    order: Vec<u32>,
-    id: u64,
-    /// The execution that used it last.
-    used: u64,
-}
-
-/// Plans that are kept, and the working memory of a frame.
-#[derive(Default)]
-pub(super) struct Plans {
-    kept: Vec<Plan>,
-    made: u64,
-    words: Vec<u64>,
-    passes: Vec<Pass>,
-    /// Of each resource the object and the acquire.
-    placed: Vec<(u32, u32)>,
-    /// Of each group the heap.
-    heaps: Vec<u32>,
-    certificate: Certificate,
-}
-
-/// Shapes that are kept; the one that was not used for longest goes.
-const PLANS_MAX: usize = 16;
 
 impl<D: Device> TransientAllocator<D> {
     /// Begins an execution whose resources are all known: lays them out, or takes the layout of an earlier frame of the
@@ -249,7 +201,10 @@ impl<D: Device> TransientAllocator<D> {
         }
     }
 
-    fn measure_any(&mut self, info: Described<'_, '_, D>) -> Result<(Option<ObjectKey>, Requirements), TransientError> {
+    pub(super) fn measure_any(
+        &mut self,
+        info: Described<'_, '_, D>,
+    ) -> Result<(Option<ObjectKey>, Requirements), TransientError> {
         match info {
             Described::Buffer(info) => self.measure::<Buffers>(info),
             Described::Texture(info) => self.measure::<Textures>(info),
@@ -279,7 +234,7 @@ impl<D: Device> TransientAllocator<D> {
             };
             let pieces: Vec<_> = members.iter().map(piece).collect();
             let last = self.plans.last_offsets(group.arena, members.iter().map(|at| planned[*at].key));
-            let found = layout::plan(passes, &pieces, last, &mut go_on)?;
+            let found = layout::plan(passes, &pieces, last, self.desc.transition_steps, &mut go_on)?;
             members.iter().zip(&found.offsets).for_each(|(at, offset)| planned[*at].offset = *offset);
             (group.height, group.lower_bound) = (found.height, found.lower_bound);
         }
@@ -497,45 +452,6 @@ impl<D: Device> Execution<'_, D> {
     pub fn frame_pass(&self, place: usize) -> Option<Pass> {
         self.plans.passes.get(place).copied()
     }
-}
-
-impl Plans {
-    /// The execution that begins has no plan.
-    pub(super) fn forget_frame(&mut self) {
-        self.placed.clear();
-        self.passes.clear();
-        self.certificate = Certificate::default();
-    }
-
-    /// Where resources with these keys lay in the frame before, and how high that frame's heap for the arena was.
-    fn last_offsets(&self, arena: u32, keys: impl Iterator<Item = Option<ObjectKey>>) -> Option<LastLayout> {
-        let last = self.kept.iter().max_by_key(|plan| plan.used)?;
-        let number = last.groups.iter().position(|group| group.arena == arena)? as u32;
-        let members = last.resources.iter().filter(|planned| planned.group == number);
-        let mut left: Vec<_> = members.map(|planned| (planned.key, planned.offset)).collect();
-        let offsets = keys.map(|key| {
-            let at = left.iter().position(|(other, _)| key.is_some() && *other == key)?;
-            Some(left.remove(at).1)
-        });
-        Some(LastLayout { offsets: offsets.collect(), height: last.groups[number as usize].height })
-    }
-
-    /// Keeps a plan in place of the one that was not used for longest, if there are many.
-    fn keep(&mut self, plan: Plan) -> usize {
-        if self.kept.len() < PLANS_MAX {
-            self.kept.push(plan);
-            return self.kept.len() - 1;
-        }
-        let oldest = (0..self.kept.len()).min_by_key(|at| self.kept[*at].used).expect("as many as are kept");
-        self.kept[oldest] = plan;
-        oldest
-    }
-}
-
-fn hash(words: &[u64]) -> u64 {
-    let mut hasher = WordHasher::default();
-    words.iter().for_each(|word| hasher.write_u64(*word));
-    hasher.finish()
 }
 
 /// Refuses places that the lists do not have.

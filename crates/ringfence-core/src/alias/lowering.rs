@@ -1,0 +1,243 @@
+//! Plans of the same height with fewer aliasing transitions, and so with fewer barriers.
+//!
+//! ```text
+//!   space ▲  ┌──a──┐ ┌────c────┐           ┌──b──┐ ┌────d────┐
+//!         │  ├──b──┼─┼────d────┤     ─▶    ├──a──┤ ├────c────┤     two instead of four
+//!         │  └─────┘ └ ─ ─ ─ ─ ┘           └─────┘ └─────────┘
+//! ```
+//!
+//! Two kinds of move, each taken where it leaves fewer transitions: an item to another offset that is free for it, and two
+//! items of one size each to the other's place. Of the offsets only those are tried at which an end of the item meets an
+//! end of another: between them nothing changes. Items that have part in most transitions come first, so that a small
+//! budget goes where it pays. The columns tell what a move would cost without making it.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | to begin | O(n log n + columns of all items) |
+//! | an item's move | O(columns · log tenants + offsets · columns of the item) |
+//! | two items' exchange | O(columns of both) |
+
+use super::columns::{Between, Columns};
+use super::plan::AliasPlan;
+use super::problem::{Problem, Relation};
+use super::shape::Shape;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// How far lowering is, as told to the caller's closure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lowering {
+    /// Transitions of the plan at hand.
+    pub transitions: usize,
+    /// Steps of work since the last call; a step is some nanoseconds.
+    pub steps: u64,
+}
+
+/// Moves items so that fewer transitions are left, at no greater height, as long as the closure says to go on and a move
+/// helps. Only items of which `may_move` says so are moved. How many transitions are left; the plan's certificate stays
+/// what it was. The same problem, plan and answers give the same plan.
+///
+/// The plan is one of the problem's: [`verify`](super::verify) would say so.
+///
+/// # Panics
+/// There are not as many offsets as items, or one ends above the plan's height.
+pub fn lower_transitions(
+    problem: &Problem,
+    plan: &mut AliasPlan,
+    may_move: impl Fn(usize) -> bool,
+    go_on: impl FnMut(&Lowering) -> bool,
+) -> usize {
+    assert_eq!(plan.offsets.len(), problem.len(), "one offset for each item");
+    assert!(problem.sizes.height(&plan.offsets) <= plan.height, "every item ends within the height");
+    match &problem.relation {
+        Relation::Intervals(shape) => Lower::new(problem, shape, plan, may_move, go_on).run(),
+        Relation::Cliques(shape) => Lower::new(problem, shape, plan, may_move, go_on).run(),
+    }
+}
+
+/// Rounds that go on without having helped: in them items may move where it costs the same, which leads to other plans.
+const SIDEWAYS_ROUNDS: u32 = 12;
+/// Exchanges cost more than moves: of rounds without help so few try them.
+const EXCHANGE_EVERY: u32 = 4;
+
+struct Lower<'p, S: Shape, G> {
+    problem: &'p Problem,
+    shape: &'p S,
+    offsets: &'p mut [u64],
+    columns: Columns<'p, S>,
+    /// Items that may move, those with most transitions first.
+    movable: Vec<u32>,
+    go_on: G,
+    /// How many rounds there were since one has helped.
+    sideways: u32,
+    steps: u64,
+    between: Vec<Between>,
+    candidates: Vec<u64>,
+}
+
+impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
+    fn new(
+        problem: &'p Problem,
+        shape: &'p S,
+        plan: &'p mut AliasPlan,
+        may_move: impl Fn(usize) -> bool,
+        go_on: G,
+    ) -> Self {
+        let columns = Columns::new(shape, &problem.sizes, &problem.begins, &plan.offsets);
+        let movable = (0..problem.len()).filter(|item| may_move(*item)).map(|item| item as u32).collect();
+        let (between, candidates) = (Vec::new(), Vec::new());
+        Self {
+            problem,
+            shape,
+            offsets: &mut plan.offsets,
+            columns,
+            movable,
+            go_on,
+            sideways: 0,
+            steps: 0,
+            between,
+            candidates,
+        }
+    }
+
+    fn run(mut self) -> usize {
+        let mut in_vain = 0;
+        while in_vain <= SIDEWAYS_ROUNDS && self.columns.count > 0 {
+            let before = self.columns.count;
+            self.sideways = in_vain;
+            self.tidy();
+            if !self.round() {
+                break;
+            }
+            in_vain = if self.columns.count < before { 0 } else { in_vain + 1 };
+        }
+        self.columns.count
+    }
+
+    /// Begins anew with the cuts that are needed, where many are not.
+    fn tidy(&mut self) {
+        let Problem { sizes, begins, .. } = self.problem;
+        if self.columns.cuts.len() > 3 * sizes.len() {
+            self.columns = Columns::new(self.shape, sizes, begins, self.offsets);
+        }
+    }
+
+    /// Tries every item; then, if that has not helped, now and then every two of one size. Whether to go on.
+    fn round(&mut self) -> bool {
+        let before = self.columns.count;
+        let mut order = core::mem::take(&mut self.movable);
+        order.sort_by_cached_key(|&item| (Reverse(self.columns.degree(item)), item));
+        let mut goes_on = order.iter().all(|&item| self.relocate(item));
+        if goes_on && self.columns.count == before && self.sideways.is_multiple_of(EXCHANGE_EVERY) {
+            goes_on = order.iter().enumerate().all(|(at, &item)| self.exchange(item, &order[at + 1..]));
+        }
+        self.movable = order;
+        goes_on
+    }
+
+    fn tick(&mut self) -> bool {
+        let progress = Lowering { transitions: self.columns.count, steps: core::mem::take(&mut self.steps) };
+        (self.go_on)(&progress)
+    }
+
+    fn size(&self, item: u32) -> u64 {
+        self.problem.sizes.size[item as usize]
+    }
+
+    /// Moves an item to where it costs least, if that is less than where it is. Whether to go on.
+    fn relocate(&mut self, item: u32) -> bool {
+        let old = self.offsets[item as usize];
+        let least = self.columns.count;
+        self.columns.take(item, old);
+        self.look(item);
+        let base = self.columns.count as isize;
+        let mut best = (least as isize, 0, old);
+        let candidates = core::mem::take(&mut self.candidates);
+        for &offset in candidates.iter().filter(|offset| **offset != old) {
+            let count = base + self.columns.cost_of(item, offset, &self.between);
+            self.steps += 2 + self.columns.range(offset, offset + self.size(item)).len() as u64;
+            best = best.min((count, self.lot(item, offset), offset));
+        }
+        self.candidates = candidates;
+        self.offsets[item as usize] = best.2;
+        self.columns.put(item, best.2);
+        self.tick()
+    }
+
+    /// By what it is decided between offsets that cost the same; the one where the item lies has 0. Before any round was
+    /// in vain an item stays there; afterwards it may go sideways.
+    fn lot(&self, item: u32, offset: u64) -> i64 {
+        if self.sideways == 0 {
+            return 1;
+        }
+        let word = (offset ^ u64::from(item) << 40 ^ u64::from(self.sideways)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (word ^ word >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) as i64
+    }
+
+    /// What an item that is nowhere would find in every column, and the offsets that are worth a try.
+    fn look(&mut self, item: u32) {
+        let count = self.columns.cuts.len() - 1;
+        self.between.clear();
+        self.between.extend((0..count).map(|column| self.columns.between(item, column)));
+        self.candidates.clear();
+        self.steps += count as u64;
+        let (size, mask) = (self.size(item), self.problem.sizes.alignment[item as usize] - 1);
+        let cuts = &self.columns.cuts;
+        let mut first = 0;
+        while first < count {
+            let free = self.between[first..].iter().take_while(|between| between.is_free).count();
+            let (low, high) = (cuts[first], cuts[first + free]);
+            for &cut in &cuts[first..=first + free] {
+                let above = (cut + mask) & !mask;
+                let below = cut.checked_sub(size).map(|offset| offset & !mask);
+                let fits = |offset: &u64| low <= *offset && offset + size <= high;
+                self.candidates.extend([Some(above), below].into_iter().flatten().filter(fits));
+            }
+            first += free + 1;
+        }
+        self.candidates.sort_unstable();
+        self.candidates.dedup();
+    }
+
+    /// Exchanges an item with one of the others that has its size, if that leaves fewer. Whether to go on.
+    fn exchange(&mut self, item: u32, others: &[u32]) -> bool {
+        let alignment = &self.problem.sizes.alignment;
+        for &other in others {
+            let (a, b) = (self.offsets[item as usize], self.offsets[other as usize]);
+            let strictest = alignment[item as usize].max(alignment[other as usize]);
+            if self.size(item) == self.size(other) && a != b && (a | b) & (strictest - 1) == 0 {
+                self.try_exchange((item, a), (other, b));
+                if !self.tick() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn try_exchange(&mut self, (item, a): (u32, u64), (other, b): (u32, u64)) {
+        let least = self.columns.count;
+        self.columns.take(item, a);
+        self.columns.take(other, b);
+        let mut places = ((item, a), (other, b));
+        if self.is_free(item, b) && self.is_free(other, a) {
+            self.columns.put(item, b);
+            self.columns.put(other, a);
+            self.steps += 6 * self.columns.range(a, a + self.size(item)).len() as u64;
+            if self.columns.count < least {
+                places = ((item, b), (other, a));
+            }
+            self.columns.take(item, b);
+            self.columns.take(other, a);
+        }
+        for (item, offset) in [places.0, places.1] {
+            self.columns.put(item, offset);
+            self.offsets[item as usize] = offset;
+        }
+        self.steps += 4 * self.columns.range(a, a + self.size(item)).len() as u64;
+    }
+
+    fn is_free(&self, item: u32, offset: u64) -> bool {
+        self.columns.range(offset, offset + self.size(item)).all(|column| self.columns.between(item, column).is_free)
+    }
+}

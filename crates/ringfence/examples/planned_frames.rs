@@ -1,0 +1,59 @@
+//! What planned frames cost on the host: the first of a shape, and those like it. Prints the rows of `docs/planner.md`.
+//!
+//! `cargo run --release -p ringfence --example planned_frames`. The device is the simulated one: what a driver takes to make
+//! an object, which only a new shape does, comes on top of the first.
+
+use std::time::{Duration, Instant};
+
+use ringfence::device::{TextureDesc, TextureUsage, sim};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
+use ringfence::{Allocator, AllocatorDesc};
+
+/// Repeated frames of a run, and runs: the least time counts.
+const FRAMES: u32 = 200;
+const RUNS: u32 = 20;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("| resources | first frame µs | repeated frame µs | ns a resource |");
+    println!("|--:|--:|--:|--:|");
+    for count in [20, 55, 1_000] {
+        let runs = (0..RUNS).map(|_| run(count)).collect::<Result<Vec<_>, _>>()?;
+        let first = runs.iter().map(|run| run.0).min().unwrap_or_default();
+        let again = runs.iter().map(|run| run.1).min().unwrap_or_default();
+        let us = |time: Duration| 1e6 * time.as_secs_f64();
+        println!("| {count} | {:.0} | {:.1} | {:.0} |", us(first), us(again), 1e3 * us(again) / count as f64);
+    }
+    Ok(())
+}
+
+/// The first frame, and one of those after it.
+fn run(count: usize) -> Result<(Duration, Duration), Box<dyn std::error::Error>> {
+    let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    let memory = Allocator::over(gpu.clone(), AllocatorDesc::default());
+    // SAFETY: nothing is submitted.
+    let timeline = unsafe { memory.timeline(gpu.create_fence(0)) }?;
+    let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
+    let usage = TextureUsage::RENDER_TARGET | TextureUsage::SAMPLED;
+    let side = |at: usize| [64, 128, 256, 64][at % 4];
+    let desc = |at: usize| TextureDesc { width: side(at), height: side(at / 2), usage, ..Default::default() };
+    let descs: Vec<_> = (0..count).map(desc).collect();
+    let lasts: Vec<_> = (0..count).map(|at| [(at + 1 + at % 5).min(count - 1)]).collect();
+    let resource =
+        |at: usize| FrameResource { info: Described::Texture(&descs[at]), first: at, last: &lasts[at], name: "" };
+    let resources: Vec<_> = (0..count).map(resource).collect();
+    let passes = vec![FramePass::on(timeline.id()); count];
+    let mut frame = || -> Result<(), ringfence::transient::TransientError> {
+        transient.plan(&passes, &resources, |_progress| false)?.finish(&[]);
+        transient.end_frame();
+        Ok(())
+    };
+    let start = Instant::now();
+    frame()?;
+    let first = start.elapsed();
+    frame()?;
+    let start = Instant::now();
+    for _ in 0..FRAMES {
+        frame()?;
+    }
+    Ok((first, start.elapsed() / FRAMES))
+}

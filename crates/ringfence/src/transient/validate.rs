@@ -1,0 +1,50 @@
+//! The rules that heaps, spans, objects and caches keep between calls. O(heaps + objects + spans).
+
+use ringfence_core::range::Invalid;
+
+use super::allocator::TransientAllocator;
+use crate::device::Device;
+
+impl<D: Device> TransientAllocator<D> {
+    /// Checks every rule of its structures. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let rule = Invalid::unless;
+        for (number, heap) in (0..).zip(&self.heaps) {
+            let Some(heap) = heap else { continue };
+            heap.spans.validate(heap.bytes)?;
+            let inside = self.objects.iter().flatten().filter(|object| object.heap == Some(number)).count();
+            rule(inside == heap.object_count, "a heap counts its objects", u64::from(number))?;
+            for span in heap.spans.iter().filter(|span| span.in_use) {
+                let tenant = self.objects[span.tenant as usize].as_ref();
+                let is_whole = tenant.is_some_and(|object| {
+                    object.heap == Some(number)
+                        && object.tenancy.is_some()
+                        && (object.offset, object.offset + object.size) == (span.offset, span.end)
+                });
+                rule(is_whole, "a span in use is the whole of an object in use", span.offset)?;
+            }
+        }
+        for heap in &self.idle_heaps {
+            heap.spans.validate(heap.bytes)?;
+            rule(heap.object_count == 0 && heap.idle_since.is_some(), "a heap in the cache is empty", heap.bytes)?;
+        }
+        let free = self.objects.iter().filter(|object| object.is_none()).count();
+        rule(free == self.free_objects.len(), "every free number is known", free as u64)?;
+        for (number, object) in (0..).zip(&self.objects) {
+            let Some(object) = object else { continue };
+            let found = object.key.as_ref().map(|key| match object.heap {
+                Some(heap) => self.heaps[heap as usize].as_ref().and_then(|heap| heap.cache.at(key, object.offset)),
+                None => self.solo.at(key, u64::from(number)),
+            });
+            rule(
+                found.is_none_or(|found| found == Some(number)),
+                "an object with a key is in its cache",
+                number.into(),
+            )?;
+        }
+        Ok(())
+    }
+}
