@@ -25,16 +25,19 @@
 //! | operation | cost, besides the allocator's own |
 //! |---|---|
 //! | `try_allocate` | O(log blocks), and a look at each block in turn that has the space but not in one piece |
-//! | `free`, `allocate_in` | O(1), and index entries moved by as many places as the block moves |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(blocks) moved; host memory grows in `insert` alone |
+//! | `free`, `allocate_in` | O(1); O(log blocks) if the block overtakes another one |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks), and the empty ones behind it moved; host memory grows in `insert` alone |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
+
+mod index;
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, check_request,
 };
 use alloc::vec::Vec;
 use core::fmt;
+use index::Index;
 
 /// How blocks grow and when empty ones go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,25 +223,6 @@ struct Block<A, H> {
     free_size: u64,
 }
 
-/// What the search looks at, so that it touches only blocks that it asks.
-#[derive(Clone, Copy)]
-struct Entry {
-    free_size: u64,
-    /// The block's serial: its age.
-    serial: Serial,
-    /// No request of more than this was granted when it was asked last; [`NOT_ASKED`] since the block last changed.
-    granted_max: u64,
-    slot: u32,
-}
-
-const NOT_ASKED: u64 = u64::MAX;
-
-impl Entry {
-    const fn key(&self) -> (u64, Serial) {
-        (self.free_size, self.serial)
-    }
-}
-
 /// A block in which nothing lives.
 #[derive(Clone, Copy)]
 struct Empty {
@@ -257,10 +241,8 @@ pub struct Blocks<A, H> {
     slots: Vec<Option<Block<A, H>>>,
     /// The slots that hold no block.
     vacant: Vec<u32>,
-    /// Every block whose free size is not 0, by [`Entry::key`].
-    index: Vec<Entry>,
-    /// Where in `index` the block of each slot stands; of a slot that stands not there it means nothing.
-    places: Vec<u32>,
+    /// Every block whose free size is not 0, by that and its age.
+    index: Index,
     /// Every block in which nothing lives, the longest empty first.
     empties: Vec<Empty>,
     /// The latest tick that was told.
@@ -277,8 +259,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Self {
             slots: Vec::new(),
             vacant: Vec::new(),
-            index: Vec::new(),
-            places: Vec::new(),
+            index: Index::new(),
             empties: Vec::new(),
             now: 0,
             serials: Serials::new(),
@@ -307,11 +288,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// A failed call changes nothing.
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
-        let first = self.index.partition_point(|entry| entry.free_size < size);
-        for at in first..self.index.len() {
-            if let Some(allocation) = self.probe(at, size, alignment) {
+        let mut next = self.index.first_of(size);
+        while let Some(slot) = next {
+            if let Some(allocation) = self.probe(slot, size, alignment) {
                 return Ok(allocation);
             }
+            next = self.index.after(slot);
         }
         Err(self.out_of_space(size, alignment))
     }
@@ -323,38 +305,40 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         size: u64,
         mut ask: impl FnMut(&mut A) -> Option<Range>,
     ) -> Option<BlockAllocation> {
-        let first = self.index.partition_point(|entry| entry.free_size < size.max(1));
-        for at in first..self.index.len() {
-            let Entry { slot, serial, .. } = self.index[at];
-            if let Some(range) = ask(&mut self.slots[slot as usize].as_mut()?.allocator) {
+        let mut next = self.index.first_of(size.max(1));
+        while let Some(slot) = next {
+            let block = self.slots[slot as usize].as_mut()?;
+            let serial = block.serial;
+            if let Some(range) = ask(&mut block.allocator) {
                 self.note_allocation(slot);
                 return Some(BlockAllocation::new(BlockId { serial, slot }, range));
             }
+            next = self.index.after(slot);
         }
         None
     }
 
-    /// Asks the block at `at` of the index, unless its free spans are known to be too short.
+    /// Asks the block of a slot, unless its free spans are known to be too short.
     #[inline(always)]
-    fn probe(&mut self, at: usize, size: u64, alignment: u64) -> Option<BlockAllocation> {
-        let entry = &mut self.index[at];
-        if entry.granted_max < size {
+    fn probe(&mut self, slot: u32, size: u64, alignment: u64) -> Option<BlockAllocation> {
+        let granted_max = self.index.granted_max(slot);
+        if granted_max < size {
             return None;
         }
-        let block = self.slots[entry.slot as usize].as_mut()?;
+        let block = self.slots[slot as usize].as_mut()?;
         if !block.allocator.may_hold(size) {
-            entry.granted_max = size - 1;
+            self.index.set_granted_max(slot, size - 1);
             return None;
         }
         let range = match block.allocator.allocate(size, alignment) {
             Ok(range) => range,
             Err(AllocError::OutOfSpace { largest_free, .. }) => {
-                entry.granted_max = entry.granted_max.min(largest_free);
+                self.index.set_granted_max(slot, granted_max.min(largest_free));
                 return None;
             }
             Err(_) => return None,
         };
-        let id = BlockId { serial: entry.serial, slot: entry.slot };
+        let id = BlockId { serial: block.serial, slot };
         self.note_allocation(id.slot);
         Some(BlockAllocation::new(id, range))
     }
@@ -442,7 +426,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         let serial = self.serials.draw();
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
-            self.places.push(0);
+            self.index.add_slot();
             u32::try_from(self.slots.len() - 1).expect("there are fewer than 2^32 blocks")
         });
         self.reserve_for_every_block();
@@ -452,7 +436,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         }
         let block = Block { heap, allocator, serial, initial_size, free_size };
         if free_size != 0 {
-            self.insert_entry(block.entry(slot));
+            self.index.insert(slot, (free_size, serial));
         }
         self.slots[slot as usize] = Some(block);
         BlockId { serial, slot }
@@ -462,7 +446,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     fn reserve_for_every_block(&mut self) {
         let count = self.slots.len();
         self.vacant.reserve(count - self.vacant.len());
-        self.index.reserve(count - self.index.len());
         self.empties.reserve(count - self.empties.len());
     }
 
@@ -472,17 +455,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
         block.free_size = block.allocator.free_size();
         let was_empty = block.allocator.live_count() == 1;
-        let entry = block.entry(slot);
-        let mut at = self.places[slot as usize] as usize;
-        if entry.free_size == 0 {
-            self.remove_entry(at);
-        } else {
-            while at > 0 && self.index[at - 1].key() > entry.key() {
-                self.put_entry(at, self.index[at - 1]);
-                at -= 1;
-            }
-            self.put_entry(at, entry);
-        }
+        let key = (block.free_size, block.serial);
+        self.index.update(slot, key);
         if was_empty {
             self.leave_empties(slot);
         }
@@ -492,48 +466,13 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     #[inline]
     fn note_free(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
-        let was_full = block.free_size == 0;
         block.free_size = block.allocator.free_size();
-        let entry = block.entry(slot);
+        let key = (block.free_size, block.serial);
         if block.allocator.is_empty() {
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
-        if was_full {
-            // What a linear allocator takes back in the middle is not free yet.
-            if entry.free_size != 0 {
-                self.insert_entry(entry);
-            }
-            return;
-        }
-        let mut at = self.places[slot as usize] as usize;
-        while at + 1 < self.index.len() && self.index[at + 1].key() < entry.key() {
-            self.put_entry(at, self.index[at + 1]);
-            at += 1;
-        }
-        self.put_entry(at, entry);
-    }
-
-    #[inline]
-    fn put_entry(&mut self, at: usize, entry: Entry) {
-        self.index[at] = entry;
-        self.places[entry.slot as usize] = at as u32;
-    }
-
-    fn insert_entry(&mut self, entry: Entry) {
-        let at = self.index.partition_point(|other| other.key() < entry.key());
-        self.index.insert(at, entry);
-        self.note_places_from(at);
-    }
-
-    fn remove_entry(&mut self, at: usize) {
-        self.index.remove(at);
-        self.note_places_from(at);
-    }
-
-    fn note_places_from(&mut self, at: usize) {
-        for (at, entry) in self.index.iter().enumerate().skip(at) {
-            self.places[entry.slot as usize] = at as u32;
-        }
+        // What a linear allocator takes back in the middle is not free yet: then it stays as it was.
+        self.index.update(slot, key);
     }
 
     fn leave_empties(&mut self, slot: u32) {
@@ -576,9 +515,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if !block.allocator.is_empty() {
             return None;
         }
-        if block.free_size != 0 {
-            self.remove_entry(self.places[id.slot as usize] as usize);
-        }
+        self.index.remove(id.slot);
         self.leave_empties(id.slot);
         self.vacant.push(id.slot);
         self.slots[id.slot as usize].take().map(|block| block.heap)
@@ -590,7 +527,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.index.clear();
         self.empties.clear();
         self.vacant.clear();
-        self.places.clear();
         let slots = self.slots.drain(..).enumerate();
         slots.filter_map(|(slot, block)| block.map(|block| (block.id(slot), block.heap)))
     }
@@ -684,28 +620,22 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             let expected = usize::from(block.allocator.is_empty());
             Invalid::unless(listed == expected, "exactly the empty blocks are listed, once", at)?;
             empty += listed;
-            let mut entries = self.index.iter().filter(|entry| entry.slot as usize == slot);
-            let is_true = entries.next().map(|entry| self.entry_is_true(entry, block));
-            Invalid::unless(is_true.is_some() == (block.free_size != 0), "the index holds all but full blocks", at)?;
-            Invalid::unless(is_true != Some(false), "the index knows a block as it is", at)?;
-            indexed += usize::from(is_true.is_some());
-            let place = self.index.get(self.places[slot] as usize).map(|entry| entry.slot as usize);
-            Invalid::unless(is_true.is_none() || place == Some(slot), "a block knows its place in the index", at)?;
+            let key = self.index.key(slot as u32);
+            let expected = (block.free_size != 0).then_some((block.free_size, block.serial));
+            Invalid::unless(key == expected, "the index knows all but full blocks as they are", at)?;
+            let is_true = key.is_none() || self.index.granted_max(slot as u32) >= block.allocator.largest_free();
+            Invalid::unless(is_true, "the index promises no less than a block holds", at)?;
+            indexed += usize::from(key.is_some());
         }
         Invalid::unless(indexed == self.index.len(), "nothing else is indexed", indexed as u64)?;
         Invalid::unless(empty == self.empties.len(), "nothing else is listed as empty", empty as u64)?;
         let vacant = self.slots.iter().filter(|block| block.is_none()).count();
         Invalid::unless(vacant == self.vacant.len(), "nothing else is vacant", vacant as u64)?;
-        let in_order = self.index.windows(2).all(|pair| pair[0].key() < pair[1].key());
-        Invalid::unless(in_order, "the index is in order", 0)?;
+        self.index.validate()?;
         let in_order = self.empties.windows(2).all(|pair| pair[0].since <= pair[1].since);
         Invalid::unless(in_order, "the longest empty block is first", 0)?;
         let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_TOLD);
         Invalid::unless(is_past, "no block is empty from a later tick on", self.now)
-    }
-
-    fn entry_is_true(&self, entry: &Entry, block: &Block<A, H>) -> bool {
-        entry.key() == (block.free_size, block.serial) && entry.granted_max >= block.allocator.largest_free()
     }
 }
 
@@ -724,23 +654,17 @@ impl<A: Peek, H> Blocks<A, H> {
 
     fn peek_in(&self, size: u64, alignment: u64, may_ask: impl Fn(&A) -> bool) -> Option<(BlockId, u64)> {
         check_request(size, alignment, u64::MAX).ok()?;
-        let first = self.index.partition_point(|entry| entry.free_size < size);
-        self.index[first..].iter().filter(|entry| entry.granted_max >= size).find_map(|entry| {
-            let block = self.slots[entry.slot as usize].as_ref()?;
+        let in_order = core::iter::successors(self.index.first_of(size), |slot| self.index.after(*slot));
+        in_order.filter(|slot| self.index.granted_max(*slot) >= size).find_map(|slot| {
+            let block = self.slots[slot as usize].as_ref()?;
             let has_space = may_ask(&block.allocator) && block.allocator.may_hold(size);
             let offset = if has_space { block.allocator.peek(size, alignment) } else { None };
-            offset.map(|offset| (block.id(entry.slot as usize), offset))
+            offset.map(|offset| (block.id(slot as usize), offset))
         })
     }
 }
 
 impl<A, H> Block<A, H> {
-    /// What the index holds of a block that has just changed.
-    #[inline]
-    const fn entry(&self, slot: u32) -> Entry {
-        Entry { free_size: self.free_size, serial: self.serial, granted_max: NOT_ASKED, slot }
-    }
-
     fn id(&self, slot: usize) -> BlockId {
         BlockId { serial: self.serial, slot: slot as u32 }
     }

@@ -3,6 +3,9 @@
 //! Where there is no device the tests say so and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
 #![cfg(all(windows, feature = "d3d12"))]
 
+#[path = "d3d12_backend/residency.rs"]
+mod residency;
+
 use std::time::{Duration, Instant};
 
 use ringfence::d3d12::{Device, Memory, ResourceInfo};

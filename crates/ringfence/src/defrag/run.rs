@@ -354,16 +354,21 @@ impl<D: Device> ArenaRun<D> {
             self.old.pop_front();
         }
         let all_free = self.old.is_empty();
-        self.leaving.retain(|(id, bytes)| {
+        // From the end, as it is the latest of the empty blocks that is found at once.
+        let mut staying = Vec::new();
+        while let Some((id, bytes)) = self.leaving.pop() {
             // A reclaim may have been quicker.
-            let is_gone = shared.free_empty_block(&self.arena, *id) || compact.fact(*id).is_none();
+            let is_gone = shared.free_empty_block(&self.arena, id) || compact.fact(id).is_none();
             if is_gone {
                 statistics.freed_block_count += 1;
                 statistics.freed_block_bytes += bytes;
+            } else if !all_free {
+                staying.push((id, bytes));
             }
             // If everything has left and it is not gone, others have come, or its pool keeps it.
-            !is_gone && !all_free
-        });
+        }
+        staying.reverse();
+        self.leaving = staying;
     }
 
     /// Puts the blocks in the order in which they are emptied.
@@ -404,9 +409,9 @@ impl<D: Device> ArenaRun<D> {
             return true;
         };
         let destinations = destinations.get_or_insert_with(|| compact.destinations(&self.emptied));
-        let planned = into.iter().map(|reserved| reserved.allocation.size()).sum::<u64>();
+        let planned = into.len();
         emptying.unfit += compact.reserve_elsewhere(destinations, &mut emptying.queue, room, into);
-        emptying.in_vain += into.iter().map(|reserved| reserved.allocation.size()).sum::<u64>() - planned;
+        emptying.in_vain += into[planned..].iter().map(|reserved| reserved.allocation.size()).sum::<u64>();
         let is_over = emptying.queue.is_empty();
         if is_over {
             self.finish_block(&mut emptying, block, destinations, compact.fact(block.0), desc);

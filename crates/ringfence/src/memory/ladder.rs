@@ -273,7 +273,9 @@ impl<D: Device> Shared<D> {
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
         match unsafe { subject.place(&self.device, || &place.memory(self).object, place.offset) } {
             Ok(made) => {
-                self.debug_made::<S>(&made, &place, ask, route.margins, route.needs.size);
+                if self.debug.is_some() {
+                    self.debug_made::<S>(&made, &place, ask, route.margins, route.needs.size);
+                }
                 Ok((made, place))
             }
             Err(error) => {
@@ -322,11 +324,14 @@ impl<D: Device> Shared<D> {
         self.trace_dedicated(&memory, class);
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
         let place = Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } };
-        self.debug_made::<S>(&made, &place, ask, Margins::default(), size);
+        if self.debug.is_some() {
+            self.debug_made::<S>(&made, &place, ask, Margins::default(), size);
+        }
         Ok((made, place))
     }
 
     /// Notes what was made for whoever looks for mistakes. `bytes` are those of the range, guards included.
+    #[cold]
     fn debug_made<S: Subject<D>>(
         &self,
         made: &S::Made,

@@ -190,6 +190,13 @@ impl<D: Device> Shared<D> {
         if self.trace.is_on() && place.is_own_range() {
             self.trace.retired(place.memory(self).block, self.range_offset(place));
         }
+        if self.debug.is_some() {
+            self.debug_retired(place);
+        }
+    }
+
+    #[cold]
+    fn debug_retired(&self, place: &Place<D>) {
         if let Some(debug) = &self.debug
             && let Some(key) = place.key(self)
         {
@@ -198,6 +205,14 @@ impl<D: Device> Shared<D> {
     }
 
     /// The device is done with the place's bytes, and its owner has let go of them.
+    #[inline]
+    fn note_released(&self, place: &Place<D>) {
+        if self.debug.is_some() {
+            self.debug_released(place);
+        }
+    }
+
+    #[cold]
     fn debug_released(&self, place: &Place<D>) {
         if let Some(debug) = &self.debug
             && let Some(key) = place.key(self)
@@ -214,7 +229,7 @@ impl<D: Device> Shared<D> {
     fn destroy(&self, Retired { object, place }: Retired<D>) {
         if let Some(place) = &place {
             self.device.note_retired(&place.memory(self).object, self.range_offset(place), place.size());
-            self.debug_released(place);
+            self.note_released(place);
         }
         if let Some(object) = object {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
@@ -246,7 +261,7 @@ impl<D: Device> Shared<D> {
         if self.trace.is_on() && place.is_own_range() {
             self.trace.freed(place.memory(self).block, self.range_offset(&place));
         }
-        self.debug_released(&place);
+        self.note_released(&place);
         let Place { arena, hold, .. } = place;
         match hold {
             Hold::Range { memory, allocation, ticket: _ } => {

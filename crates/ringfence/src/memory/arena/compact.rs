@@ -8,7 +8,7 @@
 //! | `facts` | O(blocks) |
 //! | `collect` | O(ranges of the block that have a name, user data or a ticket) |
 //! | `destinations` | O(blocks) |
-//! | `reserve_elsewhere` | O(log blocks) a move |
+//! | `reserve_elsewhere` | O(log blocks) a move, and as much for each of the few times that a block may refuse in a pass |
 //! | `reserve_below` | O(1) a move |
 //! | the rest | O(1), or the removal of a block |
 
@@ -54,8 +54,13 @@ pub(crate) struct Destinations {
     tree: FitTree,
     /// By leaf.
     blocks: Vec<BlockId>,
+    /// By leaf: how often it has refused what it seemed to have room for.
+    refusals: Vec<u8>,
     leaves: HashMap<BlockId, usize>,
 }
+
+/// A block that has refused so often is not asked again in the pass: so that no plan asks every block for every range.
+const REFUSALS_MAX: u8 = 8;
 
 impl Destinations {
     /// Nothing goes there from now on.
@@ -158,7 +163,7 @@ impl<D: Device, A: Cutter> Compact<D> for Arena<D, A> {
         let tree = FitTree::new(held.iter().map(room));
         let blocks: Vec<_> = held.iter().map(|(_, id, _)| *id).collect();
         let leaves = blocks.iter().enumerate().map(|(leaf, id)| (*id, leaf)).collect();
-        Destinations { tree, blocks, leaves }
+        Destinations { tree, refusals: vec![0; blocks.len()], blocks, leaves }
     }
 
     fn reserve_elsewhere(
@@ -254,7 +259,11 @@ impl<D: Device, A: Cutter> State<D, A> {
             // Refused, it has the room, but not aligned, or not quite, or not any more: nothing as large is asked of it.
             let left = match granted {
                 Ok(_) => self.blocks.get(id).map_or(0, |(_, ranges)| ranges.largest_free()),
-                Err(_) => size - 1,
+                Err(_) if destinations.refusals[leaf] == REFUSALS_MAX => 0,
+                Err(_) => {
+                    destinations.refusals[leaf] += 1;
+                    size - 1
+                }
             };
             destinations.tree.set(leaf, left);
             if let Ok(allocation) = granted {

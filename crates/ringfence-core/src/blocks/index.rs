@@ -1,0 +1,318 @@
+//! The blocks that have free units, in the order of how many: a treap in an array, and a list through it.
+//!
+//! ```text
+//!                      (40, C)                 by free size, then age; the root has the highest priority, and so has each
+//!               (8, F)         (100, D)        node among those below it
+//!
+//!   list        (8, F) ◀─▶ (40, C) ◀─▶ (100, D)
+//! ```
+//!
+//! A node is its block's slot, so that nothing is allocated but when there are more slots. A priority is a hash of the slot:
+//! the depth is logarithmic for any order of sizes, and the same in each run. The list says at once whether a block that
+//! has changed stands where it is to stand, which most do.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | `first_of`, `insert`, `remove` | O(log blocks) |
+//! | `update` | O(1) if no other block is overtaken; else O(log blocks) |
+//! | `after` | O(1) |
+
+use crate::range::{Invalid, Serial};
+use alloc::vec::Vec;
+
+const NIL: u32 = u32::MAX;
+
+const NOT_ASKED: u64 = u64::MAX;
+
+/// What orders blocks.
+pub(super) type Key = (u64, Serial);
+
+#[derive(Clone, Copy)]
+struct Node {
+    /// `None` iff it stands not in the tree.
+    key: Option<Key>,
+    /// No request of more than this was granted when it was asked last; [`NOT_ASKED`] since the block last changed.
+    granted_max: u64,
+    left: u32,
+    right: u32,
+    before: u32,
+    after: u32,
+}
+
+const ABSENT: Node = Node { key: None, granted_max: NOT_ASKED, left: NIL, right: NIL, before: NIL, after: NIL };
+
+/// What points to a node: the root, or a side of another one.
+#[derive(Clone, Copy)]
+enum Link {
+    Root,
+    Left(u32),
+    Right(u32),
+}
+
+/// See the [module](self).
+pub(super) struct Index {
+    /// By slot.
+    nodes: Vec<Node>,
+    root: u32,
+    /// The first of the list.
+    first: u32,
+    len: usize,
+}
+
+/// The larger, the higher. No two slots have the same.
+const fn priority(slot: u32) -> u32 {
+    let mixed = slot.wrapping_mul(0x9e37_79b1);
+    let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85eb_ca6b);
+    mixed ^ (mixed >> 13)
+}
+
+impl Index {
+    pub(super) const fn new() -> Self {
+        Self { nodes: Vec::new(), root: NIL, first: NIL, len: 0 }
+    }
+
+    /// Room for a slot more.
+    pub(super) fn add_slot(&mut self) {
+        self.nodes.push(ABSENT);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    /// The first block of at least `free_size`.
+    #[inline]
+    pub(super) fn first_of(&self, free_size: u64) -> Option<u32> {
+        let (mut found, mut at) = (NIL, self.root);
+        while let Some(node) = self.nodes.get(at as usize) {
+            let is_enough = node.key.is_some_and(|(free, _)| free >= free_size);
+            if is_enough {
+                found = at;
+            }
+            at = if is_enough { node.left } else { node.right };
+        }
+        (found != NIL).then_some(found)
+    }
+
+    /// The block after this one.
+    #[inline]
+    pub(super) fn after(&self, slot: u32) -> Option<u32> {
+        let after = self.nodes[slot as usize].after;
+        (after != NIL).then_some(after)
+    }
+
+    #[inline]
+    pub(super) fn granted_max(&self, slot: u32) -> u64 {
+        self.nodes[slot as usize].granted_max
+    }
+
+    #[inline]
+    pub(super) fn set_granted_max(&mut self, slot: u32, units: u64) {
+        self.nodes[slot as usize].granted_max = units;
+    }
+
+    /// Puts a block in that stands not there.
+    pub(super) fn insert(&mut self, slot: u32, key: Key) {
+        self.nodes[slot as usize] = Node { key: Some(key), ..ABSENT };
+        self.len += 1;
+        let (mut link, mut at) = (Link::Root, self.root);
+        let (mut before, mut after) = (NIL, NIL);
+        while at != NIL && priority(at) > priority(slot) {
+            (link, at) = self.descend(at, key, &mut before, &mut after);
+        }
+        self.set(link, slot);
+        // What was below is split in two.
+        let (mut lower, mut higher) = (Link::Left(slot), Link::Right(slot));
+        while at != NIL {
+            let is_lower = self.key(at) < Some(key);
+            self.set(if is_lower { lower } else { higher }, at);
+            let side = if is_lower { &mut lower } else { &mut higher };
+            *side = if is_lower { Link::Right(at) } else { Link::Left(at) };
+            at = self.descend(at, key, &mut before, &mut after).1;
+        }
+        self.set(lower, NIL);
+        self.set(higher, NIL);
+        let node = &mut self.nodes[slot as usize];
+        (node.before, node.after) = (before, after);
+        self.join(before, slot);
+        self.join(slot, after);
+    }
+
+    /// Takes a block out; one that is not there is left alone.
+    pub(super) fn remove(&mut self, slot: u32) {
+        let Some(key) = self.key(slot) else { return };
+        let (mut link, mut at) = (Link::Root, self.root);
+        while at != slot {
+            (link, at) = self.descend(at, key, &mut 0, &mut 0);
+        }
+        let Node { mut left, mut right, before, after, .. } = self.nodes[slot as usize];
+        while left != NIL && right != NIL {
+            if priority(left) > priority(right) {
+                self.set(link, left);
+                (link, left) = (Link::Right(left), self.nodes[left as usize].right);
+            } else {
+                self.set(link, right);
+                (link, right) = (Link::Left(right), self.nodes[right as usize].left);
+            }
+        }
+        self.set(link, if left == NIL { right } else { left });
+        self.nodes[slot as usize] = ABSENT;
+        self.len -= 1;
+        self.join(before, after);
+    }
+
+    /// The block has changed, and has so many free units; one without any is taken out.
+    #[inline]
+    pub(super) fn update(&mut self, slot: u32, key: Key) {
+        let Node { before, after, key: present, .. } = self.nodes[slot as usize];
+        let stays = present.is_some()
+            && key.0 != 0
+            && self.key(before).is_none_or(|lower| lower < key)
+            && self.key(after).is_none_or(|higher| key < higher);
+        if stays {
+            let node = &mut self.nodes[slot as usize];
+            (node.key, node.granted_max) = (Some(key), NOT_ASKED);
+        } else {
+            self.relocate(slot, key);
+        }
+    }
+
+    fn relocate(&mut self, slot: u32, key: Key) {
+        self.remove(slot);
+        if key.0 != 0 {
+            self.insert(slot, key);
+        }
+    }
+
+    /// The key of a block that stands here.
+    #[inline]
+    pub(super) fn key(&self, slot: u32) -> Option<Key> {
+        self.nodes.get(slot as usize)?.key
+    }
+
+    /// How many blocks stand here.
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// One step towards where a key stands; what is passed is noted as its neighbour.
+    fn descend(&self, at: u32, key: Key, before: &mut u32, after: &mut u32) -> (Link, u32) {
+        let node = &self.nodes[at as usize];
+        if node.key < Some(key) {
+            *before = at;
+            (Link::Right(at), node.right)
+        } else {
+            *after = at;
+            (Link::Left(at), node.left)
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, link: Link, slot: u32) {
+        match link {
+            Link::Root => self.root = slot,
+            Link::Left(of) => self.nodes[of as usize].left = slot,
+            Link::Right(of) => self.nodes[of as usize].right = slot,
+        }
+    }
+
+    /// Makes two neighbours in the list; [`NIL`] is the end of it on either side.
+    fn join(&mut self, before: u32, after: u32) {
+        match self.nodes.get_mut(before as usize) {
+            Some(node) => node.after = after,
+            None => self.first = after,
+        }
+        if let Some(node) = self.nodes.get_mut(after as usize) {
+            node.before = before;
+        }
+    }
+
+    /// Every block, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+        let first = (self.first != NIL).then_some(self.first);
+        core::iter::successors(first, |slot| self.after(*slot))
+    }
+
+    /// Checks every rule. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
+        let (mut last, mut count) = (NIL, 0);
+        for slot in self.iter() {
+            let (node, at) = (&self.nodes[slot as usize], u64::from(slot));
+            Invalid::unless(node.key.is_some() && node.before == last, "the list leads back", at)?;
+            Invalid::unless(last == NIL || self.key(last) < node.key, "the index is in order", at)?;
+            for below in [node.left, node.right].into_iter().filter(|below| *below != NIL) {
+                Invalid::unless(priority(below) < priority(slot), "a node is above those with lower priority", at)?;
+                let is_left = self.key(below) < node.key;
+                Invalid::unless(is_left == (below == node.left), "lower keys are on the left", at)?;
+            }
+            let free_size = node.key.map_or(0, |(free_size, _)| free_size);
+            let first = self.first_of(free_size).and_then(|found| self.key(found));
+            Invalid::unless(first.is_some_and(|(found, _)| found == free_size), "the tree finds each block", at)?;
+            (last, count) = (slot, count + 1);
+        }
+        let present = self.nodes.iter().filter(|node| node.key.is_some()).count();
+        Invalid::unless(count == self.len && present == self.len, "the list holds every block, once", count as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+
+    /// Beside a sorted map, over random changes; the depth stays logarithmic for sizes that rise with the slots.
+    #[test]
+    fn it_agrees_with_a_sorted_map() {
+        const SLOTS: u32 = 200;
+        let serial = |slot: u32| Serial::from_u64(1 + u64::from(slot)).expect("not 0");
+        let (mut index, mut twin) = (Index::new(), BTreeMap::new());
+        (0..SLOTS).for_each(|_| index.add_slot());
+        let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut roll = |below: u64| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            dice % below
+        };
+        for step in 0..20_000 {
+            let slot = roll(u64::from(SLOTS)) as u32;
+            let key = (roll(40), serial(slot));
+            if let Some(present) = index.key(slot) {
+                twin.remove(&present);
+            }
+            if key.0 != 0 {
+                twin.insert(key, slot);
+            }
+            index.update(slot, key);
+            let wanted = roll(45);
+            let first = twin.range((wanted, serial(0))..).next();
+            assert_eq!(index.first_of(wanted), first.map(|(_, slot)| *slot), "step {step}");
+            if step % 50 == 0 {
+                index.validate().expect("sound");
+                assert!(index.iter().eq(twin.values().copied()), "step {step}");
+            }
+        }
+        index.remove(3);
+        index.remove(3);
+        index.validate().expect("sound");
+    }
+
+    #[test]
+    fn it_is_flat_whatever_the_order() {
+        let mut index = Index::new();
+        for slot in 0..4096 {
+            index.add_slot();
+            index.insert(slot, (u64::from(slot) + 1, Serial::from_u64(1).expect("not 0")));
+        }
+        index.validate().expect("sound");
+        let (mut depth, mut level) = (0, alloc::vec![index.root]);
+        while !level.is_empty() {
+            let below = level.iter().flat_map(|at| [index.nodes[*at as usize].left, index.nodes[*at as usize].right]);
+            (level, depth) = (below.filter(|at| *at != NIL).collect(), depth + 1);
+        }
+        assert!(depth < 48, "{depth} levels for 4096 blocks");
+    }
+}
