@@ -1,6 +1,8 @@
 //! Aliasing plans: against the optimum by brute force, the checker against every pair, partial orders against the
 //! definition, and what each part promises.
 
+mod common;
+
 use proptest::prelude::*;
 use ringfence_core::alias::{
     AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PlanCache, Policy,
@@ -73,7 +75,7 @@ fn texture() -> impl Strategy<Value = Item> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(300)))]
 
     #[test]
     fn tiny_plans_are_the_best_there_are(items in prop::collection::vec(prop_oneof![item(), texture()], 0..7)) {
