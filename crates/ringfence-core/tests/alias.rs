@@ -1,6 +1,8 @@
 //! Aliasing plans: against the optimum by brute force, the checker against every pair, partial orders against the
 //! definition, and what each part promises.
 
+mod common;
+
 use proptest::prelude::*;
 use ringfence_core::alias::{
     AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PassUse, PlanCache,
@@ -91,7 +93,7 @@ fn transitions_of_queues(graph: &PassGraph, items: &[PassItem], offsets: &[u64])
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(300)))]
 
     #[test]
     fn tiny_plans_are_the_best_there_are(items in prop::collection::vec(prop_oneof![item(), texture()], 0..7)) {

@@ -1,5 +1,7 @@
 //! Growable blocks: against a naive twin over two sub-allocators, and rows 000-13 to 000-18 with faults 1 to 3.
 
+mod common;
+
 use proptest::prelude::*;
 use ringfence_core::blocks::{BlockAllocation, BlockSource, Blocks, BlocksDesc, GrowError, GrowableBlocks};
 use ringfence_core::range::{
@@ -327,7 +329,7 @@ fn agrees_with_the_twin<A: Make>(desc: BlocksDesc, steps: &[Step]) -> Result<(),
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(192)))]
 
     #[test]
     fn agrees_with_the_twin_over_tlsf(threshold in 0_usize..4, grace_ticks in 0_u64..4, steps in steps()) {

@@ -1,5 +1,7 @@
 //! The lock-free pool: against a naive twin, with threads, and rows 003-1 and 003-2 by name.
 
+mod common;
+
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod counting_allocator;
 
@@ -107,7 +109,7 @@ impl Twin {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(192)))]
     #[test]
     fn a_pool_does_as_its_twin(
         capacity in prop_oneof![1..20_u32, 1..400_u32, Just(4160)],

@@ -1,5 +1,7 @@
 //! The chain of pools: with threads, pools that come and go, and rows 003-4 to 003-7 and fault 11 by name.
 
+mod common;
+
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod counting_allocator;
 
@@ -218,7 +220,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(256)))]
     #[test]
     fn a_chain_does_as_its_twin(places in 1..5_u32, ops in vec(op(), 0..300)) {
         let chain = PoolChain::new(10, places);

@@ -1,5 +1,7 @@
 //! The retire queue: against a plain list that is looked through whole, and the rules of document 004 that it keeps.
 
+mod common;
+
 use proptest::prelude::*;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
@@ -160,7 +162,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(512)))]
 
     #[test]
     fn behaves_as_a_list_looked_through_whole(ops in prop::collection::vec(op(), 1..120)) {

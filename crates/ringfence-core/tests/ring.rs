@@ -1,5 +1,7 @@
 //! The ring: against a naive twin that owns single units, and the rules of document 001 that are bookkeeping.
 
+mod common;
+
 use proptest::prelude::*;
 use ringfence_core::ring::{Extent, Ring, RingError, RingRange};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
@@ -146,7 +148,7 @@ fn play(capacity: u64, ops: &[Op]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(512)))]
 
     #[test]
     fn behaves_as_a_map_of_units(capacity in 1..150_u64, ops in prop::collection::vec(op(), 1..150)) {

@@ -1,5 +1,7 @@
 //! Two-level segregated fit: against the naive twin, at the limits of 64 bits, and its own promises.
 
+mod common;
+
 use proptest::prelude::*;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Peek, Range, RangeAllocator, Serial};
 use ringfence_core::testing::{Op, Twin, run, step};
@@ -44,7 +46,7 @@ fn refusal_is_due(tlsf: &Tlsf, size: u64, alignment: u64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(512)))]
 
     #[test]
     fn agrees_with_the_twin(capacity in 1_u64..5000, ops in ops(10, 9, 160)) {
@@ -324,7 +326,7 @@ fn parked_count(tlsf: &Tlsf) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(common::cases(24)))]
 
     #[test]
     fn agrees_with_the_twin_while_it_parks(ops in ops(13, 9, 120), large in ops(19, 6, 12)) {
