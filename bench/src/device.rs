@@ -160,8 +160,10 @@ pub struct Settings {
     pub device_bytes: u64,
     pub host_bytes: u64,
     pub paced: Paced,
-    /// Growth in frames and nothing else.
-    pub only_paced: bool,
+    /// Whether traces are played, and memory grows without a pause.
+    pub with_all: bool,
+    /// Whether threads are let loose.
+    pub with_pairs: bool,
 }
 
 /// Everything with a device; nothing where no device can be opened.
@@ -180,9 +182,13 @@ pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> 
     let name = ours.capabilities().name.clone();
     println!("\nVulkan device: {name}");
     let contenders = contenders();
-    if !settings.only_paced {
+    if settings.with_all {
         time_section(&handles, &contenders, traces, settings, &name, report)?;
+    }
+    if settings.with_pairs {
         thread_section(&handles, &contenders, settings, &name, report)?;
+    }
+    if settings.with_all {
         growth_section(&handles, &contenders, settings, &name, report)?;
     }
     paced::section(&handles, &growing(), &settings.paced, &name, report)

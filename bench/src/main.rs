@@ -144,7 +144,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("defragmentation") {
         defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
-    if arguments.wants("device") || arguments.wants("paced") {
+    if ["device", "pairs", "paced"].iter().any(|section| arguments.wants(section)) {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });
         let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
         let settings = device::Settings {
@@ -154,7 +154,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             device_bytes: arguments.device_bytes,
             host_bytes: arguments.host_bytes,
             paced: arguments.paced,
-            only_paced: !arguments.wants("device"),
+            with_all: arguments.wants("device"),
+            with_pairs: arguments.wants("device") || arguments.wants("pairs"),
         };
         device::sections(&churn, &settings, &mut report)?;
     }

@@ -3,7 +3,12 @@
 use crate::output::{Report, Row, Value};
 use gpu_descriptor::{DescriptorAllocator, DescriptorSet, DescriptorSetLayoutCreateFlags};
 use gpu_descriptor_types as descriptors;
+use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc};
+use ringfence::device::sim::{self, Profile, SimOptions};
+use ringfence::lifetime::RetireBin;
+use ringfence::{Allocator, AllocatorDesc};
 use ringfence_core::buddy::Buddy;
+use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::linear::Linear;
 use ringfence_core::range::{Allocate, Range};
@@ -158,6 +163,80 @@ where
     ns
 }
 
+/// The same as programs do it: any thread, a value that gives its slot back when it is dropped. The driver is not called.
+fn public_slots() -> f64 {
+    let desc = CpuHeapDesc { block_slots: 65_536, ..Default::default() };
+    let heap = CpuDescriptorHeap::new(&simulated(), desc).expect("few enough slots");
+    let mut live: Vec<_> = (0..1000).map(|_| heap.allocate(1).expect("there are 65,536")).collect();
+    let start = Instant::now();
+    for number in 0..OPERATIONS as usize / 2 {
+        let slot = number * 7919 % live.len();
+        drop(live.swap_remove(slot));
+        live.push(heap.allocate(1).expect("there are 65,536"));
+    }
+    let ns = per_operation(start);
+    black_box(&live);
+    ns
+}
+
+/// The same with a pool that any thread may use, without values that give slots back.
+fn pool_slots() -> f64 {
+    let pool = FixedPool::new(1, 65_536);
+    let mut live: Vec<_> = (0..1000).map(|_| pool.allocate_near(1).expect("there are 65,536")).collect();
+    let start = Instant::now();
+    for number in 0..OPERATIONS as usize / 2 {
+        let slot = number * 7919 % live.len();
+        pool.free_near(1, live[slot]).expect("it is live");
+        live[slot] = pool.allocate_near(1).expect("there are 65,536");
+    }
+    let ns = per_operation(start);
+    black_box(&live);
+    ns
+}
+
+/// An allocator over a device that nothing here asks.
+fn simulated() -> Allocator<sim::Device> {
+    Allocator::over(sim::Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default())
+}
+
+/// Objects of 112 bytes, put into a bin that any thread may use and taken out once a frame of 200, two frames later.
+fn retire_in_a_bin() -> f64 {
+    let (bin, mut passed) = (RetireBin::new(), Vec::new());
+    let start = Instant::now();
+    for frame in 1..=OPERATIONS / 200 {
+        let set = SyncSet::from(SyncPoint::new(TimelineId::new(0), frame));
+        for item in 0..200_u64 {
+            bin.retire(black_box(&set), black_box([item; 14]));
+        }
+        bin.collect([frame.saturating_sub(2)].as_slice(), usize::MAX, &mut passed);
+        black_box(&passed);
+        passed.clear();
+    }
+    per_operation(start)
+}
+
+/// The same by the allocator's own clock, as its buffers are retired: a frame is begun and completed each 200.
+fn retire_by_the_allocator() -> f64 {
+    let device = sim::Device::new(Profile::h200(), SimOptions::default());
+    let fence = device.create_fence(0);
+    let memory = Allocator::over(device, AllocatorDesc::default());
+    // SAFETY: nothing is ever submitted.
+    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+    let (bin, mut passed) = (RetireBin::new(), Vec::new());
+    let start = Instant::now();
+    for _ in 0..OPERATIONS / 200 {
+        let frame = timeline.begin();
+        for item in 0..200_u64 {
+            memory.retire_into(&bin, black_box([item; 14]));
+        }
+        drop(frame);
+        memory.collect_from(&bin, usize::MAX, &mut passed).expect("the device is not lost");
+        black_box(&passed);
+        passed.clear();
+    }
+    per_operation(start)
+}
+
 /// Descriptor pools that are nothing but numbers, so that what is measured is gpu-descriptor alone.
 struct Nowhere;
 
@@ -224,10 +303,14 @@ fn paths() -> Vec<Path> {
         ours("page: 200 B aligned to 256", "ringfence Linear", linear),
         ours("retire and reclaim an object", "ringfence RetireQueue", retire),
         ours("retire and reclaim an object", "ringfence RetireQueue, a batch a frame", retire_batch),
+        ours("retire and reclaim an object", "ringfence RetireBin, 112 bytes, any thread", retire_in_a_bin),
+        ours("retire and reclaim an object", "ringfence Allocator, 112 bytes, any thread", retire_by_the_allocator),
         peer("retire and reclaim an object", "VecDeque by hand, one timeline", retire_by_hand),
         ours("a descriptor, allocated or freed", "ringfence Buddy", || slots(Buddy::new(65_536, 1))),
         ours("a descriptor, allocated or freed", "ringfence FreeList", || slots(FreeList::new(65_536))),
         ours("a descriptor, allocated or freed", "ringfence Tlsf", || slots(ringfence_core::tlsf::Tlsf::new(65_536))),
+        ours("a descriptor, allocated or freed", "ringfence FixedPool, any thread", pool_slots),
+        ours("a descriptor, allocated or freed", "ringfence CpuDescriptorHeap, any thread", public_slots),
         peer("a descriptor, allocated or freed", "gpu-descriptor 0.3 (a set of one)", gpu_descriptor),
     ]
 }

@@ -3,6 +3,9 @@
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use offset_allocator::Allocator as OffsetAllocator;
+use ringfence::device::sim::{self, Profile, SimOptions};
+use ringfence::device::{Requirements, ResourceClass};
+use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::range::{Allocate, Range};
 use ringfence_core::tlsf::Tlsf;
@@ -87,6 +90,37 @@ impl Shared for Pools {
     }
 }
 
+/// The allocator that users hold, over a device that these paths do not call.
+struct OfAllocator(Allocator<sim::Device>);
+
+impl OfAllocator {
+    fn new() -> Self {
+        let device = sim::Device::new(Profile::h200(), SimOptions::default());
+        Self(Allocator::over(device, AllocatorDesc::default()))
+    }
+}
+
+impl Shared for OfAllocator {
+    type Held = Allocation<sim::Device>;
+
+    fn allocate(&self, _: usize, size: u64) -> Self::Held {
+        let needs = Requirements {
+            size,
+            alignment: 256,
+            memory_type_bits: u32::MAX,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        self.0.allocate(needs, AllocationDesc::default()).expect("there is memory")
+    }
+
+    fn free(&self, _: usize, held: Self::Held) {
+        // SAFETY: nothing was placed there.
+        unsafe { held.free_now() };
+    }
+}
+
 impl Shared for Mutex<OffsetAllocator> {
     type Held = offset_allocator::Allocation;
 
@@ -131,6 +165,11 @@ fn contenders() -> Vec<(&'static str, bool, Box<dyn Fn(usize, Duration) -> f64>)
                 let blocks = |class| FixedPool::new(256_u64 << class, 64 << 10);
                 pairs(&Pools((0..7).map(blocks).collect()), threads, time)
             }),
+        ),
+        (
+            "ringfence Allocator, memory alone",
+            true,
+            Box::new(|threads, time| pairs(&OfAllocator::new(), threads, time)),
         ),
         (
             "ringfence Tlsf in a mutex",

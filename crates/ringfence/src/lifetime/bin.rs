@@ -319,12 +319,15 @@ pub(crate) fn thread_number() -> usize {
     thread_local! {
         static HOME: Cell<usize> = const { Cell::new(usize::MAX) };
     }
-    HOME.with(|home| {
-        if home.get() == usize::MAX {
-            home.set(THREADS.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1));
-        }
-        home.get()
-    })
+    /// Apart, so that the rest is a load and a compare wherever it stands.
+    #[cold]
+    fn draw() -> usize {
+        HOME.set(THREADS.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1));
+        HOME.get()
+    }
+
+    let number = HOME.get();
+    if number == usize::MAX { draw() } else { number }
 }
 
 /// All threads in one place is a model's hardest case.

@@ -385,7 +385,7 @@ impl<D: Device> Allocator<D> {
     /// moved yet.
     #[must_use]
     pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
-        let own = (0..self.shared.arenas.len() as u32).map(ArenaRef::Own);
+        let own = (0..self.shared.arenas.len() as u64).map(ArenaRef::Own);
         let pools =
             self.shared.custom_pools.read().iter().map(|pool| ArenaRef::Pool(Arc::clone(pool))).collect::<Vec<_>>();
         Defrag::new(Arc::clone(&self.shared), own.chain(pools).collect(), desc)

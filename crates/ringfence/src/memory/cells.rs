@@ -131,26 +131,17 @@ impl<D: Device> Cells<D> {
 
     /// Takes a cell back that nobody uses, for the next that this thread asks for.
     #[inline]
-    pub(super) fn put_ready(owner: Arc<Shared<D>>, arena: u32, class: u32, mut ready: Ready) {
-        let owner = {
-            let cells = &owner.arenas[arena as usize].cells;
-            let chain = cells.chains[class as usize].get().expect("a cell that is held has a chain");
-            match cells.stocks.mine() {
-                None => owner,
-                Some(stock) => {
-                    let (stock, chain) = (std::ptr::from_ref(stock), std::ptr::from_ref(chain));
-                    // SAFETY: both are of the arena that the cell is of, and that of the owner's allocator.
-                    match unsafe { stock::put(stock, chain, class, ready, owner) } {
-                        Ok(()) => return,
-                        Err((back, owner)) => {
-                            ready = back;
-                            owner
-                        }
-                    }
-                }
-            }
+    pub(super) fn put_ready(owner: Arc<Shared<D>>, arena: usize, class: u32, ready: Ready) {
+        let cells = &owner.arenas[arena].cells;
+        let (chains, stock) = (std::ptr::from_ref(&cells.chains), cells.stocks.mine().map(std::ptr::from_ref));
+        let refused = match stock {
+            // SAFETY: both are of the arena that the cell is of, and that of the owner's allocator.
+            Some(stock) => unsafe { stock::put(stock, chains, class, ready, owner) },
+            None => Err((ready, owner)),
         };
-        owner.arenas[arena as usize].cells.free(class, false, ready.cell);
+        if let Err((ready, owner)) = refused {
+            owner.arenas[arena].cells.free(class, false, ready.cell);
+        }
     }
 
     /// A cell of a pool at hand.

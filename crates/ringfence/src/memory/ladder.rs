@@ -516,7 +516,7 @@ impl<D: Device> Shared<D> {
         let wish = if ask.desc.share.is_some() { Dedicated::Always } else { ask.desc.dedicated };
         let dedicated_first = self.wants_dedicated(&needs, wish, arena);
         let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
-        Route { arena: ArenaRef::Own(arena), memory_type, needs, margins, dedicated_first, may_be_dedicated }
+        Route { arena: ArenaRef::Own(arena.into()), memory_type, needs, margins, dedicated_first, may_be_dedicated }
     }
 
     fn wants_dedicated(&self, needs: &Requirements, wish: Dedicated, arena: u32) -> bool {

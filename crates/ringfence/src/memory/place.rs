@@ -63,8 +63,9 @@ pub(crate) struct Place<D: Device> {
 
 /// Which arena a place is of.
 pub(crate) enum ArenaRef<D: Device> {
-    /// One of the allocator's own, by index.
-    Own(u32),
+    /// One of the allocator's own, by index. As wide as the other: an `Option` of what holds this is copied by whole words,
+    /// which the processor forwards from store to load.
+    Own(u64),
     /// That of a custom pool.
     Pool(Arc<PoolState<D>>),
 }
@@ -121,7 +122,7 @@ impl<D: Device> Place<D> {
 
     /// A heap that no arena cuts, known there by its number.
     pub(crate) fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
-        Self { offset: 0, arena: ArenaRef::Own(arena), hold: Hold::Dedicated { memory, number } }
+        Self { offset: 0, arena: ArenaRef::Own(arena.into()), hold: Hold::Dedicated { memory, number } }
     }
 
     /// A range of a block, as an arena gave it.

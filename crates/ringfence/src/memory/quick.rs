@@ -79,7 +79,7 @@ impl<D: Device> Allocation<D> {
         let hold = Hold::Cell { class: class.index, named: false, allocation: cell };
         Some(Self {
             shared: owner.unwrap_or_else(|| Arc::clone(shared)),
-            place: ManuallyDrop::new(Place { offset, arena: ArenaRef::Own(arena), hold }),
+            place: ManuallyDrop::new(Place { offset, arena: ArenaRef::Own(arena.into()), hold }),
             size: needs.size,
             alignment_log2: needs.alignment.trailing_zeros() as u8,
             class: needs.class,
@@ -107,7 +107,7 @@ impl<D: Device> Allocation<D> {
         let ready = Ready { cell, offset: held.place.offset };
         // SAFETY: as above; nothing else in `held` has to be dropped.
         let owner = unsafe { std::ptr::read(&held.shared) };
-        Cells::put_ready(owner, arena, class, ready);
+        Cells::put_ready(owner, arena as usize, class, ready);
         Ok(())
     }
 }

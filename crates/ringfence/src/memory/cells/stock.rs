@@ -214,11 +214,11 @@ impl<D: Device> Stocks<D> {
 /// or closed.
 ///
 /// # Safety
-/// The stock is of the allocator of `owner`, and the cell of a chain of its arena, which is `chain`.
+/// The stock is of the allocator of `owner`, and the cell of one of `chains`, which are those of the stock's arena.
 #[inline]
-pub(in crate::memory) unsafe fn put<D: Device>(
+pub(super) unsafe fn put<D: Device>(
     stock: *const TryCell<Stock<D>>,
-    chain: *const PoolChain<Chunk<D>>,
+    chains: *const Chains<D>,
     class: u32,
     ready: Ready,
     owner: Owner<D>,
@@ -227,20 +227,20 @@ pub(in crate::memory) unsafe fn put<D: Device>(
     // flag does: whoever empties the stock, and may then be the last owner, takes it first. Nothing follows the giving
     // back.
     let Some(taken) = (unsafe { &*stock }).try_take() else { return Err((ready, owner)) };
-    let mut put = Some((ready, owner));
-    taken.with(|stock| {
+    taken.with(move |stock| {
         if stock.is_closed {
-            return;
+            return Err((ready, owner));
         }
-        // SAFETY: as above.
-        let chain = unsafe { &*chain };
-        if let Some((ready, owner)) = put.take() {
-            stock.is_used = true;
-            stock.shelves[class as usize].put(ready, chain);
-            stock.put_owner(owner);
+        stock.is_used = true;
+        let shelf = &mut stock.shelves[class as usize];
+        if shelf.cells.len() == shelf.room {
+            // SAFETY: as above.
+            shelf.make_room(unsafe { &*chains }[class as usize].get());
         }
-    });
-    put.map_or(Ok(()), Err)
+        shelf.cells.push(ready);
+        stock.put_owner(owner);
+        Ok(())
+    })
 }
 
 impl<D: Device> Stock<D> {
@@ -307,16 +307,10 @@ impl Shelf {
         self.cells.reserve_exact(room);
     }
 
-    #[inline]
-    fn put<D: Device>(&mut self, ready: Ready, chain: &PoolChain<Chunk<D>>) {
-        if self.cells.len() == self.room {
-            self.make_room(chain);
-        }
-        self.cells.push(ready);
-    }
-
+    /// Gives the older half back to the chain.
     #[cold]
-    fn make_room<D: Device>(&mut self, chain: &PoolChain<Chunk<D>>) {
+    fn make_room<D: Device>(&mut self, chain: Option<&PoolChain<Chunk<D>>>) {
+        let chain = chain.expect("a cell that is held has a chain");
         if self.room == 0 {
             self.furnish(capacity(chain.block_size()));
         } else {
