@@ -68,7 +68,7 @@ echo "== the same on Ringfence with the validation layers listening"
 WGPU_VALIDATION=1 "$out/programs-patched" "$out/validated" --only copies --only stress --resources 2000 >/dev/null
 
 echo "== the allocators alone"
-(cd compat/allocators && CARGO_TARGET_DIR="$target" cargo run --release -- "$rounds")
+(cd compat/allocators && cargo run --release -- "$rounds")
 
 echo "== gpu-allocator's own examples, unchanged, on Ringfence"
 theirs=$(cd compat/wgpu/plain && cargo metadata --format-version 1 |
@@ -82,6 +82,9 @@ edition = "2021"
 [[bin]]
 name = "vulkan-buffer"
 path = "$theirs/examples/vulkan-buffer.rs"
+[[bin]]
+name = "d3d12-buffer-winrs"
+path = "$theirs/examples/d3d12-buffer-winrs.rs"
 [target.'cfg(windows)'.dependencies]
 windows = { version = "0.62", features = ["Win32_Graphics_Direct3D", "Win32_Graphics_Direct3D12", "Win32_Graphics_Dxgi_Common"] }
 [dependencies]
@@ -118,4 +121,7 @@ echo "Shaders are refused with either allocator:"
 for side in plain patched; do
     { wine "$out/windows-$side" "$out/refused" --device wine --only compute 2>&1 || true; } | grep -o -m1 'FXC D3DCompile error.*'
 done
+
+echo "== gpu-allocator's own example for Direct3D 12, unchanged, on Ringfence under Wine"
+(cd "$out/examples" && RUST_LOG=info windows_cargo run --bin d3d12-buffer-winrs)
 rm -rf "$out"
