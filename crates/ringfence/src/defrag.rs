@@ -6,7 +6,7 @@
 //!     frame = timeline.begin()
 //!     pass = run.begin_pass(&frame)                   plans; room for each move is allocated
 //!     for each of pass.moves():                       the program knows whose it is by its user data
-//!       pass.copy_buffer(&mut buffer)                 the buffer *is* in its new place from here on
+//!       pass.copy_buffer(&mut buffer)                 the buffer *is* in its new place from here on; or copy_texture
 //!       pass.ignore(move)  or  drop(buffer)           it stays; it goes
 //!     pass.record(recorder)                           old ─▶ new, in the frame's command list
 //!     drop(pass); submit; timeline.submitted(frame)
@@ -48,8 +48,9 @@
 //! |---|---|
 //! | begin a run | O(1) |
 //! | plan a pass | O(blocks log blocks + moves log blocks); once a block and round also O(its movable ranges × log) |
-//! | a move | that of making the object, one short lock |
+//! | a move | that of making the object, one short lock; the copy is recorded by [`DefragPass::record`] |
 
+mod arena;
 mod fit;
 mod pass;
 mod run;

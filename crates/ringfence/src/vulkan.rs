@@ -176,7 +176,8 @@ impl Device {
         // SAFETY: the caller promises that `device` comes from `instance`.
         let debug_utils = if desc.debug_utils { unsafe { naming::load(instance, &device) } } else { None };
         let descriptors = descriptor::Facts::of_no_heaps(desc);
-        let (sharing, desc) = (sharing::Calls::none(), DeviceDesc { sparse_buffers: false, sparse_textures: false, ..desc });
+        let (sharing, desc) =
+            (sharing::Calls::none(), DeviceDesc { sparse_buffers: false, sparse_textures: false, ..desc });
         let (instance, memory_only, plain_heaps) = (instance.clone(), true, Default::default());
         let inner = Inner {
             instance,

@@ -29,8 +29,9 @@ pub(super) type Key = (u64, Serial);
 
 #[derive(Clone, Copy)]
 struct Node {
+    free_size: u64,
     /// `None` iff it stands not in the tree.
-    key: Option<Key>,
+    serial: Option<Serial>,
     /// No request of more than this was granted when it was asked last; [`NOT_ASKED`] since the block last changed.
     granted_max: u64,
     left: u32,
@@ -39,7 +40,15 @@ struct Node {
     after: u32,
 }
 
-const ABSENT: Node = Node { key: None, granted_max: NOT_ASKED, left: NIL, right: NIL, before: NIL, after: NIL };
+const ABSENT: Node =
+    Node { free_size: 0, serial: None, granted_max: NOT_ASKED, left: NIL, right: NIL, before: NIL, after: NIL };
+
+impl Node {
+    #[inline]
+    fn is_before(&self, (free_size, serial): Key) -> bool {
+        self.free_size < free_size || (self.free_size == free_size && self.serial < Some(serial))
+    }
+}
 
 /// What points to a node: the root, or a side of another one.
 #[derive(Clone, Copy)]
@@ -85,7 +94,7 @@ impl Index {
     pub(super) fn first_of(&self, free_size: u64) -> Option<u32> {
         let (mut found, mut at) = (NIL, self.root);
         while let Some(node) = self.nodes.get(at as usize) {
-            let is_enough = node.key.is_some_and(|(free, _)| free >= free_size);
+            let is_enough = node.free_size >= free_size;
             if is_enough {
                 found = at;
             }
@@ -113,7 +122,7 @@ impl Index {
 
     /// Puts a block in that stands not there.
     pub(super) fn insert(&mut self, slot: u32, key: Key) {
-        self.nodes[slot as usize] = Node { key: Some(key), ..ABSENT };
+        self.nodes[slot as usize] = Node { free_size: key.0, serial: Some(key.1), ..ABSENT };
         self.len += 1;
         let (mut link, mut at) = (Link::Root, self.root);
         let (mut before, mut after) = (NIL, NIL);
@@ -124,7 +133,7 @@ impl Index {
         // What was below is split in two.
         let (mut lower, mut higher) = (Link::Left(slot), Link::Right(slot));
         while at != NIL {
-            let is_lower = self.key(at) < Some(key);
+            let is_lower = self.nodes[at as usize].is_before(key);
             self.set(if is_lower { lower } else { higher }, at);
             let side = if is_lower { &mut lower } else { &mut higher };
             *side = if is_lower { Link::Right(at) } else { Link::Left(at) };
@@ -164,19 +173,20 @@ impl Index {
     /// The block has changed, and has so many free units; one without any is taken out.
     #[inline]
     pub(super) fn update(&mut self, slot: u32, key: Key) {
-        let Node { before, after, key: present, .. } = self.nodes[slot as usize];
-        let stays = present.is_some()
+        let Node { before, after, serial, .. } = self.nodes[slot as usize];
+        let stays = serial.is_some()
             && key.0 != 0
-            && self.key(before).is_none_or(|lower| lower < key)
-            && self.key(after).is_none_or(|higher| key < higher);
+            && self.nodes.get(before as usize).is_none_or(|lower| lower.is_before(key))
+            && self.nodes.get(after as usize).is_none_or(|higher| !higher.is_before(key));
         if stays {
             let node = &mut self.nodes[slot as usize];
-            (node.key, node.granted_max) = (Some(key), NOT_ASKED);
+            (node.free_size, node.granted_max) = (key.0, NOT_ASKED);
         } else {
             self.relocate(slot, key);
         }
     }
 
+    #[inline(never)]
     fn relocate(&mut self, slot: u32, key: Key) {
         self.remove(slot);
         if key.0 != 0 {
@@ -187,7 +197,8 @@ impl Index {
     /// The key of a block that stands here.
     #[inline]
     pub(super) fn key(&self, slot: u32) -> Option<Key> {
-        self.nodes.get(slot as usize)?.key
+        let node = self.nodes.get(slot as usize)?;
+        node.serial.map(|serial| (node.free_size, serial))
     }
 
     /// How many blocks stand here.
@@ -198,7 +209,7 @@ impl Index {
     /// One step towards where a key stands; what is passed is noted as its neighbour.
     fn descend(&self, at: u32, key: Key, before: &mut u32, after: &mut u32) -> (Link, u32) {
         let node = &self.nodes[at as usize];
-        if node.key < Some(key) {
+        if node.is_before(key) {
             *before = at;
             (Link::Right(at), node.right)
         } else {
@@ -240,20 +251,19 @@ impl Index {
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         let (mut last, mut count) = (NIL, 0);
         for slot in self.iter() {
-            let (node, at) = (&self.nodes[slot as usize], u64::from(slot));
-            Invalid::unless(node.key.is_some() && node.before == last, "the list leads back", at)?;
-            Invalid::unless(last == NIL || self.key(last) < node.key, "the index is in order", at)?;
+            let (node, key, at) = (&self.nodes[slot as usize], self.key(slot), u64::from(slot));
+            Invalid::unless(key.is_some() && node.before == last, "the list leads back", at)?;
+            Invalid::unless(last == NIL || self.key(last) < key, "the index is in order", at)?;
             for below in [node.left, node.right].into_iter().filter(|below| *below != NIL) {
                 Invalid::unless(priority(below) < priority(slot), "a node is above those with lower priority", at)?;
-                let is_left = self.key(below) < node.key;
+                let is_left = self.key(below) < key;
                 Invalid::unless(is_left == (below == node.left), "lower keys are on the left", at)?;
             }
-            let free_size = node.key.map_or(0, |(free_size, _)| free_size);
-            let first = self.first_of(free_size).and_then(|found| self.key(found));
-            Invalid::unless(first.is_some_and(|(found, _)| found == free_size), "the tree finds each block", at)?;
+            let first = self.first_of(node.free_size).map(|found| self.nodes[found as usize].free_size);
+            Invalid::unless(first == Some(node.free_size), "the tree finds each block", at)?;
             (last, count) = (slot, count + 1);
         }
-        let present = self.nodes.iter().filter(|node| node.key.is_some()).count();
+        let present = self.nodes.iter().filter(|node| node.serial.is_some()).count();
         Invalid::unless(count == self.len && present == self.len, "the list holds every block, once", count as u64)
     }
 }

@@ -293,14 +293,19 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     }
     assert!(run.statistics().moved_count >= 2, "{run:?}");
     let checked = memory.check_guards();
-    assert_eq!((checked.overruns, checked.checked_count), (vec![], 7), "guarded at their new places, and not at the old");
+    assert_eq!(
+        (checked.overruns, checked.checked_count),
+        (vec![], 7),
+        "guarded at their new places, and not at the old"
+    );
     assert_eq!(memory.live().len(), 7);
     let moved = (0..held.len()).find(|&at| held[at].as_ref().is_some_and(|one| Some(one.spot()) != before[at]));
     let moved = moved.expect("some were moved");
     let (one, was) = (held[moved].take().expect("it was moved"), before[moved].expect("it was held"));
     let told = memory.history_of(one.spot());
     assert_eq!(told.last().map(|operation| operation.kind), Some(OperationKind::Moved { from: was }), "{told:?}");
-    let told: Vec<_> = memory.history_of(was).into_iter().filter(|held| held.subject.user_data == moved as u64).collect();
+    let told: Vec<_> =
+        memory.history_of(was).into_iter().filter(|held| held.subject.user_data == moved as u64).collect();
     let kinds: Vec<_> = told.iter().map(|operation| operation.kind).collect();
     let [Made, Moved { from: _ }, Retired, Released] = kinds[..] else { panic!("not the life of a range: {kinds:?}") };
     assert!(told[1].to_string().contains("moved by") && told[1].to_string().contains(&was.to_string()));
@@ -325,7 +330,10 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     unsafe { one.free_now() };
     let findings = memory.take_findings();
     let [Finding::Overrun(overrun)] = &findings[..] else { panic!("one overrun, not {findings:?}") };
-    assert_eq!((overrun.side, overrun.distance_bytes, overrun.damaged_bytes, overrun.found), (Side::After, 0, 16, 0x61));
+    assert_eq!(
+        (overrun.side, overrun.distance_bytes, overrun.damaged_bytes, overrun.found),
+        (Side::After, 0, 16, 0x61)
+    );
     let owner = &overrun.owner;
     assert_eq!((&*owner.name, owner.user_data, owner.spot, owner.size), ("counts", moved as u64, spot, needs.size));
     assert_eq!(owner.made_at.map(|at| (at.file(), at.line())), Some((file!(), line)));

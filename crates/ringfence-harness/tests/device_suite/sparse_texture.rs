@@ -49,13 +49,7 @@ fn texel(seed: u32, x: u32, y: u32) -> [u8; 4] {
 }
 
 /// Writes a whole mip of a layer, whatever of it has memory.
-fn write<G: Gpu>(
-    rig: &mut Rig<G>,
-    to: &SparseTexture<G::Device>,
-    part: (u32, u32),
-    seed: u32,
-    discard: bool,
-) {
+fn write<G: Gpu>(rig: &mut Rig<G>, to: &SparseTexture<G::Device>, part: (u32, u32), seed: u32, discard: bool) {
     let region = region(rig, to, part);
     let mut bytes = vec![0; (region.row_bytes * u64::from(region.height)) as usize];
     for (y, row) in (0..).zip(bytes.chunks_mut(region.row_bytes as usize)) {
@@ -116,14 +110,8 @@ pub fn sparse_texture_tiles_hold_their_texels_and_unbound_ones_none<G: Gpu>(rig:
     assert!(columns >= 3 && rows >= 2, "{tiling:?}");
     let [tile_width, tile_height] = tiling.tile;
     // From inside one tile into the next, in the last row.
-    let some = SparseRegion {
-        mip: 0,
-        layer: 0,
-        x: tile_width + 1,
-        y: (rows - 1) * tile_height,
-        width: tile_width,
-        height: 1,
-    };
+    let some =
+        SparseRegion { mip: 0, layer: 0, x: tile_width + 1, y: (rows - 1) * tile_height, width: tile_width, height: 1 };
     texture.bind(some).expect("there is room");
     let tail_mip = tiling.tail_first_mip;
     if tail_mip < tiling.mips {

@@ -38,7 +38,8 @@ unsafe extern "system" fn allocate(
     let mut info = unsafe { *info };
     let first = info.p_next.cast::<vk::MemoryPriorityAllocateInfoEXT<'_>>();
     // SAFETY: every structure of a chain begins with its type; this one is the last that the library adds here.
-    let priority = unsafe { first.as_ref() }.filter(|held| held.s_type == vk::StructureType::MEMORY_PRIORITY_ALLOCATE_INFO_EXT);
+    let priority =
+        unsafe { first.as_ref() }.filter(|held| held.s_type == vk::StructureType::MEMORY_PRIORITY_ALLOCATE_INFO_EXT);
     if let Some(priority) = priority {
         info.p_next = priority.p_next;
     }
@@ -56,7 +57,9 @@ unsafe extern "system" fn find(device: vk::Device, name: *const std::ffi::c_char
     if unsafe { std::ffi::CStr::from_ptr(name) } == c"vkSetDeviceMemoryPriorityEXT" {
         let change: vk::PFN_vkSetDeviceMemoryPriorityEXT = change;
         // SAFETY: a pointer to a function; whoever asked for this name calls it as what it is.
-        return Some(unsafe { std::mem::transmute::<vk::PFN_vkSetDeviceMemoryPriorityEXT, unsafe extern "system" fn()>(change) });
+        return Some(unsafe {
+            std::mem::transmute::<vk::PFN_vkSetDeviceMemoryPriorityEXT, unsafe extern "system" fn()>(change)
+        });
     }
     // SAFETY: the driver's own function.
     unsafe { FIND.get().expect("it was looked up")(device, name) }
@@ -97,7 +100,8 @@ fn priorities_reach_the_driver_when_memory_is_made_and_when_they_change() {
             assert_eq!(device.capabilities().memory_priority, listens);
             let memory = Allocator::over(device, AllocatorDesc::default());
             let usage = BufferUsage::COPY_SRC;
-            let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 1 << 16, usage }).expect("plain");
+            let info =
+                Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 1 << 16, usage }).expect("plain");
             let allocated = |priority: f32| [Told::Allocated(at_allocation.then_some(priority))];
             told();
             let plain = memory.create_buffer(&info, AllocationDesc::default()).expect("there is room");

@@ -72,7 +72,8 @@ unsafe impl Sparse for Device {
         if self.sparse_support().is_none() {
             return Err(DeviceError::Unsupported("tiled resources"));
         }
-        let desc = D3D12_RESOURCE_DESC { Alignment: 0, Layout: D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE, ..info.desc };
+        let desc =
+            D3D12_RESOURCE_DESC { Alignment: 0, Layout: D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE, ..info.desc };
         if desc.Dimension != D3D12_RESOURCE_DIMENSION_TEXTURE2D || desc.SampleDesc.Count != 1 {
             return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions and one sample"));
         }

@@ -1,34 +1,28 @@
 //! A defragmentation under way: what it works on, and what it has done.
 //!
 //! ```text
-//!   Run ─▶ ArenaRun, one for each memory type and class, and for each pool
-//!            phase     Emptying ── no block left ──▶ Settling ── the device is past it ──▶ Compacting ──▶ Done
-//!                         ▲                                                                    │
-//!                         └── a cycle more, if the one before has emptied blocks ──────────────┘
-//!            leaving   blocks that were emptied: back to the driver when nothing lives there any more
-//!            old       ranges that the device is still to pass: until they are free no round is judged
+//!   Defrag ─▶ ArenaRun, one for each memory type and class, and for each pool; each pass begins with the next one
 //! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | begin a pass | that of planning in each arena until the pass is full; a move of room each |
+//! | state, statistics | O(memory types), O(1) |
+//! | fragmentation | O(blocks) |
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use ringfence_core::blocks::{BlockAllocation, BlockId};
+use ringfence_core::blocks::BlockAllocation;
 
+use super::arena::ArenaRun;
 use super::pass::{DefragPass, Pending};
-use super::{DefragDesc, Room, Ticket};
+use super::{DefragDesc, Room};
 use crate::device::Device;
 use crate::lifetime::Frame;
-use crate::memory::{ArenaRef, BlockFacts, Destinations, Reserved, Shared};
-
-/// A hole that could be won in a block counts if it is at least this part of the block.
-const COMPACT_SHARE: u64 = 16;
-/// Rounds in one block at the most, in a cycle.
-const ROUNDS_MAX: u32 = 8;
-/// How often blocks are emptied again after others were compacted.
-const CYCLES_MAX: u32 = 8;
+use crate::memory::{ArenaRef, BlockFacts, Shared};
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///
@@ -136,68 +130,6 @@ pub enum BeginPassError {
     ForeignFrame,
 }
 
-/// What is being done in an arena.
-enum Phase {
-    /// Not begun yet.
-    Waiting,
-    Emptying(Emptying),
-    /// Nothing can be said of holes before the device is past what was moved.
-    Settling,
-    Compacting(Compacting),
-    Done,
-}
-
-/// Blocks one after the other are emptied into the others.
-struct Emptying {
-    /// Those still to be tried, the one that is used least last.
-    order: Vec<BlockId>,
-    /// The block, and its bytes.
-    block: Option<(BlockId, u64)>,
-    /// Who is still to be moved out of it: the largest last.
-    queue: Vec<Arc<Ticket>>,
-    /// Free bytes of blocks that are not emptied, by what was seen at the beginning and moved since.
-    room_bytes: u64,
-    /// How many ranges of the block found no room.
-    unfit: usize,
-    /// Bytes that were moved since a block was left as a whole.
-    in_vain: u64,
-}
-
-/// Blocks are compacted, one after the other, and judged together.
-struct Compacting {
-    /// Those still to be compacted, the one with most to win last; and the number of the round.
-    order: Vec<(BlockId, u32)>,
-    round: Option<Round>,
-    /// Rounds that were planned, until the device is past them.
-    planned: Vec<Round>,
-}
-
-/// A round in a block: everything is tried once.
-struct Round {
-    block: BlockId,
-    number: u32,
-    /// Who is still to be tried: the last in the block last.
-    queue: Vec<Arc<Ticket>>,
-    longest_before: u64,
-}
-
-struct ArenaRun<D: Device> {
-    arena: ArenaRef<D>,
-    phase: Phase,
-    /// Blocks that everything is moved out of: nothing is moved in.
-    emptied: HashSet<BlockId>,
-    /// Those that have been left, and their bytes, until they are given back.
-    leaving: Vec<(BlockId, u64)>,
-    /// Ranges that were moved, until they are free.
-    old: VecDeque<BlockAllocation>,
-    /// Bytes moved in the present round, by the block that they were in.
-    moved_bytes: HashMap<BlockId, u64>,
-    /// How often blocks have been compacted, and emptied again after that.
-    cycle: u32,
-    /// Blocks that were emptied in this cycle.
-    emptied_in_cycle: u32,
-}
-
 impl<D: Device> Defrag<D> {
     pub(crate) fn new(shared: Arc<Shared<D>>, arenas: Vec<ArenaRef<D>>, desc: DefragDesc) -> Self {
         let arenas = arenas.into_iter().filter(|arena| !shared.compact(arena).is_ordered());
@@ -240,9 +172,8 @@ impl<D: Device> Defrag<D> {
     /// Whether there is more to do. O(memory types).
     #[must_use]
     pub fn state(&self) -> DefragState {
-        let is_done = |run: &ArenaRun<D>| matches!(run.phase, Phase::Done) && run.is_settled();
-        let is_waiting = |run: &ArenaRun<D>| run.waits(&self.shared) || is_done(run);
-        if self.arenas.iter().all(is_done) {
+        let is_waiting = |run: &ArenaRun<D>| run.waits(&self.shared) || run.is_done();
+        if self.arenas.iter().all(ArenaRun::is_done) {
             DefragState::Done
         } else if self.arenas.iter().all(is_waiting) {
             DefragState::Waiting
@@ -279,8 +210,7 @@ impl<D: Device> Defrag<D> {
     pub(super) fn moved(&mut self, at: usize, old: BlockAllocation) {
         self.statistics.moved_count += 1;
         self.statistics.moved_bytes += old.size();
-        *self.arenas[at].moved_bytes.entry(old.block()).or_default() += old.size();
-        self.arenas[at].old.push_back(old);
+        self.arenas[at].moved(old);
         self.shared.moved.count.fetch_add(1, Ordering::Relaxed);
         self.shared.moved.bytes.fetch_add(old.size(), Ordering::Relaxed);
     }
@@ -295,274 +225,4 @@ impl<D: Device> fmt::Debug for Defrag<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Defrag").field("state", &self.state()).field("statistics", &self.statistics).finish()
     }
-}
-
-impl<D: Device> ArenaRun<D> {
-    fn new(arena: ArenaRef<D>) -> Self {
-        Self {
-            arena,
-            phase: Phase::Waiting,
-            emptied: HashSet::new(),
-            leaving: Vec::new(),
-            old: VecDeque::new(),
-            moved_bytes: HashMap::new(),
-            cycle: 0,
-            emptied_in_cycle: 0,
-        }
-    }
-
-    fn is_settled(&self) -> bool {
-        self.old.is_empty() && self.leaving.is_empty()
-    }
-
-    /// Whether it can plan nothing before the device is past what was moved.
-    fn waits(&self, shared: &Shared<D>) -> bool {
-        let has_plans = match &self.phase {
-            Phase::Waiting | Phase::Emptying(_) => true,
-            Phase::Compacting(Compacting { order, round, .. }) => round.is_some() || !order.is_empty(),
-            Phase::Settling | Phase::Done => false,
-        };
-        !has_plans && self.old.front().is_some_and(|old| shared.compact(&self.arena).is_live(old))
-    }
-
-    fn plan(
-        &mut self,
-        shared: &Shared<D>,
-        desc: &DefragDesc,
-        room: &mut Room,
-        into: &mut Vec<Reserved<D>>,
-        statistics: &mut DefragStatistics,
-    ) {
-        self.settle(shared, statistics);
-        let mut destinations = None;
-        let mut goes_on = true;
-        while goes_on {
-            goes_on = match std::mem::replace(&mut self.phase, Phase::Done) {
-                Phase::Waiting => self.begin(shared),
-                Phase::Emptying(emptying) => self.empty(emptying, shared, desc, room, &mut destinations, into),
-                Phase::Settling => self.look_for_holes(shared, desc, !into.is_empty()),
-                Phase::Compacting(compacting) => self.compact(compacting, shared, desc, room, into, statistics),
-                Phase::Done => false,
-            };
-        }
-    }
-
-    /// Forgets old ranges that are free, and gives back the blocks that have become empty.
-    fn settle(&mut self, shared: &Shared<D>, statistics: &mut DefragStatistics) {
-        let compact = shared.compact(&self.arena);
-        while self.old.front().is_some_and(|old| !compact.is_live(old)) {
-            self.old.pop_front();
-        }
-        let all_free = self.old.is_empty();
-        // From the end, as it is the latest of the empty blocks that is found at once.
-        let mut staying = Vec::new();
-        while let Some((id, bytes)) = self.leaving.pop() {
-            // A reclaim may have been quicker.
-            let is_gone = shared.free_empty_block(&self.arena, id) || compact.fact(id).is_none();
-            if is_gone {
-                statistics.freed_block_count += 1;
-                statistics.freed_block_bytes += bytes;
-            } else if !all_free {
-                staying.push((id, bytes));
-            }
-            // If everything has left and it is not gone, others have come, or its pool keeps it.
-        }
-        staying.reverse();
-        self.leaving = staying;
-    }
-
-    /// Puts the blocks in the order in which they are emptied.
-    fn begin(&mut self, shared: &Shared<D>) -> bool {
-        let mut facts = shared.compact(&self.arena).facts();
-        let room_bytes =
-            facts.iter().filter(|facts| facts.live_count > 0 && !facts.is_evicted).map(|facts| facts.free).sum();
-        facts.retain(|facts| facts.live_count > 0 && facts.movable_count > 0 && !facts.is_evicted);
-        let used = |facts: &BlockFacts| (facts.bytes - facts.free) as f64 / facts.bytes as f64;
-        facts.sort_by(|one, other| used(other).total_cmp(&used(one)));
-        let order = facts.iter().map(|facts| facts.id).collect();
-        self.phase =
-            Phase::Emptying(Emptying { order, block: None, queue: Vec::new(), room_bytes, unfit: 0, in_vain: 0 });
-        true
-    }
-
-    /// Reserves for the queue, or goes to the next block. Says whether to go on.
-    fn empty(
-        &mut self,
-        mut emptying: Emptying,
-        shared: &Shared<D>,
-        desc: &DefragDesc,
-        room: &mut Room,
-        destinations: &mut Option<Destinations>,
-        into: &mut Vec<Reserved<D>>,
-    ) -> bool {
-        let compact = shared.compact(&self.arena);
-        let Some(block) = emptying.block else {
-            if self.choose(&mut emptying, shared, desc) {
-                let (id, _) = emptying.block.expect("it was chosen");
-                if let Some(destinations) = destinations {
-                    destinations.exclude(id);
-                }
-                self.phase = Phase::Emptying(emptying);
-            } else {
-                self.phase = Phase::Settling;
-            }
-            return true;
-        };
-        let destinations = destinations.get_or_insert_with(|| compact.destinations(&self.emptied));
-        let planned = into.len();
-        emptying.unfit += compact.reserve_elsewhere(destinations, &mut emptying.queue, room, into);
-        emptying.in_vain += into[planned..].iter().map(|reserved| reserved.allocation.size()).sum::<u64>();
-        let is_over = emptying.queue.is_empty();
-        if is_over {
-            self.finish_block(&mut emptying, block, destinations, compact.fact(block.0), desc);
-        }
-        self.phase = Phase::Emptying(emptying);
-        is_over
-    }
-
-    /// Notes that all of a block was tried: it is left, or it stays, with room for what others have.
-    fn finish_block(
-        &mut self,
-        emptying: &mut Emptying,
-        (id, bytes): (BlockId, u64),
-        destinations: &mut Destinations,
-        facts: Option<BlockFacts>,
-        desc: &DefragDesc,
-    ) {
-        emptying.block = None;
-        if std::mem::take(&mut emptying.unfit) == 0 {
-            emptying.in_vain = 0;
-            self.leaving.push((id, bytes));
-            self.emptied_in_cycle += 1;
-            return;
-        }
-        self.emptied.remove(&id);
-        emptying.room_bytes += bytes;
-        destinations.admit(id, facts.map_or(0, |facts| facts.largest_free));
-        if emptying.in_vain > bytes.saturating_mul(desc.bytes_per_byte_won_max.into()) {
-            emptying.order.clear();
-        }
-    }
-
-    /// Takes the next block that can be emptied; `false` if there is none.
-    fn choose(&mut self, emptying: &mut Emptying, shared: &Shared<D>, desc: &DefragDesc) -> bool {
-        let compact = shared.compact(&self.arena);
-        while let Some(id) = emptying.order.pop() {
-            let Some(BlockFacts { bytes, free, .. }) = compact.fact(id) else { continue };
-            let used = bytes - free;
-            if emptying.room_bytes < free.saturating_add(used) {
-                continue;
-            }
-            let staying = compact.collect(id, desc.host_memory, &mut emptying.queue);
-            if staying > 0 || emptying.queue.is_empty() {
-                emptying.queue.clear();
-                continue;
-            }
-            // From the end: the largest are placed while there is most room.
-            emptying.queue.sort_by_key(|ticket| ticket.allocation().size());
-            emptying.room_bytes -= bytes;
-            emptying.block = Some((id, bytes));
-            self.emptied.insert(id);
-            return true;
-        }
-        false
-    }
-
-    /// Finds the blocks whose free bytes lie apart, once everything that was moved has left its old place.
-    fn look_for_holes(&mut self, shared: &Shared<D>, desc: &DefragDesc, has_planned: bool) -> bool {
-        let compact = shared.compact(&self.arena);
-        if !desc.compacts || !compact.moves_inside() {
-            return false;
-        }
-        if has_planned || !self.old.is_empty() {
-            self.phase = Phase::Settling;
-            return false;
-        }
-        let mut facts = compact.facts();
-        facts.retain(|facts| is_scattered(facts) && facts.movable_count > 0 && !facts.is_evicted);
-        facts.sort_by_key(|facts| facts.free - facts.largest_free);
-        let order = facts.iter().map(|facts| (facts.id, 0)).collect();
-        self.phase = Phase::Compacting(Compacting { order, round: None, planned: Vec::new() });
-        true
-    }
-
-    /// Reserves for the round's queue, goes to the next block, or judges the rounds. Says whether to go on.
-    fn compact(
-        &mut self,
-        mut compacting: Compacting,
-        shared: &Shared<D>,
-        desc: &DefragDesc,
-        room: &mut Room,
-        into: &mut Vec<Reserved<D>>,
-        statistics: &mut DefragStatistics,
-    ) -> bool {
-        let goes_on = if let Some(mut round) = compacting.round.take() {
-            shared.compact(&self.arena).reserve_below(&mut round.queue, room, into);
-            let is_planned = round.queue.is_empty();
-            if is_planned {
-                compacting.planned.push(round);
-            } else {
-                compacting.round = Some(round);
-            }
-            is_planned
-        } else if let Some((block, number)) = compacting.order.pop() {
-            compacting.round = self.round(shared, desc, block, number);
-            true
-        } else {
-            // What has just been planned is judged when it has been made, and the device is past it.
-            let is_over = into.is_empty() && self.old.is_empty();
-            if is_over {
-                let rounds = std::mem::take(&mut compacting.planned);
-                compacting.order =
-                    rounds.iter().filter_map(|round| self.judge(shared, desc, round, statistics)).collect();
-                if compacting.order.is_empty() {
-                    return self.begin_cycle(!rounds.is_empty());
-                }
-            }
-            is_over
-        };
-        self.phase = Phase::Compacting(compacting);
-        goes_on
-    }
-
-    /// Blocks that have one hole take in what they could not before: as long as that empties others, it begins again.
-    fn begin_cycle(&mut self, has_compacted: bool) -> bool {
-        let goes_on = has_compacted && (self.cycle == 0 || self.emptied_in_cycle > 0) && self.cycle < CYCLES_MAX;
-        (self.cycle, self.emptied_in_cycle) = (self.cycle + 1, 0);
-        self.phase = if goes_on { Phase::Waiting } else { Phase::Done };
-        goes_on
-    }
-
-    /// A round in a block, if there is something to win.
-    fn round(&mut self, shared: &Shared<D>, desc: &DefragDesc, block: BlockId, number: u32) -> Option<Round> {
-        let compact = shared.compact(&self.arena);
-        let facts = compact.fact(block).filter(is_scattered)?;
-        let mut queue = Vec::new();
-        compact.collect(block, desc.host_memory, &mut queue);
-        queue.sort_by_key(|ticket| ticket.allocation().offset());
-        self.moved_bytes.remove(&block);
-        Some(Round { block, number, queue, longest_before: facts.largest_free })
-    }
-
-    /// What a round has won; the number of another one, if it has paid.
-    fn judge(
-        &self,
-        shared: &Shared<D>,
-        desc: &DefragDesc,
-        round: &Round,
-        statistics: &mut DefragStatistics,
-    ) -> Option<(BlockId, u32)> {
-        let longest = shared.compact(&self.arena).fact(round.block)?.largest_free;
-        let won = longest.saturating_sub(round.longest_before);
-        let moved = self.moved_bytes.get(&round.block).copied().unwrap_or(0);
-        statistics.joined_bytes += won;
-        let pays = moved > 0 && won.saturating_mul(desc.bytes_per_byte_won_max.into()) >= moved;
-        let next = round.number + 1;
-        (pays && next < ROUNDS_MAX).then_some((round.block, next))
-    }
-}
-
-/// Whether enough lies outside of the longest hole to be worth a round.
-fn is_scattered(facts: &BlockFacts) -> bool {
-    facts.free.saturating_sub(facts.largest_free) >= facts.bytes / COMPACT_SHARE
 }

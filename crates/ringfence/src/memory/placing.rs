@@ -135,6 +135,13 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         self.check_lost()?;
+        if let Some(kind) = desc.share {
+            // What cannot be shared at all is refused with the reason, below.
+            let support = Create::<K>::share_support(&self.device, info, kind);
+            if support.can_import && !support.can_export {
+                return Err(DeviceError::Unsupported("making handles of this kind: the device only takes them").into());
+            }
+        }
         let (unplaced, needs) = self.prepare::<K>(info, desc.share)?;
         match place(&unplaced, needs) {
             Ok((placed, place)) => {

@@ -147,9 +147,8 @@ impl<D: Device> SparseTexture<D> {
     fn pages_of(&self, region: SparseRegion) -> Result<impl Iterator<Item = u64> + use<D>, SparseError> {
         let SparseRegion { mip, layer, x, y, width, height } = region;
         let TextureTiling { mips, layers, tile, tail_first_mip, .. } = self.tiling;
-        let inside = |first: u32, count: u32, side: u32| {
-            count > 0 && first.checked_add(count).is_some_and(|end| end <= side)
-        };
+        let inside =
+            |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
         let [across, down] = self.tiling.extent(mip);
         if mip >= mips || layer >= layers || !inside(x, width, across) || !inside(y, height, down) {
             return Err(SparseError::OutsideTexture { region, mips, layers });
@@ -189,11 +188,8 @@ impl<D: Sparse> SparseTexture<D> {
     ) -> Result<(), DeviceError> {
         self.table.check_lost()?;
         let runs = self.table.binds(|page| self.begins_run(page)).into_iter();
-        let binds = runs.map(|run| TileBind {
-            place: self.tiling.place(run.page),
-            count: run.count,
-            memory: run.change,
-        });
+        let binds =
+            runs.map(|run| TileBind { place: self.tiling.place(run.page), count: run.count, memory: run.change });
         let binds: Vec<_> = binds.collect();
         let texture = (&*self.object, &self.tiling);
         // SAFETY: runs of a map do not overlap, and each is of one row or tail; pages are the texture's, and their memory

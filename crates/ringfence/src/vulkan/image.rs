@@ -256,8 +256,7 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
 
 /// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own.
 pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
-    const DEPTH: [vk::Format; 3] =
-        [vk::Format::D16_UNORM, vk::Format::X8_D24_UNORM_PACK32, vk::Format::D32_SFLOAT];
+    const DEPTH: [vk::Format; 3] = [vk::Format::D16_UNORM, vk::Format::X8_D24_UNORM_PACK32, vk::Format::D32_SFLOAT];
     const BOTH: [vk::Format; 3] =
         [vk::Format::D16_UNORM_S8_UINT, vk::Format::D24_UNORM_S8_UINT, vk::Format::D32_SFLOAT_S8_UINT];
     let aspects = match info.format {

@@ -93,7 +93,8 @@ fn tile_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegio
     for row in y / tile_height..(y + height).div_ceil(tile_height) {
         for column in x / tile_width..(x + width).div_ceil(tile_width) {
             let (left, top) = (x.max(column * tile_width), y.max(row * tile_height));
-            let (right, bottom) = ((x + width).min((column + 1) * tile_width), (y + height).min((row + 1) * tile_height));
+            let (right, bottom) =
+                ((x + width).min((column + 1) * tile_width), (y + height).min((row + 1) * tile_height));
             let pitch = u64::from(tile_width) * texel;
             pieces.push(Piece {
                 page: tiling.page(TilePlace::Tile { mip, layer, column, row }),
@@ -185,9 +186,8 @@ impl State {
         let tiling = tiling(self.profile.page_bytes, &desc, needs);
         let TextureRegion { mip, layer, x, y, width, height } = copy.region;
         let [across, down] = tiling.extent(mip);
-        let inside = |first: u32, count: u32, side: u32| {
-            count > 0 && first.checked_add(count).is_some_and(|end| end <= side)
-        };
+        let inside =
+            |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
         if mip >= desc.mips || layer >= desc.layers || !inside(x, width, across) || !inside(y, height, down) {
             let hazard = Hazard::about(HazardKind::OutOfRange, label);
             self.report(hazard.detail("a region that the texture does not have"));
