@@ -9,6 +9,7 @@ trap 'rm -rf "$scratch"' EXIT
 cargo run --quiet -p ringfence --example simulated
 cargo run --quiet -p ringfence --example streaming "$scratch/streaming.rft"
 cargo run --quiet -p ringfence --example transient_frame "$scratch/frame.rft"
+cargo run --quiet -p ringfence --example planned_frames
 cargo run --quiet -p ringfence --features vulkan --example vulkan_buffer
 cargo run --quiet -p ringfence --features vulkan --example bindless
 # On Windows it does more: ci/windows.sh runs it there.

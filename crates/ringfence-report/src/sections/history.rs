@@ -213,7 +213,7 @@ fn moments(history: &History) -> String {
             crate::units::percent(moment.fragmentation_percent),
             count(moment.live_count),
             count(moment.retired_count),
-            count(moment.descriptors.iter().map(|held| held.used_count).sum()),
+            count(moment.descriptors.iter().fold(0, |sum: u64, held| sum.saturating_add(held.used_count))),
             count(moment.transient_count),
         ]
     };

@@ -504,6 +504,11 @@ impl<D: Device> TransientAllocator<D> {
 
     /// Makes the object's bytes its own from `pass` on, and works out the barrier.
     pub(super) fn occupy(&mut self, number: u32, pass: Pass) {
+        self.occupy_until(number, pass, None);
+    }
+
+    /// The same; where `over` is given, the bytes are given back at once, to be used again when it is reached.
+    pub(super) fn occupy_until(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
         let (frame, execution) = (self.frame, self.execution);
         let Self { objects, heaps, barriers, peaks, figures, .. } = self;
         let object = objects[number as usize].as_mut().expect("it was found or made just now");
@@ -516,12 +521,19 @@ impl<D: Device> TransientAllocator<D> {
                 let past = heap.spans.touching(object.offset, object.offset + object.size);
                 let past = past.iter().map(|span| (span.tenant, &span.users));
                 barriers.acquire(pass, number, object.is_texture, past);
-                heap.spans.take(object.offset, object.size, number);
+                match over {
+                    Some(users) => heap.spans.give_back(object.offset, object.size, number, users),
+                    None => heap.spans.take(object.offset, object.size, number),
+                }
                 heap.last_plan = None;
                 let peak = &mut peaks[heap_number as usize];
                 *peak = (*peak).max(object.offset + object.size);
             }
             None => barriers.acquire(pass, number, object.is_texture, std::iter::once((number, &object.users))),
+        }
+        if let Some(users) = over {
+            object.tenancy = None;
+            object.users = users;
         }
         self.acquired.push(number);
     }

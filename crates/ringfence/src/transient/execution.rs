@@ -155,7 +155,7 @@ impl<'a, D: Device> Execution<'a, D> {
         let mut users = Clock::of(first);
         for &pass in last {
             transient.order.check_current(pass)?;
-            if !transient.order.end_of(pass).covers(&Clock::of(first)) {
+            if !transient.order.ends_after(pass, first) {
                 return Err(TransientError::NotAfter { first, last: pass });
             }
             users.join(&Clock::of(pass));

@@ -172,6 +172,12 @@ impl Order {
         clock
     }
 
+    /// Whether `first` is over when `last` ends. A pass is over when it ends itself.
+    pub(super) fn ends_after(&self, last: Pass, first: Pass) -> bool {
+        let is_later = last.queue == first.queue && last.number >= first.number;
+        is_later || self.begin_ref(last).on(first.queue) >= first.number
+    }
+
     /// The clock that is reached when every pass there is will be over.
     pub(super) fn end_of_all(&self) -> Clock {
         let mut clock = Clock::default();

@@ -37,7 +37,7 @@ use smallvec::SmallVec;
 use super::allocator::{TransientAllocator, Wanted};
 use super::error::TransientError;
 use super::execution::{Execution, Transient};
-use super::heap::{Heap, ObjectKey, TransientKind};
+use super::heap::{Heap, Object, ObjectKey, TransientKind};
 use super::layout::{self, Piece};
 use super::order::{Clock, Pass};
 use super::plans::{Group, OWN_MEMORY, Plan, Planned, hash};
@@ -145,17 +145,16 @@ impl<D: Device> TransientAllocator<D> {
     ) -> Result<usize, TransientError> {
         let mut words = std::mem::take(&mut self.plans.words);
         let described = self.describe(passes, resources, &mut words);
-        let hash = hash(&words);
-        let found = self.plans.kept.iter().position(|plan| plan.hash == hash && plan.words == words);
-        let result = match (described, found) {
+        let result = match (described, self.plans.find(&words)) {
             (Err(error), _) => Err(error),
             (Ok(()), Some(index)) => Ok((index, true)),
-            (Ok(()), None) => self.make_plan(passes, resources, (hash, &words), go_on).map(|index| (index, false)),
+            (Ok(()), None) => self.make_plan(passes, resources, &words, go_on).map(|index| (index, false)),
         };
         self.plans.words = words;
         let (index, is_reused) = result?;
         let plan = &mut self.plans.kept[index];
         plan.used = self.execution + 1;
+        self.plans.last = index;
         self.plans.certificate = Certificate {
             height: plan.groups.iter().map(|group| group.height).sum(),
             lower_bound: plan.groups.iter().map(|group| group.lower_bound).sum(),
@@ -216,7 +215,7 @@ impl<D: Device> TransientAllocator<D> {
         &mut self,
         passes: &[FramePass<'_>],
         resources: &[FrameResource<'_, '_, D>],
-        (hash, words): (u64, &[u64]),
+        words: &[u64],
         mut go_on: impl FnMut(&Progress) -> bool,
     ) -> Result<usize, TransientError> {
         let mut planned = Vec::with_capacity(resources.len());
@@ -224,7 +223,7 @@ impl<D: Device> TransientAllocator<D> {
         for resource in resources {
             let (key, needs) = self.measure_any(resource.info)?;
             let group = if needs.requires_dedicated { OWN_MEMORY } else { self.group_of(needs, &mut groups)? };
-            planned.push(Planned { key, needs, group, offset: 0 });
+            planned.push(Planned { key, needs, group, offset: 0, object: u32::MAX });
         }
         for (number, group) in (0..).zip(&mut groups) {
             let members: Vec<usize> = (0..planned.len()).filter(|at| planned[*at].group == number).collect();
@@ -243,7 +242,7 @@ impl<D: Device> TransientAllocator<D> {
         order.sort_by_key(|&at| resources[at as usize].first);
         self.plans.made += 1;
         let id = self.plans.made;
-        let plan = Plan { hash, words: words.to_vec(), resources: planned, groups, order, id, used: 0 };
+        let plan = Plan { hash: hash(words), words: words.to_vec(), resources: planned, groups, order, id, used: 0 };
         Ok(self.plans.keep(plan))
     }
 
@@ -318,9 +317,9 @@ impl<D: Device> TransientAllocator<D> {
             }?;
             let mut users = Clock::of(pass);
             resource.last.iter().for_each(|last| users.join(&Clock::of(self.plans.passes[*last])));
-            self.occupy(object, pass);
             // At once: the layout keeps those apart that live at the same time, and the order tells the others.
-            self.vacate(object, users);
+            self.occupy_until(object, pass, Some(users));
+            self.plans.kept[index].resources[number].object = object;
             self.acquires = self.acquires.wrapping_add(1);
             self.plans.placed[number] = (object, self.acquires);
         }
@@ -336,7 +335,7 @@ impl<D: Device> TransientAllocator<D> {
         for resource in resources {
             let first = self.plans.passes[resource.first];
             for last in resource.last.iter().map(|at| self.plans.passes[*at]) {
-                if !self.order.end_of(last).covers(&Clock::of(first)) {
+                if !self.order.ends_after(last, first) {
                     return Err(TransientError::NotAfter { first, last });
                 }
             }
@@ -416,6 +415,14 @@ impl<D: Device> TransientAllocator<D> {
             return self.find_or_make::<K>(info, wanted, &clock);
         }
         let number = self.plans.heaps[planned.group as usize];
+        let last = self.objects.get(planned.object as usize).and_then(Option::as_ref);
+        let is_it = |held: &Object<D>| {
+            (held.heap, held.offset) == (Some(number), planned.offset) && held.key.is_some() && held.key == planned.key
+        };
+        if last.is_some_and(is_it) {
+            self.figures.hits += 1;
+            return Ok(planned.object);
+        }
         let heap = self.heap(number);
         match planned.key.and_then(|key| heap.cache.at(&key, planned.offset)) {
             Some(object) => {

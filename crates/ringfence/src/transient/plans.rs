@@ -1,7 +1,7 @@
 //! Plans of planned frames that are kept, and the working memory of a frame.
 //!
 //! ```text
-//!   shape, as words ──▶ hash ──▶ kept plan with that hash ──▶ the same words? ──▶ its offsets, group by group
+//!   shape, as words ──▶ the same as the last plan's? ── no ──▶ hash ──▶ kept plan with that hash ──▶ the same words?
 //! ```
 //!
 //! A lookup costs O(plans + words), and allocates nothing.
@@ -25,6 +25,8 @@ pub(super) struct Planned {
     /// [`OWN_MEMORY`] for what shares with nobody.
     pub(super) group: u32,
     pub(super) offset: u64,
+    /// The object that it was last; it may have gone since.
+    pub(super) object: u32,
 }
 
 /// What one heap holds.
@@ -54,6 +56,8 @@ pub(super) struct Plan {
 #[derive(Default)]
 pub(super) struct Plans {
     pub(super) kept: Vec<Plan>,
+    /// The plan that was used last; any number if there is none.
+    pub(super) last: usize,
     pub(super) made: u64,
     pub(super) words: Vec<u64>,
     pub(super) passes: Vec<Pass>,
@@ -73,6 +77,15 @@ impl Plans {
         self.placed.clear();
         self.passes.clear();
         self.certificate = Certificate::default();
+    }
+
+    /// The plan of exactly this shape, the last one first.
+    pub(super) fn find(&self, words: &[u64]) -> Option<usize> {
+        if self.kept.get(self.last).is_some_and(|plan| plan.words == words) {
+            return Some(self.last);
+        }
+        let hash = hash(words);
+        self.kept.iter().position(|plan| plan.hash == hash && plan.words == words)
     }
 
     /// Where resources with these keys lay in the frame before, and how high that frame's heap for the arena was.
