@@ -145,6 +145,11 @@ fn growing() -> Vec<Contender> {
         of("ringfence, blocks made in the background", (true, true), Ours::in_background),
         of("ringfence, announced", (true, true), Ours::announcing),
         of("ringfence, in the background: memory alone", (true, false), OursMemory::in_background),
+        of(
+            "ringfence, in the background, 1 GiB announced: memory alone",
+            (true, false),
+            OursMemory::in_background_from_a_start,
+        ),
         of("VMA 3.3", (false, true), Vma::new),
         of("VMA 3.3: memory alone", (false, false), VmaMemory::new),
         of("gpu-allocator 0.28", (false, true), |handles: &Handles| GpuAllocator::new(handles, true)),

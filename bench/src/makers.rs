@@ -97,14 +97,15 @@ pub struct Ours {
     /// Before the allocator: its thread ends first.
     _maintenance: Option<Maintenance>,
     allocator: rf::Allocator,
-    announces: bool,
+    /// Of what is going to be asked for, so many bytes are announced.
+    announces: u64,
     drops: AtomicUsize,
 }
 
 impl Ours {
     pub fn new(handles: &Handles) -> Self {
         let allocator = rf::Allocator::over(handles.ours.clone(), AllocatorDesc::default());
-        Self { _maintenance: None, allocator, announces: false, drops: AtomicUsize::new(0) }
+        Self { _maintenance: None, allocator, announces: 0, drops: AtomicUsize::new(0) }
     }
 
     /// With the library's thread that makes blocks ahead of need.
@@ -116,7 +117,7 @@ impl Ours {
 
     /// With what is going to be asked for announced.
     pub fn announcing(handles: &Handles) -> Self {
-        Self { announces: true, ..Self::new(handles) }
+        Self { announces: u64::MAX, ..Self::new(handles) }
     }
 }
 
@@ -145,10 +146,8 @@ impl Maker for Ours {
     }
 
     fn announce(&self, bytes: u64, memory: Memory) {
-        if self.announces {
-            let desc = AllocationDesc { location: memory.location(), ..Default::default() };
-            self.allocator.reserve(ResourceClass::Buffer, bytes, desc).expect("there is memory");
-        }
+        let desc = AllocationDesc { location: memory.location(), ..Default::default() };
+        self.allocator.reserve(ResourceClass::Buffer, bytes.min(self.announces), desc).expect("there is memory");
     }
 
     fn end_frame(&self) {
@@ -170,6 +169,12 @@ impl OursMemory {
     /// With the library's thread that makes blocks ahead of need.
     pub fn in_background(handles: &Handles) -> Self {
         Self::of(Ours::in_background(handles), handles)
+    }
+
+    /// The same with the first blocks announced: in the very first frames the program asks for more than the driver can
+    /// make meanwhile.
+    pub fn in_background_from_a_start(handles: &Handles) -> Self {
+        Self::of(Ours { announces: 1 << 30, ..Ours::in_background(handles) }, handles)
     }
 
     fn of(ours: Ours, handles: &Handles) -> Self {
@@ -202,6 +207,10 @@ impl Maker for OursMemory {
 
     fn block_count(&self) -> u64 {
         block_count(&self.ours.allocator)
+    }
+
+    fn announce(&self, bytes: u64, memory: Memory) {
+        self.ours.announce(bytes, memory);
     }
 
     fn end_frame(&self) {

@@ -349,7 +349,7 @@ impl<D: Device> Allocation<D> {
     #[inline]
     pub unsafe fn free_now(self) {
         // SAFETY: the caller promises the same.
-        if let Err(other) = unsafe { self.free_at_hand() } {
+        if let Some(other) = unsafe { self.free_at_hand() } {
             other.give_back();
         }
     }

@@ -210,6 +210,12 @@ struct State<D: Device, A> {
     announced: u64,
 }
 
+/// A block that is about to be put with the others.
+struct NewBlock<D: Device, A> {
+    memory: Memory<D>,
+    ranges: A,
+}
+
 /// A range in a block.
 struct InBlock<D: Device> {
     memory: Arc<Memory<D>>,
@@ -339,10 +345,16 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         let memory = shared.make_block(sizes.into_iter(), &self.desc, terms, attempt, |size| {
             self.block_desc(size, request.alignment)
         })?;
+        let block = self.new_block(memory);
         let mut state = self.state.lock();
-        let found = state.insert_and_allocate(memory, self.desc.algorithm, request);
+        let found = state.insert_and_allocate(block, request);
         self.note_low_water(shared, &mut state);
         Ok(found)
+    }
+
+    /// Made without the lock of the state, as it takes host memory.
+    fn new_block(&self, memory: Memory<D>) -> NewBlock<D, A> {
+        NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
     /// What to ask for when `count` blocks are held; nothing if there may be no more, or none that would do.
@@ -420,11 +432,12 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             self.wants_block.store(false, Ordering::Relaxed);
             return false;
         };
+        let block = self.new_block(memory);
         let mut state = self.state.lock();
         let now = state.counts.range_bytes;
         let used = now.saturating_sub(std::mem::replace(&mut state.ordered_at_bytes, now));
         state.low_water.made(used);
-        state.insert(memory, self.desc.algorithm);
+        state.insert(block);
         true
     }
 
@@ -449,17 +462,17 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             match shared.make_block(sizes, &self.desc, terms, attempt, |size| self.block_desc(size, 1)) {
                 Ok(memory) => {
                     made += memory.size;
-                    blocks.push(memory);
+                    blocks.push(self.new_block(memory));
                 }
                 Err(refusal) => {
-                    blocks.into_iter().for_each(|memory| shared.free_memory(memory));
+                    blocks.into_iter().for_each(|block| shared.free_memory(block.memory));
                     return Err(refusal);
                 }
             }
         }
         let mut state = self.state.lock();
-        for memory in blocks {
-            state.insert(memory, self.desc.algorithm);
+        for block in blocks {
+            state.insert(block);
         }
         state.announced = state.announced.saturating_add(bytes);
         Ok(made)
@@ -473,7 +486,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             let terms = Terms { within_budget: false, may_grow: true, may_trim: true };
             let made = shared
                 .make_block(sizes, &self.desc, terms, &mut Attempt::default(), |size| self.block_desc(size, 1))?;
-            self.state.lock().insert(made, self.desc.algorithm);
+            let block = self.new_block(made);
+            self.state.lock().insert(block);
         }
         Ok(())
     }
@@ -695,13 +709,13 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.announced != 0 && self.empty_bytes() < self.announced.saturating_add(block)
     }
 
-    fn insert(&mut self, memory: Memory<D>, algorithm: Algorithm) -> BlockId {
+    fn insert(&mut self, NewBlock { memory, ranges }: NewBlock<D, A>) -> BlockId {
         let size = memory.size;
         self.counts.block_count += 1;
         self.counts.block_bytes += size;
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
         let block = Block { memory: Arc::new(memory), notes: HashMap::new(), movable_count: 0 };
-        self.blocks.insert(block, A::cut(algorithm, size))
+        self.blocks.insert(block, ranges)
     }
 }
 
@@ -712,8 +726,8 @@ impl<D: Device, A: Cutter> State<D, A> {
         Some(self.count_in(allocation, request))
     }
 
-    fn insert_and_allocate(&mut self, memory: Memory<D>, algorithm: Algorithm, request: Request<'_>) -> InBlock<D> {
-        let id = self.insert(memory, algorithm);
+    fn insert_and_allocate(&mut self, block: NewBlock<D, A>, request: Request<'_>) -> InBlock<D> {
+        let id = self.insert(block);
         let allocation = self.blocks.allocate_in(id, request.size, request.alignment);
         self.count_in(allocation.expect("a new block holds what it was made for"), request)
     }

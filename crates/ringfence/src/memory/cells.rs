@@ -131,7 +131,7 @@ impl<D: Device> Cells<D> {
 
     /// Takes a cell back that nobody uses, for the next that this thread asks for.
     #[inline]
-    pub(super) fn put_ready(owner: Arc<Shared<D>>, arena: usize, class: u32, ready: Ready) {
+    pub(super) fn put_ready(owner: Arc<Shared<D>>, arena: usize, class: u32, ready: impl FnOnce() -> Ready) {
         let cells = &owner.arenas[arena].cells;
         let (chains, stock) = (std::ptr::from_ref(&cells.chains), cells.stocks.mine().map(std::ptr::from_ref));
         let refused = match stock {
@@ -140,7 +140,7 @@ impl<D: Device> Cells<D> {
             None => Err((ready, owner)),
         };
         if let Err((ready, owner)) = refused {
-            owner.arenas[arena].cells.free(class, false, ready.cell);
+            owner.arenas[arena].cells.free(class, false, ready().cell);
         }
     }
 

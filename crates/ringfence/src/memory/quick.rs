@@ -94,20 +94,22 @@ impl<D: Device> Allocation<D> {
     /// # Safety
     /// As for [`Allocation::free_now`].
     #[inline]
-    pub(super) unsafe fn free_at_hand(self) -> Result<(), Self> {
+    pub(super) unsafe fn free_at_hand(self) -> Option<Self> {
         let held = ManuallyDrop::new(self);
         let (arena, class, cell) = match &held.place.hold {
             Hold::Cell { class, named: false, allocation } if !held.shared.is_watched() => {
                 let ArenaRef::Own(arena) = held.place.arena else { unreachable!("custom pools have no cells") };
-                // SAFETY: `held` is never dropped nor used again, so that the cell is taken once.
-                (arena, *class, unsafe { std::ptr::read(allocation) })
+                (arena, *class, allocation)
             }
-            _ => return Err(ManuallyDrop::into_inner(held)),
+            _ => return Some(ManuallyDrop::into_inner(held)),
         };
-        let ready = Ready { cell, offset: held.place.offset };
-        // SAFETY: as above; nothing else in `held` has to be dropped.
+        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the cell
+        // has to be seen to.
         let owner = unsafe { std::ptr::read(&held.shared) };
+        // Read at its end, and so moved once.
+        // SAFETY: as above.
+        let ready = || unsafe { Ready { cell: std::ptr::read(cell), offset: held.place.offset } };
         Cells::put_ready(owner, arena as usize, class, ready);
-        Ok(())
+        None
     }
 }

@@ -80,10 +80,12 @@ pub(in crate::memory) struct Stock<D: Device> {
 #[repr(align(128))]
 struct Apart<D: Device>(TryCell<Stock<D>>);
 
+type Places<D> = Box<[OnceLock<Box<Apart<D>>>]>;
+
 /// The stocks of an arena.
 pub(super) struct Stocks<D: Device> {
     /// A power of two of places; a stock is made when its thread first allocates.
-    places: OnceLock<Box<[OnceLock<Box<Apart<D>>>]>>,
+    places: OnceLock<Places<D>>,
     /// The tick of the last sweep.
     swept: AtomicU64,
 }
@@ -93,7 +95,7 @@ fn capacity(cell_bytes: u64) -> usize {
     (SHELF_BYTES_MAX / cell_bytes).clamp(4, SHELF_CELLS_MAX) as usize
 }
 
-fn places<D: Device>() -> Box<[OnceLock<Box<Apart<D>>>]> {
+fn places<D: Device>() -> Places<D> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     (0..(threads * 2).clamp(1, STOCKS_MAX).next_power_of_two()).map(|_| OnceLock::new()).collect()
 }
@@ -168,8 +170,8 @@ impl<D: Device> Stocks<D> {
 
     /// Does something while the stocks are empty and stay so.
     pub(super) fn while_empty(&self, chains: &Chains<D>, work: &mut dyn FnMut()) {
-        fn hold<'a, D: Device>(
-            stocks: &mut dyn Iterator<Item = &'a TryCell<Stock<D>>>,
+        fn hold<D: Device>(
+            stocks: &mut dyn Iterator<Item = &TryCell<Stock<D>>>,
             chains: &Chains<D>,
             work: &mut dyn FnMut(),
         ) {
@@ -216,13 +218,13 @@ impl<D: Device> Stocks<D> {
 /// # Safety
 /// The stock is of the allocator of `owner`, and the cell of one of `chains`, which are those of the stock's arena.
 #[inline]
-pub(super) unsafe fn put<D: Device>(
+pub(super) unsafe fn put<D: Device, R: FnOnce() -> Ready>(
     stock: *const TryCell<Stock<D>>,
     chains: *const Chains<D>,
     class: u32,
-    ready: Ready,
+    ready: R,
     owner: Owner<D>,
-) -> Result<(), (Ready, Owner<D>)> {
+) -> Result<(), (R, Owner<D>)> {
     // SAFETY: the owner keeps the allocator, and with it its stocks, until it lies in the stock. From then on the taken
     // flag does: whoever empties the stock, and may then be the last owner, takes it first. Nothing follows the giving
     // back.
@@ -237,7 +239,7 @@ pub(super) unsafe fn put<D: Device>(
             // SAFETY: as above.
             shelf.make_room(unsafe { &*chains }[class as usize].get());
         }
-        shelf.cells.push(ready);
+        shelf.cells.push(ready());
         stock.put_owner(owner);
         Ok(())
     })
