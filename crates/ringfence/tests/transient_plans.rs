@@ -259,7 +259,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     assert!(made.iter().all(|(_, offset, bytes)| *bytes >= 100_000 && *offset <= 2 * bytes));
     assert_eq!(most, (made.len(), made.iter().map(|(.., bytes)| bytes).sum()));
     assert!(state.transient_objects().is_empty() && state.transient_bytes() == 0, "all were let go of");
-    let at = |wanted: &dyn Fn(&Event) -> bool| events.iter().rposition(|event| wanted(event)).expect("there is one");
+    let at = |wanted: &dyn Fn(&Event) -> bool| events.iter().rposition(wanted).expect("there is one");
     let last_let_go = at(&|event| matches!(event, Event::TransientLetGo { .. }));
     assert!(last_let_go < at(&|event| matches!(event, Event::BlockFreed { .. })), "before the heap");
 

@@ -40,17 +40,18 @@ impl Buckets {
         (span.first / self.width) as usize..=((span.last - 1) / self.width) as usize
     }
 
-    /// The lowest gap, and how many placed items were looked at.
+    /// The lowest gap, and how many placed items were looked at, each as often as merging the buckets' lists does.
     fn find(&mut self, span: Span, size: u64, mask: u64) -> (u64, usize) {
         let range = self.of(span);
         if range.start() == range.end() {
             let bucket = &self.buckets[*range.start()];
             return (lowest_gap(bucket, span, size, mask), bucket.len());
         }
+        let looks = 2 + 2 * (range.end() - range.start() + 1).ilog2() as usize;
         let mut looked_at = 0;
         self.found.clear();
         for bucket in &self.buckets[range] {
-            looked_at += 2 * bucket.len();
+            looked_at += looks * bucket.len();
             self.found.extend(bucket.iter().filter(|placed| placed.span.overlaps(span)));
         }
         // Runs that are sorted already: a merging sort takes them as they are.

@@ -114,12 +114,13 @@ mod tests {
             };
             let before = plan(&passes, &pieces(usize::MAX), None, 0, |_| false).expect("small sizes");
             let last = || {
-                let offsets = before.offsets.iter().enumerate().map(|(at, offset)| (at % 9 != 0).then_some(*offset));
+                let offsets =
+                    before.offsets.iter().enumerate().map(|(at, offset)| (!at.is_multiple_of(9)).then_some(*offset));
                 Some(LastLayout { offsets: offsets.collect(), height: before.height })
             };
             let plain = plan(&passes, &pieces(7), last(), 0, |_| false).expect("small sizes");
             let lowered = plan(&passes, &pieces(7), last(), u64::MAX, |_| false).expect("small sizes");
-            let stayed = |at: &usize| at % 9 != 0 && plain.offsets[*at] == before.offsets[*at];
+            let stayed = |at: &usize| !at.is_multiple_of(9) && plain.offsets[*at] == before.offsets[*at];
             for at in (0..30).filter(stayed) {
                 assert_eq!(lowered.offsets[at], before.offsets[at]);
             }
