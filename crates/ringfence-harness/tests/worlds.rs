@@ -61,7 +61,7 @@ fn equal_seeds_are_equal_worlds() {
 #[test]
 fn planted_bugs_are_found_within_few_worlds() {
     for (bug, found_by) in Bug::ALL.into_iter().zip([
-        &["destroyed", "placed", "unmapped", "written", "wrong bytes"][..],
+        &["destroyed", "placed", "unmapped", "written", "evicted", "wrong bytes"][..],
         &["nothing orders"],
         &["wrong bytes", "beyond its end", "written by the host"],
         &["written by the host", "wrong bytes"],

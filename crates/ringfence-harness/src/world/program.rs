@@ -304,8 +304,10 @@ impl Program {
         self.transient.validate().map_err(|error| unsound("the transient allocator", &error))
     }
 
-    /// Ends a world in which something was found: everything is let go of, and nothing more is said.
+    /// Ends a world in which something was found: everything is let go of, and nothing more is said. What the device has
+    /// found says more than the wrong bytes that came of it.
     fn abort(mut self, what: String) -> String {
+        let what = self.gpu.take_messages().into_iter().next().unwrap_or(what);
         self.memory.set_eviction(None);
         self.open.clear();
         (0..self.gpu.queue_count()).for_each(|queue| self.gpu.sim().resume(queue));

@@ -99,7 +99,7 @@ pub fn pool_chain(data: &[u8]) -> u64 {
                     Some(made) => {
                         let twice =
                             live.iter().any(|held| (held.pool(), held.offset()) == (made.pool(), made.offset()));
-                        assert!(!twice && made.offset() == u64::from(made.block()) * 16);
+                        assert!(!twice && made.offset() == u64::from(made.block()) * 16 && made.size() == 16);
                         assert!(heaps.contains(chain.heap(&made).expect("a pool that is there")));
                         live.push(made);
                     }

@@ -69,7 +69,8 @@ impl Program {
         };
         if self.dice.one_in(12) {
             // With all of its pages, perhaps while they are used.
-            return Ok(drop(pages));
+            drop(pages);
+            return Ok(());
         }
         let done = self.bind(&mut pages);
         self.pages = Some(pages);

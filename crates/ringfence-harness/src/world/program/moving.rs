@@ -104,11 +104,12 @@ impl Program {
             return self.create_evictable(queue);
         }
         let Some(at) = self.dice.pick(count) else { return Ok(()) };
-        match self.dice.below(4) {
+        if self.dice.one_in(4) {
             // Dropped, perhaps while it is evicted, perhaps while it is used.
-            0 => Ok(drop(self.evictables.things.swap_remove(at))),
-            _ => self.read_evictable(queue, at),
+            self.evictables.things.swap_remove(at);
+            return Ok(());
         }
+        self.read_evictable(queue, at)
     }
 
     fn create_evictable(&mut self, queue: usize) -> Step {
