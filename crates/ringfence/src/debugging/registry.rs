@@ -203,29 +203,28 @@ impl<D: Device> Debugger<D> {
     /// what it is until the device is done with it.
     pub(crate) fn moved(&self, shared: &Shared<D>, from: Key, moved: MovedRange<D>) {
         let MovedRange { to, memory, host, device_address } = moved;
-        let mut state = self.state.lock();
-        let Some(old) = state.live.get(&from) else { return };
-        let margins = old.margins;
-        let guards = Guards::around(margins, to.offset, old.size);
-        let mut entry = Entry {
+        let entry = self.state.lock().live.get(&from).map(|old| Entry {
             name: Arc::clone(&old.name),
             user_data: old.user_data,
             size: old.size,
             memory_type: memory.memory_type,
             memory: Arc::downgrade(&memory),
-            margins,
-            guards,
+            margins: old.margins,
+            guards: Guards::around(old.margins, to.offset, old.size),
             host,
             device_address,
             made_at: old.made_at,
             is_retired: false,
             is_told: false,
-        };
+        });
+        let Some(mut entry) = entry else { return };
         self.dress(shared, to, &mut entry, &memory);
+        // First, as above.
+        drop(memory);
+        let mut state = self.state.lock();
         state.live.insert(to, entry);
         let from = Spot::Block { block: from.block, offset: from.offset };
         self.note(&mut state, to, OperationKind::Moved { from });
-        drop((state, memory));
     }
 
     /// Notes which line made it, and its address in shaders.
