@@ -196,6 +196,8 @@ fn moments(report: &Report) -> Rows {
             Percent(moment.fragmentation_percent),
             Number(moment.live_count),
             Number(moment.retired_count),
+            Number(moment.descriptors.iter().map(|held| held.used_count).sum()),
+            Number(moment.transient_count),
         ]
     };
     history.moments.iter().map(row).collect()

@@ -321,7 +321,7 @@ impl<D: Device> Shared<D> {
         if !ask.desc.evictable {
             memory.pin();
         }
-        self.trace_dedicated(&memory, class);
+        self.trace_dedicated(&memory, self.arena_desc(&route.arena));
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
         let place = Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } };
         if self.debug.is_some() {

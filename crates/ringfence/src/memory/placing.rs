@@ -303,7 +303,7 @@ impl<D: Device> Shared<D> {
         let request = Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data };
         let arena = self.arena_index(memory_type, class);
         let number = self.arenas[arena as usize].add_dedicated(&request);
-        self.trace_dedicated(&held, class);
+        self.trace_dedicated(&held, &self.arenas[arena as usize].desc);
         self.trace.allocated(held.block, offset, size - offset, alignment, desc.name);
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }

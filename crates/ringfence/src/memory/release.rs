@@ -386,7 +386,7 @@ impl<D: Device> Shared<D> {
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
         let memory = self.allocate_memory(&desc)?;
         memory.pin();
-        self.trace_dedicated(&memory, class);
+        self.trace_dedicated(&memory, &self.arenas[arena as usize].desc);
         self.trace.allocated(memory.block, 0, size, alignment, name);
         let request =
             Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data: 0 };

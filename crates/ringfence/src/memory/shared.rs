@@ -21,7 +21,6 @@ use super::quick::quick_types;
 use super::release::{RangeOwner, Releases};
 use super::rings::Rings;
 use super::small::SmallBuffers;
-use super::snapshot::class_name;
 use super::statistics::{Calls, Moved};
 use super::types::TypeOrder;
 use super::{AllocatorDesc, Budget};
@@ -206,9 +205,9 @@ impl<D: Device> Shared<D> {
         self.trace.block_made(memory.block, memory.memory_type, dedicated, memory.size, class);
     }
 
-    /// Notes a memory object that is a resource's own, or a heap's.
-    pub(super) fn trace_dedicated(&self, memory: &Memory<D>, class: ResourceClass) {
-        self.trace_block(memory, class_name(self.device.capabilities().class_groups, class), true);
+    /// Notes a memory object that is a resource's own, or a heap's: of the arena that counts it, as in a snapshot.
+    pub(super) fn trace_dedicated(&self, memory: &Memory<D>, arena: &ArenaDesc) {
+        self.trace_block(memory, arena.class_name(), true);
     }
 
     pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
