@@ -196,6 +196,7 @@ impl Drop for VulkanGpu {
         }
         // A lost device has nothing pending either.
         let _ = self.wait_idle();
+        let _one = instance::ONE_AT_A_TIME.lock();
         let device = self.device.raw();
         // SAFETY: nothing is pending, and each is this device's and destroyed once.
         unsafe {

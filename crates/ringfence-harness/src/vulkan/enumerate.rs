@@ -4,7 +4,7 @@ use ash::vk;
 use ringfence::device::{Capabilities, DeviceError};
 use ringfence::vulkan;
 
-use super::instance::Instance;
+use super::instance::{Instance, ONE_AT_A_TIME};
 use crate::OpenError;
 
 /// What there is to know of a Vulkan device before it is opened.
@@ -29,6 +29,7 @@ pub struct DeviceSummary {
 /// # Errors
 /// [`OpenError::Absent`] with the reason if there is no loader, no driver or no device.
 pub fn enumerate() -> Result<Vec<DeviceSummary>, OpenError> {
+    let _one = ONE_AT_A_TIME.lock();
     let instance = Instance::new(false)?;
     let devices = instance.physical_devices()?;
     Ok(devices.into_iter().map(|physical| summary(instance.raw(), physical)).collect())

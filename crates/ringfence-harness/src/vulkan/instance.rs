@@ -4,12 +4,17 @@ use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
 use ash::{ext, khr, vk};
+use parking_lot::ReentrantMutex;
 
 use super::failed;
 use super::messages::Messages;
 use crate::OpenError;
 
 const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
+
+/// Held by whoever makes or destroys an instance or a device: NVIDIA's driver now and then never returns from that if many
+/// threads are at it at once.
+pub(super) static ONE_AT_A_TIME: ReentrantMutex<()> = ReentrantMutex::new(());
 
 /// A Vulkan instance for Vulkan 1.2, and the loader that it came from.
 pub(super) struct Instance {
@@ -77,6 +82,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
+        let _one = ONE_AT_A_TIME.lock();
         // SAFETY: both are alive, and whoever held the instance has dropped what was made with it.
         unsafe {
             if let Some((utils, messenger)) = self.messenger.take() {

@@ -7,13 +7,14 @@ use ringfence::device::descriptors::DescriptorModel;
 use ringfence::vulkan::{Device, DeviceDesc};
 
 use super::draw::{self, Painter};
-use super::instance::{Instance, absent, lists};
+use super::instance::{Instance, ONE_AT_A_TIME, absent, lists};
 use super::queue::{self, Queue};
 use super::{VulkanGpu, enumerate, failed};
 use crate::{OpenError, Options};
 
 /// Opens a device; see [`crate::Gpu::open`].
 pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
+    let _one = ONE_AT_A_TIME.lock();
     let instance = Instance::new(options.validation)?;
     let physical = choose_device(&instance, options.name.as_deref())?;
     // SAFETY: the physical device is the instance's, which is alive.
