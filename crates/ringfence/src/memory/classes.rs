@@ -49,14 +49,19 @@ impl Classes {
     }
 
     /// What a resource needs so that none beside it is too close.
+    pub(crate) fn apart(&self, needs: Requirements) -> Requirements {
+        let (size, alignment) = self.range_of(&needs);
+        Requirements { size, alignment, ..needs }
+    }
+
+    /// The size and alignment of [`Self::apart`].
     #[inline]
-    pub(crate) fn apart(&self, mut needs: Requirements) -> Requirements {
-        let page = self.texture_page_bytes;
-        if page > 1 && needs.class != ResourceClass::Buffer {
-            needs.alignment = needs.alignment.max(page);
-            needs.size = needs.size.div_ceil(page).saturating_mul(page);
+    pub(super) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
+        let (page, size, alignment) = (self.texture_page_bytes, needs.size, needs.alignment);
+        if page == 1 || needs.class == ResourceClass::Buffer {
+            return (size, alignment);
         }
-        needs
+        (size.div_ceil(page).saturating_mul(page), alignment.max(page))
     }
 }
 

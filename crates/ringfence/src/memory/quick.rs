@@ -60,8 +60,8 @@ impl<D: Device> Shared<D> {
         if self.quick_types >> memory_type & 1 == 0 {
             return None;
         }
-        let Requirements { size, alignment, class, .. } = self.classes.apart(*needs);
-        Some((self.shared_arena_index(memory_type, class), Class::of(size, alignment)?))
+        let (size, alignment) = self.classes.range_of(needs);
+        Some((self.shared_arena_index(memory_type, needs.class), Class::of(size, alignment)?))
     }
 
     /// The end of the last handle: nothing that lies ready keeps the allocator alive from now on.
