@@ -30,6 +30,7 @@
 //! nothing but a plan at the bound. Where alignments are mixed, the bound knows of the largest and the least only; a plan
 //! may be the best and yet not proven.
 
+mod asking;
 mod bound;
 mod buckets;
 mod check;

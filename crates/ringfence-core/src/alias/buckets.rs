@@ -10,6 +10,7 @@
 //! lifetimes k is near the number alive at once. The caller bounds the work: where everything is alive at once no order
 //! is better than any other, and it would be n².
 
+use super::asking::Asking;
 use super::problem::Sizes;
 use super::sections::Span;
 use super::shape::Intervals;
@@ -82,28 +83,32 @@ fn lowest_gap(placed: &[Placed], span: Span, size: u64, mask: u64) -> u64 {
     start
 }
 
-/// First fit in the given order; `None` as soon as the height would not be below `limit`, or more than `work_max`
-/// placed items were looked at.
+/// First fit in the given order; `None` as soon as the height would not be below `limit`, more than `work_max`
+/// placed items were looked at, or there is no going on.
 pub(super) fn place(
     shape: &Intervals,
     sizes: &Sizes,
     order: &[u32],
     limit: u64,
-    mut work_max: u64,
+    work_max: u64,
+    asking: &mut Asking<'_>,
 ) -> Option<(Vec<u64>, u64)> {
     let count = (order.len() / ITEMS_A_BUCKET).max(1);
     let width = shape.section_count.div_ceil(count).max(1);
     let buckets = vec![Vec::new(); shape.section_count.div_ceil(width)];
     let mut buckets = Buckets { buckets, width: width as u32, found: Vec::new() };
     let mut offsets = vec![0; order.len()];
-    let mut height = 0;
+    let (mut height, mut work) = (0, 0);
     for &item in order {
         let item = item as usize;
         let (size, span) = (sizes.size[item], shape.spans[item]);
         let (offset, looked_at) = buckets.find(span, size, sizes.alignment[item] - 1);
         let end = offset + size;
         height = end.max(height);
-        work_max = work_max.checked_sub(looked_at as u64 + 1).filter(|_| height < limit)?;
+        work += looked_at as u64 + 1;
+        if height >= limit || work > work_max || !asking.looked_at(looked_at as u64 + 1) {
+            return None;
+        }
         offsets[item] = offset;
         buckets.insert(Placed { offset, end, span });
     }

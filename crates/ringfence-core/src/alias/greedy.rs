@@ -8,6 +8,7 @@
 //! Which order is best depends on the case; the largest first is good on frames and networks. One order costs O(n²) in
 //! the worst case, with a very small constant: the placed items lie in one array by offset, walked from below.
 
+use super::asking::Asking;
 use super::problem::Sizes;
 use super::shape::Shape;
 use alloc::vec::Vec;
@@ -27,13 +28,14 @@ struct Placed<K> {
     key: K,
 }
 
-/// The offsets and the height, or `None` as soon as the height would not be below `limit`.
+/// The offsets and the height, or `None` as soon as the height would not be below `limit`, or there is no going on.
 pub(super) fn place<S: Shape>(
     shape: &S,
     sizes: &Sizes,
     order: &[u32],
     fit: Fit,
     limit: u64,
+    asking: &mut Asking<'_>,
 ) -> Option<(Vec<u64>, u64)> {
     let mut placed: Vec<Placed<S::Key>> = Vec::with_capacity(order.len());
     let mut offsets = alloc::vec![0; order.len()];
@@ -44,7 +46,7 @@ pub(super) fn place<S: Shape>(
         let offset = find(shape, &placed, size, sizes.alignment[item], key, fit);
         let end = offset + size;
         height = end.max(height);
-        if height >= limit {
+        if height >= limit || !asking.looked_at(placed.len() as u64) {
             return None;
         }
         offsets[item] = offset;

@@ -12,6 +12,7 @@
 //!
 //! The core has no clock: the caller's closure is asked now and then whether to go on, and may read one.
 
+use super::asking::Asking;
 use super::buckets;
 use super::greedy::{self, Fit};
 use super::portfolio::ITEMS_MAX;
@@ -76,7 +77,7 @@ pub fn plan_by(problem: &Problem, policy: Policy) -> AliasPlan {
         Policy::BySize => sorted(problem, |item| Reverse(problem.sizes.size[item])),
     };
     let fit = if policy == Policy::BySize { Fit::Best } else { Fit::First };
-    let (offsets, height) = place(problem, &order, fit, u64::MAX).unwrap_or_default();
+    let (offsets, height) = place(problem, &order, fit, u64::MAX, &mut Asking::new(&mut |_| true)).unwrap_or_default();
     AliasPlan { offsets, height, load: problem.load(), lower_bound: problem.lower_bound() }
 }
 
@@ -86,13 +87,13 @@ fn sorted<K: Ord>(problem: &Problem, key: impl Fn(usize) -> K) -> Vec<u32> {
     order
 }
 
-fn place(problem: &Problem, order: &[u32], fit: Fit, limit: u64) -> Option<(Vec<u64>, u64)> {
+fn place(problem: &Problem, order: &[u32], fit: Fit, limit: u64, asking: &mut Asking<'_>) -> Option<(Vec<u64>, u64)> {
     match &problem.relation {
         Relation::Intervals(shape) if fit == Fit::First && order.len() > BUCKET_ITEMS_MIN => {
-            buckets::place(shape, &problem.sizes, order, limit, WORK_MAX)
+            buckets::place(shape, &problem.sizes, order, limit, WORK_MAX, asking)
         }
-        Relation::Intervals(shape) => greedy::place(shape, &problem.sizes, order, fit, limit),
-        Relation::Cliques(shape) => greedy::place(shape, &problem.sizes, order, fit, limit),
+        Relation::Intervals(shape) => greedy::place(shape, &problem.sizes, order, fit, limit, asking),
+        Relation::Cliques(shape) => greedy::place(shape, &problem.sizes, order, fit, limit, asking),
     }
 }
 
@@ -177,7 +178,10 @@ impl<'p> Planner<'p> {
                 if self.done() {
                     return;
                 }
-                if let Some((offsets, _)) = place(problem, &order(), fit, self.best.height) {
+                let limit = self.best.height;
+                // The first plan is always finished.
+                let mut go_on = |steps| limit == u64::MAX || self.tick(steps);
+                if let Some((offsets, _)) = place(problem, &order(), fit, limit, &mut Asking::new(&mut go_on)) {
                     self.offer(offsets, problem.len() as u64);
                 }
             }

@@ -14,6 +14,7 @@
 //! too, which moves the holes about until one is large enough. When nothing sticks out any more, the plan is lower, and
 //! the target goes down; when patience is at its end, the target comes nearer.
 
+use super::asking::Asking;
 use super::plan::Planner;
 use super::portfolio::Random;
 use super::problem::Sizes;
@@ -31,8 +32,8 @@ const TAKEN_MAX: usize = 20;
 /// Rounds between two questions whether to go on, and the steps that they count for.
 const ROUNDS_A_TICK: u64 = 16;
 const STEPS_A_ROUND: u64 = 32;
-/// Items that are placed between two questions.
-const ITEMS_A_TICK: u64 = 256;
+/// What an item costs that has no neighbours, in looks at others.
+const LOOKS_AN_ITEM: u64 = 1 << 10;
 /// The part of the gap that a target aims at: at first, and what failure makes of it.
 const SHARE: f64 = 0.3;
 const SHARE_MIN: f64 = 0.002;
@@ -71,6 +72,8 @@ pub(super) struct Repair<'a, S: Shape> {
     /// Of each item the number of the look that it was last met in.
     met: Vec<u32>,
     look: u32,
+    /// How many items were looked at since that was last asked.
+    looks: u64,
     /// Set iff the item is taken out.
     is_out: Vec<bool>,
     random: Random,
@@ -121,6 +124,7 @@ impl<'a, S: Shape> Repair<'a, S> {
             width: width as u32,
             met: vec![0; count],
             look: 0,
+            looks: 0,
             is_out: vec![false; count],
             random: Random(0x2545_f491_4f6c_dd1d),
         }
@@ -155,12 +159,13 @@ impl<'a, S: Shape> Repair<'a, S> {
         let mut others: Vec<u32> = (0..self.is_out.len() as u32).filter(|&item| self.is_out[item as usize]).collect();
         others.sort_by_key(|&item| Reverse(self.sizes.size[item as usize]));
         let mut whole = true;
-        for (number, &item) in (1_u64..).zip(&others) {
+        let mut asking = Asking::new(go_on);
+        for &item in &others {
             self.is_out[item as usize] = false;
             let mut loose = [Loose { item, before: 0, fixed: Vec::new() }];
             self.look_around(&mut loose);
             self.put_back(&loose, false, u64::MAX);
-            if number.is_multiple_of(ITEMS_A_TICK) && !go_on(ITEMS_A_TICK) {
+            if !asking.looked_at(LOOKS_AN_ITEM + core::mem::take(&mut self.looks)) {
                 whole = false;
                 break;
             }
@@ -193,6 +198,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         self.met[item as usize] = self.look;
         let (hull, key) = (self.shape.hull(item as usize), self.shape.key(item as usize));
         for bucket in (hull.first / self.width) as usize..=((hull.last - 1) / self.width) as usize {
+            self.looks += self.buckets[bucket].len() as u64;
             for &other in &self.buckets[bucket] {
                 let met = core::mem::replace(&mut self.met[other as usize], self.look);
                 if met != self.look && self.shape.clash(self.shape.key(other as usize), key) {
@@ -207,10 +213,15 @@ impl<'a, S: Shape> Repair<'a, S> {
         let mut above: Vec<u32> = (0..self.offsets.len() as u32).filter(|&item| self.end(item) > target).collect();
         let patience = 400 + 40 * above.len() as u64;
         let (mut rounds, mut since) = (0_u64, 0_u64);
+        let mut asking = Asking::new(go_on);
         while !above.is_empty() {
             rounds += 1;
             since += 1;
-            if since > patience || (rounds.is_multiple_of(ROUNDS_A_TICK) && !go_on(ROUNDS_A_TICK * STEPS_A_ROUND)) {
+            let is_due = rounds.is_multiple_of(ROUNDS_A_TICK);
+            if since > patience
+                || (is_due && !asking.ask(ROUNDS_A_TICK * STEPS_A_ROUND))
+                || !asking.looked_at(core::mem::take(&mut self.looks))
+            {
                 return false;
             }
             let place = (self.random.next() * above.len() as f64) as usize;

@@ -1,0 +1,84 @@
+//! Whether to go on, asked at even distances of work: one item may look at a hundred others or at a hundred thousand.
+//!
+//! ```text
+//!   looks   ├──── a million ────┼──── a million ────┼──
+//!                               ▲ asked             ▲ asked: some milliseconds apart, whatever the lifetimes are
+//! ```
+
+/// Items that are looked at in a step, a microsecond or some.
+const LOOKS_A_STEP: u64 = 1 << 10;
+/// And between two questions.
+const LOOKS_A_QUESTION: u64 = 1 << 20;
+
+/// Counts looks, and passes the question on.
+pub(super) struct Asking<'a> {
+    go_on: &'a mut dyn FnMut(u64) -> bool,
+    looks: u64,
+}
+
+impl<'a> Asking<'a> {
+    pub fn new(go_on: &'a mut dyn FnMut(u64) -> bool) -> Self {
+        Self { go_on, looks: 0 }
+    }
+
+    /// So many items were looked at; false to stop. O(1).
+    pub fn looked_at(&mut self, count: u64) -> bool {
+        self.looks += count;
+        if self.looks < LOOKS_A_QUESTION {
+            return true;
+        }
+        let looks = core::mem::take(&mut self.looks);
+        self.ask(looks / LOOKS_A_STEP)
+    }
+
+    /// Asks at once, after so many steps.
+    pub fn ask(&mut self, steps: u64) -> bool {
+        (self.go_on)(steps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::greedy::Fit;
+    use super::super::problem::{Problem, Relation};
+    use super::super::repair::Repair;
+    use super::super::shape::Intervals;
+    use super::super::{Item, buckets, greedy};
+    use super::Asking;
+    use alloc::vec::Vec;
+
+    /// Everything is alive at once, so that placing it takes millions of looks.
+    fn crowd() -> (Problem, Vec<u32>) {
+        let items: Vec<Item> = (0..4_000).map(|item| Item::new(1 + item, 0, 1)).collect();
+        (Problem::new(&items).unwrap(), (0..4_000).collect())
+    }
+
+    fn shape(problem: &Problem) -> &Intervals {
+        let Relation::Intervals(shape) = &problem.relation else { panic!("made of intervals") };
+        shape
+    }
+
+    #[test]
+    fn placing_a_crowd_stops_in_the_middle_when_told_to() {
+        let (problem, order) = crowd();
+        let (shape, sizes) = (shape(&problem), &problem.sizes);
+        let no = &mut |_| false;
+        assert_eq!(greedy::place(shape, sizes, &order, Fit::First, u64::MAX, &mut Asking::new(no)), None);
+        assert_eq!(buckets::place(shape, sizes, &order, u64::MAX, u64::MAX, &mut Asking::new(no)), None);
+        assert!(!Repair::new(shape, sizes).complete(&[], &[], None, no));
+    }
+
+    #[test]
+    fn the_steps_told_are_those_of_the_looks() {
+        let (problem, order) = crowd();
+        let mut steps = 0;
+        let mut count = |more| {
+            steps += more;
+            true
+        };
+        greedy::place(shape(&problem), &problem.sizes, &order, Fit::First, u64::MAX, &mut Asking::new(&mut count))
+            .unwrap();
+        // Each looks at all before it: eight million; what comes after the last question is not told.
+        assert!((4_000 * 4_000 / 2 - (1 << 20)..4_000 * 4_000 / 2).contains(&(steps << 10)), "{steps}");
+    }
+}
