@@ -6,9 +6,10 @@ cd "$(dirname "$0")"
 
 static=$(c++ -print-file-name=libstdc++.a)
 [ -f "$static" ] || { echo "no static C++ runtime: $static" >&2; exit 1; }
-library=$(mktemp -d)
-trap 'rm -rf "$library"' EXIT
-ln -s "$static" "$library/libstdc++.a"
+# Always the same folder: another one would be another set of flags, and everything would be built anew.
+library="$PWD/target/portable-build/runtime"
+mkdir -p "$library"
+ln -sf "$static" "$library/libstdc++.a"
 # `cc` asks for the runtime by this name; `static=` takes the archive.
 CXXSTDLIB='' RUSTFLAGS="${RUSTFLAGS:-} -C link-arg=-Wl,--push-state,-Bstatic -C link-arg=-L$library -C link-arg=-lstdc++ -C link-arg=-Wl,--pop-state" \
     cargo build --release --target-dir target/portable-build

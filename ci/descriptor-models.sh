@@ -5,11 +5,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mesa="${CARGO_TARGET_DIR:-$PWD/target}/mesa"
+target="${CARGO_TARGET_DIR:-$PWD/target}"
+mesa="$target/mesa"
+descriptors="$target/debug/examples/descriptors"
 
 has_descriptor_buffers() {
-    RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_DESCRIPTORS=buffers cargo run --quiet -p ringfence-harness --example descriptors |
-        grep 'model: Buffers' >/dev/null
+    RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_DESCRIPTORS=buffers "$descriptors" | grep 'model: Buffers' >/dev/null
 }
 
 # apt with lists of its own, for one archive.
@@ -37,6 +38,8 @@ fetch_mesa() {
         "$libraries/libvulkan_lvp.so" >"$mesa/icd.json"
 }
 
+# As ci/test.sh builds them: once for both.
+cargo build --quiet --workspace --example descriptors
 if ! has_descriptor_buffers; then
     [ -e "$mesa/icd.json" ] || fetch_mesa
     export LD_LIBRARY_PATH="$mesa/root/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -44,8 +47,8 @@ if ! has_descriptor_buffers; then
     has_descriptor_buffers || { echo "no software driver with descriptor buffers" >&2; exit 1; }
 fi
 
-cargo run --quiet -p ringfence-harness --example descriptors
+"$descriptors"
 for model in buffers update-after-bind plain-sets; do
     echo "descriptors as $model"
-    RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_DESCRIPTORS=$model cargo test --quiet -p ringfence-harness --test device_suite vulkan::
+    RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_DESCRIPTORS=$model cargo test --quiet --workspace --test device_suite vulkan::
 done

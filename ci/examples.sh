@@ -6,18 +6,21 @@ cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-cargo run --quiet -p ringfence --example simulated
-cargo run --quiet -p ringfence --example streaming "$scratch/streaming.rft"
-cargo run --quiet -p ringfence --example transient_frame "$scratch/frame.rft"
-cargo run --quiet -p ringfence --example planned_frames
-cargo run --quiet -p ringfence --features vulkan --example vulkan_buffer
-cargo run --quiet -p ringfence --features vulkan --example bindless
+# As ci/test.sh builds them: once for both.
+cargo build --quiet --workspace --bins --examples
+built="${CARGO_TARGET_DIR:-target}/debug"
+"$built/examples/simulated"
+"$built/examples/streaming" "$scratch/streaming.rft"
+"$built/examples/transient_frame" "$scratch/frame.rft"
+"$built/examples/planned_frames"
+"$built/examples/vulkan_buffer"
+"$built/examples/bindless"
 # On Windows it does more: ci/windows.sh runs it there.
-cargo run --quiet -p ringfence --features d3d12 --example d3d12_texture
-cargo run --quiet -p ringfence-report --example large_page "$scratch" 20000
-cargo run --quiet -- report "$scratch/streaming.rft" --output "$scratch/page.html" --svg "$scratch/figures"
-cargo run --quiet -- report "$scratch/frame.rft" --svg "$scratch/figures"
+"$built/examples/d3d12_texture"
+"$built/examples/large_page" "$scratch" 20000
+"$built/ringfence" report "$scratch/streaming.rft" --output "$scratch/page.html" --svg "$scratch/figures"
+"$built/ringfence" report "$scratch/frame.rft" --svg "$scratch/figures"
 test -s "$scratch/figures/plan-0.svg"
-cargo run --quiet -- replay "$scratch/streaming.rft"
+"$built/ringfence" replay "$scratch/streaming.rft"
 # With the feature alone: the tests of what it tells.
 cargo test --quiet -p ringfence --features tracing --test telling

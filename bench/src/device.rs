@@ -3,7 +3,7 @@
 //! Every contender ([`crate::makers`]) makes a `VkBuffer`, gives it memory, binds it, and destroys both; or is asked for
 //! memory alone. A run of a trace that lasts too long is cut off, and the table says so.
 
-use crate::makers::{GpuAllocator, Handles, Maker, Memory, Ours, OursMemory, Vma, VmaMemory};
+use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMemory, Vma, VmaMemory};
 use crate::output::{Report, Row, Value};
 use crate::paced::{self, Frame, Paced, Shown};
 use crate::threads::{self, Shared};
@@ -144,12 +144,14 @@ fn growing() -> Vec<Contender> {
         of("ringfence", (true, true), Ours::new),
         of("ringfence, blocks made in the background", (true, true), Ours::in_background),
         of("ringfence, announced", (true, true), Ours::announcing),
+        of("ringfence, announced: memory alone", (true, false), OursMemory::announcing),
         of("ringfence, in the background: memory alone", (true, false), OursMemory::in_background),
         of(
             "ringfence, in the background, 1 GiB announced: memory alone",
             (true, false),
             OursMemory::in_background_from_a_start,
         ),
+        of("nothing: the machine alone", (true, false), Nothing::new),
         of("VMA 3.3", (false, true), Vma::new),
         of("VMA 3.3: memory alone", (false, false), VmaMemory::new),
         of("gpu-allocator 0.28", (false, true), |handles: &Handles| GpuAllocator::new(handles, true)),

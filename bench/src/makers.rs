@@ -93,6 +93,30 @@ pub trait Maker: Sync {
     fn end_frame(&self) {}
 }
 
+/// Nothing: some hundred nanoseconds of the processor's time. What it shows is the machine's own doing, to which every
+/// other row is subject too.
+pub struct Nothing;
+
+impl Nothing {
+    pub fn new(_: &Handles) -> Self {
+        Self
+    }
+}
+
+impl Maker for Nothing {
+    type Made = u64;
+
+    fn make(&self, size: u64, _: Memory) -> u64 {
+        (0..400).fold(size, |sum, step| std::hint::black_box(sum ^ step))
+    }
+
+    fn unmake(&self, _: u64) {}
+
+    fn block_count(&self) -> u64 {
+        0
+    }
+}
+
 pub struct Ours {
     /// Before the allocator: its thread ends first.
     _maintenance: Option<Maintenance>,
@@ -147,7 +171,9 @@ impl Maker for Ours {
 
     fn announce(&self, bytes: u64, memory: Memory) {
         let desc = AllocationDesc { location: memory.location(), ..Default::default() };
-        self.allocator.reserve(ResourceClass::Buffer, bytes.min(self.announces), desc).expect("there is memory");
+        // A little more: the end of a block may be too small for what comes.
+        let bytes = (bytes + bytes / 50).min(self.announces);
+        self.allocator.reserve(ResourceClass::Buffer, bytes, desc).expect("there is memory");
     }
 
     fn end_frame(&self) {
@@ -171,7 +197,12 @@ impl OursMemory {
         Self::of(Ours::in_background(handles), handles)
     }
 
-    /// The same with the first blocks announced: in the very first frames the program asks for more than the driver can
+    /// With what is going to be asked for announced.
+    pub fn announcing(handles: &Handles) -> Self {
+        Self::of(Ours::announcing(handles), handles)
+    }
+
+    /// In the background with the first blocks announced: in the very first frames the program asks for more than the driver can
     /// make meanwhile.
     pub fn in_background_from_a_start(handles: &Handles) -> Self {
         Self::of(Ours { announces: 1 << 30, ..Ours::in_background(handles) }, handles)

@@ -50,8 +50,57 @@ impl Default for Paced {
 pub struct Shown {
     /// Of each allocation, sorted: ns.
     times: Vec<f64>,
+    /// The longest of those after the first frames, in which a program asks at once for more than any driver has made.
+    later_worst: f64,
+    /// Those that took longest, the longest first.
+    slow: Vec<Slow>,
     blocks: u64,
     announced: Duration,
+}
+
+/// An allocation that took long, and what the system did meanwhile to the thread that asked.
+struct Slow {
+    ns: f64,
+    /// Which one it was, from 0.
+    number: usize,
+    spent: Spent,
+}
+
+/// So many frames are the first.
+const FIRST_FRAMES: usize = 8;
+
+/// How many of them are told of.
+const SLOW_MAX: usize = 10;
+
+/// What has happened to a thread so far.
+#[derive(Clone, Copy)]
+struct Spent {
+    /// Pages that were found or made for it.
+    faults: i64,
+    /// How often it slept: for a lock, in the driver or in the system.
+    waits: i64,
+    /// How often another thread was given its processor.
+    preemptions: i64,
+}
+
+impl Spent {
+    fn now() -> Self {
+        // SAFETY: the structure is plain numbers, for which zeros are valid, and the call fills it.
+        let usage = unsafe {
+            let mut usage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage
+        };
+        Self { faults: usage.ru_minflt + usage.ru_majflt, waits: usage.ru_nvcsw, preemptions: usage.ru_nivcsw }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            faults: self.faults - before.faults,
+            waits: self.waits - before.waits,
+            preemptions: self.preemptions - before.preemptions,
+        }
+    }
 }
 
 /// Frames until `total` bytes are allocated.
@@ -61,18 +110,27 @@ pub fn run<M: Maker>(maker: &M, frame: Frame, total: u64, memory: Memory) -> Sho
     maker.announce(total, memory);
     let announced = start.elapsed();
     let (mut made, mut times, mut sum, mut until) = (Vec::new(), Vec::new(), 0, Instant::now());
+    let (mut slow, mut later_worst): (Vec<Slow>, f64) = (Vec::new(), 0.0);
+    let mut frames = 0;
     while sum < total {
         let end = total.min(sum + frame.bytes);
         while sum < end {
             let size = random.log_uniform(64 << 10, 4 << 20);
+            let before = Spent::now();
             let start = Instant::now();
             let one = maker.make(size, memory);
-            times.push(start.elapsed().as_nanos() as f64);
+            let ns = start.elapsed().as_nanos() as f64;
+            note(&mut slow, Slow { ns, number: times.len(), spent: Spent::now().since(before) });
+            times.push(ns);
+            if frames >= FIRST_FRAMES {
+                later_worst = later_worst.max(ns);
+            }
             // Not timed: now and then the list has to grow.
             made.push(one);
             sum += size;
         }
         maker.end_frame();
+        frames += 1;
         // A frame that was late is not made up for: the next one begins now.
         until = (until + Duration::from_micros(frame.time_us)).max(Instant::now());
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
@@ -80,7 +138,16 @@ pub fn run<M: Maker>(maker: &M, frame: Frame, total: u64, memory: Memory) -> Sho
     let blocks = maker.block_count();
     made.into_iter().for_each(|made| maker.unmake(made));
     times.sort_by(f64::total_cmp);
-    Shown { times, blocks, announced }
+    Shown { times, later_worst, slow, blocks, announced }
+}
+
+/// Keeps the longest.
+fn note(slow: &mut Vec<Slow>, one: Slow) {
+    let place = slow.partition_point(|other| other.ns >= one.ns);
+    if place < SLOW_MAX {
+        slow.insert(place, one);
+        slow.truncate(SLOW_MAX);
+    }
 }
 
 /// Every contender, in memory of the device and of the host.
@@ -102,13 +169,16 @@ pub fn section(
             println!("\nno growth in frames in {}: the device has too little of it", memory.name());
             continue;
         }
-        let rows: Vec<_> = contenders
-            .iter()
-            .map(|contender| row(contender, &contender.by.pace(handles, frame, total, memory), device))
-            .collect();
+        let shown: Vec<_> =
+            contenders.iter().map(|contender| contender.by.pace(handles, frame, total, memory)).collect();
+        let rows: Vec<_> =
+            contenders.iter().zip(&shown).map(|(contender, shown)| row(contender, shown, device)).collect();
+        let slowest: Vec<_> =
+            contenders.iter().zip(&shown).flat_map(|(of, shown)| slow_rows(of, shown, device)).collect();
         let (ms, mib, gib) = (frame.time_us as f64 / 1e3, frame.bytes >> 20, total as f64 / (1_u64 << 30) as f64);
         let heading = format!("Growth in frames, {}: {mib} MiB every {ms} ms up to {gib:.1} GiB", memory.name());
         report.table("device_paced", &heading, &rows, 0)?;
+        report.table("device_paced_slow", &format!("The slowest of these, {}", memory.name()), &slowest, 0)?;
     }
     Ok(())
 }
@@ -125,8 +195,27 @@ fn row(contender: &Contender, shown: &Shown, device: &str) -> Row {
     row.push("99.9 % µs", at(0.999));
     row.push("99.99 % µs", at(0.9999));
     row.push("worst µs", at(1.0));
+    row.push("worst later µs", Value::Number(shown.later_worst / 1000.0, 2));
     row.push("beforehand ms", Value::Number(shown.announced.as_secs_f64() * 1e3, 1));
     row.hide("ours", Value::Text(contender.ours.to_string()));
     row.hide("device", Value::Text(device.into()));
     row
+}
+
+/// What happened during the slowest.
+fn slow_rows(contender: &Contender, shown: &Shown, device: &str) -> Vec<Row> {
+    let row = |slow: &Slow| {
+        let Spent { faults, waits, preemptions } = slow.spent;
+        let mut row = Row::new();
+        row.push("by", Value::Text(contender.name.into()));
+        row.push("µs", Value::Number(slow.ns / 1000.0, 2));
+        row.push("number", Value::Number(slow.number as f64, 0));
+        row.push("page faults", Value::Number(faults as f64, 0));
+        row.push("waits", Value::Number(waits as f64, 0));
+        row.push("preemptions", Value::Number(preemptions as f64, 0));
+        row.hide("ours", Value::Text(contender.ours.to_string()));
+        row.hide("device", Value::Text(device.into()));
+        row
+    };
+    shown.slow.iter().map(row).collect()
 }

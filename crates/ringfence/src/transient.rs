@@ -65,6 +65,7 @@
 mod advice;
 mod allocator;
 mod barrier;
+mod desc;
 mod error;
 mod execution;
 mod flush;
@@ -77,8 +78,9 @@ mod spans;
 mod validate;
 
 pub use advice::UsedResource;
-pub use allocator::{TransientAllocator, TransientDesc, TransientFigures};
+pub use allocator::TransientAllocator;
 pub use barrier::{Barrier, TransientId};
+pub use desc::{TransientDesc, TransientFigures};
 pub use error::TransientError;
 pub use execution::{Execution, Transient, TransientBuffer, TransientTexture};
 pub use flush::Flushed;

@@ -208,6 +208,8 @@ struct State<D: Device, A> {
     ordered_at_bytes: u64,
     /// Bytes that the program has announced and not asked for yet: empty blocks for them stay.
     announced: u64,
+    /// The largest block that was made for announced bytes: a program that begins so does not go on in steps of 4 MiB.
+    announced_block: u64,
 }
 
 /// A block that is about to be put with the others.
@@ -233,6 +235,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             low_water: LowWater::default(),
             ordered_at_bytes: 0,
             announced: 0,
+            announced_block: 0,
         };
         Self {
             desc,
@@ -386,9 +389,9 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     fn note_wait(&self, shared: &Shared<D>, terms: Terms) {
         if terms.may_grow && self.desc.grows_ahead && shared.growth.is_served() {
             let mut state = self.state.lock();
-            let count = state.blocks.block_count();
-            if count != 0 {
-                state.low_water.missed(self.desc.sizes.present(count));
+            if state.blocks.block_count() != 0 {
+                let block = self.size_ahead(&state);
+                state.low_water.missed(block);
             }
         }
     }
@@ -397,8 +400,13 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     fn is_low(&self, state: &State<D, A>) -> bool {
         let count = state.blocks.block_count();
         let free = state.counts.block_bytes - state.counts.range_bytes;
-        let mark = || state.low_water.mark(self.desc.sizes.present(count));
+        let mark = || state.low_water.mark(self.size_ahead(state));
         count != 0 && count < self.desc.block_count_max && free < mark()
+    }
+
+    /// How large the next block is that is made before it is needed.
+    fn size_ahead(&self, state: &State<D, A>) -> u64 {
+        self.desc.sizes.present(state.blocks.block_count()).max(state.announced_block)
     }
 
     /// Makes blocks until as much is free as the mark wants, within the budget; says how many. Nobody waits for them: an
@@ -413,17 +421,17 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     /// Makes the next block if little is left.
     fn make_ahead(&self, shared: &Shared<D>) -> bool {
         let _growing = self.growth.lock();
-        let (is_low, count) = {
+        let (is_low, size) = {
             let state = self.state.lock();
             let is_low = self.is_low(&state);
             // Under the lock under which it is set: an order that comes now is not lost.
             self.wants_block.store(is_low, Ordering::Relaxed);
-            (is_low, state.blocks.block_count())
+            (is_low, self.size_ahead(&state))
         };
         if !is_low {
             return false;
         }
-        let sizes = std::iter::once(self.desc.sizes.present(count));
+        let sizes = std::iter::once(size);
         let terms = Terms { within_budget: true, may_grow: true, may_trim: false };
         let made =
             shared.make_block(sizes, &self.desc, terms, &mut Attempt::default(), |size| self.block_desc(size, 1));
@@ -472,6 +480,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         }
         let mut state = self.state.lock();
         for block in blocks {
+            state.announced_block = state.announced_block.max(block.memory.size);
             state.insert(block);
         }
         state.announced = state.announced.saturating_add(bytes);
@@ -589,6 +598,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         }
         let (_, block) = state.blocks.take_surplus(tick)?;
         state.low_water.idle();
+        state.announced_block = 0;
         Some(state.taken_out(block))
     }
 
@@ -604,7 +614,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         self.free_empty_chunks();
         let mut state = self.state.lock();
         let (_, block) = state.blocks.take_empty()?;
-        state.announced = 0;
+        (state.announced, state.announced_block) = (0, 0);
         Some(state.taken_out(block))
     }
 

@@ -179,6 +179,21 @@ fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
 }
 
 #[test]
+fn after_an_announcement_blocks_are_made_ahead_in_its_size() {
+    let world = World::card(16 << 30, 16 << 30);
+    world.memory.maintain();
+    let reserved = || world.memory.statistics().total().reserved_bytes() / MIB;
+    world.memory.reserve(ResourceClass::Buffer, 1024 * MIB, on_device()).expect("room");
+    // Nothing is wanted ahead while more than half a block of that size is free.
+    let mut held: Vec<_> = (0..1024 - 129).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
+    assert_eq!((world.memory.maintain(), reserved()), (0, 1024));
+    held.extend((0..2).map(|_| world.buffer(MIB, on_device()).expect("room")));
+    assert_eq!((world.memory.maintain(), reserved()), (1, 1280), "not a block of 64 MiB as after four small ones");
+    drop(held);
+    world.finish();
+}
+
+#[test]
 fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
     let desc = AllocatorDesc { empty_block_grace: 0, ..Default::default() };
     let world = World::new(card(16 << 30, 16 << 30), desc);

@@ -1,7 +1,7 @@
 //! Every event is written, read and described.
 
-use super::super::format::VERSION;
 use super::*;
+use crate::trace::format::VERSION;
 
 /// One of each.
 fn samples() -> Vec<Event> {
@@ -108,7 +108,7 @@ fn parts(bytes: &[u8]) -> (usize, usize) {
 
 #[test]
 fn the_page_on_the_format_names_every_event_with_its_parts() {
-    let page = include_str!("../../../../../docs/trace-format.md");
+    let page = include_str!("../../../../../../docs/trace-format.md");
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let code = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;

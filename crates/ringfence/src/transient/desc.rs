@@ -1,0 +1,71 @@
+//! How a transient allocator is set up, and what it tells of its use: plain data.
+
+/// How a transient allocator is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TransientDesc<'a> {
+    /// Bytes of a heap; a resource that needs more gets a larger one.
+    pub heap_bytes: u64,
+    /// How many unused objects each heap keeps of each kind, however old they are (004-28).
+    pub objects_kept: usize,
+    /// For how many frames objects beyond those are kept after their last use (004-28).
+    pub latency_frames: u64,
+    /// For how many frames an empty heap is kept (004-29).
+    pub heap_idle_frames: u64,
+    /// How much work a new shape of planned frames may take to need fewer aliasing barriers at the same height, in steps of
+    /// some nanoseconds; 0 for none. The default has a frame of 55 resources planned in less than 0.1 ms all the same
+    /// (`docs/planner.md`); a frame that always stays the same may be worth a million.
+    pub transition_steps: u64,
+    /// What the heaps are called in reports.
+    pub name: &'a str,
+}
+
+impl Default for TransientDesc<'_> {
+    fn default() -> Self {
+        Self {
+            heap_bytes: 128 << 20,
+            objects_kept: 64,
+            latency_frames: 32,
+            heap_idle_frames: 20,
+            transition_steps: 6_000,
+            name: "transient",
+        }
+    }
+}
+
+/// Use of a transient allocator. Bytes and barriers are those of the last execution, the other counts are totals.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TransientFigures {
+    /// Heaps with objects.
+    pub heap_count: usize,
+    /// Their bytes.
+    pub heap_bytes: u64,
+    /// Empty heaps in the cache.
+    pub idle_heap_count: usize,
+    /// Their bytes.
+    pub idle_heap_bytes: u64,
+    /// Driver objects that are kept.
+    pub object_count: usize,
+    /// Acquires that made nothing.
+    pub hits: u64,
+    /// Acquires that made an object.
+    pub misses: u64,
+    /// Objects that were let go of.
+    pub released: u64,
+    /// Bytes that the resources of the last execution would need side by side.
+    pub requested_bytes: u64,
+    /// Bytes that they took, shared.
+    pub peak_bytes: u64,
+    /// Aliasing barriers of the last execution.
+    pub aliasing_count: usize,
+    /// Memory dependencies of the last execution.
+    pub dependency_count: usize,
+}
+
+impl TransientFigures {
+    /// Bytes that sharing has saved in the last execution.
+    #[must_use]
+    pub fn saved_bytes(&self) -> u64 {
+        self.requested_bytes.saturating_sub(self.peak_bytes)
+    }
+}
