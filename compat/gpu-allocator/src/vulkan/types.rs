@@ -23,7 +23,7 @@ impl Types {
         }
     }
 
-    /// The type for a location among those of `bits`, and the one for when that has no room. O(types).
+    /// The type for a location among those of `bits`, and the one for when that fails. O(types).
     pub(super) fn choose(&self, location: MemoryLocation, bits: u32) -> (Option<u32>, Option<u32>) {
         let (wanted, needed) = match location {
             MemoryLocation::Unknown => (P::empty(), P::empty()),
