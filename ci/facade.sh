@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../compat/gpu-allocator"
 export RINGFENCE_REQUIRE_VULKAN=1
 cargo fmt --check
 cargo clippy --all-targets --all-features -- -D warnings
+cargo clippy --no-default-features -- -D warnings
 cargo check --quiet --no-default-features --features hashbrown,vulkan,d3d12
 cargo test
 cd ../wgpu/patched

@@ -29,7 +29,7 @@ in_turns() {
     : >"$out/$name.figures"
     for round in $(seq "$turns"); do
         for side in plain patched; do
-            ${runner:-} "$program-$side" "$out/$name-$side" "$@" | sed "s/^figure/$side/" >>"$out/$name.figures"
+            ${runner:-} "$program-$side${suffix:-}" "$out/$name-$side" "$@" | sed "s/^figure/$side/" >>"$out/$name.figures"
         done
         for file in "$out/$name-plain"/*.bin; do
             cmp "$file" "$out/$name-patched/$(basename "$file")"
@@ -109,17 +109,18 @@ install_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}"
 export CARGO_TARGET_DIR="$PWD/compat/target-windows"
 for side in plain patched; do
     (cd "compat/wgpu/$side" && windows_cargo build --release)
-    cp "$CARGO_TARGET_DIR/x86_64-pc-windows-gnu/release/wgpu-programs.exe" "$out/windows-$side"
+    cp "$CARGO_TARGET_DIR/x86_64-pc-windows-gnu/release/wgpu-programs.exe" "$out/programs-$side.exe"
 done
 start_display
 make_prefix
 # Wine's shader compiler has no HLSL: without shaders, and without wgpu's own.
 export WGPU_VALIDATION_INDIRECT_CALL=0
-runner=wine
-in_turns windows "$rounds" "$out/windows" --device wine --only copies --only stress --resources 5000
+runner=wine suffix=.exe
+in_turns windows "$rounds" "$out/programs" --device wine --only copies --only stress --resources 5000
+in_turns windows-memory-hints "$rounds" "$out/programs" --device wine --only stress --resources 5000 --hints memory
 echo "Shaders are refused with either allocator:"
 for side in plain patched; do
-    { wine "$out/windows-$side" "$out/refused" --device wine --only compute 2>&1 || true; } | grep -o -m1 'FXC D3DCompile error.*'
+    { wine "$out/programs-$side.exe" "$out/refused" --device wine --only compute 2>&1 || true; } | grep -o -m1 'FXC D3DCompile error.*'
 done
 
 echo "== gpu-allocator's own example for Direct3D 12, unchanged, on Ringfence under Wine"

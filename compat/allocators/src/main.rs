@@ -4,6 +4,8 @@
 //! allocators [REPETITIONS [TRACE]]
 //! ```
 //!
+//! What is reserved at the most depends on a block more or less, so that it is also told as the mean over several seeds.
+//!
 //! Times are the thread's own on the processor, where the system tells: other programs do not count.
 
 #[path = "../../wgpu/src/random.rs"]
@@ -147,6 +149,17 @@ fn peak<C: Contender>(gpu: &VulkanGpu, hints: Hints, trace: &Trace) -> u64 {
     peak
 }
 
+/// The seed of the traces that are timed.
+const SEED: u64 = 5;
+/// How many seeds, from that one on, the mean is of.
+const SEEDS: u64 = 8;
+
+/// The mean of [`peak`] over the traces of one name, in MiB.
+fn mean_peak<C: Contender>(gpu: &VulkanGpu, hints: Hints, traces: &[Trace]) -> f64 {
+    let sum: u64 = traces.iter().map(|trace| peak::<C>(gpu, hints, trace)).sum();
+    sum as f64 / traces.len() as f64 / f64::from(1 << 20)
+}
+
 fn live_peak(trace: &Trace) -> u64 {
     let mut sizes = vec![0; trace.count];
     let (mut live, mut peak) = (0, 0);
@@ -200,13 +213,15 @@ fn main() {
     println!("{:?}, least of {repetitions} turns each", gpu.device());
     let needs = |linear, size| needs(&gpu, linear, size);
     println!(
-        "{:<8} {:<12} {:<14} {:>9} {:>10} {:>14} {:>13}",
-        "trace", "hints", "allocator", "ns/op", "live MiB", "reserved MiB", "at the end"
+        "{:<8} {:<12} {:<14} {:>9} {:>10} {:>14} {:>13} {:>12}",
+        "trace", "hints", "allocator", "ns/op", "live MiB", "reserved MiB", "at the end", "over seeds"
     );
-    for trace in trace::all(&needs) {
+    for trace in trace::all(SEED, &needs) {
         if only.as_ref().is_some_and(|only| only != trace.name) {
             continue;
         }
+        let of_seed = |seed| trace::all(seed, &needs).into_iter().find(|other| other.name == trace.name);
+        let seeds: Vec<Trace> = (SEED..SEED + SEEDS).filter_map(of_seed).collect();
         println!("# {}: {}, {} operations", trace.name, trace.what, trace.steps.len());
         for hints in HINTS {
             let (mut theirs, mut ours) = (Vec::new(), Vec::new());
@@ -215,19 +230,21 @@ fn main() {
                 ours.push(play::<Ours>(&gpu, hints, &trace));
             }
             let peaks = [peak::<Theirs>(&gpu, hints, &trace), peak::<Ours>(&gpu, hints, &trace)];
+            let means = [mean_peak::<Theirs>(&gpu, hints, &seeds), mean_peak::<Ours>(&gpu, hints, &seeds)];
             let live = live_peak(&trace) as f64 / f64::from(1 << 20);
-            for (name, runs, peak) in [(Theirs::NAME, theirs, peaks[0]), (Ours::NAME, ours, peaks[1])] {
+            for (side, (name, runs)) in [(Theirs::NAME, theirs), (Ours::NAME, ours)].into_iter().enumerate() {
                 let least = runs.iter().min_by_key(|run| run.took).expect("there is a run");
-                let figures = Figures { peak, ..*least };
+                let figures = Figures { peak: peaks[side], ..*least };
                 println!(
-                    "{:<8} {:<12} {:<14} {:>9} {:>10.1} {:>14} {:>13}",
+                    "{:<8} {:<12} {:<14} {:>9} {:>10.1} {:>14} {:>13} {:>12.1}",
                     trace.name,
                     hints.0,
                     name,
                     figures.took.as_nanos() / trace.steps.len() as u128,
                     live,
                     figures.peak >> 20,
-                    figures.after >> 20
+                    figures.after >> 20,
+                    means[side]
                 );
             }
         }

@@ -1,7 +1,7 @@
 //! Vulkan memory, over `ash` 0.38. Only functions of Vulkan 1.0 are called, so that any instance will do.
 //!
 //! ```text
-//!   location    first choice, in driver order                 else, and if the first has no room (CpuToGpu)
+//!   location    first choice, in driver order                 else, and if the first fails (CpuToGpu)
 //!   Unknown     any type
 //!   GpuOnly     DEVICE_LOCAL
 //!   CpuToGpu    HOST_VISIBLE, HOST_COHERENT, DEVICE_LOCAL     HOST_VISIBLE, HOST_COHERENT
@@ -85,7 +85,9 @@ impl Allocator {
         // SAFETY: whoever fills in the description answers for its handles, as everywhere in Vulkan: they belong together and
         // outlive the allocator, which frees all its memory when it is dropped.
         let device = unsafe { Device::for_memory(&desc.instance, desc.physical_device, desc.device.clone(), enabled) };
-        let types = Types::new(ringfence::device::Driver::capabilities(&device));
+        // SAFETY: as above.
+        let listed = unsafe { desc.instance.get_physical_device_memory_properties(desc.physical_device) };
+        let types = Types::new(ringfence::device::Driver::capabilities(&device), listed.memory_types_as_slice());
         Ok(Self { pool: Pool::new(device, desc.debug_settings, desc.allocation_sizes), types })
     }
 
@@ -113,9 +115,7 @@ impl Allocator {
         let (best, fallback) = self.types.choose(desc.location, memory_type_bits);
         let best = best.ok_or(AllocationError::NoCompatibleMemoryTypeFound)?;
         match (self.allocate_of(&wish, best, desc.allocation_scheme), fallback) {
-            (Err(AllocationError::OutOfMemory), Some(other)) if other != best => {
-                self.allocate_of(&wish, other, desc.allocation_scheme)
-            }
+            (Err(_), Some(other)) if other != best => self.allocate_of(&wish, other, desc.allocation_scheme),
             (result, _) => result,
         }
     }

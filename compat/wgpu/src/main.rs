@@ -1,5 +1,14 @@
 //! wgpu without a window, as programs use it. Built twice, with gpu-allocator and with Ringfence in its place; what they
-//! write must be the same to the byte.
+//! write must be the same to the byte. wgpu publishes its examples in no package: these go the ways of those that need no
+//! window.
+//!
+//! | program | wgpu's example |
+//! |---|---|
+//! | `compute` | `hello_compute`, `hello_workgroups` |
+//! | `texture`, `storage` | `storage_texture`, and the way back |
+//! | `render` | `render_to_texture` |
+//! | `large` | `big_compute_buffers` |
+//! | `copies`, `stress` | – |
 //!
 //! ```text
 //! wgpu-programs OUT                              every program; NAME.bin into the folder OUT, figures to standard output
@@ -15,8 +24,10 @@
 mod compute;
 mod copies;
 mod gpu;
+mod large;
 mod random;
 mod render;
+mod storage;
 mod stress;
 mod texture;
 
@@ -34,11 +45,13 @@ pub struct Settings {
 
 type Program = fn(&Gpu, &Settings) -> Result<Vec<u8>, String>;
 
-const PROGRAMS: [(&str, Program); 5] = [
+const PROGRAMS: [(&str, Program); 7] = [
     ("copies", copies::run),
     ("compute", compute::run),
     ("texture", texture::run),
+    ("storage", storage::run),
     ("render", render::run),
+    ("large", large::run),
     ("stress", stress::run),
 ];
 

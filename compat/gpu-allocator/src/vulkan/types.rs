@@ -1,21 +1,29 @@
 //! Which memory type a location means: by the rule that gpu-allocator's users predict it with.
 
-use ash::vk::MemoryPropertyFlags as Flags;
+use ash::vk::{MemoryPropertyFlags as Flags, MemoryType};
 use ringfence::device::{Capabilities, MemoryProperties as P};
 
 use crate::MemoryLocation;
 
 /// A device's memory types, in the driver's order.
-pub(super) struct Types(Box<[P]>);
+pub(super) struct Types {
+    properties: Box<[P]>,
+    /// The same in Vulkan's words, with what extensions add.
+    flags: Box<[Flags]>,
+}
 
 const UPLOAD: P = P::HOST_VISIBLE.union(P::HOST_COHERENT);
 
 impl Types {
-    pub(super) fn new(capabilities: &Capabilities) -> Self {
-        Self(capabilities.memory_types.iter().map(|held| held.properties).collect())
+    /// The types of a device, as Ringfence has them and as the driver lists them.
+    pub(super) fn new(capabilities: &Capabilities, listed: &[MemoryType]) -> Self {
+        Self {
+            properties: capabilities.memory_types.iter().map(|held| held.properties).collect(),
+            flags: listed.iter().map(|held| held.property_flags).collect(),
+        }
     }
 
-    /// The type for a location among those of `bits`, and the one for when that has no room. O(types).
+    /// The type for a location among those of `bits`, and the one for when that fails. O(types).
     pub(super) fn choose(&self, location: MemoryLocation, bits: u32) -> (Option<u32>, Option<u32>) {
         let (wanted, needed) = match location {
             MemoryLocation::Unknown => (P::empty(), P::empty()),
@@ -31,24 +39,15 @@ impl Types {
     }
 
     fn first(&self, bits: u32, wanted: P, unwanted: P) -> Option<u32> {
-        let mut types = (0..).zip(&*self.0);
+        let mut types = (0..).zip(&*self.properties);
         let will_do =
             |index: u32, held: P| bits >> index & 1 == 1 && held.contains(wanted) && !held.intersects(unwanted);
         types.find(|(index, held)| will_do(*index, **held)).map(|(index, _)| index)
     }
 
-    /// Vulkan's flags of a type, as far as Vulkan 1.0 and 1.1 have them.
+    /// Vulkan's flags of a type, those included that Ringfence has no word for.
     pub(super) fn flags(&self, memory_type: u32) -> Flags {
-        const EQUALS: [(P, Flags); 6] = [
-            (P::DEVICE_LOCAL, Flags::DEVICE_LOCAL),
-            (P::HOST_VISIBLE, Flags::HOST_VISIBLE),
-            (P::HOST_COHERENT, Flags::HOST_COHERENT),
-            (P::HOST_CACHED, Flags::HOST_CACHED),
-            (P::LAZILY_ALLOCATED, Flags::LAZILY_ALLOCATED),
-            (P::PROTECTED, Flags::PROTECTED),
-        ];
-        let held = self.0[memory_type as usize];
-        EQUALS.iter().filter(|(flag, _)| held.contains(*flag)).fold(Flags::empty(), |all, (_, equal)| all | *equal)
+        self.flags[memory_type as usize]
     }
 }
 
@@ -60,7 +59,7 @@ mod tests {
     const ALL: u32 = u32::MAX;
 
     fn types(of: &[P]) -> Types {
-        Types(of.into())
+        Types { properties: of.into(), flags: Box::default() }
     }
 
     /// A discrete card of today: host memory after device memory, a window last.

@@ -3,25 +3,17 @@
 //! Where there is no device the tests say so and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
 #![cfg(all(windows, feature = "d3d12"))]
 
+mod surface;
+
 use gpu_allocator::d3d12::{
-    Allocation, AllocationCreateDesc, Allocator, AllocatorCreateDesc, ID3D12DeviceVersion, ResourceCategory,
-    ResourceCreateDesc, ResourceStateOrBarrierLayout, ResourceType,
+    AllocationCreateDesc, Allocator, AllocatorCreateDesc, ID3D12DeviceVersion, ResourceCategory, ResourceCreateDesc,
+    ResourceStateOrBarrierLayout, ResourceType,
 };
 use gpu_allocator::{AllocationError, MemoryLocation};
 use ringfence_harness::d3d12::D3d12Gpu;
 use ringfence_harness::{Gpu, OpenError, Options};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
-
-const fn send_sync<T: Send + Sync>() {}
-const fn debug<T: std::fmt::Debug>() {}
-const _: () = {
-    send_sync::<Allocator>();
-    send_sync::<Allocation>();
-    debug::<Allocator>();
-    debug::<Allocation>();
-    debug::<AllocatorCreateDesc>();
-};
 
 /// `None` where there is no device and none is required.
 fn open() -> Option<(Allocator, D3d12Gpu)> {
