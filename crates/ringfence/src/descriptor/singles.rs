@@ -23,8 +23,12 @@ use crate::device::descriptors::Descriptors;
 
 /// More singles than this are not kept.
 const SINGLES_MAX: usize = 256;
-/// More emptied runs than this are not kept, nor longer ones.
-const SPARE_MAX: usize = 64;
+/// More emptied boxes of a sort than this are not kept,
+const SPARE_MAX: usize = 1024;
+/// nor those of longer runs.
+const SPARE_SLOTS_MAX: usize = 16;
+/// So many slots have their contents in the box itself.
+const INLINE_SLOTS: usize = 2;
 
 /// Slots that are taken, side by side in a heap. In a box that is used again and again, so that a descriptor is a pointer
 /// and a steady frame makes nothing.
@@ -32,7 +36,7 @@ pub(super) struct Run<D: Descriptors, A: SlotAllocator> {
     /// There iff slots are taken.
     pub(super) held: Option<Held<D, A>>,
     /// Numbers what each slot shows.
-    pub(super) contents: SmallVec<[u64; 2]>,
+    pub(super) contents: SmallVec<[u64; INLINE_SLOTS]>,
 }
 
 pub(super) struct Held<D: Descriptors, A: SlotAllocator> {
@@ -57,15 +61,17 @@ pub(super) struct Slots<D: Descriptors, A: SlotAllocator> {
     singles: Vec<BoxedRun<D, A>>,
     /// The fewest singles there were since the last trim.
     unused: usize,
-    /// Without slots, to be used again.
-    spare: Vec<BoxedRun<D, A>>,
+    /// Without slots, to be used again: for runs whose contents are in the box, and for longer ones, with room for
+    /// [`SPARE_SLOTS_MAX`]. Apart, so that each keeps its memory.
+    spare: [Vec<BoxedRun<D, A>>; 2],
     /// Nothing is kept at hand any more.
     is_closed: bool,
 }
 
 impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     pub(super) fn new(blocks: Blocks<A, Arc<Heap<D>>>) -> Self {
-        Self { blocks, singles: Vec::with_capacity(SINGLES_MAX), unused: 0, spare: Vec::new(), is_closed: false }
+        let singles = Vec::with_capacity(SINGLES_MAX);
+        Self { blocks, singles, unused: 0, spare: [Vec::new(), Vec::new()], is_closed: false }
     }
 
     /// One slot.
@@ -91,7 +97,12 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     /// Slots that were taken already, as a run.
     pub(super) fn boxed(&mut self, held: Held<D, A>) -> BoxedRun<D, A> {
         let count = held.allocation.size() as usize;
-        let mut run = self.spare.pop().unwrap_or_else(|| Box::new(Run { held: None, contents: SmallVec::new() }));
+        let sort = usize::from(count > INLINE_SLOTS);
+        let spare = if count <= SPARE_SLOTS_MAX { self.spare[sort].pop() } else { None };
+        let mut run = spare.unwrap_or_else(|| {
+            let room = if sort == 0 { INLINE_SLOTS } else { count.max(SPARE_SLOTS_MAX) };
+            Box::new(Run { held: None, contents: SmallVec::with_capacity(room) })
+        });
         run.contents.resize(count, UNWRITTEN);
         run.held = Some(held);
         run
@@ -114,8 +125,9 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         let freed = self.blocks.free(&allocation);
         debug_assert!(freed.is_ok(), "an allocation is given back once");
         run.contents.clear();
-        if self.spare.len() < SPARE_MAX && run.contents.capacity() <= SPARE_MAX && !self.is_closed {
-            self.spare.push(run);
+        let spare = &mut self.spare[usize::from(run.contents.spilled())];
+        if spare.len() < SPARE_MAX && run.contents.capacity() <= SPARE_SLOTS_MAX && !self.is_closed {
+            spare.push(run);
         }
     }
 
@@ -136,7 +148,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     pub(super) fn close(&mut self) {
         self.is_closed = true;
         self.give_singles_back(usize::MAX);
-        self.spare.clear();
+        self.spare.iter_mut().for_each(Vec::clear);
     }
 
     /// Slots at hand are free: the singles, and so many in stocks.
@@ -154,8 +166,11 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.blocks.validate()?;
         self.singles.iter().try_for_each(|single| self.validate_at_hand(single))?;
-        let empty = self.spare.iter().all(|run| run.held.is_none() && run.contents.is_empty());
-        Invalid::unless(empty, "a spare run has no slots", self.spare.len() as u64)?;
+        for (spare, room) in self.spare.iter().zip([INLINE_SLOTS, SPARE_SLOTS_MAX]) {
+            let is_spare = |run: &BoxedRun<D, A>| run.held.is_none() && run.contents.is_empty();
+            let fits = spare.iter().all(|run| is_spare(run) && run.contents.capacity() == room);
+            Invalid::unless(fits, "a spare run has no slots, and the room of its sort", room as u64)?;
+        }
         let (singles, kept) = (self.singles.len() as u64, self.unused <= self.singles.len());
         Invalid::unless(kept, "no more lay unused than there are", singles)?;
         Invalid::unless(!self.is_closed || singles == 0, "closed slots keep nothing at hand", singles)
