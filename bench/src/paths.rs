@@ -244,13 +244,14 @@ fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     let start = Instant::now();
     for _ in 0..OPERATIONS / 200 {
         let frame = timeline.begin();
-        let objects = (0..200_u64).map(|item| black_box([item; 14]));
-        if in_one_go {
-            items.extend(objects);
-            memory.retire_all_into(&bin, &mut items);
-        } else {
-            objects.for_each(|object| memory.retire_into(&bin, object));
+        for item in 0..200_u64 {
+            if in_one_go {
+                items.push(black_box([item; 14]));
+            } else {
+                memory.retire_into(&bin, black_box([item; 14]));
+            }
         }
+        memory.retire_all_into(&bin, &mut items);
         drop(frame);
         let each = |object| _ = black_box(object);
         memory.release_from(&bin, usize::MAX, each).expect("the device is not lost");
