@@ -33,7 +33,7 @@ count() {
 count ringfence-core hot_paths >"$scratch/all"
 count ringfence allocator_paths >>"$scratch/all"
 # A path that callgrind names otherwise, `new` for instance, is no path of ours.
-grep -vE '^(new|play|free|needs) ' "$scratch/all" | sort >"$scratch/counts"
+grep -vE '^(new|play|free|needs|allocator) ' "$scratch/all" | sort >"$scratch/counts"
 
 compiler=$(rustc --version | cut -d' ' -f1-2)
 if [ "${1:-}" = --record ]; then

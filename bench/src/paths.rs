@@ -179,6 +179,23 @@ fn public_slots() -> f64 {
     ns
 }
 
+/// The same by a thread with a lease.
+fn leased_slots() -> f64 {
+    let desc = CpuHeapDesc { block_slots: 65_536, ..Default::default() };
+    let heap = CpuDescriptorHeap::new(&simulated(), desc).expect("few enough slots");
+    let mut local = heap.local();
+    let mut live: Vec<_> = (0..1000).map(|_| local.allocate().expect("there are 65,536")).collect();
+    let start = Instant::now();
+    for number in 0..OPERATIONS as usize / 2 {
+        let slot = number * 7919 % live.len();
+        local.free(live.swap_remove(slot));
+        live.push(local.allocate().expect("there are 65,536"));
+    }
+    let ns = per_operation(start);
+    black_box(&live);
+    ns
+}
+
 /// The same with a pool that any thread may use, without values that give slots back.
 fn pool_slots() -> f64 {
     let pool = FixedPool::new(1, 65_536);
@@ -215,24 +232,29 @@ fn retire_in_a_bin() -> f64 {
     per_operation(start)
 }
 
-/// The same by the allocator's own clock, as its buffers are retired: a frame is begun and completed each 200.
-fn retire_by_the_allocator() -> f64 {
+/// The same by the allocator's own clock, as its buffers are retired: a frame is begun and completed each 200; one by one,
+/// or all of a frame in one go.
+fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);
     let memory = Allocator::over(device, AllocatorDesc::default());
     // SAFETY: nothing is ever submitted.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-    let (bin, mut passed) = (RetireBin::new(), Vec::new());
+    let (bin, mut items) = (RetireBin::new(), Vec::new());
     let start = Instant::now();
     for _ in 0..OPERATIONS / 200 {
         let frame = timeline.begin();
         for item in 0..200_u64 {
-            memory.retire_into(&bin, black_box([item; 14]));
+            if in_one_go {
+                items.push(black_box([item; 14]));
+            } else {
+                memory.retire_into(&bin, black_box([item; 14]));
+            }
         }
+        memory.retire_all_into(&bin, &mut items);
         drop(frame);
-        memory.collect_from(&bin, usize::MAX, &mut passed).expect("the device is not lost");
-        black_box(&passed);
-        passed.clear();
+        let each = |object| _ = black_box(object);
+        memory.release_from(&bin, usize::MAX, each).expect("the device is not lost");
     }
     per_operation(start)
 }
@@ -304,13 +326,19 @@ fn paths() -> Vec<Path> {
         ours("retire and reclaim an object", "ringfence RetireQueue", retire),
         ours("retire and reclaim an object", "ringfence RetireQueue, a batch a frame", retire_batch),
         ours("retire and reclaim an object", "ringfence RetireBin, 112 bytes, any thread", retire_in_a_bin),
-        ours("retire and reclaim an object", "ringfence Allocator, 112 bytes, any thread", retire_by_the_allocator),
+        ours("retire and reclaim an object", "ringfence Allocator, 112 bytes, any thread", || {
+            retire_by_the_allocator(false)
+        }),
+        ours("retire and reclaim an object", "ringfence Allocator, 112 bytes, a batch a frame", || {
+            retire_by_the_allocator(true)
+        }),
         peer("retire and reclaim an object", "VecDeque by hand, one timeline", retire_by_hand),
         ours("a descriptor, allocated or freed", "ringfence Buddy", || slots(Buddy::new(65_536, 1))),
         ours("a descriptor, allocated or freed", "ringfence FreeList", || slots(FreeList::new(65_536))),
         ours("a descriptor, allocated or freed", "ringfence Tlsf", || slots(ringfence_core::tlsf::Tlsf::new(65_536))),
         ours("a descriptor, allocated or freed", "ringfence FixedPool, any thread", pool_slots),
         ours("a descriptor, allocated or freed", "ringfence CpuDescriptorHeap, any thread", public_slots),
+        ours("a descriptor, allocated or freed", "ringfence LocalDescriptors, a thread's own", leased_slots),
         peer("a descriptor, allocated or freed", "gpu-descriptor 0.3 (a set of one)", gpu_descriptor),
     ]
 }

@@ -65,6 +65,8 @@ pub struct Ring<T> {
     tail: u64,
     /// Where `head` lies: below `capacity`, and 0 whenever the ring is empty, so that the largest request fits then.
     head_offset: u64,
+    /// Units that are free and lie in one piece from `head_offset` on, or fewer: 0 where the head has just come around. As long as a request fits there, nothing else is looked at.
+    room: u64,
     /// The largest `head - tail` before the last release. It falls only there, so allocating need not look.
     high_water: u64,
     /// One for each run of equal tags but the newest, oldest first. `end` rises strictly from `tail` to below `head`.
@@ -72,6 +74,15 @@ pub struct Ring<T> {
     /// The tag of the newest run, which ends at `head`; `None` iff the ring is empty. Apart from the others, so that
     /// allocating writes nothing but the head.
     newest: Option<T>,
+}
+
+/// Where a request goes.
+struct Place {
+    offset: u64,
+    /// Units that are lost before it.
+    padding: u64,
+    /// What [`Ring::room`] is afterwards.
+    room: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -94,13 +105,18 @@ impl<T: PartialEq + Clone> Ring<T> {
     /// help. The ring is as it was before the call.
     #[inline]
     pub fn allocate(&mut self, size: u64, alignment: u64, tag: &T) -> Result<RingRange, RingError> {
-        let (offset, padding) = self.place(size, alignment)?;
-        if self.newest.as_ref() != Some(tag) {
-            self.begin_entry(tag);
+        let Place { offset, padding, room } = match self.place_in_room(size, alignment) {
+            Some(place) => place,
+            None => self.place_elsewhere(size, alignment)?,
+        };
+        match &self.newest {
+            Some(newest) if newest == tag => {}
+            _ => self.begin_entry(tag),
         }
         let position = self.head.wrapping_add(padding);
         self.head = position.wrapping_add(size);
         self.head_offset = if offset + size == self.capacity { 0 } else { offset + size };
+        self.room = room;
         Ok(RingRange { offset, size, position })
     }
 
@@ -117,27 +133,31 @@ impl<T> Ring<T> {
     /// requests as too large.
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
-        Self { capacity, head: 0, tail: 0, head_offset: 0, high_water: 0, older: VecDeque::new(), newest: None }
+        Self {
+            capacity,
+            head: 0,
+            tail: 0,
+            head_offset: 0,
+            room: capacity,
+            high_water: 0,
+            older: VecDeque::new(),
+            newest: None,
+        }
     }
 
-    /// The offset for a request and the units that are lost before it.
+    /// Where a request goes that fits before anything else is looked at.
     #[inline]
-    fn place(&self, size: u64, alignment: u64) -> Result<(u64, u64), RingError> {
-        // Wraps around only where the aligned offset is above `u64::MAX`, and then it is below `head_offset`.
-        let offset = self.head_offset.wrapping_add(alignment.wrapping_sub(1)) & alignment.wrapping_neg();
-        let is_asked_well = size != 0 && alignment.is_power_of_two() && size <= self.capacity;
-        if is_asked_well && offset >= self.head_offset && offset <= self.capacity - size {
-            let padding = offset - self.head_offset;
-            if padding + size <= self.free() {
-                return Ok((offset, padding));
-            }
-        }
-        self.place_elsewhere(size, alignment)
+    fn place_in_room(&self, size: u64, alignment: u64) -> Option<Place> {
+        // Of a power of two; anything else is refused here.
+        let padding = self.head_offset.wrapping_neg() & alignment.wrapping_sub(1);
+        // A size of 0 wraps around, and fits nowhere.
+        let fits = alignment.is_power_of_two() && padding <= self.room && size.wrapping_sub(1) < self.room - padding;
+        fits.then(|| Place { offset: self.head_offset + padding, padding, room: self.room - padding - size })
     }
 
     /// At the start of the buffer, if it does not fit before the end; or why not at all.
     #[cold]
-    fn place_elsewhere(&self, size: u64, alignment: u64) -> Result<(u64, u64), RingError> {
+    fn place_elsewhere(&self, size: u64, alignment: u64) -> Result<Place, RingError> {
         let capacity = self.capacity;
         if size == 0 {
             return Err(RingError::ZeroSize);
@@ -158,7 +178,9 @@ impl<T> Ring<T> {
         if padding > free || size > free - padding {
             return Err(RingError::Full { size, alignment, padding, free, capacity });
         }
-        Ok((offset, padding))
+        let (end, free) = (offset + size, free - padding - size);
+        let before_end = if end == capacity { capacity } else { capacity - end };
+        Ok(Place { offset, padding, room: free.min(before_end) })
     }
 
     /// The tag of the oldest entry: what to wait for if space is short. O(1).
@@ -180,6 +202,7 @@ impl<T> Ring<T> {
         if self.is_empty() {
             self.head_offset = 0;
         }
+        self.room = self.free_in_one_piece();
         Some((tag, released))
     }
 
@@ -211,6 +234,12 @@ impl<T> Ring<T> {
     #[must_use]
     pub const fn free(&self) -> u64 {
         self.capacity - self.used()
+    }
+
+    /// Units that are free and lie in one piece from `head_offset` on.
+    const fn free_in_one_piece(&self) -> u64 {
+        let (free, before_end) = (self.free(), self.capacity - self.head_offset);
+        if free < before_end { free } else { before_end }
     }
 
     /// Whether nothing is in use.
@@ -280,6 +309,8 @@ impl<T> Ring<T> {
         let offset = self.head_offset;
         Invalid::unless(offset < self.capacity.max(1), "the head lies inside the buffer", offset)?;
         Invalid::unless(used > 0 || offset == 0, "an empty ring begins at offset 0", offset)?;
+        let room = self.room;
+        Invalid::unless(room <= self.free_in_one_piece(), "what is given without a look is free", room)?;
         let high_water = self.high_water;
         Invalid::unless(high_water <= self.capacity, "the high-water mark is within the capacity", high_water)?;
         let (mut end, mut before) = (0, None);

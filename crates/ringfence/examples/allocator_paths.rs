@@ -5,9 +5,11 @@
 
 use std::hint::black_box;
 
-use ringfence::device::sim::{Device, Profile, SimOptions};
+use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, LocalDescriptors};
+use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::device::{Requirements, ResourceClass};
-use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc};
+use ringfence::lifetime::RetireBin;
+use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Timeline};
 
 /// Allocations and what gives them back, in each path.
 const OPERATIONS: usize = 20_000;
@@ -37,6 +39,12 @@ struct Churn {
     steps: Vec<(usize, u64)>,
 }
 
+fn allocator(desc: AllocatorDesc) -> (Allocator<Device>, Fence) {
+    let device = Device::new(Profile::h200(), SimOptions::default());
+    let fence = device.create_fence(0);
+    (Allocator::over(device, desc), fence)
+}
+
 fn needs(size: u64) -> Requirements {
     Requirements {
         size,
@@ -50,8 +58,7 @@ fn needs(size: u64) -> Requirements {
 
 impl Churn {
     fn new(live: usize, cells: bool, (least, magnitudes): (u64, u64)) -> Self {
-        let device = Device::new(Profile::h200(), SimOptions::default());
-        let memory = Allocator::over(device, AllocatorDesc { cells, ..Default::default() });
+        let memory = allocator(AllocatorDesc { cells, ..Default::default() }).0;
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         let mut size = || random.size(least, magnitudes);
         let held = (0..live).map(|_| memory.allocate(needs(size()), AllocationDesc::default()).ok()).collect();
@@ -113,9 +120,64 @@ fn cells_drop_and_reclaim(churn: &mut Churn) {
     });
 }
 
+/// A thousand live descriptors of one slot each, given back and taken in no order.
+#[inline(never)]
+fn descriptors_of_one_slot(heap: &CpuDescriptorHeap<Device>, live: &mut [Option<CpuDescriptors<Device>>; 1000]) {
+    for number in 0..OPERATIONS / 2 {
+        let slot = &mut live[number * 7919 % 1000];
+        drop(slot.take());
+        *slot = Some(heap.allocate(1).expect("there are 4,096"));
+    }
+}
+
+/// The same by a thread that has them to itself.
+#[inline(never)]
+fn descriptors_of_one_thread(local: &mut LocalDescriptors<Device>, live: &mut [Option<CpuDescriptors<Device>>; 1000]) {
+    for number in 0..OPERATIONS / 2 {
+        let slot = &mut live[number * 7919 % 1000];
+        slot.take().into_iter().for_each(|held| local.free(held));
+        *slot = Some(local.allocate().expect("there are 4,096"));
+    }
+}
+
+/// A timeline on which nothing is ever submitted.
+struct Clock {
+    memory: Allocator<Device>,
+    timeline: Timeline<Device>,
+}
+
+impl Clock {
+    fn new() -> Self {
+        let (memory, fence) = allocator(AllocatorDesc::default());
+        // SAFETY: nothing is ever submitted.
+        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        Self { memory, timeline }
+    }
+}
+
+/// Objects of 112 bytes, 200 a frame: retired one by one, and given out.
+#[inline(never)]
+fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
+    let object = black_box([7; 14]);
+    for _ in 0..OPERATIONS / 200 {
+        let frame = clock.timeline.begin();
+        for _ in 0..200 {
+            clock.memory.retire_into(bin, object);
+        }
+        drop(frame);
+        clock.memory.release_from(bin, usize::MAX, |object| _ = black_box(object[0])).expect("the device is not lost");
+    }
+}
+
 fn main() {
     cells_free_now(&mut Churn::new(2_000, true, (256, 8)));
     cells_of_many(&mut Churn::new(100_000, true, (256, 2)));
     ranges_free_now(&mut Churn::new(2_000, false, (256, 14)));
     cells_drop_and_reclaim(&mut Churn::new(2_000, true, (256, 8)));
+    let desc = CpuHeapDesc { block_slots: 4096, ..Default::default() };
+    let heap = CpuDescriptorHeap::new(&allocator(AllocatorDesc::default()).0, desc).expect("few enough slots");
+    let mut live = std::array::from_fn(|_| Some(heap.allocate(1).expect("there are 4,096")));
+    descriptors_of_one_slot(&heap, &mut live);
+    descriptors_of_one_thread(&mut heap.local(), &mut live);
+    bin_retire_and_release(&Clock::new(), &RetireBin::new());
 }

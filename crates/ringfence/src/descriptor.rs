@@ -40,7 +40,9 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate CPU-only slots | O(log slots) under a short lock; a driver call for a new block |
+//! | allocate a CPU-only slot | O(1), one atomic exchange |
+//! | – through [`LocalDescriptors`] | O(1), nothing atomic |
+//! | – several side by side | O(log slots) under a short lock; a driver call for a new block |
 //! | lease, table | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
 //! | bindless insert, remove | O(1) under a short lock, one driver call outside of it |
 //! | bind | on plain sets a copy of the heap if it was written since the last; else nothing |
@@ -56,6 +58,7 @@ mod cpu;
 mod error;
 mod heap;
 mod lease;
+mod local;
 mod persistent;
 mod room;
 mod samplers;
@@ -63,6 +66,7 @@ mod singles;
 mod slots;
 mod snapshot;
 mod state;
+mod stock;
 mod tables;
 mod view;
 mod visible;
@@ -74,6 +78,7 @@ pub use cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, TableSource};
 pub use error::{DescriptorError, Region};
 pub use heap::Heap;
 pub use lease::{FrameLease, Table};
+pub use local::LocalDescriptors;
 pub use persistent::Persistent;
 pub(crate) use room::Rooms;
 pub use samplers::{Sampler, SamplerTable};

@@ -15,6 +15,7 @@
 //! | `lifetime::timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | cells of small allocations | `ringfence_core::pool_chain` | the core's own models |
 //! | cells at hand, and what keeps the allocator alive for their next owners | values in cells of `lifetime::try_cell` | its models |
+//! | `descriptor::stock`: slots at hand, each of which keeps its heap | the same | models of its end |
 //! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by itself |
 //! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, nothing is decided by their order | – |
 //! | closed, gone, lost, stop, on | flags that are set once, or under a lock, and only say that less is to be done | – |

@@ -266,6 +266,51 @@ fn a_steady_frame_that_retires_objects_of_the_programs_own_allocates_nothing_on_
 }
 
 #[test]
+fn a_steady_frame_that_retires_several_in_one_go_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let bin = RetireBin::new();
+    let (mut items, mut released) = (Vec::new(), 0);
+    let mut counts = (0..300_u64).map(|number| {
+        world.frame(|memory| {
+            // Of changing numbers, some of which have to be left for later.
+            for part in 0..4 {
+                items.extend(0..10 + (number * 7 + part * 13) % 20);
+                memory.retire_all_into(&bin, &mut items);
+            }
+            memory.release_from(&bin, 90, |_| released += 1).expect("never lost");
+        })
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    assert!(released > 200 * 60);
+}
+
+#[test]
+fn a_steady_frame_of_cpu_only_descriptors_allocates_nothing_on_the_host() {
+    let world = World::new();
+    let heap = CpuDescriptorHeap::<Bare>::new(&world.memory, CpuHeapDesc::default()).expect("small");
+    let mut local = heap.local();
+    let (mut ones, mut runs) = (Vec::new(), Vec::new());
+    let mut counts = (0..300_u32).map(|number| {
+        world.frame(|_| {
+            for _ in 0..60 + number % 3 * 20 {
+                ones.push(heap.allocate(1).expect("blocks grow"));
+                ones.push(local.allocate().expect("blocks grow"));
+                runs.push(heap.allocate(1 + number % 7).expect("blocks grow"));
+            }
+            runs.clear();
+            while let Some(one) = ones.pop() {
+                drop(one);
+                ones.pop().into_iter().for_each(|one| local.free(one));
+            }
+        })
+    });
+    assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
+    assert_eq!(counts.sum::<u64>(), 0);
+    heap.validate().expect("sound");
+}
+
+#[test]
 fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
     let world = World::new();
     let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("a sound description");

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   CpuDescriptorHeap ──▶ Blocks<Buddy, Heap>     block ┌────┬────┬─────────┐   a block is one heap of the driver
-//!                                                       │ 1  │ 1  │    2    │   runs of slots: no heap a request
+//!        │                                              │ 1  │ 1  │    2    │   runs of slots: no heap a request
 //!   CpuDescriptors { heap, start, length } ────────────────┘               │
-//!                                                       └────┴────┴─────────┘
+//!        │                                              └────┴────┴─────────┘
+//!        └◀─▶ this thread's stock of single slots ◀─ batches ─▶ singles ◀─▶ blocks
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate, drop | O(log slots), one short lock; a driver call for a new block, outside of the lock |
+//! | allocate, drop: one slot | O(1), one atomic exchange: out of what the thread has at hand, and back there |
+//! | – others | O(log slots), one short lock; a driver call for a new block, outside of the lock |
 //! | write | one driver call |
 //! | reclaim | O(1), and a driver call for each block that has been empty for its grace |
 
@@ -22,10 +24,11 @@ use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc, BlocksStatistics};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
-use smallvec::SmallVec;
 
+use super::local::LocalDescriptors;
 use super::room::{Room, Waiting};
-use super::singles::Slots;
+use super::singles::{BoxedRun, Held, Slots};
+use super::stock::{self, Batch, Stocks};
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use crate::lifetime::Passed;
@@ -70,18 +73,32 @@ impl Default for CpuHeapDesc<'_> {
 /// Cheap to clone; every clone is the same. Any thread may allocate. `A` is the algorithm inside.
 pub struct CpuDescriptorHeap<D: Descriptors, A: SlotAllocator = Buddy> {
     keeper: Arc<Keeper<D, A>>,
+    _open: Arc<Open<D, A>>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> Clone for CpuDescriptorHeap<D, A> {
     fn clone(&self) -> Self {
-        Self { keeper: Arc::clone(&self.keeper) }
+        Self { keeper: Arc::clone(&self.keeper), _open: Arc::clone(&self._open) }
     }
 }
 
 /// What handles and allocations share; when the last goes, the heaps may.
-struct Keeper<D: Descriptors, A: SlotAllocator> {
+pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
     shared: Arc<Shared<D>>,
     state: Arc<State<D, A>>,
+}
+
+/// What handles share. When the last goes, nothing that lies at hand keeps the heap any more.
+struct Open<D: Descriptors, A: SlotAllocator> {
+    keeper: Arc<Keeper<D, A>>,
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
+    fn drop(&mut self) {
+        let state = &self.keeper.state;
+        state.stocks.close(|single| state.slots.lock().give_back(single));
+        state.slots.lock().close();
+    }
 }
 
 /// What `reclaim` works on.
@@ -93,7 +110,8 @@ struct State<D: Descriptors, A: SlotAllocator> {
     number: u64,
     /// Whether slots own objects of the driver.
     owning: bool,
-    slots: Mutex<Slots<A, Arc<Heap<D>>>>,
+    slots: Mutex<Slots<D, A>>,
+    stocks: Stocks<BoxedRun<D, A>>,
     leftovers: Waiting<D::Leftover>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     tick: AtomicU64,
@@ -133,42 +151,100 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             number: shared.trace.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
             slots: Mutex::new(Slots::new(blocks)),
+            stocks: Stocks::new(),
             leftovers: Waiting::new(),
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
         shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
-        Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
+        let keeper = Arc::new(Keeper { shared, state });
+        Ok(Self { _open: Arc::new(Open { keeper: Arc::clone(&keeper) }), keeper })
     }
 
     /// A run of slots that lie side by side.
     ///
     /// # Errors
     /// 0 slots, more than a heap has at most (2²⁰), or the driver makes no further heap. Nothing has changed then.
+    #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
+        if count == 1
+            && let Some(single) = self.keeper.state.stocks.take()
+        {
+            return Ok(self.handed_out(single));
+        }
         self.allocate_aligned(count.into(), 1)
     }
 
     fn allocate_aligned(&self, count: u64, alignment: u64) -> Result<CpuDescriptors<D, A>, DescriptorError> {
         check_count(count)?;
-        let found = self.keeper.state.slots.lock().allocate(count, alignment);
-        let (allocation, heap) = match found {
-            Ok(found) => found,
-            Err(AllocError::OutOfSpace { .. }) => self.allocate_from_new_block(count, alignment)?,
-            Err(_) => return Err(DescriptorError::BadView("an alignment that is not a power of two")),
-        };
-        let (first, number) = (allocation.offset() as u32, heap.number());
-        self.keeper.shared.trace.descriptors_allocated(number, first, count as u32);
-        let contents = SmallVec::from_elem(UNWRITTEN, count as usize);
-        Ok(CpuDescriptors { keeper: Arc::clone(&self.keeper), heap: Some(heap), allocation, contents })
+        match self.allocate_from_slots(count, alignment) {
+            Ok(run) => Ok(self.handed_out(run)),
+            Err(AllocError::OutOfSpace { .. }) => Ok(self.handed_out(self.allocate_from_new_block(count, alignment)?)),
+            Err(_) => Err(DescriptorError::BadView("an alignment that is not a power of two")),
+        }
+    }
+
+    /// Single descriptors for one thread, which nobody else is asked about: for whoever takes and lets go of many.
+    #[must_use]
+    pub fn local(&self) -> LocalDescriptors<D, A> {
+        LocalDescriptors::new(self.clone())
+    }
+
+    /// Up to so many single slots, out of the blocks that are there.
+    pub(super) fn take_singles(&self, most: usize, into: &mut Vec<BoxedRun<D, A>>) {
+        let mut slots = self.keeper.state.slots.lock();
+        into.extend((0..most).map_while(|_| slots.take_single(&self.keeper).ok()));
+    }
+
+    /// Takes single slots back that show nothing any more.
+    pub(super) fn put_singles(&self, singles: &mut Vec<BoxedRun<D, A>>) {
+        let mut slots = self.keeper.state.slots.lock();
+        singles.drain(..).for_each(|single| slots.put(single));
+    }
+
+    #[inline]
+    pub(super) fn handed_out(&self, run: BoxedRun<D, A>) -> CpuDescriptors<D, A> {
+        let descriptors = CpuDescriptors { run: Some(run) };
+        let trace = &self.keeper.shared.trace;
+        if trace.is_on() {
+            trace.descriptors_allocated(descriptors.heap().number(), descriptors.start(), descriptors.len());
+        }
+        descriptors
+    }
+
+    /// From the blocks that are there; with a single slot a batch for the thread's stock.
+    fn allocate_from_slots(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
+        let (keeper, state) = (&self.keeper, &self.keeper.state);
+        let is_single = (count, alignment) == (1, 1);
+        let wanted = if is_single { state.stocks.wanted() } else { 0 };
+        let mut slots = state.slots.lock();
+        let found = if is_single { slots.take_single(keeper) } else { slots.take(keeper, count, alignment) };
+        if found.is_err() {
+            drop(slots);
+            return self.allocate_with_nothing_at_hand(count, alignment);
+        }
+        let mut batch: Batch<_> = (0..wanted).map_while(|_| slots.take_single(keeper).ok()).collect();
+        drop(slots);
+        state.stocks.fill(&mut batch);
+        if !batch.is_empty() {
+            let mut slots = state.slots.lock();
+            batch.drain(..).for_each(|single| slots.put(single));
+        }
+        found
+    }
+
+    /// Before a block is made: what lies at hand may be what is missing.
+    #[cold]
+    fn allocate_with_nothing_at_hand(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
+        let (keeper, state) = (&self.keeper, &self.keeper.state);
+        state.stocks.empty(|single| state.slots.lock().give_back(single));
+        let mut slots = state.slots.lock();
+        slots.give_singles_back(usize::MAX);
+        slots.take(keeper, count, alignment)
     }
 
     /// The heap is made without the lock; another thread may make one meanwhile.
-    fn allocate_from_new_block(
-        &self,
-        count: u64,
-        alignment: u64,
-    ) -> Result<(BlockAllocation, Arc<Heap<D>>), DescriptorError> {
+    fn allocate_from_new_block(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         let slots = state.slots.lock().blocks.new_block_size(count);
         let slots = check_count(slots)?;
@@ -195,8 +271,10 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             frame_capacity: 0,
             name: &state.name,
         });
-        let id = state.slots.lock().blocks.insert(Arc::clone(&heap), allocator);
-        Ok((BlockAllocation::new(id, range), heap))
+        let mut slots = state.slots.lock();
+        let id = slots.blocks.insert(Arc::clone(&heap), allocator);
+        let allocation = BlockAllocation::new(id, range);
+        Ok(slots.boxed(Held { keeper: Arc::clone(&self.keeper), heap, allocation }))
     }
 
     /// What the descriptors show.
@@ -208,7 +286,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// Blocks, slots, free slots. O(blocks).
     #[must_use]
     pub fn statistics(&self) -> BlocksStatistics {
-        self.keeper.state.slots.lock().statistics()
+        self.keeper.state.statistics()
     }
 
     /// Checks every rule of the structure. For tests.
@@ -216,8 +294,11 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// # Errors
     /// The first rule that does not hold.
     pub fn validate(&self) -> Result<(), Invalid> {
-        self.keeper.state.leftovers.validate()?;
-        self.keeper.state.slots.lock().blocks.validate()
+        let State { leftovers, slots, stocks, .. } = &*self.keeper.state;
+        leftovers.validate()?;
+        let slots = slots.lock();
+        slots.validate()?;
+        stocks.validate(|single| slots.validate_at_hand(single))
     }
 }
 
@@ -240,7 +321,7 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for CpuDescriptorHeap<D, A> {
     /// The same as dropping it. One that is another heap's goes back there, and this heap stays as it is.
     fn free(&mut self, allocation: CpuDescriptors<D, A>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len() as u64);
-        let own = Arc::ptr_eq(&allocation.keeper.state, &self.keeper.state);
+        let own = Arc::ptr_eq(&allocation.held().keeper, &self.keeper);
         if own { Ok(()) } else { Err(FreeError::Foreign { offset, size }) }
     }
 }
@@ -252,7 +333,7 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptorHeap<D, A> {
 }
 
 /// The number of content that was never written.
-const UNWRITTEN: u64 = 0;
+pub(super) const UNWRITTEN: u64 = 0;
 
 /// A number that no content ever had: what tells equal tables from different ones without looking at bytes.
 fn new_content() -> u64 {
@@ -262,32 +343,50 @@ fn new_content() -> u64 {
 
 /// A run of CPU-only descriptors: {heap, start, length} (row 000-19). Dropping it gives the slots back at once.
 pub struct CpuDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
-    keeper: Arc<Keeper<D, A>>,
     /// Taken when it is dropped.
-    heap: Option<Arc<Heap<D>>>,
-    allocation: BlockAllocation,
-    /// Numbers what each slot shows.
-    contents: SmallVec<[u64; 2]>,
+    run: Option<BoxedRun<D, A>>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
+    #[inline]
+    fn run(&self) -> &BoxedRun<D, A> {
+        self.run.as_ref().expect("there until it is dropped")
+    }
+
+    #[inline]
+    fn held(&self) -> &Held<D, A> {
+        self.run().held()
+    }
+
+    /// Whether it is one slot of this heap.
+    #[inline]
+    pub(super) fn is_single_of(&self, heap: &CpuDescriptorHeap<D, A>) -> bool {
+        self.len() == 1 && Arc::ptr_eq(&self.held().keeper, &heap.keeper)
+    }
+
+    /// Takes the slots out, to be let go of otherwise.
+    #[inline]
+    pub(super) fn take_run(&mut self) -> Option<BoxedRun<D, A>> {
+        self.run.take()
+    }
+
     /// The heap that the slots are in.
     #[must_use]
     pub fn heap(&self) -> &Heap<D> {
-        self.heap.as_deref().expect("there until it is dropped")
+        &self.held().heap
     }
 
     /// The first slot, counted from the start of the heap.
     #[must_use]
     pub fn start(&self) -> u32 {
-        self.allocation.offset() as u32
+        self.held().allocation.offset() as u32
     }
 
     /// How many slots; never 0.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> u32 {
-        self.contents.len() as u32
+        self.run().contents.len() as u32
     }
 
     /// The slot as the host names it: the device's own handle.
@@ -307,15 +406,16 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     /// slot is as before.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_index(index)?;
-        let Keeper { shared, state } = &*self.keeper;
+        let Keeper { shared, state } = &*self.held().keeper;
         let view = view.describe(shared, state.kind, state.types)?;
         // SAFETY: the slot is this allocation's, which is borrowed exclusively; shaders do not see the heap; the view was
         // checked, or its maker answers for it.
         let leftover = unsafe { shared.device.write_view(self.heap().object(), self.start() + index, &view) }?;
-        self.contents[index as usize] = new_content();
         if let Some(leftover) = leftover {
             state.leftovers.until_now(shared, leftover);
         }
+        let run = self.run.as_mut().expect("there until it is dropped");
+        run.contents[index as usize] = new_content();
         Ok(())
     }
 
@@ -331,7 +431,13 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     /// All of it, to be copied into a table.
     #[must_use]
     pub fn all(&self) -> TableSource<'_, D> {
-        TableSource { owner: &self.keeper.shared, heap: self.heap(), start: self.start(), contents: &self.contents }
+        let run = self.run();
+        TableSource {
+            owner: &run.held().keeper.shared,
+            heap: self.heap(),
+            start: self.start(),
+            contents: &run.contents,
+        }
     }
 
     /// A part of it, to be copied into a table.
@@ -339,7 +445,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     /// # Errors
     /// There are no such slots.
     pub fn part(&self, range: Range<u32>) -> Result<TableSource<'_, D>, DescriptorError> {
-        let contents = self.contents.get(range.start as usize..range.end as usize);
+        let contents = self.run().contents.get(range.start as usize..range.end as usize);
         let out = DescriptorError::OutOfRange { index: range.end.into(), count: self.len().into() };
         let contents = contents.filter(|part| !part.is_empty()).ok_or(out)?;
         Ok(TableSource { contents, start: self.start() + range.start, ..self.all() })
@@ -387,21 +493,65 @@ impl<D: Descriptors> fmt::Debug for TableSource<'_, D> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
+    #[inline]
     fn drop(&mut self) {
-        let Keeper { shared, state } = &*self.keeper;
-        if state.owning {
-            for (slot, _) in (self.start()..).zip(&self.contents).filter(|(_, content)| **content != UNWRITTEN) {
-                // SAFETY: the slot is this allocation's, which nobody else has; shaders do not see the heap.
-                if let Some(leftover) = unsafe { shared.device.clear_view(self.heap().object(), slot) } {
-                    state.leftovers.until_now(shared, leftover);
-                }
-            }
-        }
-        shared.trace.descriptors_freed(self.heap().number(), self.start(), self.len());
-        if let Some(heap) = self.heap.take() {
-            state.slots.lock().free(self.allocation, heap);
+        let Some(mut run) = self.run.take() else { return };
+        let_go(&mut run);
+        if let Err(run) = put_at_hand(run) {
+            put_back(run);
         }
     }
+}
+
+/// Nobody has the slots any more: they show nothing, and a trace is told.
+#[inline]
+pub(super) fn let_go<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
+    let Keeper { shared, state } = &*run.held().keeper;
+    if shared.trace.is_on() {
+        let Held { heap, allocation, .. } = run.held();
+        shared.trace.descriptors_freed(heap.number(), allocation.offset() as u32, allocation.size() as u32);
+    }
+    if state.owning {
+        clear(run);
+    } else {
+        run.contents.fill(UNWRITTEN);
+    }
+}
+
+/// Makes the slots show nothing. What they showed goes once nothing under way can use it.
+fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
+    let Held { keeper, heap, allocation } = run.held.as_ref().expect("there while slots are taken");
+    let (Keeper { shared, state }, start) = (&**keeper, allocation.offset() as u32);
+    for (slot, content) in (start..).zip(&mut run.contents) {
+        if std::mem::replace(content, UNWRITTEN) == UNWRITTEN {
+            continue;
+        }
+        // SAFETY: the slot is this run's, which nobody else has; shaders do not see the heap.
+        if let Some(leftover) = unsafe { shared.device.clear_view(heap.object(), slot) } {
+            state.leftovers.until_now(shared, leftover);
+        }
+    }
+}
+
+/// Puts a single slot that shows nothing into this thread's stock, for the next that asks; anything else comes back.
+#[inline]
+fn put_at_hand<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
+    if run.contents.len() != 1 {
+        return Err(run);
+    }
+    let Some(stock) = run.held().keeper.state.stocks.mine().map(std::ptr::from_ref) else { return Err(run) };
+    // SAFETY: the run has the heap's keeper, which has the stock.
+    unsafe { stock::put(stock, run) }
+}
+
+/// Gives slots back under the lock, and the older half of a stock that is full.
+#[cold]
+fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
+    // Lives longer than the lock, whatever goes meanwhile.
+    let keeper = Arc::clone(&run.held().keeper);
+    let mut older = if run.contents.len() == 1 { keeper.state.stocks.older() } else { Batch::new() };
+    let mut slots = keeper.state.slots.lock();
+    older.drain(..).chain([run]).for_each(|run| slots.put(run));
 }
 
 impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptors<D, A> {
@@ -424,6 +574,12 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         unsafe { heap.destroy(device) };
     }
 
+    /// Whoever has a stock does not wait for the lock meanwhile.
+    fn statistics(&self) -> BlocksStatistics {
+        let slots = self.slots.lock();
+        slots.statistics(self.stocks.len())
+    }
+
     fn discard_leftovers(&self, device: &D, passed: &Passed, device_lost: bool) {
         self.leftovers.release(passed, device_lost, |leftover| {
             // SAFETY: every submission that had begun when the slot let go of it is complete, or the device is lost.
@@ -437,7 +593,8 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
         self.discard_leftovers(device, passed, device_lost);
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let closed = self.closed.load(Ordering::Acquire);
-        self.slots.lock().trim(closed);
+        self.stocks.sweep(|single| self.slots.lock().give_back(single));
+        self.slots.lock().trim();
         loop {
             let mut slots = self.slots.lock();
             let empty = if closed { slots.blocks.take_empty() } else { slots.blocks.take_surplus(now) };
@@ -449,7 +606,7 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
     }
 
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
-        let blocks = self.slots.lock().statistics();
+        let blocks = self.statistics();
         if blocks.capacity == 0 {
             return;
         }
@@ -471,7 +628,7 @@ impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
             unsafe { device.discard_leftover(leftover) };
         }
         let mut slots = self.slots.lock();
-        slots.trim(true);
+        slots.close();
         slots.blocks.drain().for_each(|(_, heap)| Self::destroy_heap(device, trace, heap));
     }
 }

@@ -103,13 +103,11 @@ impl Drop for OnlyOne {
 /// Things that wait for points, put in by any number of threads.
 pub(super) struct Waiting<T> {
     bin: RetireBin<T>,
-    /// What has passed, between being collected and being seen to; empty in between. Kept so that a steady frame makes nothing.
-    passed: Mutex<Vec<T>>,
 }
 
 impl<T> Waiting<T> {
     pub(super) fn new() -> Self {
-        Self { bin: RetireBin::new(), passed: Mutex::new(Vec::new()) }
+        Self { bin: RetireBin::new() }
     }
 
     /// Keeps it until every submission that has begun is complete.
@@ -127,13 +125,11 @@ impl<T> Waiting<T> {
         if self.bin.is_empty() {
             return;
         }
-        let mut found = self.passed.lock();
         if device_lost {
-            self.bin.collect_all(&mut found);
+            self.drain().into_iter().for_each(each);
         } else {
-            self.bin.collect(passed, usize::MAX, &mut found);
+            self.bin.release(passed, usize::MAX, each);
         }
-        found.drain(..).for_each(each);
     }
 
     /// Everything, whether it has waited or not.

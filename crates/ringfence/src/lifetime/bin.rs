@@ -6,7 +6,8 @@
 //!                          │        precise: {1: 2} [g]             items with sets of their own
 //!   thread 2 ─ retire ─▶ shard 1    …
 //!                          ▲
-//!   collect(passed, max) ──┴─ each shard in turn, from another one each time ──▶ [f d e …], destroyed outside of it
+//!   collect(passed, max) ──┤─ each shard in turn, from another one each time ──▶ [f d e …], destroyed outside of it
+//!   release(passed, max) ──┘  … a batch at a time, lent out and given back empty ──▶ f, d, e …, one by one
 //! ```
 //!
 //! Each thread has a shard that it goes to first. A shard is taken for the few instructions that it takes to put an
@@ -35,13 +36,16 @@
 //! | operation | cost |
 //! |---|---|
 //! | retire | O(1): one atomic exchange, a compare, a push; O(timelines) for the first of a shard after a frame began |
+//! | … several in one go | one atomic exchange for all |
 //! | … with a set of its own | O(points of the set) |
 //! | collect | O(shards × timelines), O(points) a batch; a whole batch is moved in one go |
+//! | release | the same; a batch is lent out whole, and its items are moved by whoever gets them |
 //! | len | O(shards), takes none of them |
 //!
 //! In steady state nothing is allocated on the host: batches and sets keep their memory.
 
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 
 use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
@@ -119,8 +123,11 @@ impl<T> RetireBin<T> {
 
     /// Puts an item in, to come out once `points` have passed. O(points).
     pub fn retire(&self, points: &SyncSet, item: T) {
+        // Read at its end, and so moved once: an item may be large.
+        let item = ManuallyDrop::new(item);
         self.with_a_shard(|queue| {
-            queue.precise.retire(points, item);
+            // SAFETY: this runs once, and nobody else reads the item or drops it.
+            queue.precise.retire(points, unsafe { std::ptr::read(&*item) });
             queue.len += 1;
         });
     }
@@ -128,13 +135,12 @@ impl<T> RetireBin<T> {
     /// Puts an item in that waits for what `tag` says; asked only if `turn` is another than the shard knows.
     #[inline]
     pub(crate) fn retire_tagged(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), item: T) {
+        // As in `retire`.
+        let item = ManuallyDrop::new(item);
         self.with_a_shard(|queue| {
-            if queue.turn != turn {
-                queue.close();
-                tag(&mut queue.tag);
-                queue.turn = turn;
-            }
-            queue.open.push_back(item);
+            queue.begin_turn(turn, tag);
+            // SAFETY: this runs once, and nobody else reads the item or drops it.
+            queue.open.push_back(unsafe { std::ptr::read(&*item) });
             queue.len += 1;
         });
     }
@@ -159,6 +165,28 @@ impl<T> RetireBin<T> {
         into.len() - before
     }
 
+    /// Gives what has passed to `each`, one by one and `items_max` items at the most, and says how many those were: as
+    /// [`RetireBin::collect`], without moving the items to a vector first. No shard is taken while `each` runs, which may
+    /// retire more; that waits for the next time.
+    ///
+    /// If `each` panics, the item that it was given is gone, and all others are still here.
+    pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, mut each: impl FnMut(T)) -> usize {
+        let (mut released, mut taken) = (0, 0_u64);
+        let mask = self.shards.len() - 1;
+        let first = self.first.fetch_add(1, Ordering::Relaxed);
+        for step in 0..=mask {
+            let index = first.wrapping_add(step) & mask;
+            match self.shards[index].try_release(progress, items_max - released, &mut each) {
+                Some(count) => released += count,
+                None => taken |= 1 << index,
+            }
+        }
+        for index in (0..=mask).filter(|index| taken & (1 << index) != 0) {
+            released += self.shards[index].try_release(progress, items_max - released, &mut each).unwrap_or(0);
+        }
+        released
+    }
+
     /// Whether the shard could be looked at.
     fn try_collect(
         &self,
@@ -178,6 +206,17 @@ impl<T> RetireBin<T> {
     pub fn collect_all(&self, into: &mut Vec<T>) {
         for shard in &self.shards {
             shard.with(shard.queue.take(), |queue| queue.collect(&Everything, usize::MAX, into));
+        }
+    }
+
+    /// Puts items in that wait for what `tag` says, as [`RetireBin::retire_tagged`], and leaves `items` empty.
+    pub(crate) fn retire_all_tagged(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), items: &mut Vec<T>) {
+        if !items.is_empty() {
+            self.with_a_shard(|queue| {
+                queue.begin_turn(turn, tag);
+                queue.len += items.len();
+                queue.open.extend(items.drain(..));
+            });
         }
     }
 
@@ -230,10 +269,67 @@ impl<T> RetireBin<T> {
 impl<T> Shard<T> {
     /// Does something with the queue, which is taken, and gives it back.
     #[inline]
-    fn with(&self, taken: Taken<'_, Queue<T>>, work: impl FnOnce(&mut Queue<T>)) {
+    fn with<R>(&self, taken: Taken<'_, Queue<T>>, work: impl FnOnce(&mut Queue<T>) -> R) -> R {
         taken.with(|queue| {
-            work(queue);
+            let result = work(queue);
             self.len.store(queue.len, Ordering::Relaxed);
+            result
+        })
+    }
+
+    /// Gives out what has passed, a batch at a time; `None` if the shard is taken.
+    fn try_release(
+        &self,
+        progress: &(impl Progress + ?Sized),
+        items_max: usize,
+        each: &mut impl FnMut(T),
+    ) -> Option<usize> {
+        let mut next = self.with(self.queue.try_take()?, |queue| {
+            if items_max > 0 && queue.len > 0 {
+                queue.sort_out(progress);
+                queue.passed.pop_front()
+            } else {
+                None
+            }
+        });
+        let mut released = 0;
+        while let Some(items) = next.take() {
+            let mut lent = Lent { shard: self, items, given: 0 };
+            while released < items_max
+                && let Some(item) = lent.items.pop_front()
+            {
+                lent.given += 1;
+                released += 1;
+                each(item);
+            }
+            drop(lent);
+            if released < items_max {
+                // What `each` has retired is not among these.
+                next = self.with(self.queue.take(), |queue| queue.passed.pop_front());
+            }
+        }
+        Some(released)
+    }
+}
+
+/// A batch that is out of its shard while its items are given out; it comes back also when a panic passes.
+struct Lent<'a, T> {
+    shard: &'a Shard<T>,
+    items: VecDeque<T>,
+    /// Items that have gone. Until the batch is back, the shard counts them.
+    given: usize,
+}
+
+impl<T> Drop for Lent<'_, T> {
+    fn drop(&mut self) {
+        let (items, given) = (std::mem::take(&mut self.items), self.given);
+        self.shard.with(self.shard.queue.take(), |queue| {
+            queue.len -= given;
+            if items.is_empty() {
+                queue.spare.push(items);
+            } else {
+                queue.passed.push_front(items);
+            }
         });
     }
 }
@@ -258,6 +354,32 @@ impl<T> Queue<T> {
             passed: VecDeque::new(),
             spare: Vec::new(),
             len: 0,
+        }
+    }
+
+    /// From here on what is retired is tagged for this turn.
+    #[inline]
+    fn begin_turn(&mut self, turn: u64, tag: impl FnOnce(&mut SyncSet)) {
+        if self.turn != turn {
+            self.close();
+            tag(&mut self.tag);
+            self.turn = turn;
+        }
+    }
+
+    /// Puts what has passed with the batches that are to be given out.
+    fn sort_out(&mut self, progress: &(impl Progress + ?Sized)) {
+        self.close();
+        let passed = &mut self.passed;
+        self.waiting.reclaim(progress, |batch| passed.push_back(batch));
+        if !self.precise.is_empty() {
+            let mut items = self.spare.pop().unwrap_or_default();
+            self.precise.reclaim(progress, |item| items.push_back(item));
+            if items.is_empty() {
+                self.spare.push(items);
+            } else {
+                self.passed.push_back(items);
+            }
         }
     }
 

@@ -335,6 +335,11 @@ impl<D: Device> Lifetimes<D> {
         bin.retire_tagged(self.turn.load(Ordering::SeqCst), |set| self.begun(set), item);
     }
 
+    /// Puts items down that wait for all that has begun.
+    pub(crate) fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
+        bin.retire_all_tagged(self.turn.load(Ordering::SeqCst), |set| self.begun(set), items);
+    }
+
     /// The latest open frame of every timeline that has one: who may use what is written now.
     pub(crate) fn open(&self, set: &mut SyncSet) {
         set.clear();

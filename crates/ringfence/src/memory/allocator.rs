@@ -320,6 +320,12 @@ impl<D: Device> Allocator<D> {
         self.shared.lifetimes.retire_into(bin, item);
     }
 
+    /// As [`Allocator::retire_into`] for each of them, with one step that other threads see instead of one an item. `items`
+    /// is empty afterwards, and keeps its memory.
+    pub fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
+        self.shared.lifetimes.retire_all_into(bin, items);
+    }
+
     /// Moves what has passed out of `bin`, `items_max` items at the most, and says how many those were. One driver call
     /// a timeline. Points on timelines of another allocator never pass here.
     ///
@@ -335,6 +341,22 @@ impl<D: Device> Allocator<D> {
         let mut passed = Passed::default();
         self.shared.lifetimes.read(&self.shared.device, &mut passed)?;
         Ok(bin.collect(&passed, items_max, into))
+    }
+
+    /// Gives what has passed of `bin` to `each`, as [`RetireBin::release`] does: [`Allocator::collect_from`] without the
+    /// vector.
+    ///
+    /// # Errors
+    /// As [`Allocator::collect_from`].
+    pub fn release_from<T>(
+        &self,
+        bin: &RetireBin<T>,
+        items_max: usize,
+        each: impl FnMut(T),
+    ) -> Result<usize, DeviceError> {
+        let mut passed = Passed::default();
+        self.shared.lifetimes.read(&self.shared.device, &mut passed)?;
+        Ok(bin.release(&passed, items_max, each))
     }
 
     /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it.

@@ -69,15 +69,9 @@ pub(crate) enum Backing<D: Device> {
     Buffer { object: RawBuffer<D>, place: Place<D> },
 }
 
-/// So many items are taken out of the bin at a time: the room for them is there from the start, so that a device that
-/// lags and catches up never makes the host allocate.
-const RELEASED_MAX: usize = 128;
-
 /// What `reclaim` works with, kept so that a steady frame makes nothing.
-struct Scratch<D: Device> {
+struct Scratch {
     passed: Passed,
-    /// Empty between calls.
-    released: Vec<Retired<D>>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     tick: u64,
 }
@@ -85,12 +79,12 @@ struct Scratch<D: Device> {
 /// What an allocator keeps of releases.
 pub(super) struct Releases<D: Device> {
     retired: RetireBin<Retired<D>>,
-    scratch: Mutex<Scratch<D>>,
+    scratch: Mutex<Scratch>,
 }
 
 impl<D: Device> Releases<D> {
     pub(super) fn new() -> Self {
-        let scratch = Scratch { passed: Passed::default(), released: Vec::with_capacity(RELEASED_MAX), tick: 0 };
+        let scratch = Scratch { passed: Passed::default(), tick: 0 };
         Self { retired: RetireBin::new(), scratch: Mutex::new(scratch) }
     }
 
@@ -134,8 +128,8 @@ impl<D: Device> Shared<D> {
         self.reclaim_with(&mut self.releases.scratch.lock(), usize::MAX)
     }
 
-    fn reclaim_with(&self, scratch: &mut Scratch<D>, objects_max: usize) -> Reclaimed {
-        let Scratch { passed, released, tick } = scratch;
+    fn reclaim_with(&self, scratch: &mut Scratch, objects_max: usize) -> Reclaimed {
+        let Scratch { passed, tick } = scratch;
         *tick += 1;
         self.budgets.refresh(&self.device);
         // A timeline that cannot be read for another reason counts as not having moved.
@@ -149,8 +143,8 @@ impl<D: Device> Shared<D> {
         self.rings.reclaim(&Told { passed, device_lost });
         self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = match device_lost {
-            true => self.destroy_all(released),
-            false => self.destroy_passed(passed, objects_max, released),
+            true => self.destroy_all(),
+            false => self.releases.retired.release(passed, objects_max, |item| self.destroy(item)),
         };
         let mut blocks = self.free_pools(|pool| pool.is_closed());
         blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
@@ -160,25 +154,12 @@ impl<D: Device> Shared<D> {
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
     }
 
-    /// Destroys what has passed, `objects_max` items at the most; how many those were.
-    fn destroy_passed(&self, passed: &Passed, objects_max: usize, released: &mut Vec<Retired<D>>) -> usize {
-        let mut objects = 0;
-        loop {
-            let most = RELEASED_MAX.min(objects_max - objects);
-            let count = self.releases.retired.collect(passed, most, released);
-            released.drain(..).for_each(|item| self.destroy(item));
-            objects += count;
-            if count < RELEASED_MAX {
-                return objects;
-            }
-        }
-    }
-
     /// Destroys everything that waits: the device is lost.
-    fn destroy_all(&self, released: &mut Vec<Retired<D>>) -> usize {
-        self.releases.retired.collect_all(released);
-        let objects = released.len();
-        released.drain(..).for_each(|item| self.destroy(item));
+    fn destroy_all(&self) -> usize {
+        let mut all = Vec::new();
+        self.releases.retired.collect_all(&mut all);
+        let objects = all.len();
+        all.into_iter().for_each(|item| self.destroy(item));
         objects
     }
 

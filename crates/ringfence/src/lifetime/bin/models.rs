@@ -63,3 +63,28 @@ fn a_set_is_never_that_of_another_item() {
         assert_eq!(passed, [1, 2]);
     });
 }
+
+#[test]
+fn each_item_is_released_once_while_others_retire_and_release() {
+    for shards in [1, 2] {
+        model(2, move || {
+            let bin = Arc::new(RetireBin::with_shards(shards));
+            bin.retire_tagged(1, |set| *set = point(1), 1);
+            let putting = Arc::clone(&bin);
+            let other = thread::spawn(move || {
+                putting.retire_all_tagged(1, |set| *set = point(1), &mut vec![2, 3]);
+                let mut out = Vec::new();
+                putting.release([1].as_slice(), 1, |item| out.push(item));
+                out
+            });
+            let mut all = Vec::new();
+            bin.release([1].as_slice(), usize::MAX, |item| all.push(item));
+            all.extend(other.join().unwrap());
+            bin.validate().unwrap();
+            bin.release([1].as_slice(), usize::MAX, |item| all.push(item));
+            all.sort_unstable();
+            assert_eq!(all, [1, 2, 3]);
+            assert!(bin.is_empty());
+        });
+    }
+}

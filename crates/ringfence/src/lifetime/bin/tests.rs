@@ -51,11 +51,23 @@ fn gives_out_what_a_list_of_everything_would() {
                     let passed = |set: &SyncSet| reached.as_slice().passed_all(set);
                     let may_go = twin.iter().filter(|(set, _)| passed(set)).count();
                     let mut out = Vec::new();
-                    assert_eq!(bin.collect(reached.as_slice(), max, &mut out), may_go.min(max), "seed {seed}");
+                    let count = if dice.below(2) == 0 {
+                        bin.collect(reached.as_slice(), max, &mut out)
+                    } else {
+                        bin.release(reached.as_slice(), max, |item| out.push(item))
+                    };
+                    assert_eq!((count, out.len()), (may_go.min(max), may_go.min(max)), "seed {seed}");
                     for item in out {
                         let at = twin.iter().position(|&(_, held)| held == item).expect("given out once");
                         assert!(passed(&twin.swap_remove(at).0), "seed {seed}: {item} is too early");
                     }
+                }
+                5 => {
+                    let all = set(begun);
+                    let mut items: Vec<_> = (0..dice.below(4)).map(|item| 1000 * (item + 1) + number).collect();
+                    twin.extend(items.iter().map(|item| (all.clone(), *item)));
+                    bin.retire_all_tagged(turn, |tag| *tag = all, &mut items);
+                    assert!(items.is_empty());
                 }
                 _ => {
                     let all = set(begun);
@@ -82,6 +94,47 @@ fn items_of_a_thread_and_a_frame_keep_their_order_however_few_go_at_a_time() {
     let mut out = Vec::new();
     while bin.collect([1].as_slice(), 3, &mut out) > 0 {}
     assert_eq!(out, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn items_are_released_in_their_order_however_few_go_at_a_time() {
+    let bin = RetireBin::with_shards(4);
+    bin.retire_all_tagged(0, |tag| *tag = set([1, 0, 0]), &mut (0..10).collect());
+    let mut out = Vec::new();
+    while bin.release([1].as_slice(), 3, |item| out.push(item)) > 0 {
+        bin.validate().expect("sound");
+        assert_eq!(bin.len(), 10 - out.len());
+    }
+    assert_eq!(out, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_panic_of_whoever_releases_loses_the_one_item_that_it_had() {
+    let bin = RetireBin::with_shards(1);
+    bin.retire_all_tagged(0, |_| {}, &mut (0..5).collect());
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        bin.release([0].as_slice(), usize::MAX, |item| assert!(item < 2, "on purpose"));
+    }));
+    assert!(panicked.is_err());
+    bin.validate().expect("sound");
+    let mut out = Vec::new();
+    assert_eq!(bin.release([0].as_slice(), usize::MAX, |item| out.push(item)), 2);
+    assert_eq!(out, [3, 4]);
+}
+
+#[test]
+fn what_is_retired_while_it_releases_waits_for_the_next_time() {
+    let bin = RetireBin::with_shards(1);
+    bin.retire(&SyncSet::new(), 0);
+    let mut out = Vec::new();
+    for round in 0..3 {
+        let retire = |item| {
+            bin.retire_tagged(0, |_| {}, item + 1);
+            out.push(item);
+        };
+        assert_eq!(bin.release([0].as_slice(), usize::MAX, retire), 1, "round {round}");
+    }
+    assert_eq!((out.as_slice(), bin.len()), ([0, 1, 2].as_slice(), 1));
 }
 
 #[test]
@@ -134,7 +187,11 @@ fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
                 returned.store(value, Ordering::SeqCst);
                 reached.store(begun.load(Ordering::SeqCst) - 1, Ordering::SeqCst);
                 let reached = reached.load(Ordering::SeqCst);
-                bin.collect([reached].as_slice(), 1000, &mut out);
+                if value % 2 == 0 {
+                    bin.collect([reached].as_slice(), 1000, &mut out);
+                } else {
+                    bin.release([reached].as_slice(), 1000, |item| out.push(item));
+                }
                 let mut seen = seen.lock().expect("no panic");
                 for (item, least) in out.drain(..) {
                     assert!(least <= reached, "item {item} waits for {least}, {reached} is reached");

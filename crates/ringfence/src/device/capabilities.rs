@@ -1,0 +1,168 @@
+//! What a device has: its memory, how it parts resources, and its limits.
+
+use smallvec::SmallVec;
+
+use super::flags;
+
+flags! {
+    /// What a memory type is.
+    MemoryProperties {
+        /// Near the device.
+        DEVICE_LOCAL = 0;
+        /// Can be mapped.
+        HOST_VISIBLE = 1;
+        /// Host writes need no flush, host reads no invalidation.
+        HOST_COHERENT = 2;
+        /// Host reads go through the host's caches (fast); without it they may be very slow.
+        HOST_CACHED = 3;
+        /// Given out page by page as it is used (tiled renderers' transient targets).
+        LAZILY_ALLOCATED = 4;
+        /// Not readable by the host or by unprotected work.
+        PROTECTED = 5;
+        /// Special purposes only (device-coherent, RDMA and the like): never picked unless asked for.
+        SPECIAL = 6;
+    }
+}
+
+/// A physical memory of the device (`VkMemoryHeap`, DXGI segment group).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryHeap {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Whether it is near the device.
+    pub device_local: bool,
+}
+
+/// A kind of memory that can be asked for (`VkMemoryType`; on Direct3D 12 a heap type).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryType {
+    /// Index into [`Capabilities::memory_heaps`].
+    pub heap: u32,
+    /// What it is.
+    pub properties: MemoryProperties,
+}
+
+/// How much a memory object matters when not all of them have room near the device.
+///
+/// Vulkan's number from 0 to 1 in five steps, of which `Normal` is what it takes if nothing is said; Direct3D 12's five
+/// named ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Priority {
+    /// The first to go.
+    Lowest,
+    /// Before most others.
+    Low,
+    /// Like everything that says nothing.
+    #[default]
+    Normal,
+    /// After most others: what each frame reads.
+    High,
+    /// The last to go: render targets, what shaders write.
+    Highest,
+}
+
+impl Priority {
+    /// All, the first to go first.
+    pub const ALL: [Self; 5] = [Self::Lowest, Self::Low, Self::Normal, Self::High, Self::Highest];
+
+    /// Vulkan's number for it.
+    #[must_use]
+    pub const fn as_f32(self) -> f32 {
+        self as u8 as f32 / 4.0
+    }
+}
+
+/// When the system can be told of a [`Priority`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum MemoryPriority {
+    /// Never: priorities are for the library's own order alone.
+    #[default]
+    None,
+    /// When memory is made (`VK_EXT_memory_priority`).
+    AtAllocation,
+    /// At any time (`VK_EXT_pageable_device_local_memory`, `SetResidencyPriority`).
+    AtAnyTime,
+}
+
+/// What a device is and can do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// The device's name, for people.
+    pub name: String,
+    /// Physical memories.
+    pub memory_heaps: Vec<MemoryHeap>,
+    /// Kinds of memory, the driver's preference first; at most 32.
+    pub memory_types: Vec<MemoryType>,
+    /// Which resource classes may share a block as they come: those of equal number, by [`ResourceClass`] as index
+    /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three). Buffers may share one with
+    /// textures of another number if [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and is kept.
+    pub class_groups: [u8; 3],
+    /// The alignment in bytes with which memory has to be made that may hold any render target: 4 MiB on Direct3D 12,
+    /// for multisampled ones; 1 where the driver sees to it.
+    pub target_memory_alignment: u64,
+    /// Bytes that must lie between a buffer and a texture in one memory object (`bufferImageGranularity`; 1 if none).
+    pub class_granularity_bytes: u64,
+    /// Alignment of flushes in bytes (`nonCoherentAtomSize`; 1 if none), a power of two.
+    pub non_coherent_atom_bytes: u64,
+    /// Whether the device wants to be told of host writes even to coherent memory (the simulated one does).
+    pub notice_host_writes: bool,
+    /// Largest number of memory objects alive at once.
+    pub memory_objects_max: u64,
+    /// Largest memory object in bytes.
+    pub memory_object_bytes_max: u64,
+    /// Alignment in bytes of a buffer range that is copied to a texture.
+    pub texture_copy_offset_alignment: u64,
+    /// Alignment in bytes of a row in a buffer that is copied to a texture.
+    pub texture_copy_row_alignment: u64,
+    /// Alignment in bytes of constants in a buffer.
+    pub constant_alignment: u64,
+    /// Whether the program says what is resident ([`Driver::evict`](super::Driver::evict),
+    /// [`Driver::make_resident`](super::Driver::make_resident)); else the system does.
+    pub residency: bool,
+    /// Whether the system listens to priorities.
+    pub memory_priority: MemoryPriority,
+}
+
+impl Capabilities {
+    /// Whether host writes to memory of this type have to be followed by [`Driver::flush`](super::Driver::flush).
+    #[must_use]
+    pub fn needs_flush(&self, memory_type: u32) -> bool {
+        self.notice_host_writes || self.is_non_coherent(memory_type)
+    }
+
+    /// Whether memory of this type is host-visible without being coherent.
+    #[must_use]
+    pub fn is_non_coherent(&self, memory_type: u32) -> bool {
+        let properties = self.properties(memory_type);
+        properties.contains(MemoryProperties::HOST_VISIBLE) && !properties.contains(MemoryProperties::HOST_COHERENT)
+    }
+
+    /// The properties of a memory type; none if there is no such type.
+    #[must_use]
+    pub fn properties(&self, memory_type: u32) -> MemoryProperties {
+        self.memory_types.get(memory_type as usize).map_or(MemoryProperties::empty(), |held| held.properties)
+    }
+}
+
+/// Resources that some devices keep apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ResourceClass {
+    /// Buffers, and images with linear tiling.
+    Buffer,
+    /// Textures that are neither of the next.
+    Texture,
+    /// Render targets and depth-stencils.
+    RenderTarget,
+}
+
+/// Use and budget of a memory heap at a moment, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HeapBudget {
+    /// What the process uses of the heap.
+    pub usage_bytes: u64,
+    /// What the process may use before things get slow or fail.
+    pub budget_bytes: u64,
+}
+
+/// One for each memory heap: no host memory is taken for up to 16, which is all that Vulkan has.
+pub type HeapBudgets = SmallVec<[HeapBudget; 16]>;

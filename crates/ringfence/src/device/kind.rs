@@ -1,0 +1,178 @@
+//! Buffers and textures, described portably: what every device can make.
+
+use std::fmt;
+
+use super::record::{TextureAspects, TextureParts};
+use super::{DeviceError, flags};
+
+/// Buffers or textures.
+pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
+    /// The portable description.
+    type Desc: Clone + fmt::Debug + Send + Sync + 'static;
+    /// What a message calls one.
+    const NAME: &'static str;
+
+    /// Refuses a portable description that no device has: what `describe` begins with, where the API would not refuse it.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidInfo`] with the rule that is broken.
+    fn check(desc: &Self::Desc) -> Result<(), DeviceError>;
+
+    /// What all of a texture is; `None` for buffers.
+    fn parts(desc: &Self::Desc) -> Option<TextureParts> {
+        let _ = desc;
+        None
+    }
+}
+
+/// `Ok` if the rule holds.
+const fn rule(holds: bool, broken: &'static str) -> Result<(), DeviceError> {
+    if holds { Ok(()) } else { Err(DeviceError::InvalidInfo(broken)) }
+}
+
+/// The [`Kind`] of buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Buffers;
+
+impl Kind for Buffers {
+    type Desc = BufferDesc;
+    const NAME: &'static str = "buffer";
+
+    fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
+        rule(desc.size != 0, "a buffer has at least one byte")?;
+        rule(desc.usage != BufferUsage::empty(), "a buffer is for something")
+    }
+}
+
+/// The [`Kind`] of textures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Textures;
+
+impl Kind for Textures {
+    type Desc = TextureDesc;
+    const NAME: &'static str = "texture";
+
+    fn check(desc: &TextureDesc) -> Result<(), DeviceError> {
+        let TextureDesc { width, height, layers, mips, samples, usage, .. } = *desc;
+        rule(![width, height, layers, mips].contains(&0), "a texture has at least one texel, mip level and layer")?;
+        rule(usage != TextureUsage::empty(), "a texture is for something")?;
+        rule(samples.is_power_of_two(), "samples come in powers of two")?;
+        rule(mips <= width.max(height).ilog2() + 1, "more mip levels than the size allows")?;
+        rule(mips == 1 || samples == 1, "a texture with several samples has one mip level")
+    }
+
+    fn parts(desc: &TextureDesc) -> Option<TextureParts> {
+        let TextureDesc { width, height, layers, mips, format, .. } = *desc;
+        let aspects = if format == Format::D32Float { TextureAspects::DEPTH } else { TextureAspects::COLOR };
+        Some(TextureParts { width, height, depth: 1, layers, mips, aspects })
+    }
+}
+
+/// A buffer, described portably.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferDesc {
+    /// Bytes.
+    pub size: u64,
+    /// What it is for.
+    pub usage: BufferUsage,
+}
+
+/// A two-dimensional texture, described portably.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextureDesc {
+    /// Texels across.
+    pub width: u32,
+    /// Texels down.
+    pub height: u32,
+    /// Array layers.
+    pub layers: u32,
+    /// Mip levels.
+    pub mips: u32,
+    /// Samples a texel.
+    pub samples: u32,
+    /// The format.
+    pub format: Format,
+    /// What it is for.
+    pub usage: TextureUsage,
+}
+
+impl Default for TextureDesc {
+    fn default() -> Self {
+        Self {
+            width: 1,
+            height: 1,
+            layers: 1,
+            mips: 1,
+            samples: 1,
+            format: Format::Rgba8Unorm,
+            usage: TextureUsage::COPY_DST.union(TextureUsage::SAMPLED),
+        }
+    }
+}
+
+/// The formats that the portable description knows; a device's own description knows all of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Format {
+    /// Four bytes a texel.
+    Rgba8Unorm,
+    /// Eight bytes a texel.
+    Rgba16Float,
+    /// Four bytes a texel.
+    R32Float,
+    /// Depth, four bytes a texel.
+    D32Float,
+}
+
+impl Format {
+    /// Bytes a texel.
+    #[must_use]
+    pub const fn texel_bytes(self) -> u64 {
+        match self {
+            Self::Rgba8Unorm | Self::R32Float | Self::D32Float => 4,
+            Self::Rgba16Float => 8,
+        }
+    }
+}
+
+flags! {
+    /// What a buffer is for.
+    BufferUsage {
+        /// Copied from.
+        COPY_SRC = 0;
+        /// Copied to.
+        COPY_DST = 1;
+        /// Vertices.
+        VERTEX = 2;
+        /// Indices.
+        INDEX = 3;
+        /// Constants.
+        CONSTANT = 4;
+        /// Read and written by shaders.
+        STORAGE = 5;
+        /// Arguments of indirect draws.
+        INDIRECT = 6;
+        /// Reached by its address in shaders: see [`Buffer::device_address`](crate::Buffer::device_address).
+        DEVICE_ADDRESS = 7;
+        /// Shown to shaders as texels; with `STORAGE` too where they write.
+        TEXELS = 8;
+    }
+}
+
+flags! {
+    /// What a texture is for.
+    TextureUsage {
+        /// Copied from.
+        COPY_SRC = 0;
+        /// Copied to.
+        COPY_DST = 1;
+        /// Read by shaders.
+        SAMPLED = 2;
+        /// Written by shaders.
+        STORAGE = 3;
+        /// Drawn to.
+        RENDER_TARGET = 4;
+        /// Depth and stencil.
+        DEPTH_STENCIL = 5;
+    }
+}

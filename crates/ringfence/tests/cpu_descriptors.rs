@@ -1,0 +1,200 @@
+//! CPU-only descriptors on the simulated device: slots at hand beside a naive twin, under threads, and at the end of life.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use proptest::prelude::*;
+use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
+use ringfence::device::sim::{Device, Profile, SimOptions};
+use ringfence::{Allocator, AllocatorDesc};
+
+struct World {
+    device: Device,
+    memory: Allocator<Device>,
+}
+
+impl World {
+    fn new() -> Self {
+        let device = Device::new(Profile::h200(), SimOptions::default());
+        Self { memory: Allocator::over(device.clone(), AllocatorDesc::default()), device }
+    }
+
+    fn heap(&self, block_slots: u32) -> CpuDescriptorHeap<Device> {
+        let desc = CpuHeapDesc { block_slots, empty_blocks_kept: 0, empty_block_grace: 1, ..Default::default() };
+        CpuDescriptorHeap::new(&self.memory, desc).expect("small")
+    }
+
+    /// So often that what nobody uses has gone back.
+    fn reclaim(&self) {
+        (0..6).for_each(|_| _ = self.memory.reclaim());
+    }
+
+    /// Nothing was wrong, and nothing is left.
+    fn finish(self) {
+        drop(self.memory);
+        assert_eq!(self.device.hazards(), []);
+        assert_eq!(self.device.live(), Default::default());
+    }
+}
+
+#[derive(Clone, Debug)]
+enum CpuStep {
+    Allocate(u32),
+    Drop(usize),
+    AllocateLocally,
+    FreeLocally(usize),
+    Reclaim,
+    Lease,
+}
+
+fn cpu_step() -> impl Strategy<Value = CpuStep> {
+    prop_oneof![
+        6 => Just(CpuStep::Allocate(1)),
+        2 => (2..9_u32).prop_map(CpuStep::Allocate),
+        6 => any::<usize>().prop_map(CpuStep::Drop),
+        4 => Just(CpuStep::AllocateLocally),
+        4 => any::<usize>().prop_map(CpuStep::FreeLocally),
+        2 => Just(CpuStep::Reclaim),
+        1 => Just(CpuStep::Lease),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A set of the slots that somebody has, beside the stocks, singles and blocks: none is had twice, none is lost.
+    #[test]
+    fn no_cpu_only_slot_is_had_twice_or_lost(steps in prop::collection::vec(cpu_step(), 1..300)) {
+        let world = World::new();
+        let heap = world.heap(8);
+        let mut local = heap.local();
+        let mut held: Vec<CpuDescriptors<Device>> = Vec::new();
+        // The twin.
+        let mut owned: HashSet<u64> = HashSet::new();
+        let slots = |run: &CpuDescriptors<Device>| (0..run.len()).map(|at| run.cpu_handle(at).0).collect::<Vec<_>>();
+        let used = || heap.statistics().capacity - heap.statistics().free_size;
+        // What the buddy makes of it.
+        let taken = |held: &[CpuDescriptors<Device>]| {
+            held.iter().map(|run| u64::from(run.len().next_power_of_two())).sum::<u64>()
+        };
+        for step in steps {
+            let made = match step {
+                CpuStep::Allocate(count) => Some(heap.allocate(count).expect("blocks grow")),
+                CpuStep::AllocateLocally => Some(local.allocate().expect("blocks grow")),
+                CpuStep::Drop(at) | CpuStep::FreeLocally(at) if !held.is_empty() => {
+                    let run = held.swap_remove(at % held.len());
+                    for slot in slots(&run) {
+                        prop_assert!(owned.remove(&slot));
+                    }
+                    if matches!(step, CpuStep::Drop(_)) { drop(run) } else { local.free(run) }
+                    None
+                }
+                CpuStep::Reclaim => {
+                    world.memory.reclaim();
+                    None
+                }
+                CpuStep::Lease => {
+                    local = heap.local();
+                    prop_assert_eq!(used(), taken(&held), "nothing lies at a lease");
+                    None
+                }
+                CpuStep::Drop(_) | CpuStep::FreeLocally(_) => None,
+            };
+            if let Some(run) = made {
+                for slot in slots(&run) {
+                    prop_assert!(owned.insert(slot), "slot {} is had twice", slot);
+                }
+                held.push(run);
+            }
+            heap.validate().expect("sound");
+            prop_assert!(used() >= taken(&held) && used() <= taken(&held) + 64);
+        }
+        drop((held, local));
+        prop_assert_eq!(used(), 0);
+        world.reclaim();
+        prop_assert_eq!(heap.statistics().block_count, 0, "nothing at hand keeps a block for long");
+        drop(heap);
+        world.finish();
+    }
+}
+
+/// Threads take single slots, from the heap and from leases, and drop each other's: no slot is ever had twice, and all of
+/// them come back.
+#[test]
+fn threads_that_drop_each_others_slots_never_have_one_twice() {
+    const THREADS: usize = 4;
+    let world = World::new();
+    let heap = world.heap(4096);
+    // Holds the one block, so that a slot's number says which it is.
+    let first = heap.allocate(1).expect("a block");
+    let owners: Vec<AtomicI64> = (0..4096).map(|_| AtomicI64::new(0)).collect();
+    let taken = |one: CpuDescriptors<Device>| {
+        assert_eq!(owners[one.start() as usize].fetch_add(1, Ordering::SeqCst), 0, "slot {} is had twice", one.start());
+        one
+    };
+    let given = |one: &CpuDescriptors<Device>| {
+        assert_eq!(owners[one.start() as usize].fetch_sub(1, Ordering::SeqCst), 1);
+    };
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| std::sync::mpsc::channel()).unzip();
+    std::thread::scope(|scope| {
+        for (thread, received) in receivers.into_iter().enumerate() {
+            let (heap, to, taken, given) = (heap.clone(), senders[(thread + 1) % THREADS].clone(), &taken, &given);
+            scope.spawn(move || {
+                let mut local = heap.local();
+                for number in 0..3000 {
+                    let one = if number % 3 == 0 { local.allocate() } else { heap.allocate(1) };
+                    to.send(taken(one.expect("few are held"))).expect("somebody listens");
+                    if number > 100 {
+                        let one: CpuDescriptors<Device> = received.recv().expect("as many come as go");
+                        given(&one);
+                        if number % 2 == 0 { drop(one) } else { local.free(one) }
+                    }
+                }
+                drop((heap, local, to));
+                received.into_iter().take(101).for_each(|one| given(&one));
+            });
+        }
+        (0..50).for_each(|_| _ = world.memory.reclaim());
+        drop(senders);
+    });
+    heap.validate().expect("sound");
+    assert_eq!((heap.statistics().block_count, heap.statistics().live_count), (1, 1));
+    drop(first);
+    world.reclaim();
+    assert_eq!(heap.statistics().block_count, 0);
+    drop(heap);
+    world.finish();
+}
+
+#[test]
+fn a_run_gets_what_lies_at_hand_before_a_block_is_made() {
+    let world = World::new();
+    let heap = world.heap(16);
+    let held: Vec<_> = (0..16).map(|_| heap.allocate(1).expect("a block")).collect();
+    drop(held);
+    let run = heap.allocate(16).expect("what lies at hand is free");
+    assert_eq!((heap.statistics().block_count, heap.statistics().free_size), (1, 0));
+    drop((run, heap));
+    world.finish();
+}
+
+/// The heap's handles, the allocator and a lease go before the last descriptor, which ends it all from another thread.
+#[test]
+fn descriptors_outlive_their_heap_and_end_it() {
+    let world = World::new();
+    let heap = world.heap(16);
+    let mut local = heap.local();
+    let held = [heap.allocate(1), heap.allocate(5), local.allocate(), local.allocate()].map(|one| one.expect("room"));
+    drop(heap.allocate(1).expect("lies at hand"));
+    drop(heap);
+    let [one, run, first, second] = held;
+    local.free(first);
+    drop((local, one, run));
+    let World { device, memory } = world;
+    memory.reclaim();
+    drop(memory);
+    assert_ne!(device.live(), Default::default(), "the last one keeps it");
+    std::thread::spawn(move || drop(second)).join().expect("no panic");
+    assert_eq!(device.live(), Default::default());
+    assert_eq!(device.hazards(), []);
+}
