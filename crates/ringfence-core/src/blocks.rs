@@ -31,13 +31,15 @@
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
 mod index;
+mod shelf;
 
 use crate::range::{
-    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, check_request,
+    AllocError, Allocate, FreeError, Freed, Invalid, Peek, Range, RangeAllocator, Serial, Serials, check_request,
 };
 use alloc::vec::Vec;
 use core::fmt;
-use index::Index;
+use index::{Index, NOT_ASKED};
+use shelf::{Entry, Found, LIVE_MIN, Shelf};
 
 /// How blocks grow and when empty ones go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -219,8 +221,9 @@ struct Block<A, H> {
     serial: Serial,
     /// Units when empty: the allocator's capacity.
     initial_size: u64,
-    /// The allocator's free size, as the index has it; the block stands in the index iff this is not 0.
-    free_size: u64,
+    /// The allocator's free size but for what is parked, as the index has it; the block stands in the index iff this is
+    /// not 0.
+    at_hand: u64,
 }
 
 /// A block in which nothing lives.
@@ -243,6 +246,12 @@ pub struct Blocks<A, H> {
     vacant: Vec<u32>,
     /// Every block whose free size is not 0, by that and its age.
     index: Index,
+    /// Every span that is parked in a block.
+    shelf: Shelf,
+    /// Units of all blocks together, and of what is free there but for what is parked. Sums beyond 64 bits, which no
+    /// memory has, wrap around.
+    capacity: u64,
+    at_hand: u64,
     /// Every block in which nothing lives, the longest empty first.
     empties: Vec<Empty>,
     /// The latest tick that was told.
@@ -260,6 +269,9 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             slots: Vec::new(),
             vacant: Vec::new(),
             index: Index::new(),
+            shelf: Shelf::new(),
+            capacity: 0,
+            at_hand: 0,
             empties: Vec::new(),
             now: 0,
             serials: Serials::new(),
@@ -285,9 +297,31 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     ///
     /// # Errors
     /// Size 0, a bad alignment, or [`AllocError::OutOfSpace`] with the sums over all blocks (which costs O(blocks)).
-    /// A failed call changes nothing.
+    /// A failed call changes nothing that is handed out; what is parked may have been merged.
+    #[inline]
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
+        match self.allocate_parked(size, alignment) {
+            Some(allocation) => Ok(allocation),
+            None => self.allocate_at_hand(size, alignment),
+        }
+    }
+
+    /// A span that is parked, in whatever block.
+    #[inline(always)]
+    fn allocate_parked(&mut self, size: u64, alignment: u64) -> Option<BlockAllocation> {
+        let found = self.shelf.find(size)?;
+        let Entry { block: slot, node } = found.entry;
+        let block = self.slots.get_mut(slot as usize)?.as_mut()?;
+        let range = block.allocator.allocate_parked(node, size, alignment)?;
+        self.shelf.take(&found);
+        Some(BlockAllocation::new(BlockId { serial: block.serial, slot }, range))
+    }
+
+    /// From the blocks in the order of the index.
+    #[inline(never)]
+    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
+        self.shelf.count_allocation();
         let mut next = self.index.first_of(size);
         while let Some(slot) = next {
             if let Some(allocation) = self.probe(slot, size, alignment) {
@@ -295,16 +329,61 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             }
             next = self.index.after(slot);
         }
-        Err(self.out_of_space(size, alignment))
+        self.allocate_at_length(size, alignment)
+    }
+
+    /// The last resort before a refusal: everything is merged, and each block asked to look long.
+    #[cold]
+    #[inline(never)]
+    fn allocate_at_length(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
+        self.merge_parked();
+        let ask = |allocator: &mut A| {
+            if allocator.may_hold(size) { allocator.allocate(size, alignment).ok() } else { None }
+        };
+        self.ask_each(size, ask).ok_or_else(|| self.out_of_space(size, alignment))
+    }
+
+    /// Merges what is parked anywhere.
+    fn merge_parked(&mut self) {
+        if self.shelf.is_empty() {
+            return;
+        }
+        for slot in 0..self.slots.len() as u32 {
+            self.merge_parked_in(slot);
+        }
+        self.shelf.close();
+    }
+
+    /// Merges what is parked in a block, of which the shelf is not told; false if there is nothing.
+    fn merge_parked_in(&mut self, slot: u32) -> bool {
+        let Some(block) = self.slots.get_mut(slot as usize).and_then(Option::as_mut) else { return false };
+        if block.allocator.parked_size() == 0 {
+            return false;
+        }
+        block.allocator.merge_parked();
+        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(block.allocator.free_size());
+        block.at_hand = block.allocator.free_size();
+        self.index.update(slot, (block.at_hand, block.serial));
+        self.index.raise_granted_max(slot, NOT_ASKED);
+        true
+    }
+
+    /// Before a block is asked for something else than the next range, or is empty.
+    fn clear_shelf_of(&mut self, slot: u32) {
+        if self.merge_parked_in(slot) {
+            self.shelf.forget(slot);
+        }
     }
 
     /// As [`Blocks::try_allocate`], with another call of the allocator: `ask` is asked for `size` units of each block
     /// that has the space. `None` if all refuse; nothing has changed then.
-    pub fn try_allocate_by(
-        &mut self,
-        size: u64,
-        mut ask: impl FnMut(&mut A) -> Option<Range>,
-    ) -> Option<BlockAllocation> {
+    pub fn try_allocate_by(&mut self, size: u64, ask: impl FnMut(&mut A) -> Option<Range>) -> Option<BlockAllocation> {
+        self.merge_parked();
+        self.ask_each(size, ask)
+    }
+
+    /// Asks each block that has the space, in the order of the index. Nothing is parked.
+    fn ask_each(&mut self, size: u64, mut ask: impl FnMut(&mut A) -> Option<Range>) -> Option<BlockAllocation> {
         let mut next = self.index.first_of(size.max(1));
         while let Some(slot) = next {
             let block = self.slots[slot as usize].as_mut()?;
@@ -321,26 +400,21 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Asks the block of a slot, unless its free spans are known to be too short.
     #[inline(always)]
     fn probe(&mut self, slot: u32, size: u64, alignment: u64) -> Option<BlockAllocation> {
-        let granted_max = self.index.granted_max(slot);
-        if granted_max < size {
+        if self.index.granted_max(slot) < size {
             return None;
         }
         let block = self.slots[slot as usize].as_mut()?;
-        if !block.allocator.may_hold(size) {
-            self.index.set_granted_max(slot, size - 1);
-            return None;
-        }
-        let range = match block.allocator.allocate(size, alignment) {
-            Ok(range) => range,
-            Err(AllocError::OutOfSpace { largest_free, .. }) => {
-                self.index.set_granted_max(slot, granted_max.min(largest_free));
-                return None;
+        match block.allocator.allocate_at_hand(size, alignment) {
+            Ok(range) => {
+                let id = BlockId { serial: block.serial, slot };
+                self.note_allocation(slot);
+                Some(BlockAllocation::new(id, range))
             }
-            Err(_) => return None,
-        };
-        let id = BlockId { serial: block.serial, slot };
-        self.note_allocation(id.slot);
-        Some(BlockAllocation::new(id, range))
+            Err(granted) => {
+                self.index.lower_granted_max(slot, granted);
+                None
+            }
+        }
     }
 
     /// Allocates from one block, which the caller prefers.
@@ -350,6 +424,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// capacity of 0. A failed call changes nothing.
     pub fn allocate_in(&mut self, id: BlockId, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
+        self.clear_shelf_of(id.slot);
         let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
         let range = block.allocator.allocate(size, alignment)?;
         // It granted something, so it had free space: it stands in the index.
@@ -364,6 +439,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         id: BlockId,
         ask: impl FnOnce(&mut A) -> Option<Range>,
     ) -> Option<BlockAllocation> {
+        self.clear_shelf_of(id.slot);
         let range = ask(&mut self.block_mut(id)?.allocator)?;
         self.note_allocation(id.slot);
         Some(BlockAllocation::new(id, range))
@@ -405,9 +481,20 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// [`FreeError::Stale`] if this made the allocation and got it back already (its block may be gone by now),
     /// [`FreeError::Foreign`] if it did not make it. Nothing has changed then.
     pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
-        let Some(block) = self.block_mut(allocation.block()) else { return Err(self.refuse(allocation)) };
-        block.allocator.free(allocation.range())?;
-        self.note_free(allocation.block_slot);
+        let slot = allocation.block_slot;
+        let is_alone = self.slots.len() - self.vacant.len() == 1;
+        let of_slot = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
+        let Some(block) = of_slot.filter(|block| block.serial == allocation.block_serial) else {
+            return Err(self.refuse(allocation));
+        };
+        let may_park = self.shelf.is_open(self.at_hand)
+            & ((block.at_hand <= block.initial_size / 2) | is_alone)
+            & (block.allocator.live_count() > 1);
+        let entry = Entry { block: slot, node: allocation.range_slot };
+        let is_welcome = |span| may_park && self.shelf.push(entry, span);
+        if let Freed::Merged { at_most } = block.allocator.free_or_park(allocation.range(), is_welcome)? {
+            self.note_free(slot, at_most);
+        }
         Ok(())
     }
 
@@ -422,7 +509,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     ///
     /// # Panics
     /// If there are 2³² blocks.
-    pub fn insert(&mut self, heap: H, allocator: A) -> BlockId {
+    pub fn insert(&mut self, heap: H, mut allocator: A) -> BlockId {
+        allocator.park_when_told();
         let serial = self.serials.draw();
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -434,7 +522,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if allocator.is_empty() {
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
-        let block = Block { heap, allocator, serial, initial_size, free_size };
+        let block = Block { heap, allocator, serial, initial_size, at_hand: free_size };
+        self.capacity = self.capacity.wrapping_add(initial_size);
+        self.at_hand = self.at_hand.wrapping_add(free_size);
+        self.shelf.limit(self.capacity);
+        self.shelf.open();
+        self.index.raise_granted_max(slot, NOT_ASKED);
         if free_size != 0 {
             self.index.insert(slot, (free_size, serial));
         }
@@ -453,26 +546,35 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     #[inline]
     fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
-        block.free_size = block.allocator.free_size();
-        let was_empty = block.allocator.live_count() == 1;
-        let key = (block.free_size, block.serial);
-        self.index.update(slot, key);
-        if was_empty {
+        let at_hand = block.allocator.free_size() - block.allocator.parked_size();
+        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(at_hand);
+        block.at_hand = at_hand;
+        let live_count = block.allocator.live_count();
+        self.index.note_grant(slot);
+        self.index.update(slot, (block.at_hand, block.serial));
+        if live_count == 1 {
             self.leave_empties(slot);
+        }
+        if live_count >= LIVE_MIN && !self.shelf.has_begun() {
+            self.shelf.begin(self.desc.basic_size);
         }
     }
 
     /// Brings the index up to date after the block of `slot` took something back.
     #[inline]
-    fn note_free(&mut self, slot: u32) {
+    fn note_free(&mut self, slot: u32, at_most: u64) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
-        block.free_size = block.allocator.free_size();
-        let key = (block.free_size, block.serial);
-        if block.allocator.is_empty() {
+        let at_hand = block.allocator.free_size() - block.allocator.parked_size();
+        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(at_hand);
+        block.at_hand = at_hand;
+        let is_empty = block.allocator.is_empty();
+        self.index.raise_granted_max(slot, at_most);
+        // What a linear allocator takes back in the middle is not free yet: then it stays as it was.
+        self.index.update(slot, (block.at_hand, block.serial));
+        if is_empty {
+            self.clear_shelf_of(slot);
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
-        // What a linear allocator takes back in the middle is not free yet: then it stays as it was.
-        self.index.update(slot, key);
     }
 
     fn leave_empties(&mut self, slot: u32) {
@@ -518,13 +620,19 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.index.remove(id.slot);
         self.leave_empties(id.slot);
         self.vacant.push(id.slot);
-        self.slots[id.slot as usize].take().map(|block| block.heap)
+        let block = self.slots[id.slot as usize].take()?;
+        self.capacity = self.capacity.wrapping_sub(block.initial_size);
+        self.at_hand = self.at_hand.wrapping_sub(block.at_hand);
+        self.shelf.limit(self.capacity);
+        Some(block.heap)
     }
 
     /// Takes every block out, whatever lives there, in the order of the slots: for teardown. Allocations that are
     /// still out count as given back. Blocks not taken from the iterator are dropped with it.
     pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
         self.index.clear();
+        self.shelf = Shelf::new();
+        (self.capacity, self.at_hand) = (0, 0);
         self.empties.clear();
         self.vacant.clear();
         let slots = self.slots.drain(..).enumerate();
@@ -566,7 +674,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Free units and initial units of a block; `None` if it is not here (any more).
     #[must_use]
     pub fn free_and_initial_size(&self, id: BlockId) -> Option<(u64, u64)> {
-        self.block(id).map(|block| (block.free_size, block.initial_size))
+        self.block(id).map(|block| (block.allocator.free_size(), block.initial_size))
     }
 
     /// How many blocks there are.
@@ -588,7 +696,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             BlocksStatistics { empty_count: self.empties.len(), block_count: self.block_count(), ..Default::default() };
         for block in self.slots.iter().flatten() {
             sums.capacity = sums.capacity.saturating_add(block.initial_size);
-            sums.free_size = sums.free_size.saturating_add(block.free_size);
+            sums.free_size = sums.free_size.saturating_add(block.allocator.free_size());
             sums.largest_free = sums.largest_free.max(block.allocator.largest_free());
             sums.live_count += block.allocator.live_count();
         }
@@ -614,16 +722,21 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
                 continue;
             };
             block.allocator.validate()?;
-            Invalid::unless(block.free_size == block.allocator.free_size(), "a block knows its free size", at)?;
+            let parked_size = block.allocator.parked_size();
+            let at_hand = block.allocator.free_size() - parked_size;
+            Invalid::unless(block.at_hand == at_hand, "a block knows its free size", at)?;
+            let on_shelf = self.shelf.iter().filter(|(entry, _)| entry.block as usize == slot);
+            let on_shelf = on_shelf.map(|(_, span)| span).sum::<u64>();
+            Invalid::unless(parked_size == on_shelf, "what is parked is on the shelf", at)?;
             Invalid::unless(block.initial_size == block.allocator.capacity(), "a block knows its initial size", at)?;
             let listed = self.empties.iter().filter(|empty| empty.slot as usize == slot).count();
             let expected = usize::from(block.allocator.is_empty());
             Invalid::unless(listed == expected, "exactly the empty blocks are listed, once", at)?;
             empty += listed;
             let key = self.index.key(slot as u32);
-            let expected = (block.free_size != 0).then_some((block.free_size, block.serial));
+            let expected = (block.at_hand != 0).then_some((block.at_hand, block.serial));
             Invalid::unless(key == expected, "the index knows all but full blocks as they are", at)?;
-            let is_true = key.is_none() || self.index.granted_max(slot as u32) >= block.allocator.largest_free();
+            let is_true = key.is_none() || self.index.granted_max(slot as u32) >= block.allocator.largest_at_hand();
             Invalid::unless(is_true, "the index promises no less than a block holds", at)?;
             indexed += usize::from(key.is_some());
         }
@@ -632,6 +745,14 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         let vacant = self.slots.iter().filter(|block| block.is_none()).count();
         Invalid::unless(vacant == self.vacant.len(), "nothing else is vacant", vacant as u64)?;
         self.index.validate()?;
+        let units = self.shelf.iter().map(|(_, span)| span).sum();
+        let totals = (self.shelf.iter().count() as u32, units);
+        Invalid::unless(totals == self.shelf.totals(), "the shelf counts what is on it", units)?;
+        let blocks_with_parked = self.slots.iter().flatten().map(|block| block.allocator.parked_size()).sum::<u64>();
+        Invalid::unless(units == blocks_with_parked, "nothing else is on the shelf", units)?;
+        let sum = |part: fn(&Block<A, H>) -> u64| self.slots.iter().flatten().map(part).fold(0, u64::wrapping_add);
+        Invalid::unless(sum(|block| block.initial_size) == self.capacity, "the capacity is that of all blocks", 0)?;
+        Invalid::unless(sum(|block| block.at_hand) == self.at_hand, "what is at hand is that of all blocks", 0)?;
         let in_order = self.empties.windows(2).all(|pair| pair[0].since <= pair[1].since);
         Invalid::unless(in_order, "the longest empty block is first", 0)?;
         let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_TOLD);
@@ -654,13 +775,29 @@ impl<A: Peek, H> Blocks<A, H> {
 
     fn peek_in(&self, size: u64, alignment: u64, may_ask: impl Fn(&A) -> bool) -> Option<(BlockId, u64)> {
         check_request(size, alignment, u64::MAX).ok()?;
+        let block = |slot: u32| self.slots[slot as usize].as_ref().map(|block| (block.id(slot as usize), block));
+        if let Some(Found { entry, .. }) = self.shelf.find(size)
+            && let Some((id, block)) = block(entry.block)
+            && let Some(offset) = block.allocator.peek_parked(entry.node, alignment)
+        {
+            return Some((id, offset));
+        }
         let in_order = core::iter::successors(self.index.first_of(size), |slot| self.index.after(*slot));
-        in_order.filter(|slot| self.index.granted_max(*slot) >= size).find_map(|slot| {
-            let block = self.slots[slot as usize].as_ref()?;
-            let has_space = may_ask(&block.allocator) && block.allocator.may_hold(size);
-            let offset = if has_space { block.allocator.peek(size, alignment) } else { None };
-            offset.map(|offset| (block.id(slot as usize), offset))
-        })
+        let at_hand = in_order.filter(|slot| self.index.granted_max(*slot) >= size).find_map(|slot| {
+            let (id, block) = block(slot).filter(|(_, block)| may_ask(&block.allocator))?;
+            block.allocator.peek_at_hand(size, alignment).map(|offset| (id, offset))
+        });
+        if at_hand.is_some() {
+            return at_hand;
+        }
+        // The order will be another one when all is merged.
+        let blocks = (0..self.slots.len() as u32).filter_map(block);
+        let merged = blocks.filter(|(_, block)| block.allocator.free_size() >= size && may_ask(&block.allocator));
+        let granted = merged.filter_map(|(id, block)| {
+            let offset = block.allocator.peek(size, alignment)?;
+            Some(((block.allocator.free_size(), block.serial), (id, offset)))
+        });
+        granted.min_by_key(|(key, _)| *key).map(|(_, place)| place)
     }
 }
 

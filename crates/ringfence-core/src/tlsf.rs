@@ -42,7 +42,7 @@
 //! - Merging is put off while there is room: see `parked.rs`.
 
 use crate::range::{
-    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, check_request,
+    AllocError, Allocate, FreeError, Freed, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, check_request,
 };
 use alloc::vec::Vec;
 use core::fmt;
@@ -57,6 +57,9 @@ const SECOND_LOG2: u32 = 5;
 const WORDS: usize = 32;
 /// How many blocks that may or may not fit are looked at before an allocation is refused.
 pub const NEAR_MISSES: u32 = 32;
+
+/// How many of them are looked at where the caller has another allocator to ask.
+const NEAR_MISSES_AT_HAND: u32 = 4;
 
 /// How many blocks [`Tlsf::allocate_below`] looks at.
 const LOOKS_BELOW: u32 = 64;
@@ -177,11 +180,21 @@ impl Lists {
     fn class_from(&self, class: u32) -> Option<u32> {
         let mut word = (class >> 6) as usize % WORDS;
         let mut here = self.words[word] & (u64::MAX << (class & 63));
+        let end = (self.base >> 6) as usize;
         while here == 0 {
             word += 1;
-            here = *self.words.get(word)?;
+            if word > end {
+                return None;
+            }
+            here = self.words[word % WORDS];
         }
         Some((word as u32) << 6 | here.trailing_zeros())
+    }
+
+    /// The highest class that holds a span.
+    fn highest_class(&self) -> Option<u32> {
+        let word = self.words.iter().rposition(|&bits| bits != 0)?;
+        Some((word as u32) << 6 | self.words[word].ilog2())
     }
 
     /// The slot of the first span of a class, or [`SENTINEL`].
@@ -270,6 +283,8 @@ pub struct Tlsf {
     roomy_from: u64,
     /// For how many allocations from the lists nothing is parked yet.
     pause: u32,
+    /// Whether spans are parked when the caller says so, and never otherwise.
+    is_told: bool,
     /// The sentinel, then every span, and recycled slots among them.
     nodes: Vec<Node>,
 }
@@ -292,6 +307,7 @@ impl Tlsf {
             parked: Parked::new(),
             roomy_from: u64::MAX,
             pause: 0,
+            is_told: false,
             nodes: alloc::vec![sentinel],
         };
         if capacity != 0 {
@@ -321,22 +337,27 @@ impl Tlsf {
     /// succeeds cannot be predicted, so both are looked up, and one is chosen without a branch.
     #[inline(always)]
     fn find(&self, size: u64, alignment: u64) -> Option<Place> {
+        self.find_within(size, alignment, NEAR_MISSES)
+    }
+
+    #[inline(always)]
+    fn find_within(&self, size: u64, alignment: u64, looks: u32) -> Option<Place> {
         let Some(class) = self.lists.class_from(fitting_class_of(size)) else {
-            return self.find_elsewhere(size, alignment);
+            return self.find_elsewhere(size, alignment, looks);
         };
         let near = self.lists.first(class_of(size));
         let (_, fits) = look(&self.nodes, near, size, alignment);
         let slot = select_unpredictable(fits & (near != SENTINEL), near, self.lists.first(class));
         match fit(&self.nodes, slot, size, alignment) {
             Some(place) => Some(place),
-            None => self.find_elsewhere(size, alignment),
+            None => self.find_elsewhere(size, alignment, looks),
         }
     }
 
     /// The head of the own class if it fits, the first block that fits wherever it begins, else a near miss.
     #[cold]
     #[inline(never)]
-    fn find_elsewhere(&self, size: u64, alignment: u64) -> Option<Place> {
+    fn find_elsewhere(&self, size: u64, alignment: u64, looks: u32) -> Option<Place> {
         let near = self.lists.first(class_of(size));
         if near != SENTINEL
             && let Some(place) = fit(&self.nodes, near, size, alignment)
@@ -352,12 +373,12 @@ impl Tlsf {
         {
             return fit(&self.nodes, self.lists.first(class), size, alignment);
         }
-        self.near_miss(size, alignment, surely)
+        if looks == 0 { None } else { self.near_miss(size, alignment, surely, looks) }
     }
 
     /// One of the first [`NEAR_MISSES`] blocks, from the request's own class up to below the class `surely`, that fits.
-    fn near_miss(&self, size: u64, alignment: u64, surely: u32) -> Option<Place> {
-        let mut left = NEAR_MISSES;
+    fn near_miss(&self, size: u64, alignment: u64, surely: u32, looks: u32) -> Option<Place> {
+        let mut left = looks;
         let mut class = self.lists.class_from(class_of(size))?;
         while class < surely {
             let mut slot = self.lists.first(class);
@@ -421,11 +442,17 @@ impl Tlsf {
         list.pop(link.low);
         let span = u64::from(link.high & !PARKED);
         self.parked.taken(span);
+        Some(self.hand_out_parked(slot, offset, size, span))
+    }
+
+    /// Marks a span of `span` units that was parked, and stands in no list any more, as used.
+    #[inline(always)]
+    fn hand_out_parked(&mut self, slot: u32, offset: u64, size: u64, span: u64) -> Range {
         self.free -= span;
         self.live += 1;
         let serial = self.serials.draw();
-        *link = Link::of(serial, span != size);
-        Some(Range::new(offset, size, slot, serial))
+        *self.lists.link_mut(slot) = Link::of(serial, span != size);
+        Range::new(offset, size, slot, serial)
     }
 
     /// Whether a request may be served from what is parked.
@@ -473,13 +500,6 @@ impl Tlsf {
         }
     }
 
-    fn merge_parked(&mut self) {
-        let mut class = 0;
-        while let Some(slot) = self.parked.pop_any(&self.lists, &mut class) {
-            self.merge(slot, *self.node(slot));
-        }
-    }
-
     /// Sees to it that at least two slots are recycled, which is as many as an allocation takes.
     #[inline(always)]
     fn reserve_two(&mut self) {
@@ -497,7 +517,7 @@ impl Tlsf {
             self.push_node(Node { offset: 0, prev_and_used: 0, next: self.recycled });
             self.recycled = slot;
         }
-        if self.nodes.len() >= parked::SPANS_MIN {
+        if self.nodes.len() >= parked::SPANS_MIN && !self.is_told {
             self.begin_to_park();
         }
     }
@@ -516,6 +536,9 @@ impl Tlsf {
     /// With few spans the chance is small that a hole of the right size comes up by itself, and parking takes some away:
     /// it needs the more room.
     fn roomy_from(&self) -> u64 {
+        if self.is_told {
+            return u64::MAX;
+        }
         let spans = self.nodes.len() as u64;
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
     }
@@ -525,7 +548,7 @@ impl Tlsf {
     /// Without a branch: whether a neighbour is free is as good as random. Where one is not, the work is done all the
     /// same, on the sentinel, where it comes to nothing.
     #[inline(never)]
-    fn merge(&mut self, slot: u32, node: Node) {
+    fn merge(&mut self, slot: u32, node: Node) -> u64 {
         let nodes = self.nodes.as_mut_slice();
         let (prev, next) = (node.prev(), node.next);
         let (before, after) = (nodes[prev as usize], nodes[next as usize]);
@@ -547,6 +570,7 @@ impl Tlsf {
         set_prev(nodes, end, start);
         let end_offset = nodes[end as usize].offset;
         self.lists.push(start, class_of(end_offset - start_offset));
+        end_offset - start_offset
     }
 
     /// The node of a live range and the units of its span.
@@ -625,13 +649,74 @@ impl RangeAllocator for Tlsf {
         if self.live == 0 {
             return self.capacity;
         }
-        self.largest_listed().max(self.largest_parked())
+        self.largest_listed(NEAR_MISSES).max(self.largest_parked())
     }
 
     /// O(1): whether there is a free span of the size's class or above, or a parked one that may be part of one.
     #[inline]
     fn may_hold(&self, size: u64) -> bool {
         size <= self.free && (!self.parked.is_empty() || self.lists.class_from(class_of(size)).is_some())
+    }
+
+    fn park_when_told(&mut self) {
+        self.merge_parked();
+        (self.is_told, self.roomy_from) = (true, u64::MAX);
+        self.parked.begin_unlisted(self.capacity);
+    }
+
+    fn parked_size(&self) -> u64 {
+        self.parked.units()
+    }
+
+    #[inline]
+    fn free_or_park(&mut self, range: Range, is_welcome: impl FnOnce(u64) -> bool) -> Result<Freed, FreeError> {
+        let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
+        self.free += span;
+        self.live -= 1;
+        let link = self.lists.link_mut(range.slot());
+        if self.is_told && span < self.parked.size_max() && is_welcome(span) {
+            self.parked.push_unlisted(link, span);
+            return Ok(Freed::Parked);
+        }
+        Ok(Freed::Merged { at_most: self.merge(range.slot(), node) })
+    }
+
+    #[inline]
+    fn allocate_parked(&mut self, slot: u32, size: u64, alignment: u64) -> Option<Range> {
+        let offset = self.nodes.get(slot as usize)?.offset;
+        let high = self.lists.link(slot).high;
+        let span = u64::from(high & !PARKED);
+        if (offset & (alignment - 1) != 0) | (high & PARKED == 0) | (span < size) {
+            return None;
+        }
+        self.parked.taken(span);
+        Some(self.hand_out_parked(slot, offset, size, span))
+    }
+
+    #[inline]
+    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
+        if size > self.capacity {
+            return Err(self.capacity);
+        }
+        match self.find_within(size, alignment, NEAR_MISSES_AT_HAND) {
+            Some(place) => Ok(self.take(&place, size, size)),
+            None if alignment == 1 => Err(size - 1),
+            None => Err(self.lists.highest_class().map_or(0, |class| least_of(class + 1) - 1)),
+        }
+    }
+
+    fn largest_at_hand(&self) -> u64 {
+        self.largest_listed(NEAR_MISSES_AT_HAND)
+    }
+
+    fn merge_parked(&mut self) {
+        if self.is_told {
+            return self.merge_unlisted();
+        }
+        let mut class = 0;
+        while let Some(slot) = self.parked.pop_any(&self.lists, &mut class) {
+            self.merge(slot, *self.node(slot));
+        }
     }
 
     fn live_count(&self) -> usize {
@@ -695,6 +780,16 @@ impl Peek for Tlsf {
         let merged = self.with_parked_merged();
         merged.find(size, alignment).map(|place| offset(&merged, place))
     }
+
+    fn peek_at_hand(&self, size: u64, alignment: u64) -> Option<u64> {
+        check_request(size, alignment, self.capacity).ok()?;
+        self.find_within(size, alignment, NEAR_MISSES_AT_HAND).map(|place| self.node(place.slot).offset + place.padding)
+    }
+
+    fn peek_parked(&self, slot: u32, alignment: u64) -> Option<u64> {
+        let offset = self.node(slot).offset;
+        (self.is_parked(slot) && offset & (alignment - 1) == 0).then_some(offset)
+    }
 }
 
 impl Tlsf {
@@ -739,6 +834,19 @@ impl Tlsf {
         }
     }
 
+    /// Merges what is parked in no list: O(spans).
+    fn merge_unlisted(&mut self) {
+        for slot in FIRST..self.nodes.len() as u32 {
+            if self.parked.is_empty() {
+                return;
+            }
+            if self.is_parked(slot) {
+                self.parked.taken(u64::from(self.lists.link(slot).high & !PARKED));
+                self.merge(slot, *self.node(slot));
+            }
+        }
+    }
+
     /// A copy to look at, in which everything parked is merged.
     fn with_parked_merged(&self) -> Self {
         let (lists, parked, nodes) = (self.lists.clone(), self.parked.clone(), self.nodes.clone());
@@ -763,16 +871,17 @@ impl Tlsf {
     }
 
     /// Whether the span was given back, but still stands between its neighbours as if it were used.
+    #[inline]
     fn is_parked(&self, slot: u32) -> bool {
         slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & PARKED != 0
     }
 
-    fn largest_listed(&self) -> u64 {
-        let Some(word) = self.lists.words.iter().rposition(|&bits| bits != 0) else { return 0 };
-        let class = (word as u32) << 6 | self.lists.words[word].ilog2();
+    /// The longest of the first `looks` spans of the highest class.
+    fn largest_listed(&self, looks: u32) -> u64 {
+        let Some(class) = self.lists.highest_class() else { return 0 };
         let mut slot = self.lists.first(class);
         let mut largest = 0;
-        for _ in 0..NEAR_MISSES {
+        for _ in 0..looks {
             if slot == SENTINEL {
                 break;
             }
@@ -786,6 +895,10 @@ impl Tlsf {
     /// The longest span that merging the parked ones would make.
     fn largest_parked(&self) -> u64 {
         let mut largest = 0;
+        if self.is_told && !self.parked.is_empty() {
+            let parked = (FIRST..self.nodes.len() as u32).filter(|slot| self.is_parked(*slot));
+            return parked.map(|slot| self.vacant_run_from(slot)).max().unwrap_or(0);
+        }
         for (_, mut slot, _) in self.parked.lists() {
             while slot != SENTINEL {
                 largest = largest.max(self.vacant_run_from(slot));
@@ -814,6 +927,9 @@ impl Tlsf {
 
     /// How many nodes the parked lists hold.
     fn validate_parked(&self) -> Result<usize, Invalid> {
+        if self.is_told {
+            return self.validate_unlisted();
+        }
         let mut listed = 0;
         for (class, mut slot, count) in self.parked.lists() {
             let before = listed;
@@ -831,6 +947,20 @@ impl Tlsf {
         }
         Invalid::unless(listed == self.parked.count() as usize, "the parked spans are counted", listed as u64)?;
         Ok(listed)
+    }
+
+    /// How many nodes are parked in no list.
+    fn validate_unlisted(&self) -> Result<usize, Invalid> {
+        let (mut count, mut units) = (0, 0);
+        for slot in (FIRST..self.nodes.len() as u32).filter(|slot| self.is_parked(*slot)) {
+            let (node, link) = (*self.node(slot), self.lists.link(slot));
+            let size = self.node(node.next).offset - node.offset;
+            Invalid::unless(u64::from(link.high & !PARKED) == size, "a parked span knows its size", node.offset)?;
+            (count, units) = (count + 1, units + size);
+        }
+        let counted = (self.parked.count() as usize, self.parked.units());
+        Invalid::unless((count, units) == counted, "the parked spans are counted", count as u64)?;
+        Ok(count)
     }
 
     fn validate_spans(&self) -> Result<Walked, Invalid> {
@@ -922,15 +1052,25 @@ const fn open_bits(size: u64) -> u32 {
 
 /// The class that a block of `size` units belongs to: its size is at least the least of the class.
 #[inline(always)]
-const fn class_of(size: u64) -> u32 {
+pub(crate) const fn class_of(size: u64) -> u32 {
     let open = open_bits(size);
     (open << SECOND_LOG2) + (size >> open) as u32
 }
 
 /// The lowest class of which every block holds `size` units, which are not 0: the one above that of the largest size that is too small.
 #[inline(always)]
-const fn fitting_class_of(size: u64) -> u32 {
+pub(crate) const fn fitting_class_of(size: u64) -> u32 {
     class_of(size - 1) + 1
+}
+
+/// The least size of a class; `u64::MAX` of one that no size has.
+pub(crate) const fn least_of(class: u32) -> u64 {
+    let (step, magnitude) = (class as u64 & 31, class >> SECOND_LOG2);
+    if magnitude == 0 {
+        return step;
+    }
+    let least = (step + 32) << (magnitude - 1) % 64;
+    if class > class_of(u64::MAX) { u64::MAX } else { least }
 }
 
 /// The least size of [`fitting_class_of`] it. Below 2⁶³, so that there is such a size.
@@ -945,11 +1085,6 @@ const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_fr
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The least size of a class, by the definition: 32 steps in each power of two.
-    fn least_of(class: u32) -> u64 {
-        if class < 64 { u64::from(class) } else { u64::from(class % 32 + 32) << (class / 32 - 1) }
-    }
 
     #[test]
     fn a_node_is_24_bytes() {
