@@ -406,7 +406,8 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
         self.free(range).map(|()| Freed::Merged { at_most: u64::MAX })
     }
 
-    /// Hands out the parked span that was the range of this [`Range::slot`], if it is aligned and has `size` units.
+    /// Hands out the parked span that was the range of this [`Range::slot`], if it is aligned and has `size` units, and not
+    /// many more.
     fn allocate_parked(&mut self, slot: u32, size: u64, alignment: u64) -> Option<Range> {
         let _ = (slot, size, alignment);
         None

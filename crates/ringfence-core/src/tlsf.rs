@@ -74,6 +74,12 @@ const USED: u32 = 1 << 31;
 const LARGER: u32 = 1 << 30;
 /// Such a span is larger by less than its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
 const LARGER_LOG2: u32 = 3;
+/// How many units of a span its range may leave unused.
+#[inline(always)]
+const fn larger_at_most(span: u64) -> u64 {
+    span >> LARGER_LOG2 | 1
+}
+
 const _: () = assert!((((PARKED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
 
 /// One span, or a slot that waits to be used again.
@@ -589,8 +595,8 @@ impl Tlsf {
             return None;
         }
         let span = self.node(node.next).offset - node.offset;
-        let larger_at_most = if link.high & LARGER == 0 { 0 } else { span >> LARGER_LOG2 | 1 };
-        (span.wrapping_sub(range.size()) <= larger_at_most).then_some((node, span))
+        let at_most = if link.high & LARGER == 0 { 0 } else { larger_at_most(span) };
+        (span.wrapping_sub(range.size()) <= at_most).then_some((node, span))
     }
 
     #[cold]
@@ -686,7 +692,8 @@ impl RangeAllocator for Tlsf {
         let offset = self.nodes.get(slot as usize)?.offset;
         let high = self.lists.link(slot).high;
         let span = u64::from(high & !PARKED);
-        if (offset & (alignment - 1) != 0) | (high & PARKED == 0) | (span < size) {
+        let is_near = span.wrapping_sub(size) <= larger_at_most(span);
+        if !is_near | (high & PARKED == 0) | (offset & (alignment - 1) != 0) {
             return None;
         }
         self.parked.taken(span);

@@ -26,7 +26,7 @@
 //! | `forget` | O(classes) |
 //! | host memory | 97 bytes a class, once a block has held [`LIVE_MIN`] ranges: 49 KiB for blocks of 64 Mi units |
 
-use crate::tlsf::class_of;
+use crate::tlsf::{class_of, fitting_class_of};
 use alloc::vec::Vec;
 
 /// How many spans of one class are parked.
@@ -127,7 +127,8 @@ impl Shelf {
         let own = class_of(size) as usize;
         let counts = self.counts.get(own..own + 3)?;
         let in_own = if counts[0] == 0 { None } else { self.fitting(own, counts[0], size) };
-        let class = own + if counts[1] != 0 { 1 } else { 2 };
+        // Of the sizes in a class only the least finds room in all of it: two classes above are the most that it may take.
+        let class = if counts[1] != 0 { own + 1 } else { fitting_class_of(size) as usize + 1 };
         let (class, at) = match in_own {
             Some(at) => (own, at),
             None => (class, (counts[class - own] as usize).checked_sub(1)?),
