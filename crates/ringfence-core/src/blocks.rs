@@ -8,8 +8,11 @@
 //!   empties   [ D from tick 7 on ]           in the order in which they became empty
 //! ```
 //!
-//! A request tries the blocks with enough free space in ascending order of it (the fullest first, so that others can
-//! drain), passes over those that are known to have no free span as long, and those that refuse.
+//! A request takes what was given back a moment ago, if there is a range like it: that is parked, by the rule of
+//! `blocks/shelf.rs`, and counts as free everywhere but in the index. Else it tries the blocks with enough free space in
+//! ascending order of it (the fullest first, so that others can drain), passes over those that are known to have no free
+//! span as long, and those that do not find one at once. If none does, all that is parked is merged, and each is asked to
+//! look long.
 //!
 //! Making a heap may take the driver milliseconds, and no lock that an allocation needs may be held meanwhile. So
 //! [`Blocks`] never makes or destroys one. A caller with a lock around it does:
@@ -24,22 +27,26 @@
 //!
 //! | operation | cost, besides the allocator's own |
 //! |---|---|
-//! | `try_allocate` | O(log blocks), and a look at each block in turn that has the space but not in one piece |
+//! | `try_allocate` | O(1) if one like it was given back; else O(log blocks), and a look at each block in turn that has the space but not in one piece |
 //! | `free`, `allocate_in` | O(1); O(log blocks) if the block overtakes another one |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks), and the empty ones behind it moved; host memory grows in `insert` alone |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks), and the empty ones behind it moved; host memory grows in `insert`, and once when a block holds 64 ranges |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
+mod check;
+mod growable;
 mod index;
+mod names;
 mod shelf;
 
-use crate::range::{
-    AllocError, Allocate, FreeError, Freed, Invalid, Peek, Range, RangeAllocator, Serial, Serials, check_request,
-};
+pub use growable::{BlockSource, GrowError, GrowableBlocks};
+pub use names::{BlockAllocation, BlockId};
+
+use crate::range::{AllocError, FreeError, Freed, Range, RangeAllocator, Serial, Serials, check_request};
 use alloc::vec::Vec;
 use core::fmt;
 use index::{Index, NOT_ASKED};
-use shelf::{Entry, Found, LIVE_MIN, Shelf};
+use shelf::{Entry, LIVE_MIN, Shelf};
 
 /// How blocks grow and when empty ones go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,142 +65,6 @@ impl Default for BlocksDesc {
     /// Blocks of 64 Mi units; one empty block is kept, others for 60 ticks.
     fn default() -> Self {
         Self { basic_size: 64 << 20, destroy_threshold: 1, grace_ticks: 60 }
-    }
-}
-
-/// Names a block of one [`Blocks`]: never again used for another block, here or elsewhere in the process.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct BlockId {
-    serial: Serial,
-    slot: u32,
-}
-
-/// A range of a block: {heap, start, length} of row 000-13.
-///
-/// A plain value, like [`Range`]: copying it does not copy the right to the space.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BlockAllocation {
-    // The fields of a `BlockId` and a `Range`, without their padding: 40 bytes rather than 48.
-    offset: u64,
-    size: u64,
-    block_serial: Serial,
-    range_serial: Serial,
-    block_slot: u32,
-    range_slot: u32,
-}
-
-impl BlockAllocation {
-    /// Names an allocation by its block and the range there, as [`Self::block`] and [`Self::range`] give them.
-    #[must_use]
-    pub const fn new(block: BlockId, range: Range) -> Self {
-        Self {
-            offset: range.offset(),
-            size: range.size(),
-            block_serial: block.serial,
-            range_serial: range.serial(),
-            block_slot: block.slot,
-            range_slot: range.slot(),
-        }
-    }
-
-    /// The block, by which [`Blocks::get`] finds the heap.
-    #[must_use]
-    pub const fn block(&self) -> BlockId {
-        BlockId { serial: self.block_serial, slot: self.block_slot }
-    }
-
-    /// The range inside the block.
-    #[must_use]
-    pub const fn range(&self) -> Range {
-        Range::new(self.offset, self.size, self.range_slot, self.range_serial)
-    }
-
-    /// The first unit, counted from the start of the heap.
-    #[must_use]
-    pub const fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Units, as asked for.
-    #[must_use]
-    pub const fn size(&self) -> u64 {
-        self.size
-    }
-
-    const fn stale(&self) -> FreeError {
-        FreeError::Stale { offset: self.offset, size: self.size }
-    }
-
-    const fn foreign(&self) -> FreeError {
-        FreeError::Foreign { offset: self.offset, size: self.size }
-    }
-}
-
-impl fmt::Debug for BlockAllocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of block {}", self.range(), self.block_slot)
-    }
-}
-
-/// How heaps and the allocators in them are made and given back (row 000-16).
-pub trait BlockSource {
-    /// What a block owns: the driver's object.
-    type Heap;
-    /// What cuts the heap into ranges.
-    type Allocator: RangeAllocator;
-    /// Why no heap was made.
-    type Error;
-
-    /// Makes a heap and an allocator over at least `size` units of it.
-    ///
-    /// # Errors
-    /// No heap could be made. Nothing is left behind then.
-    fn create(&mut self, size: u64) -> Result<(Self::Heap, Self::Allocator), Self::Error>;
-
-    /// Gives a heap back in which nothing lives any more.
-    fn destroy(&mut self, heap: Self::Heap);
-}
-
-/// Why growable blocks allocated nothing. They are as they were before the call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum GrowError<E> {
-    /// The request itself cannot be served: size 0, or an alignment that is not a power of two.
-    Request(AllocError),
-    /// No block had room, and a new one could not be made.
-    Create {
-        /// Units that the new block was to have.
-        block_size: u64,
-        /// What the source says.
-        error: E,
-    },
-    /// No block had room, and the new one, though made, refused the request. Its heap was given back.
-    FirstAllocation {
-        /// Units of the new block.
-        block_size: u64,
-        /// What its allocator says.
-        error: AllocError,
-    },
-}
-
-impl<E: fmt::Display> fmt::Display for GrowError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Request(error) => error.fmt(f),
-            Self::Create { block_size, error } => write!(f, "no block of {block_size} units could be made: {error}"),
-            Self::FirstAllocation { block_size, error } => {
-                write!(f, "a new block of {block_size} units refused its first allocation: {error}")
-            }
-        }
-    }
-}
-
-impl<E: core::error::Error + 'static> core::error::Error for GrowError<E> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Request(error) | Self::FirstAllocation { error, .. } => Some(error),
-            Self::Create { error, .. } => Some(error),
-        }
     }
 }
 
@@ -445,36 +316,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some(BlockAllocation::new(id, range))
     }
 
-    /// Allocates, from a new block if it must. For callers without a lock: `source` is called while `self` is held.
-    ///
-    /// # Errors
-    /// [`GrowError`]: nothing has changed then, and a heap that was made in vain has been given back.
-    pub fn allocate_with<S>(
-        &mut self,
-        size: u64,
-        alignment: u64,
-        source: &mut S,
-    ) -> Result<BlockAllocation, GrowError<S::Error>>
-    where
-        S: BlockSource<Heap = H, Allocator = A>,
-    {
-        match self.try_allocate(size, alignment) {
-            Err(AllocError::OutOfSpace { .. }) => {}
-            refused_or_granted => return refused_or_granted.map_err(GrowError::Request),
-        }
-        let block_size = self.new_block_size(size);
-        let created = source.create(block_size);
-        let (heap, mut allocator) = created.map_err(|error| GrowError::Create { block_size, error })?;
-        match allocator.allocate(size, alignment) {
-            Ok(range) => Ok(BlockAllocation::new(self.insert(heap, allocator), range)),
-            Err(error) => {
-                drop(allocator);
-                source.destroy(heap);
-                Err(GrowError::FirstAllocation { block_size, error })
-            }
-        }
-    }
-
     /// Takes an allocation back. A block that is empty thereby joins the empty ones; none is destroyed here.
     ///
     /// # Errors
@@ -487,11 +328,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         let Some(block) = of_slot.filter(|block| block.serial == allocation.block_serial) else {
             return Err(self.refuse(allocation));
         };
-        let may_park = self.shelf.is_open(self.at_hand)
+        let at_hand = self.at_hand;
+        let may_park = self.shelf.is_open()
             & ((block.at_hand <= block.initial_size / 2) | is_alone)
             & (block.allocator.live_count() > 1);
         let entry = Entry { block: slot, node: allocation.range_slot };
-        let is_welcome = |span| may_park && self.shelf.push(entry, span);
+        let is_welcome = |span| may_park && self.shelf.push(entry, span, at_hand);
         if let Freed::Merged { at_most } = block.allocator.free_or_park(allocation.range(), is_welcome)? {
             self.note_free(slot, at_most);
         }
@@ -708,97 +550,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         let BlocksStatistics { free_size: free, largest_free, .. } = self.statistics();
         AllocError::OutOfSpace { size, alignment, free, largest_free }
     }
-
-    /// Checks every rule of the structure and of the allocators in it. For tests.
-    ///
-    /// # Errors
-    /// The first rule that does not hold.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        let (mut indexed, mut empty) = (0, 0);
-        for (slot, block) in self.slots.iter().enumerate() {
-            let at = slot as u64;
-            let Some(block) = block else {
-                Invalid::unless(self.vacant.contains(&(slot as u32)), "a slot without a block is vacant", at)?;
-                continue;
-            };
-            block.allocator.validate()?;
-            let parked_size = block.allocator.parked_size();
-            let at_hand = block.allocator.free_size() - parked_size;
-            Invalid::unless(block.at_hand == at_hand, "a block knows its free size", at)?;
-            let on_shelf = self.shelf.iter().filter(|(entry, _)| entry.block as usize == slot);
-            let on_shelf = on_shelf.map(|(_, span)| span).sum::<u64>();
-            Invalid::unless(parked_size == on_shelf, "what is parked is on the shelf", at)?;
-            Invalid::unless(block.initial_size == block.allocator.capacity(), "a block knows its initial size", at)?;
-            let listed = self.empties.iter().filter(|empty| empty.slot as usize == slot).count();
-            let expected = usize::from(block.allocator.is_empty());
-            Invalid::unless(listed == expected, "exactly the empty blocks are listed, once", at)?;
-            empty += listed;
-            let key = self.index.key(slot as u32);
-            let expected = (block.at_hand != 0).then_some((block.at_hand, block.serial));
-            Invalid::unless(key == expected, "the index knows all but full blocks as they are", at)?;
-            let is_true = key.is_none() || self.index.granted_max(slot as u32) >= block.allocator.largest_at_hand();
-            Invalid::unless(is_true, "the index promises no less than a block holds", at)?;
-            indexed += usize::from(key.is_some());
-        }
-        Invalid::unless(indexed == self.index.len(), "nothing else is indexed", indexed as u64)?;
-        Invalid::unless(empty == self.empties.len(), "nothing else is listed as empty", empty as u64)?;
-        let vacant = self.slots.iter().filter(|block| block.is_none()).count();
-        Invalid::unless(vacant == self.vacant.len(), "nothing else is vacant", vacant as u64)?;
-        self.index.validate()?;
-        let units = self.shelf.iter().map(|(_, span)| span).sum();
-        let totals = (self.shelf.iter().count() as u32, units);
-        Invalid::unless(totals == self.shelf.totals(), "the shelf counts what is on it", units)?;
-        let blocks_with_parked = self.slots.iter().flatten().map(|block| block.allocator.parked_size()).sum::<u64>();
-        Invalid::unless(units == blocks_with_parked, "nothing else is on the shelf", units)?;
-        let sum = |part: fn(&Block<A, H>) -> u64| self.slots.iter().flatten().map(part).fold(0, u64::wrapping_add);
-        Invalid::unless(sum(|block| block.initial_size) == self.capacity, "the capacity is that of all blocks", 0)?;
-        Invalid::unless(sum(|block| block.at_hand) == self.at_hand, "what is at hand is that of all blocks", 0)?;
-        let in_order = self.empties.windows(2).all(|pair| pair[0].since <= pair[1].since);
-        Invalid::unless(in_order, "the longest empty block is first", 0)?;
-        let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_TOLD);
-        Invalid::unless(is_past, "no block is empty from a later tick on", self.now)
-    }
-}
-
-impl<A: Peek, H> Blocks<A, H> {
-    /// The block and the offset that [`Blocks::try_allocate`] would give now; `None` if it would refuse.
-    #[must_use]
-    pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
-        self.peek_in(size, alignment, |_| true)
-    }
-
-    /// As [`Blocks::peek`], if every block were taken out in which nothing lives.
-    #[must_use]
-    pub fn peek_beside_live(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
-        self.peek_in(size, alignment, |ranges| !ranges.is_empty())
-    }
-
-    fn peek_in(&self, size: u64, alignment: u64, may_ask: impl Fn(&A) -> bool) -> Option<(BlockId, u64)> {
-        check_request(size, alignment, u64::MAX).ok()?;
-        let block = |slot: u32| self.slots[slot as usize].as_ref().map(|block| (block.id(slot as usize), block));
-        if let Some(Found { entry, .. }) = self.shelf.find(size)
-            && let Some((id, block)) = block(entry.block)
-            && let Some(offset) = block.allocator.peek_parked(entry.node, alignment)
-        {
-            return Some((id, offset));
-        }
-        let in_order = core::iter::successors(self.index.first_of(size), |slot| self.index.after(*slot));
-        let at_hand = in_order.filter(|slot| self.index.granted_max(*slot) >= size).find_map(|slot| {
-            let (id, block) = block(slot).filter(|(_, block)| may_ask(&block.allocator))?;
-            block.allocator.peek_at_hand(size, alignment).map(|offset| (id, offset))
-        });
-        if at_hand.is_some() {
-            return at_hand;
-        }
-        // The order will be another one when all is merged.
-        let blocks = (0..self.slots.len() as u32).filter_map(block);
-        let merged = blocks.filter(|(_, block)| block.allocator.free_size() >= size && may_ask(&block.allocator));
-        let granted = merged.filter_map(|(id, block)| {
-            let offset = block.allocator.peek(size, alignment)?;
-            Some(((block.allocator.free_size(), block.serial), (id, offset)))
-        });
-        granted.min_by_key(|(key, _)| *key).map(|(_, place)| place)
-    }
 }
 
 impl<A, H> Block<A, H> {
@@ -810,91 +561,5 @@ impl<A, H> Block<A, H> {
 impl<A: RangeAllocator, H> fmt::Debug for Blocks<A, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.statistics().fmt(f)
-    }
-}
-
-/// [`Blocks`] together with what makes their heaps: an allocator without a limit of its own.
-///
-/// Every heap goes back to the source when this is dropped.
-pub struct GrowableBlocks<S: BlockSource> {
-    source: S,
-    blocks: Blocks<S::Allocator, S::Heap>,
-}
-
-impl<S: BlockSource> GrowableBlocks<S> {
-    /// No block yet.
-    #[must_use]
-    pub const fn new(desc: BlocksDesc, source: S) -> Self {
-        Self { source, blocks: Blocks::new(desc) }
-    }
-
-    /// The blocks, to be looked at.
-    #[must_use]
-    pub const fn blocks(&self) -> &Blocks<S::Allocator, S::Heap> {
-        &self.blocks
-    }
-
-    /// What makes the heaps.
-    #[must_use]
-    pub const fn source(&self) -> &S {
-        &self.source
-    }
-
-    /// What makes the heaps, to be changed.
-    pub const fn source_mut(&mut self) -> &mut S {
-        &mut self.source
-    }
-
-    /// The heap of an allocation; `None` if its block is not here (any more).
-    #[must_use]
-    pub fn heap(&self, allocation: &BlockAllocation) -> Option<&S::Heap> {
-        self.blocks.get(allocation.block()).map(|(heap, _)| heap)
-    }
-
-    /// Destroys what [`Blocks::take_surplus`] gives at tick `now`, once a tick; returns how many blocks that were.
-    pub fn destroy_surplus(&mut self, now: u64) -> usize {
-        let mut destroyed = 0;
-        while let Some((_, heap)) = self.blocks.take_surplus(now) {
-            self.source.destroy(heap);
-            destroyed += 1;
-        }
-        destroyed
-    }
-
-    /// Destroys every empty block at once, and returns how many those were.
-    pub fn trim(&mut self) -> usize {
-        let mut destroyed = 0;
-        while let Some((_, heap)) = self.blocks.take_empty() {
-            self.source.destroy(heap);
-            destroyed += 1;
-        }
-        destroyed
-    }
-}
-
-impl<S: BlockSource> Allocate for GrowableBlocks<S> {
-    type Allocation = BlockAllocation;
-    type Error = GrowError<S::Error>;
-
-    fn allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, GrowError<S::Error>> {
-        self.blocks.allocate_with(size, alignment, &mut self.source)
-    }
-
-    fn free(&mut self, allocation: BlockAllocation) -> Result<(), FreeError> {
-        self.blocks.free(&allocation)
-    }
-}
-
-impl<S: BlockSource> Drop for GrowableBlocks<S> {
-    fn drop(&mut self) {
-        for (_, heap) in self.blocks.drain() {
-            self.source.destroy(heap);
-        }
-    }
-}
-
-impl<S: BlockSource> fmt::Debug for GrowableBlocks<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.blocks.fmt(f)
     }
 }

@@ -83,11 +83,17 @@ fn a_block_that_is_more_than_half_free_parks_nothing_so_that_it_can_drain() {
 }
 
 #[test]
-fn where_less_than_a_tenth_is_free_nothing_is_parked() {
+fn at_most_an_eighth_of_what_is_free_is_parked() {
+    let (mut full, held) = blocks_with(&[16_300, 16_300]);
+    full.free(&held[1][3]).unwrap();
+    assert_eq!(parked(&full), 0, "40 are more than an eighth of 168");
     let (mut blocks, held) = blocks_with(&[15_000, 15_000]);
-    let before = parked(&blocks);
-    blocks.free(&held[1][3]).unwrap();
-    assert_eq!(parked(&blocks), before);
+    for held in held.iter().flatten().step_by(3) {
+        blocks.free(held).unwrap();
+        let at_hand = blocks.statistics().free_size - parked(&blocks);
+        assert!(parked(&blocks) <= at_hand / 8 && blocks.validate() == Ok(()));
+    }
+    assert_eq!(parked(&blocks), 320, "8 of one size class");
 }
 
 #[test]

@@ -15,8 +15,8 @@
 //! The rule, which keeps blocks from staying half used for the sake of what is parked in them:
 //!
 //! - a range is parked if at most half of its block is free (or there is no other block), and it is not the last there;
-//! - only while a tenth of all units is free and not parked, and spans of at most a 64th of a basic block;
-//! - at most [`EACH_MAX`] of a class, [`ALL_MAX`] together, and in all a 16th of the units;
+//! - at most an eighth of what is free and not parked, and a 16th of all units; a span at most a 64th of a basic block;
+//! - at most [`EACH_MAX`] of a class, and [`ALL_MAX`] together;
 //! - before a request is refused, everything parked is merged and it is tried again; for the next [`PAUSE`] allocations
 //!   from the blocks nothing is parked then.
 //!
@@ -28,6 +28,7 @@
 
 use crate::tlsf::{class_of, fitting_class_of};
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// How many spans of one class are parked.
 const EACH_MAX: usize = 8;
@@ -35,8 +36,8 @@ const EACH_MAX: usize = 8;
 const ALL_MAX: u32 = 1024;
 /// What part of all units is parked at most.
 const UNITS_SHARE: u64 = 16;
-/// Nothing is parked while less than one part in so many is free and not parked.
-const AT_HAND_SHARE: u64 = 10;
+/// What part of the free units that are not parked is parked at most.
+const AT_HAND_SHARE: u64 = 8;
 /// Spans above one part in so many of a basic block are not parked.
 const SIZE_SHARE: u64 = 64;
 /// How many ranges a block must have held before anything is parked.
@@ -51,21 +52,26 @@ pub(super) struct Entry {
     pub(super) node: u32,
 }
 
-/// The parked spans of one class, in no order.
+/// The parked spans of one class, the latest last.
 #[derive(Clone, Copy)]
 struct Class {
-    /// Their units.
+    /// Their units, and 0 where there is none.
     spans: [u32; EACH_MAX],
     entries: [Entry; EACH_MAX],
 }
 
+/// Where the latest of so many stands; of none, some place.
+#[inline(always)]
+const fn latest(count: u8) -> usize {
+    (count as usize).wrapping_sub(1) % EACH_MAX
+}
+
 const EMPTY: Class = Class { spans: [0; EACH_MAX], entries: [Entry { block: 0, node: 0 }; EACH_MAX] };
 
-/// A parked span that will do, and where it stands.
+/// A parked span that will do: the latest of its class.
 pub(super) struct Found {
     pub(super) entry: Entry,
     class: u32,
-    at: u32,
 }
 
 /// See the [module](self).
@@ -77,15 +83,13 @@ pub(super) struct Shelf {
     count: u32,
     units: u64,
     units_max: u64,
-    /// How many units must be at hand for anything to be parked.
-    at_hand_min: u64,
     /// For how many allocations from the blocks nothing is parked yet.
     pause: u32,
 }
 
 impl Shelf {
     pub(super) const fn new() -> Self {
-        Self { counts: Vec::new(), classes: Vec::new(), count: 0, units: 0, units_max: 0, at_hand_min: 0, pause: 0 }
+        Self { counts: Vec::new(), classes: Vec::new(), count: 0, units: 0, units_max: 0, pause: 0 }
     }
 
     pub(super) const fn has_begun(&self) -> bool {
@@ -102,7 +106,6 @@ impl Shelf {
     /// The blocks have so many units now.
     pub(super) const fn limit(&mut self, capacity: u64) {
         self.units_max = capacity / UNITS_SHARE;
-        self.at_hand_min = capacity / AT_HAND_SHARE;
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -111,8 +114,8 @@ impl Shelf {
 
     /// Whether anything may be parked now.
     #[inline(always)]
-    pub(super) const fn is_open(&self, at_hand: u64) -> bool {
-        (self.pause == 0) & (at_hand >= self.at_hand_min)
+    pub(super) const fn is_open(&self) -> bool {
+        self.pause == 0
     }
 
     /// Counts an allocation from the blocks.
@@ -121,47 +124,43 @@ impl Shelf {
         self.pause = self.pause.saturating_sub(1);
     }
 
-    /// A span of the class of `size` that is long enough, else one of the next one or two classes: of several the latest.
+    /// The latest span of the class of `size` if it is long enough, else the latest of the next class, or of the one after.
+    ///
+    /// Without a branch between them: which of them has one is as good as random.
     #[inline(always)]
     pub(super) fn find(&self, size: u64) -> Option<Found> {
         let own = class_of(size) as usize;
-        let counts = self.counts.get(own..own + 3)?;
-        let in_own = if counts[0] == 0 { None } else { self.fitting(own, counts[0], size) };
         // Of the sizes in a class only the least finds room in all of it: two classes above are the most that it may take.
-        let class = if counts[1] != 0 { own + 1 } else { fitting_class_of(size) as usize + 1 };
-        let (class, at) = match in_own {
-            Some(at) => (own, at),
-            None => (class, (counts[class - own] as usize).checked_sub(1)?),
-        };
-        let entry = self.classes[class].entries[at % EACH_MAX];
-        Some(Found { entry, class: class as u32, at: at as u32 })
-    }
-
-    /// Where the latest of the first `count` spans of a class stands that has `size` units.
-    #[inline(always)]
-    fn fitting(&self, class: usize, count: u8, size: u64) -> Option<usize> {
-        let spans = &self.classes[class].spans;
-        (0..count as usize).rev().find(|at| u64::from(spans[at % EACH_MAX]) >= size)
+        let beyond = fitting_class_of(size) as usize + 1;
+        let [count, count_next, _] = *self.counts.get(own..own + 3)?.first_chunk()?;
+        // Where there is none stands a span of 0 units.
+        let fits = u64::from(self.classes.get(own)?.spans[latest(count)]) >= size;
+        let above = select_unpredictable(count_next != 0, own + 1, beyond);
+        let class = select_unpredictable(fits, own, above);
+        let count = *self.counts.get(class)?;
+        if count == 0 {
+            return None;
+        }
+        Some(Found { entry: self.classes.get(class)?.entries[latest(count)], class: class as u32 })
     }
 
     /// Takes away what [`Shelf::find`] found.
     #[inline(always)]
     pub(super) fn take(&mut self, found: &Found) {
         let count = &mut self.counts[found.class as usize];
-        let Class { spans, entries } = &mut self.classes[found.class as usize];
+        let span = &mut self.classes[found.class as usize].spans[latest(*count)];
         *count -= 1;
-        let (at, last) = (found.at as usize % EACH_MAX, *count as usize % EACH_MAX);
         self.count -= 1;
-        self.units -= u64::from(spans[at]);
-        (spans[at], entries[at]) = (spans[last], entries[last]);
+        self.units -= u64::from(core::mem::take(span));
     }
 
-    /// Notes a span of `span` units that is parked; false if there is no place.
+    /// Notes a span of `span` units that is parked, while `at_hand` are free and not parked; false if there is no place.
     #[inline(always)]
-    pub(super) fn push(&mut self, entry: Entry, span: u64) -> bool {
+    pub(super) fn push(&mut self, entry: Entry, span: u64, at_hand: u64) -> bool {
         let class = class_of(span) as usize;
         let Some(count) = self.counts.get_mut(class) else { return false };
-        if (*count as usize >= EACH_MAX) | (self.count >= ALL_MAX) | (self.units + span > self.units_max) {
+        let units_max = self.units_max.min(at_hand / AT_HAND_SHARE);
+        if (*count as usize >= EACH_MAX) | (self.count >= ALL_MAX) | (self.units + span > units_max) {
             return false;
         }
         let Class { spans, entries } = &mut self.classes[class];
@@ -186,6 +185,7 @@ impl Shelf {
                     kept += 1;
                 }
             }
+            class.spans[kept..].fill(0);
             *count = kept as u8;
         }
     }
@@ -193,6 +193,7 @@ impl Shelf {
     /// Forgets every span of every block, as all are merged now, and opens again after [`PAUSE`] allocations.
     pub(super) fn close(&mut self) {
         self.counts.fill(0);
+        self.classes.fill(EMPTY);
         (self.count, self.units, self.pause) = (0, 0, PAUSE);
     }
 
