@@ -3,7 +3,7 @@
 use crate::range::{FreeError, Range, Serial};
 use core::fmt;
 
-/// Names a block of one [`Blocks`]: never again used for another block, here or elsewhere in the process.
+/// Names a block of one [`Blocks`](super::Blocks): never again used for another block, here or elsewhere in the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockId {
     pub(super) serial: Serial,
@@ -38,7 +38,7 @@ impl BlockAllocation {
         }
     }
 
-    /// The block, by which [`Blocks::get`] finds the heap.
+    /// The block, by which [`Blocks::get`](super::Blocks::get) finds the heap.
     #[must_use]
     pub const fn block(&self) -> BlockId {
         BlockId { serial: self.block_serial, slot: self.block_slot }
