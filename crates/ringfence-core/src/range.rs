@@ -438,6 +438,12 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     /// Ranges that are handed out now.
     fn live_count(&self) -> usize;
 
+    /// Units that ranges have beyond what was asked for, all together, where that is counted: size classes, and parked spans
+    /// that were a little longer than the next request.
+    fn unused_size(&self) -> u64 {
+        0
+    }
+
     /// Whether nothing is handed out.
     fn is_empty(&self) -> bool {
         self.live_count() == 0

@@ -85,6 +85,8 @@ pub struct Tlsf {
     /// Units in free and parked spans.
     free: u64,
     capacity: u64,
+    /// Units of the spans that are handed out beyond what was asked for.
+    unused: u64,
     /// Ranges that are handed out.
     live: usize,
     serials: Serials,
@@ -112,6 +114,7 @@ impl Tlsf {
             recycled: SENTINEL,
             free: capacity,
             capacity,
+            unused: 0,
             live: 0,
             serials: Serials::new(),
             parked: Parked::new(),
@@ -162,6 +165,7 @@ impl Tlsf {
     #[inline(always)]
     fn hand_out(&mut self, slot: u32, size: u64, span: u64) -> Range {
         self.free -= span;
+        self.unused += span - size;
         self.live += 1;
         let serial = self.serials.draw();
         let node = &mut self.nodes[slot as usize];
@@ -190,6 +194,7 @@ impl Tlsf {
     #[inline(always)]
     fn hand_out_parked(&mut self, slot: u32, offset: u64, size: u64, span: u64) -> Range {
         self.free -= span;
+        self.unused += span - size;
         self.live += 1;
         let serial = self.serials.draw();
         *self.lists.link_mut(slot) = Link::of(serial, span != size);
@@ -366,6 +371,7 @@ impl Allocate for Tlsf {
     fn free(&mut self, range: Range) -> Result<(), FreeError> {
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
+        self.unused -= span - range.size();
         self.live -= 1;
         let may_park = (self.free >= self.roomy_from) & (span < self.parked.size_max());
         if !(may_park && self.parked.push(self.lists.link_mut(range.slot()), range.slot(), span, class_of(span))) {
@@ -413,6 +419,7 @@ impl RangeAllocator for Tlsf {
     fn free_or_park(&mut self, range: Range, is_welcome: impl FnOnce(u64) -> bool) -> Result<Freed, FreeError> {
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
+        self.unused -= span - range.size();
         self.live -= 1;
         let link = self.lists.link_mut(range.slot());
         if self.is_told && span < self.parked.size_max() && is_welcome(span) {
@@ -463,6 +470,10 @@ impl RangeAllocator for Tlsf {
 
     fn live_count(&self) -> usize {
         self.live
+    }
+
+    fn unused_size(&self) -> u64 {
+        self.unused
     }
 
     fn is_live(&self, range: &Range) -> bool {

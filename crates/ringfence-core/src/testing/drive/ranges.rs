@@ -291,7 +291,11 @@ pub fn blocks_parked(data: &[u8]) -> u64 {
         let used = live.iter().map(BlockAllocation::size).sum::<u64>();
         let set_aside = figures.capacity - figures.free_size;
         assert_eq!(figures.live_count, live.len());
-        assert!(used <= set_aside && set_aside <= used + used / 8 + live.len() as u64, "{used} of {set_aside}");
+        let unused = blocks.blocks().iter().map(|(_, _, ranges)| ranges.unused_size()).sum::<u64>();
+        assert!(
+            used + unused == set_aside && unused <= used / 8 + live.len() as u64,
+            "{used}, {unused} of {set_aside}"
+        );
         assert!(live.iter().all(|held| blocks.blocks().is_live(held)));
         assert!(dead.iter().all(|gone| !blocks.blocks().is_live(gone)));
         count += 1;
