@@ -85,7 +85,7 @@ pub struct Tlsf {
     /// Units in free and parked spans.
     free: u64,
     capacity: u64,
-    /// Units of the spans that are handed out beyond what was asked for.
+    /// Units of the spans that are handed out beyond what was asked for: counted if `is_told`.
     unused: u64,
     /// Ranges that are handed out.
     live: usize,
@@ -165,7 +165,6 @@ impl Tlsf {
     #[inline(always)]
     fn hand_out(&mut self, slot: u32, size: u64, span: u64) -> Range {
         self.free -= span;
-        self.unused += span - size;
         self.live += 1;
         let serial = self.serials.draw();
         let node = &mut self.nodes[slot as usize];
@@ -194,7 +193,6 @@ impl Tlsf {
     #[inline(always)]
     fn hand_out_parked(&mut self, slot: u32, offset: u64, size: u64, span: u64) -> Range {
         self.free -= span;
-        self.unused += span - size;
         self.live += 1;
         let serial = self.serials.draw();
         *self.lists.link_mut(slot) = Link::of(serial, span != size);
@@ -369,9 +367,11 @@ impl Allocate for Tlsf {
 
     #[inline]
     fn free(&mut self, range: Range) -> Result<(), FreeError> {
+        if self.is_told {
+            return self.free_or_park(range, |_| false).map(drop);
+        }
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
-        self.unused -= span - range.size();
         self.live -= 1;
         let may_park = (self.free >= self.roomy_from) & (span < self.parked.size_max());
         if !(may_park && self.parked.push(self.lists.link_mut(range.slot()), range.slot(), span, class_of(span))) {
@@ -419,7 +419,8 @@ impl RangeAllocator for Tlsf {
     fn free_or_park(&mut self, range: Range, is_welcome: impl FnOnce(u64) -> bool) -> Result<Freed, FreeError> {
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
-        self.unused -= span - range.size();
+        // Saturating: a span may have been handed out, larger, before it was told.
+        self.unused = self.unused.saturating_sub(span - range.size());
         self.live -= 1;
         let link = self.lists.link_mut(range.slot());
         if self.is_told && span < self.parked.size_max() && is_welcome(span) {
@@ -439,6 +440,7 @@ impl RangeAllocator for Tlsf {
             return None;
         }
         self.parked.taken(span);
+        self.unused += span - size;
         Some(self.hand_out_parked(slot, offset, size, span))
     }
 
@@ -472,6 +474,7 @@ impl RangeAllocator for Tlsf {
         self.live
     }
 
+    /// Counted after [`RangeAllocator::park_when_told`] alone.
     fn unused_size(&self) -> u64 {
         self.unused
     }

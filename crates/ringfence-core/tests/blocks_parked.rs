@@ -1,7 +1,7 @@
 //! What growable blocks park: the rule of `blocks/shelf.rs`, one test for each part of it.
 
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
-use ringfence_core::range::{AllocError, FreeError, RangeAllocator};
+use ringfence_core::range::{AllocError, Allocate, FreeError, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
 const BLOCK: u64 = 1 << 14;
@@ -159,4 +159,21 @@ fn a_block_that_is_asked_alone_is_merged() {
     assert_eq!(below.offset(), held[0][20].offset());
     assert!(blocks.get(id).unwrap().1.parked_size() == 0 && parked(&blocks) < before);
     assert_eq!(blocks.validate(), Ok(()));
+}
+
+/// An allocator comes in with what it has parked and rounded up by itself.
+#[test]
+fn an_allocator_that_parked_by_itself_may_come_in_late() {
+    let mut alone = Tlsf::new(1 << 17);
+    let held: Vec<_> = (0..1100).map(|number| alone.allocate(70 + number % 41, 1).unwrap()).collect();
+    held[..1000].iter().for_each(|range| alone.free(*range).unwrap());
+    let held: Vec<_> = (0..40).map(|number| alone.allocate(69 + number % 41, 1).unwrap()).collect();
+    assert!(alone.parked_size() > 0);
+    let mut blocks = Ours::new(BlocksDesc { basic_size: 1 << 17, destroy_threshold: 0, grace_ticks: 0 });
+    let id = blocks.insert((), alone);
+    assert_eq!((parked(&blocks), blocks.validate()), (0, Ok(())));
+    for range in held {
+        blocks.free(&BlockAllocation::new(id, range)).unwrap();
+        assert_eq!(blocks.validate(), Ok(()));
+    }
 }
