@@ -15,17 +15,19 @@ shard=${1:-0/1}
 shift || true
 # The operations of a file, and its tests.
 declare -A drives=(
+    [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf" [tlsf/lists.rs]="tlsf" [blocks/growable.rs]="blocks"
     [tlsf.rs]="tlsf" [tlsf/parked.rs]="tlsf_parked" [fixed_pool.rs]="fixed_pool pool_chain" [fixed_pool/slot.rs]="fixed_pool pool_chain"
     [pool_chain.rs]="pool_chain" [ring.rs]="ring" [retire.rs]="retire" [sync.rs]="sync_set retire" [buddy.rs]="buddy"
-    [free_list.rs]="free_list" [free_list/by_offset.rs]="free_list" [free_list/by_size.rs]="free_list" [blocks.rs]="blocks"
-    [linear.rs]="linear" [linear_ranges.rs]="linear_ranges" [alias/check.rs]="alias_plan" [range.rs]="tlsf free_list"
+    [free_list.rs]="free_list" [free_list/by_offset.rs]="free_list" [free_list/by_size.rs]="free_list" [blocks.rs]="blocks blocks_parked"
+    [blocks/shelf.rs]="blocks_parked" [linear.rs]="linear" [linear_ranges.rs]="linear_ranges" [alias/check.rs]="alias_plan" [range.rs]="tlsf free_list"
     [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
+    [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf" [tlsf/lists.rs]="tlsf" [blocks/growable.rs]="blocks"
     [tlsf.rs]="tlsf" [tlsf/parked.rs]="tlsf" [fixed_pool.rs]="fixed_pool" [fixed_pool/slot.rs]="fixed_pool"
     [pool_chain.rs]="pool_chain" [ring.rs]="ring" [retire.rs]="retire" [sync.rs]="retire" [buddy.rs]="buddy"
-    [free_list.rs]="free_list" [free_list/by_offset.rs]="free_list" [free_list/by_size.rs]="free_list" [blocks.rs]="blocks"
-    [linear.rs]="algorithm" [linear_ranges.rs]="algorithm" [alias/check.rs]="alias" [range.rs]="free_list"
+    [free_list.rs]="free_list" [free_list/by_offset.rs]="free_list" [free_list/by_size.rs]="free_list" [blocks.rs]="blocks blocks_parked"
+    [blocks/shelf.rs]="blocks_parked" [linear.rs]="algorithm" [linear_ranges.rs]="algorithm" [alias/check.rs]="alias" [range.rs]="free_list"
     [size_class.rs]="pool_chain" [algorithm.rs]="algorithm"
 )
 files=("$@")

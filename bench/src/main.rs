@@ -1,5 +1,6 @@
 //! Ringfence beside its peers. See `README.md` here for how to run it and what the columns mean.
 
+mod clock;
 mod contenders;
 mod defrag;
 mod device;
@@ -118,7 +119,7 @@ fn range_section(arguments: &Arguments, report: &mut Report) -> std::io::Result<
     for trace in &traces {
         let settings = Settings {
             repetitions: arguments.repetitions.unwrap_or(if arguments.quick { 40 } else { 15 }),
-            percentile_runs: if !arguments.fast && ranges::wants_percentiles(trace.kind) { 3 } else { 0 },
+            percentile_runs: if !arguments.fast && ranges::wants_percentiles(trace.kind) { 9 } else { 0 },
             room: !arguments.fast,
             roominess: arguments.roominess,
             time: RANGES_TIME / traces.len() as u32,

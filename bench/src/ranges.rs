@@ -4,6 +4,7 @@
 //! machine falls on all of them. The time of a contender is the least of its repetitions: noise only adds. One that has
 //! taken a hundred times one run of the fastest is not asked again, and what is linear in the ranges plays for a second.
 
+use crate::clock::{Singles, ticks};
 use crate::contenders::Contender;
 use crate::output::{Report, Row, Value};
 use crate::trace::{Kind, Op, Trace};
@@ -21,7 +22,7 @@ pub struct Figures {
     pub runs: usize,
     /// Whether it played a part of the trace only.
     pub partly: bool,
-    /// Single operations, by a clock read before and after each, its own cost taken off: ns.
+    /// Single operations, as [`crate::clock`] measures them: ns.
     pub half: f64,
     pub per_thousand: f64,
     pub worst: f64,
@@ -38,7 +39,7 @@ pub struct Entry {
     linear: bool,
     capacity_max: u64,
     time: fn(&Trace, u64, Option<Duration>) -> Timed,
-    each: fn(&Trace, u64, &mut [f64]),
+    each: fn(&Trace, u64, &mut Singles),
     room: Option<fn(&Trace) -> f64>,
 }
 
@@ -115,67 +116,30 @@ fn time<C: Contender>(trace: &Trace, capacity: u64, limit: Option<Duration>) -> 
         None => (play(&mut allocator, &mut held, timed), timed.len()),
         Some(limit) => play_within(&mut allocator, &mut held, timed, limit),
     };
-    let ns = start.elapsed().as_nanos() as f64 / count as f64;
+    // What was refused is not given back either: that is no operation.
+    let ns = start.elapsed().as_nanos() as f64 / (count as u64 - refused).max(1) as f64;
     black_box(&held);
     allocator.finish(held.into_iter().flatten());
     Timed { ns, refused, partly: count < timed.len() }
 }
 
-/// The time of each timed operation, where it is less than what stands there: the trace is the same in each run, so what
-/// an interrupt adds to one falls away.
+/// Notes the time of each timed operation.
 #[inline(never)]
-fn each<C: Contender>(trace: &Trace, capacity: u64, least: &mut [f64]) {
+fn each<C: Contender>(trace: &Trace, capacity: u64, singles: &mut Singles) {
     let mut allocator = C::new(capacity);
     let mut held = held::<C>(trace);
     let (warm_up, timed) = trace.ops.split_at(trace.warm_up);
     play(&mut allocator, &mut held, warm_up);
-    let ns_per_tick = ns_per_tick();
-    for (op, least) in timed.chunks(1).zip(least) {
+    singles.begin_run();
+    for op in timed.chunks(1) {
+        // Of what was refused there is nothing to give back.
+        let is_nothing = op[0].size == Op::FREE && held[op[0].slot as usize].is_none();
         let start = ticks();
         play(&mut allocator, &mut held, op);
-        let ns = (ticks() - start) as f64 * ns_per_tick;
-        *least = least.min(ns);
+        let end = ticks();
+        singles.note(if is_nothing { None } else { Some(end - start) });
     }
     allocator.finish(held.into_iter().flatten());
-}
-
-/// The processor's clock where it has one that the program can read, else the system's.
-#[inline(always)]
-fn ticks() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let mut processor = 0;
-        // SAFETY: the instruction is part of every x86-64 processor; it writes `processor` and nothing else.
-        unsafe { core::arch::x86_64::__rdtscp(&raw mut processor) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        use std::sync::OnceLock;
-        static START: OnceLock<Instant> = OnceLock::new();
-        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
-    }
-}
-
-fn ns_per_tick() -> f64 {
-    use std::sync::OnceLock;
-    static NS_PER_TICK: OnceLock<f64> = OnceLock::new();
-    *NS_PER_TICK.get_or_init(|| {
-        let (start, first) = (Instant::now(), ticks());
-        while start.elapsed().as_millis() < 50 {}
-        start.elapsed().as_nanos() as f64 / (ticks() - first) as f64
-    })
-}
-
-/// What reading the clock twice takes, in ns: the median.
-fn clock_ns() -> f64 {
-    let mut times: Vec<_> = (0..10_001)
-        .map(|_| {
-            let start = ticks();
-            (ticks() - start) as f64 * ns_per_tick()
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
 }
 
 fn fits<C: Contender>(trace: &Trace, capacity: u64) -> bool {
@@ -257,13 +221,15 @@ pub fn measure(trace: &Trace, entries: &[Entry], settings: &Settings) -> Vec<Opt
         times.sort_by(f64::total_cmp);
         (figures.ns, figures.ns_median, figures.runs) = (times[0], times[times.len() / 2], times.len());
         // Twice the time of the repetitions is the end of all.
-        if entry.linear || figures.ns > SLOW * fastest || started.elapsed() > settings.time * 2 {
+        if entry.linear || started.elapsed() > settings.time * 2 {
             continue;
         }
-        if settings.percentile_runs != 0 {
+        // Ours are asked how even they are, however slow.
+        let is_slow = figures.ns > SLOW * fastest;
+        if settings.percentile_runs != 0 && (entry.ours || !is_slow) {
             percentiles(trace, capacity, entry, settings.percentile_runs, figures);
         }
-        if settings.room && !trace.refusals_expected {
+        if settings.room && !is_slow && !trace.refusals_expected {
             figures.room = entry.room.map(|room| room(trace));
         }
     }
@@ -271,14 +237,12 @@ pub fn measure(trace: &Trace, entries: &[Entry], settings: &Settings) -> Vec<Opt
 }
 
 fn percentiles(trace: &Trace, capacity: u64, entry: &Entry, runs: usize, figures: &mut Figures) {
-    let mut least = vec![f64::INFINITY; trace.ops.len() - trace.warm_up];
+    let mut singles = Singles::new(trace.ops.len() - trace.warm_up, runs);
     for _ in 0..runs {
-        (entry.each)(trace, capacity, &mut least);
+        (entry.each)(trace, capacity, &mut singles);
     }
-    let clock = clock_ns();
-    least.iter_mut().for_each(|ns| *ns = (*ns - clock).max(0.0));
-    least.sort_by(f64::total_cmp);
-    let at = |share: f64| least[((least.len() - 1) as f64 * share) as usize];
+    let times = singles.times_ns();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
     (figures.half, figures.per_thousand, figures.worst) = (at(0.5), at(0.999), at(1.0));
 }
 
@@ -305,7 +269,7 @@ pub fn show(
         if settings.percentile_runs != 0 {
             let known = figures.worst != 0.0;
             let value = |ns: f64| if known { Value::Number(ns, 0) } else { Value::None };
-            row.push("50 %", value(figures.half));
+            row.push("50 %", if known { Value::Number(figures.half, 1) } else { Value::None });
             row.push("99.9 %", value(figures.per_thousand));
             row.push("worst", value(figures.worst));
         }

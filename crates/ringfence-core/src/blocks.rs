@@ -8,8 +8,11 @@
 //!   empties   [ D from tick 7 on ]           in the order in which they became empty
 //! ```
 //!
-//! A request tries the blocks with enough free space in ascending order of it (the fullest first, so that others can
-//! drain), passes over those that are known to have no free span as long, and those that refuse.
+//! A request takes what was given back a moment ago, if there is a range like it: that is parked, by the rule of
+//! `blocks/shelf.rs`, and counts as free everywhere but in the index. Else it tries the blocks with enough free space in
+//! ascending order of it (the fullest first, so that others can drain), passes over those that are known to have no free
+//! span as long, and those that do not find one at once. If none does, all that is parked is merged, and each is asked to
+//! look long.
 //!
 //! Making a heap may take the driver milliseconds, and no lock that an allocation needs may be held meanwhile. So
 //! [`Blocks`] never makes or destroys one. A caller with a lock around it does:
@@ -24,20 +27,26 @@
 //!
 //! | operation | cost, besides the allocator's own |
 //! |---|---|
-//! | `try_allocate` | O(log blocks), and a look at each block in turn that has the space but not in one piece |
+//! | `try_allocate` | O(1) if one like it was given back; else O(log blocks), and a look at each block in turn that has the space but not in one piece |
 //! | `free`, `allocate_in` | O(1); O(log blocks) if the block overtakes another one |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks), and the empty ones behind it moved; host memory grows in `insert` alone |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks), and the empty ones behind it moved; host memory grows in `insert`, and once when a block holds 64 ranges |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
+mod check;
+mod growable;
 mod index;
+mod names;
+mod shelf;
 
-use crate::range::{
-    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, check_request,
-};
+pub use growable::{BlockSource, GrowError, GrowableBlocks};
+pub use names::{BlockAllocation, BlockId};
+
+use crate::range::{AllocError, FreeError, Freed, Range, RangeAllocator, Serial, Serials, check_request};
 use alloc::vec::Vec;
 use core::fmt;
-use index::Index;
+use index::{Index, NOT_ASKED};
+use shelf::{Entry, LIVE_MIN, Shelf};
 
 /// How blocks grow and when empty ones go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,142 +65,6 @@ impl Default for BlocksDesc {
     /// Blocks of 64 Mi units; one empty block is kept, others for 60 ticks.
     fn default() -> Self {
         Self { basic_size: 64 << 20, destroy_threshold: 1, grace_ticks: 60 }
-    }
-}
-
-/// Names a block of one [`Blocks`]: never again used for another block, here or elsewhere in the process.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct BlockId {
-    serial: Serial,
-    slot: u32,
-}
-
-/// A range of a block: {heap, start, length} of row 000-13.
-///
-/// A plain value, like [`Range`]: copying it does not copy the right to the space.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BlockAllocation {
-    // The fields of a `BlockId` and a `Range`, without their padding: 40 bytes rather than 48.
-    offset: u64,
-    size: u64,
-    block_serial: Serial,
-    range_serial: Serial,
-    block_slot: u32,
-    range_slot: u32,
-}
-
-impl BlockAllocation {
-    /// Names an allocation by its block and the range there, as [`Self::block`] and [`Self::range`] give them.
-    #[must_use]
-    pub const fn new(block: BlockId, range: Range) -> Self {
-        Self {
-            offset: range.offset(),
-            size: range.size(),
-            block_serial: block.serial,
-            range_serial: range.serial(),
-            block_slot: block.slot,
-            range_slot: range.slot(),
-        }
-    }
-
-    /// The block, by which [`Blocks::get`] finds the heap.
-    #[must_use]
-    pub const fn block(&self) -> BlockId {
-        BlockId { serial: self.block_serial, slot: self.block_slot }
-    }
-
-    /// The range inside the block.
-    #[must_use]
-    pub const fn range(&self) -> Range {
-        Range::new(self.offset, self.size, self.range_slot, self.range_serial)
-    }
-
-    /// The first unit, counted from the start of the heap.
-    #[must_use]
-    pub const fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Units, as asked for.
-    #[must_use]
-    pub const fn size(&self) -> u64 {
-        self.size
-    }
-
-    const fn stale(&self) -> FreeError {
-        FreeError::Stale { offset: self.offset, size: self.size }
-    }
-
-    const fn foreign(&self) -> FreeError {
-        FreeError::Foreign { offset: self.offset, size: self.size }
-    }
-}
-
-impl fmt::Debug for BlockAllocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of block {}", self.range(), self.block_slot)
-    }
-}
-
-/// How heaps and the allocators in them are made and given back (row 000-16).
-pub trait BlockSource {
-    /// What a block owns: the driver's object.
-    type Heap;
-    /// What cuts the heap into ranges.
-    type Allocator: RangeAllocator;
-    /// Why no heap was made.
-    type Error;
-
-    /// Makes a heap and an allocator over at least `size` units of it.
-    ///
-    /// # Errors
-    /// No heap could be made. Nothing is left behind then.
-    fn create(&mut self, size: u64) -> Result<(Self::Heap, Self::Allocator), Self::Error>;
-
-    /// Gives a heap back in which nothing lives any more.
-    fn destroy(&mut self, heap: Self::Heap);
-}
-
-/// Why growable blocks allocated nothing. They are as they were before the call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum GrowError<E> {
-    /// The request itself cannot be served: size 0, or an alignment that is not a power of two.
-    Request(AllocError),
-    /// No block had room, and a new one could not be made.
-    Create {
-        /// Units that the new block was to have.
-        block_size: u64,
-        /// What the source says.
-        error: E,
-    },
-    /// No block had room, and the new one, though made, refused the request. Its heap was given back.
-    FirstAllocation {
-        /// Units of the new block.
-        block_size: u64,
-        /// What its allocator says.
-        error: AllocError,
-    },
-}
-
-impl<E: fmt::Display> fmt::Display for GrowError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Request(error) => error.fmt(f),
-            Self::Create { block_size, error } => write!(f, "no block of {block_size} units could be made: {error}"),
-            Self::FirstAllocation { block_size, error } => {
-                write!(f, "a new block of {block_size} units refused its first allocation: {error}")
-            }
-        }
-    }
-}
-
-impl<E: core::error::Error + 'static> core::error::Error for GrowError<E> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Request(error) | Self::FirstAllocation { error, .. } => Some(error),
-            Self::Create { error, .. } => Some(error),
-        }
     }
 }
 
@@ -219,8 +92,9 @@ struct Block<A, H> {
     serial: Serial,
     /// Units when empty: the allocator's capacity.
     initial_size: u64,
-    /// The allocator's free size, as the index has it; the block stands in the index iff this is not 0.
-    free_size: u64,
+    /// The allocator's free size but for what is parked, as the index has it; the block stands in the index iff this is
+    /// not 0.
+    at_hand: u64,
 }
 
 /// A block in which nothing lives.
@@ -243,6 +117,12 @@ pub struct Blocks<A, H> {
     vacant: Vec<u32>,
     /// Every block whose free size is not 0, by that and its age.
     index: Index,
+    /// Every span that is parked in a block.
+    shelf: Shelf,
+    /// Units of all blocks together, and of what is free there but for what is parked. Sums beyond 64 bits, which no
+    /// memory has, wrap around.
+    capacity: u64,
+    at_hand: u64,
     /// Every block in which nothing lives, the longest empty first.
     empties: Vec<Empty>,
     /// The latest tick that was told.
@@ -260,6 +140,9 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             slots: Vec::new(),
             vacant: Vec::new(),
             index: Index::new(),
+            shelf: Shelf::new(),
+            capacity: 0,
+            at_hand: 0,
             empties: Vec::new(),
             now: 0,
             serials: Serials::new(),
@@ -285,9 +168,31 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     ///
     /// # Errors
     /// Size 0, a bad alignment, or [`AllocError::OutOfSpace`] with the sums over all blocks (which costs O(blocks)).
-    /// A failed call changes nothing.
+    /// A failed call changes nothing that is handed out; what is parked may have been merged.
+    #[inline]
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
+        match self.allocate_parked(size, alignment) {
+            Some(allocation) => Ok(allocation),
+            None => self.allocate_at_hand(size, alignment),
+        }
+    }
+
+    /// A span that is parked, in whatever block.
+    #[inline(always)]
+    fn allocate_parked(&mut self, size: u64, alignment: u64) -> Option<BlockAllocation> {
+        let found = self.shelf.find(size)?;
+        let Entry { block: slot, node } = found.entry;
+        let block = self.slots.get_mut(slot as usize)?.as_mut()?;
+        let range = block.allocator.allocate_parked(node, size, alignment)?;
+        self.shelf.take(&found);
+        Some(BlockAllocation::new(BlockId { serial: block.serial, slot }, range))
+    }
+
+    /// From the blocks in the order of the index.
+    #[inline(never)]
+    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
+        self.shelf.count_allocation();
         let mut next = self.index.first_of(size);
         while let Some(slot) = next {
             if let Some(allocation) = self.probe(slot, size, alignment) {
@@ -295,16 +200,61 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             }
             next = self.index.after(slot);
         }
-        Err(self.out_of_space(size, alignment))
+        self.allocate_at_length(size, alignment)
+    }
+
+    /// The last resort before a refusal: everything is merged, and each block asked to look long.
+    #[cold]
+    #[inline(never)]
+    fn allocate_at_length(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
+        self.merge_parked();
+        let ask = |allocator: &mut A| {
+            if allocator.may_hold(size) { allocator.allocate(size, alignment).ok() } else { None }
+        };
+        self.ask_each(size, ask).ok_or_else(|| self.out_of_space(size, alignment))
+    }
+
+    /// Merges what is parked anywhere.
+    fn merge_parked(&mut self) {
+        if self.shelf.is_empty() {
+            return;
+        }
+        for slot in 0..self.slots.len() as u32 {
+            self.merge_parked_in(slot);
+        }
+        self.shelf.close();
+    }
+
+    /// Merges what is parked in a block, of which the shelf is not told; false if there is nothing.
+    fn merge_parked_in(&mut self, slot: u32) -> bool {
+        let Some(block) = self.slots.get_mut(slot as usize).and_then(Option::as_mut) else { return false };
+        if block.allocator.parked_size() == 0 {
+            return false;
+        }
+        block.allocator.merge_parked();
+        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(block.allocator.free_size());
+        block.at_hand = block.allocator.free_size();
+        self.index.update(slot, (block.at_hand, block.serial));
+        self.index.raise_granted_max(slot, NOT_ASKED);
+        true
+    }
+
+    /// Before a block is asked for something else than the next range, or is empty.
+    fn clear_shelf_of(&mut self, slot: u32) {
+        if self.merge_parked_in(slot) {
+            self.shelf.forget(slot);
+        }
     }
 
     /// As [`Blocks::try_allocate`], with another call of the allocator: `ask` is asked for `size` units of each block
     /// that has the space. `None` if all refuse; nothing has changed then.
-    pub fn try_allocate_by(
-        &mut self,
-        size: u64,
-        mut ask: impl FnMut(&mut A) -> Option<Range>,
-    ) -> Option<BlockAllocation> {
+    pub fn try_allocate_by(&mut self, size: u64, ask: impl FnMut(&mut A) -> Option<Range>) -> Option<BlockAllocation> {
+        self.merge_parked();
+        self.ask_each(size, ask)
+    }
+
+    /// Asks each block that has the space, in the order of the index. Nothing is parked.
+    fn ask_each(&mut self, size: u64, mut ask: impl FnMut(&mut A) -> Option<Range>) -> Option<BlockAllocation> {
         let mut next = self.index.first_of(size.max(1));
         while let Some(slot) = next {
             let block = self.slots[slot as usize].as_mut()?;
@@ -321,26 +271,21 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Asks the block of a slot, unless its free spans are known to be too short.
     #[inline(always)]
     fn probe(&mut self, slot: u32, size: u64, alignment: u64) -> Option<BlockAllocation> {
-        let granted_max = self.index.granted_max(slot);
-        if granted_max < size {
+        if self.index.granted_max(slot) < size {
             return None;
         }
         let block = self.slots[slot as usize].as_mut()?;
-        if !block.allocator.may_hold(size) {
-            self.index.set_granted_max(slot, size - 1);
-            return None;
-        }
-        let range = match block.allocator.allocate(size, alignment) {
-            Ok(range) => range,
-            Err(AllocError::OutOfSpace { largest_free, .. }) => {
-                self.index.set_granted_max(slot, granted_max.min(largest_free));
-                return None;
+        match block.allocator.allocate_at_hand(size, alignment) {
+            Ok(range) => {
+                let id = BlockId { serial: block.serial, slot };
+                self.note_allocation(slot);
+                Some(BlockAllocation::new(id, range))
             }
-            Err(_) => return None,
-        };
-        let id = BlockId { serial: block.serial, slot };
-        self.note_allocation(id.slot);
-        Some(BlockAllocation::new(id, range))
+            Err(granted) => {
+                self.index.lower_granted_max(slot, granted);
+                None
+            }
+        }
     }
 
     /// Allocates from one block, which the caller prefers.
@@ -350,6 +295,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// capacity of 0. A failed call changes nothing.
     pub fn allocate_in(&mut self, id: BlockId, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
+        self.clear_shelf_of(id.slot);
         let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
         let range = block.allocator.allocate(size, alignment)?;
         // It granted something, so it had free space: it stands in the index.
@@ -364,39 +310,10 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         id: BlockId,
         ask: impl FnOnce(&mut A) -> Option<Range>,
     ) -> Option<BlockAllocation> {
+        self.clear_shelf_of(id.slot);
         let range = ask(&mut self.block_mut(id)?.allocator)?;
         self.note_allocation(id.slot);
         Some(BlockAllocation::new(id, range))
-    }
-
-    /// Allocates, from a new block if it must. For callers without a lock: `source` is called while `self` is held.
-    ///
-    /// # Errors
-    /// [`GrowError`]: nothing has changed then, and a heap that was made in vain has been given back.
-    pub fn allocate_with<S>(
-        &mut self,
-        size: u64,
-        alignment: u64,
-        source: &mut S,
-    ) -> Result<BlockAllocation, GrowError<S::Error>>
-    where
-        S: BlockSource<Heap = H, Allocator = A>,
-    {
-        match self.try_allocate(size, alignment) {
-            Err(AllocError::OutOfSpace { .. }) => {}
-            refused_or_granted => return refused_or_granted.map_err(GrowError::Request),
-        }
-        let block_size = self.new_block_size(size);
-        let created = source.create(block_size);
-        let (heap, mut allocator) = created.map_err(|error| GrowError::Create { block_size, error })?;
-        match allocator.allocate(size, alignment) {
-            Ok(range) => Ok(BlockAllocation::new(self.insert(heap, allocator), range)),
-            Err(error) => {
-                drop(allocator);
-                source.destroy(heap);
-                Err(GrowError::FirstAllocation { block_size, error })
-            }
-        }
     }
 
     /// Takes an allocation back. A block that is empty thereby joins the empty ones; none is destroyed here.
@@ -405,9 +322,21 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// [`FreeError::Stale`] if this made the allocation and got it back already (its block may be gone by now),
     /// [`FreeError::Foreign`] if it did not make it. Nothing has changed then.
     pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
-        let Some(block) = self.block_mut(allocation.block()) else { return Err(self.refuse(allocation)) };
-        block.allocator.free(allocation.range())?;
-        self.note_free(allocation.block_slot);
+        let slot = allocation.block_slot;
+        let is_alone = self.slots.len() - self.vacant.len() == 1;
+        let of_slot = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
+        let Some(block) = of_slot.filter(|block| block.serial == allocation.block_serial) else {
+            return Err(self.refuse(allocation));
+        };
+        let at_hand = self.at_hand;
+        let may_park = self.shelf.is_open()
+            & ((block.at_hand <= block.initial_size / 2) | is_alone)
+            & (block.allocator.live_count() > 1);
+        let entry = Entry { block: slot, node: allocation.range_slot };
+        let is_welcome = |span| may_park && self.shelf.push(entry, span, at_hand);
+        if let Freed::Merged { at_most } = block.allocator.free_or_park(allocation.range(), is_welcome)? {
+            self.note_free(slot, at_most);
+        }
         Ok(())
     }
 
@@ -422,7 +351,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     ///
     /// # Panics
     /// If there are 2³² blocks.
-    pub fn insert(&mut self, heap: H, allocator: A) -> BlockId {
+    pub fn insert(&mut self, heap: H, mut allocator: A) -> BlockId {
+        allocator.park_when_told();
         let serial = self.serials.draw();
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -434,7 +364,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if allocator.is_empty() {
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
-        let block = Block { heap, allocator, serial, initial_size, free_size };
+        let block = Block { heap, allocator, serial, initial_size, at_hand: free_size };
+        self.capacity = self.capacity.wrapping_add(initial_size);
+        self.at_hand = self.at_hand.wrapping_add(free_size);
+        self.shelf.limit(self.capacity);
+        self.shelf.open();
+        self.index.raise_granted_max(slot, NOT_ASKED);
         if free_size != 0 {
             self.index.insert(slot, (free_size, serial));
         }
@@ -453,26 +388,35 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     #[inline]
     fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
-        block.free_size = block.allocator.free_size();
-        let was_empty = block.allocator.live_count() == 1;
-        let key = (block.free_size, block.serial);
-        self.index.update(slot, key);
-        if was_empty {
+        let at_hand = block.allocator.free_size() - block.allocator.parked_size();
+        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(at_hand);
+        block.at_hand = at_hand;
+        let live_count = block.allocator.live_count();
+        self.index.note_grant(slot);
+        self.index.update(slot, (block.at_hand, block.serial));
+        if live_count == 1 {
             self.leave_empties(slot);
+        }
+        if live_count >= LIVE_MIN && !self.shelf.has_begun() {
+            self.shelf.begin(self.desc.basic_size);
         }
     }
 
     /// Brings the index up to date after the block of `slot` took something back.
     #[inline]
-    fn note_free(&mut self, slot: u32) {
+    fn note_free(&mut self, slot: u32, at_most: u64) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
-        block.free_size = block.allocator.free_size();
-        let key = (block.free_size, block.serial);
-        if block.allocator.is_empty() {
+        let at_hand = block.allocator.free_size() - block.allocator.parked_size();
+        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(at_hand);
+        block.at_hand = at_hand;
+        let is_empty = block.allocator.is_empty();
+        self.index.raise_granted_max(slot, at_most);
+        // What a linear allocator takes back in the middle is not free yet: then it stays as it was.
+        self.index.update(slot, (block.at_hand, block.serial));
+        if is_empty {
+            self.clear_shelf_of(slot);
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
-        // What a linear allocator takes back in the middle is not free yet: then it stays as it was.
-        self.index.update(slot, key);
     }
 
     fn leave_empties(&mut self, slot: u32) {
@@ -518,13 +462,19 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.index.remove(id.slot);
         self.leave_empties(id.slot);
         self.vacant.push(id.slot);
-        self.slots[id.slot as usize].take().map(|block| block.heap)
+        let block = self.slots[id.slot as usize].take()?;
+        self.capacity = self.capacity.wrapping_sub(block.initial_size);
+        self.at_hand = self.at_hand.wrapping_sub(block.at_hand);
+        self.shelf.limit(self.capacity);
+        Some(block.heap)
     }
 
     /// Takes every block out, whatever lives there, in the order of the slots: for teardown. Allocations that are
     /// still out count as given back. Blocks not taken from the iterator are dropped with it.
     pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
         self.index.clear();
+        self.shelf = Shelf::new();
+        (self.capacity, self.at_hand) = (0, 0);
         self.empties.clear();
         self.vacant.clear();
         let slots = self.slots.drain(..).enumerate();
@@ -566,7 +516,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Free units and initial units of a block; `None` if it is not here (any more).
     #[must_use]
     pub fn free_and_initial_size(&self, id: BlockId) -> Option<(u64, u64)> {
-        self.block(id).map(|block| (block.free_size, block.initial_size))
+        self.block(id).map(|block| (block.allocator.free_size(), block.initial_size))
     }
 
     /// How many blocks there are.
@@ -588,7 +538,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             BlocksStatistics { empty_count: self.empties.len(), block_count: self.block_count(), ..Default::default() };
         for block in self.slots.iter().flatten() {
             sums.capacity = sums.capacity.saturating_add(block.initial_size);
-            sums.free_size = sums.free_size.saturating_add(block.free_size);
+            sums.free_size = sums.free_size.saturating_add(block.allocator.free_size());
             sums.largest_free = sums.largest_free.max(block.allocator.largest_free());
             sums.live_count += block.allocator.live_count();
         }
@@ -599,68 +549,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     fn out_of_space(&self, size: u64, alignment: u64) -> AllocError {
         let BlocksStatistics { free_size: free, largest_free, .. } = self.statistics();
         AllocError::OutOfSpace { size, alignment, free, largest_free }
-    }
-
-    /// Checks every rule of the structure and of the allocators in it. For tests.
-    ///
-    /// # Errors
-    /// The first rule that does not hold.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        let (mut indexed, mut empty) = (0, 0);
-        for (slot, block) in self.slots.iter().enumerate() {
-            let at = slot as u64;
-            let Some(block) = block else {
-                Invalid::unless(self.vacant.contains(&(slot as u32)), "a slot without a block is vacant", at)?;
-                continue;
-            };
-            block.allocator.validate()?;
-            Invalid::unless(block.free_size == block.allocator.free_size(), "a block knows its free size", at)?;
-            Invalid::unless(block.initial_size == block.allocator.capacity(), "a block knows its initial size", at)?;
-            let listed = self.empties.iter().filter(|empty| empty.slot as usize == slot).count();
-            let expected = usize::from(block.allocator.is_empty());
-            Invalid::unless(listed == expected, "exactly the empty blocks are listed, once", at)?;
-            empty += listed;
-            let key = self.index.key(slot as u32);
-            let expected = (block.free_size != 0).then_some((block.free_size, block.serial));
-            Invalid::unless(key == expected, "the index knows all but full blocks as they are", at)?;
-            let is_true = key.is_none() || self.index.granted_max(slot as u32) >= block.allocator.largest_free();
-            Invalid::unless(is_true, "the index promises no less than a block holds", at)?;
-            indexed += usize::from(key.is_some());
-        }
-        Invalid::unless(indexed == self.index.len(), "nothing else is indexed", indexed as u64)?;
-        Invalid::unless(empty == self.empties.len(), "nothing else is listed as empty", empty as u64)?;
-        let vacant = self.slots.iter().filter(|block| block.is_none()).count();
-        Invalid::unless(vacant == self.vacant.len(), "nothing else is vacant", vacant as u64)?;
-        self.index.validate()?;
-        let in_order = self.empties.windows(2).all(|pair| pair[0].since <= pair[1].since);
-        Invalid::unless(in_order, "the longest empty block is first", 0)?;
-        let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_TOLD);
-        Invalid::unless(is_past, "no block is empty from a later tick on", self.now)
-    }
-}
-
-impl<A: Peek, H> Blocks<A, H> {
-    /// The block and the offset that [`Blocks::try_allocate`] would give now; `None` if it would refuse.
-    #[must_use]
-    pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
-        self.peek_in(size, alignment, |_| true)
-    }
-
-    /// As [`Blocks::peek`], if every block were taken out in which nothing lives.
-    #[must_use]
-    pub fn peek_beside_live(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
-        self.peek_in(size, alignment, |ranges| !ranges.is_empty())
-    }
-
-    fn peek_in(&self, size: u64, alignment: u64, may_ask: impl Fn(&A) -> bool) -> Option<(BlockId, u64)> {
-        check_request(size, alignment, u64::MAX).ok()?;
-        let in_order = core::iter::successors(self.index.first_of(size), |slot| self.index.after(*slot));
-        in_order.filter(|slot| self.index.granted_max(*slot) >= size).find_map(|slot| {
-            let block = self.slots[slot as usize].as_ref()?;
-            let has_space = may_ask(&block.allocator) && block.allocator.may_hold(size);
-            let offset = if has_space { block.allocator.peek(size, alignment) } else { None };
-            offset.map(|offset| (block.id(slot as usize), offset))
-        })
     }
 }
 
@@ -673,91 +561,5 @@ impl<A, H> Block<A, H> {
 impl<A: RangeAllocator, H> fmt::Debug for Blocks<A, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.statistics().fmt(f)
-    }
-}
-
-/// [`Blocks`] together with what makes their heaps: an allocator without a limit of its own.
-///
-/// Every heap goes back to the source when this is dropped.
-pub struct GrowableBlocks<S: BlockSource> {
-    source: S,
-    blocks: Blocks<S::Allocator, S::Heap>,
-}
-
-impl<S: BlockSource> GrowableBlocks<S> {
-    /// No block yet.
-    #[must_use]
-    pub const fn new(desc: BlocksDesc, source: S) -> Self {
-        Self { source, blocks: Blocks::new(desc) }
-    }
-
-    /// The blocks, to be looked at.
-    #[must_use]
-    pub const fn blocks(&self) -> &Blocks<S::Allocator, S::Heap> {
-        &self.blocks
-    }
-
-    /// What makes the heaps.
-    #[must_use]
-    pub const fn source(&self) -> &S {
-        &self.source
-    }
-
-    /// What makes the heaps, to be changed.
-    pub const fn source_mut(&mut self) -> &mut S {
-        &mut self.source
-    }
-
-    /// The heap of an allocation; `None` if its block is not here (any more).
-    #[must_use]
-    pub fn heap(&self, allocation: &BlockAllocation) -> Option<&S::Heap> {
-        self.blocks.get(allocation.block()).map(|(heap, _)| heap)
-    }
-
-    /// Destroys what [`Blocks::take_surplus`] gives at tick `now`, once a tick; returns how many blocks that were.
-    pub fn destroy_surplus(&mut self, now: u64) -> usize {
-        let mut destroyed = 0;
-        while let Some((_, heap)) = self.blocks.take_surplus(now) {
-            self.source.destroy(heap);
-            destroyed += 1;
-        }
-        destroyed
-    }
-
-    /// Destroys every empty block at once, and returns how many those were.
-    pub fn trim(&mut self) -> usize {
-        let mut destroyed = 0;
-        while let Some((_, heap)) = self.blocks.take_empty() {
-            self.source.destroy(heap);
-            destroyed += 1;
-        }
-        destroyed
-    }
-}
-
-impl<S: BlockSource> Allocate for GrowableBlocks<S> {
-    type Allocation = BlockAllocation;
-    type Error = GrowError<S::Error>;
-
-    fn allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, GrowError<S::Error>> {
-        self.blocks.allocate_with(size, alignment, &mut self.source)
-    }
-
-    fn free(&mut self, allocation: BlockAllocation) -> Result<(), FreeError> {
-        self.blocks.free(&allocation)
-    }
-}
-
-impl<S: BlockSource> Drop for GrowableBlocks<S> {
-    fn drop(&mut self) {
-        for (_, heap) in self.blocks.drain() {
-            self.source.destroy(heap);
-        }
-    }
-}
-
-impl<S: BlockSource> fmt::Debug for GrowableBlocks<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.blocks.fmt(f)
     }
 }

@@ -42,201 +42,24 @@
 //! - Merging is put off while there is room: see `parked.rs`.
 
 use crate::range::{
-    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, check_request,
+    AllocError, Allocate, FreeError, Freed, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
 };
 use alloc::vec::Vec;
 use core::fmt;
 use core::hint::select_unpredictable;
+use find::{NEAR_MISSES_AT_HAND, Place};
+use lists::{FIRST, LARGER, Link, Lists, Node, SENTINEL, USED, larger_at_most, set_prev, split};
 use parked::{PARKED, Parked};
 
+mod check;
+mod classes;
+mod find;
+mod lists;
 mod parked;
 
-/// A power of two is cut into `1 << SECOND_LOG2` classes.
-const SECOND_LOG2: u32 = 5;
-/// Words of the class bitmap: enough for every class of a 64-bit size, and a power of two.
-const WORDS: usize = 32;
-/// How many blocks that may or may not fit are looked at before an allocation is refused.
-pub const NEAR_MISSES: u32 = 32;
-
-/// How many blocks [`Tlsf::allocate_below`] looks at.
-const LOOKS_BELOW: u32 = 64;
-
-/// The node that closes the circle; as a free-list link and a recycled slot it means "none".
-const SENTINEL: u32 = 0;
-/// The node at offset 0: merging keeps the lower node and splitting keeps the low part, so this one never moves.
-const FIRST: u32 = 1;
-/// The bit of [`Node::prev_and_used`] that says "used".
-const USED: u32 = 1 << 31;
-/// The bit of a used [`Node::high`] that says "larger than what was asked for". No serial has it.
-const LARGER: u32 = 1 << 30;
-/// Such a span is larger by less than its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
-const LARGER_LOG2: u32 = 3;
-const _: () = assert!((((PARKED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
-
-/// One span, or a slot that waits to be used again.
-#[derive(Clone, Copy)]
-struct Node {
-    /// Where the span begins; it ends where `next` begins.
-    offset: u64,
-    /// The node before it in address order, and [`USED`] iff the span is handed out or parked (or is the sentinel).
-    prev_and_used: u32,
-    /// The node after it in address order; for a recycled slot the next recycled one.
-    next: u32,
-}
-
-impl Node {
-    const fn is_used(&self) -> bool {
-        self.prev_and_used & USED != 0
-    }
-
-    const fn prev(&self) -> u32 {
-        self.prev_and_used & !USED
-    }
-}
-
-/// What else there is to know of a span. Apart from the node, so that looking at a neighbour touches 16 bytes, and that
-/// the heads of the lists can stand among the links.
-#[derive(Clone, Copy)]
-struct Link {
-    /// Free: the link before it in its circle. Parked: the size, and [`PARKED`]. Used: the upper half of the serial, and
-    /// [`LARGER`] iff the span is.
-    high: u32,
-    /// Free: the link after it in its circle. Parked: the slot of the next of its class. Used: the lower half of the
-    /// serial.
-    low: u32,
-}
-
-impl Link {
-    #[inline(always)]
-    const fn of(serial: Serial, is_larger: bool) -> Self {
-        let high = (serial.get() >> 32) as u32;
-        Self { high: high | (LARGER * is_larger as u32), low: serial.get() as u32 }
-    }
-
-    const fn serial_number(&self) -> u64 {
-        ((self.high & !LARGER) as u64) << 32 | self.low as u64
-    }
-}
-
-const _: () = assert!(size_of::<Node>() + size_of::<Link>() <= 24, "row 000-9");
-
-/// A free block that a request fits into.
-struct Place {
-    slot: u32,
-    /// Units of the block.
-    block: u64,
-    /// Units before the first aligned one.
-    padding: u64,
-}
-
-/// The free block `slot` and whether `size` units fit into it, aligned. For the sentinel the answer has no meaning.
-#[inline(always)]
-fn look(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> (Place, bool) {
-    let node = nodes[slot as usize];
-    let block = nodes[node.next as usize].offset.wrapping_sub(node.offset);
-    let padding = node.offset.wrapping_neg() & (alignment - 1);
-    let fits = (block >= padding) & (block.wrapping_sub(padding) >= size);
-    (Place { slot, block, padding }, fits)
-}
-
-#[inline(always)]
-fn fit(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> Option<Place> {
-    let (place, fits) = look(nodes, slot, size, alignment);
-    fits.then_some(place)
-}
-
-/// The free spans by class.
-#[derive(Clone)]
-struct Lists {
-    /// Bit `c % 64` of word `c / 64` is set iff the circle of class `c` holds a span.
-    words: [u64; WORDS],
-    /// How many classes there are: link `base + slot` is that of node `slot`, the links before are the heads. That of
-    /// the sentinel is always a circle of its own.
-    base: u32,
-    links: Vec<Link>,
-}
-
-impl Lists {
-    fn new(classes: u32) -> Self {
-        let alone = |at| Link { high: at, low: at };
-        Self { words: [0; WORDS], base: classes, links: (0..=classes).map(alone).collect() }
-    }
-
-    #[inline(always)]
-    fn link(&self, slot: u32) -> Link {
-        self.links[(self.base + slot) as usize]
-    }
-
-    #[inline(always)]
-    fn link_mut(&mut self, slot: u32) -> &mut Link {
-        &mut self.links[(self.base + slot) as usize]
-    }
-
-    /// The lowest class from `class` on that holds a span.
-    #[inline(always)]
-    fn class_from(&self, class: u32) -> Option<u32> {
-        let mut word = (class >> 6) as usize % WORDS;
-        let mut here = self.words[word] & (u64::MAX << (class & 63));
-        while here == 0 {
-            word += 1;
-            here = *self.words.get(word)?;
-        }
-        Some((word as u32) << 6 | here.trailing_zeros())
-    }
-
-    /// The slot of the first span of a class, or [`SENTINEL`].
-    #[inline(always)]
-    fn first(&self, class: u32) -> u32 {
-        self.links[class as usize].low.saturating_sub(self.base)
-    }
-
-    /// The slot of the span after this one in its class, or [`SENTINEL`].
-    fn after(&self, slot: u32) -> u32 {
-        self.link(slot).low.saturating_sub(self.base)
-    }
-
-    /// Puts a free span at the head of its class.
-    #[inline(always)]
-    fn push(&mut self, slot: u32, class: u32) {
-        let at = self.base + slot;
-        let head = &mut self.links[class as usize];
-        let first = head.low;
-        head.low = at;
-        self.links[at as usize] = Link { high: class, low: first };
-        self.links[first as usize].high = at;
-        self.words[(class >> 6) as usize % WORDS] |= 1 << (class & 63);
-    }
-
-    /// Takes a free span out of its circle; of the sentinel nothing changes.
-    #[inline(always)]
-    fn unlink(&mut self, slot: u32) {
-        let Link { high: before, low: after } = self.link(slot);
-        self.links[before as usize].low = after;
-        self.links[after as usize].high = before;
-        // The same link on both sides: that is the head. (Or the sentinel, whose bit is never set.)
-        let is_empty = before == after;
-        self.words[(before >> 6) as usize % WORDS] &= !(u64::from(is_empty) << (before & 63));
-    }
-}
-
-/// Cuts the span of `slot` after `size` units: `slot` keeps the low part, the new node has the rest. Both count as
-/// free, and stand in no list. There must be a recycled slot.
-#[inline(always)]
-fn split(nodes: &mut [Node], recycled: &mut u32, slot: u32, size: u64) -> u32 {
-    let Node { offset, next, .. } = nodes[slot as usize];
-    let new = *recycled;
-    *recycled = nodes[new as usize].next;
-    nodes[new as usize] = Node { offset: offset + size, prev_and_used: slot, next };
-    nodes[slot as usize].next = new;
-    set_prev(nodes, next, new);
-    new
-}
-
-#[inline(always)]
-fn set_prev(nodes: &mut [Node], slot: u32, prev: u32) {
-    let node = &mut nodes[slot as usize];
-    node.prev_and_used = prev | (node.prev_and_used & USED);
-}
+use classes::rounded_up;
+pub(crate) use classes::{class_of, fitting_class_of, least_of};
+pub use find::NEAR_MISSES;
 
 /// Two-level segregated fit over `0..capacity`.
 ///
@@ -262,6 +85,8 @@ pub struct Tlsf {
     /// Units in free and parked spans.
     free: u64,
     capacity: u64,
+    /// Units of the spans that are handed out beyond what was asked for: counted if `is_told`.
+    unused: u64,
     /// Ranges that are handed out.
     live: usize,
     serials: Serials,
@@ -270,6 +95,8 @@ pub struct Tlsf {
     roomy_from: u64,
     /// For how many allocations from the lists nothing is parked yet.
     pause: u32,
+    /// Whether spans are parked when the caller says so, and never otherwise.
+    is_told: bool,
     /// The sentinel, then every span, and recycled slots among them.
     nodes: Vec<Node>,
 }
@@ -287,11 +114,13 @@ impl Tlsf {
             recycled: SENTINEL,
             free: capacity,
             capacity,
+            unused: 0,
             live: 0,
             serials: Serials::new(),
             parked: Parked::new(),
             roomy_from: u64::MAX,
             pause: 0,
+            is_told: false,
             nodes: alloc::vec![sentinel],
         };
         if capacity != 0 {
@@ -311,70 +140,6 @@ impl Tlsf {
     #[inline(always)]
     fn node(&self, slot: u32) -> &Node {
         &self.nodes[slot as usize]
-    }
-
-    /// The head of the request's own class if it fits, else that of the lowest class that surely holds the size if its
-    /// alignment fits, else the long way.
-    ///
-    /// What was freed is often asked for again, and an equal block stands in the own class, not in the one above. That
-    /// first look saves about a hundredth of the heap; looking at two or four blocks measured hardly better. Whether it
-    /// succeeds cannot be predicted, so both are looked up, and one is chosen without a branch.
-    #[inline(always)]
-    fn find(&self, size: u64, alignment: u64) -> Option<Place> {
-        let Some(class) = self.lists.class_from(fitting_class_of(size)) else {
-            return self.find_elsewhere(size, alignment);
-        };
-        let near = self.lists.first(class_of(size));
-        let (_, fits) = look(&self.nodes, near, size, alignment);
-        let slot = select_unpredictable(fits & (near != SENTINEL), near, self.lists.first(class));
-        match fit(&self.nodes, slot, size, alignment) {
-            Some(place) => Some(place),
-            None => self.find_elsewhere(size, alignment),
-        }
-    }
-
-    /// The head of the own class if it fits, the first block that fits wherever it begins, else a near miss.
-    #[cold]
-    #[inline(never)]
-    fn find_elsewhere(&self, size: u64, alignment: u64) -> Option<Place> {
-        let near = self.lists.first(class_of(size));
-        if near != SENTINEL
-            && let Some(place) = fit(&self.nodes, near, size, alignment)
-        {
-            return Some(place);
-        }
-        let surely = match size.checked_add(alignment - 1) {
-            Some(padded) => fitting_class_of(padded),
-            None => u32::MAX,
-        };
-        if surely != u32::MAX
-            && let Some(class) = self.lists.class_from(surely)
-        {
-            return fit(&self.nodes, self.lists.first(class), size, alignment);
-        }
-        self.near_miss(size, alignment, surely)
-    }
-
-    /// One of the first [`NEAR_MISSES`] blocks, from the request's own class up to below the class `surely`, that fits.
-    fn near_miss(&self, size: u64, alignment: u64, surely: u32) -> Option<Place> {
-        let mut left = NEAR_MISSES;
-        let mut class = self.lists.class_from(class_of(size))?;
-        while class < surely {
-            let mut slot = self.lists.first(class);
-            while slot != SENTINEL && left != 0 {
-                let place = fit(&self.nodes, slot, size, alignment);
-                if place.is_some() {
-                    return place;
-                }
-                slot = self.lists.after(slot);
-                left -= 1;
-            }
-            if left == 0 {
-                return None;
-            }
-            class = self.lists.class_from(class + 1)?;
-        }
-        None
     }
 
     /// Hands out `size` units of the `span` units at `place` that follow its padding.
@@ -421,11 +186,17 @@ impl Tlsf {
         list.pop(link.low);
         let span = u64::from(link.high & !PARKED);
         self.parked.taken(span);
+        Some(self.hand_out_parked(slot, offset, size, span))
+    }
+
+    /// Marks a span of `span` units that was parked, and stands in no list any more, as used.
+    #[inline(always)]
+    fn hand_out_parked(&mut self, slot: u32, offset: u64, size: u64, span: u64) -> Range {
         self.free -= span;
         self.live += 1;
         let serial = self.serials.draw();
-        *link = Link::of(serial, span != size);
-        Some(Range::new(offset, size, slot, serial))
+        *self.lists.link_mut(slot) = Link::of(serial, span != size);
+        Range::new(offset, size, slot, serial)
     }
 
     /// Whether a request may be served from what is parked.
@@ -473,13 +244,6 @@ impl Tlsf {
         }
     }
 
-    fn merge_parked(&mut self) {
-        let mut class = 0;
-        while let Some(slot) = self.parked.pop_any(&self.lists, &mut class) {
-            self.merge(slot, *self.node(slot));
-        }
-    }
-
     /// Sees to it that at least two slots are recycled, which is as many as an allocation takes.
     #[inline(always)]
     fn reserve_two(&mut self) {
@@ -497,7 +261,7 @@ impl Tlsf {
             self.push_node(Node { offset: 0, prev_and_used: 0, next: self.recycled });
             self.recycled = slot;
         }
-        if self.nodes.len() >= parked::SPANS_MIN {
+        if self.nodes.len() >= parked::SPANS_MIN && !self.is_told {
             self.begin_to_park();
         }
     }
@@ -516,6 +280,9 @@ impl Tlsf {
     /// With few spans the chance is small that a hole of the right size comes up by itself, and parking takes some away:
     /// it needs the more room.
     fn roomy_from(&self) -> u64 {
+        if self.is_told {
+            return u64::MAX;
+        }
         let spans = self.nodes.len() as u64;
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
     }
@@ -525,7 +292,7 @@ impl Tlsf {
     /// Without a branch: whether a neighbour is free is as good as random. Where one is not, the work is done all the
     /// same, on the sentinel, where it comes to nothing.
     #[inline(never)]
-    fn merge(&mut self, slot: u32, node: Node) {
+    fn merge(&mut self, slot: u32, node: Node) -> u64 {
         let nodes = self.nodes.as_mut_slice();
         let (prev, next) = (node.prev(), node.next);
         let (before, after) = (nodes[prev as usize], nodes[next as usize]);
@@ -547,6 +314,7 @@ impl Tlsf {
         set_prev(nodes, end, start);
         let end_offset = nodes[end as usize].offset;
         self.lists.push(start, class_of(end_offset - start_offset));
+        end_offset - start_offset
     }
 
     /// The node of a live range and the units of its span.
@@ -565,8 +333,8 @@ impl Tlsf {
             return None;
         }
         let span = self.node(node.next).offset - node.offset;
-        let larger_at_most = if link.high & LARGER == 0 { 0 } else { span >> LARGER_LOG2 | 1 };
-        (span.wrapping_sub(range.size()) <= larger_at_most).then_some((node, span))
+        let at_most = if link.high & LARGER == 0 { 0 } else { larger_at_most(span) };
+        (span.wrapping_sub(range.size()) <= at_most).then_some((node, span))
     }
 
     #[cold]
@@ -599,6 +367,9 @@ impl Allocate for Tlsf {
 
     #[inline]
     fn free(&mut self, range: Range) -> Result<(), FreeError> {
+        if self.is_told {
+            return self.free_or_park(range, |_| false).map(drop);
+        }
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
         self.live -= 1;
@@ -625,7 +396,7 @@ impl RangeAllocator for Tlsf {
         if self.live == 0 {
             return self.capacity;
         }
-        self.largest_listed().max(self.largest_parked())
+        self.largest_listed(NEAR_MISSES).max(self.largest_parked())
     }
 
     /// O(1): whether there is a free span of the size's class or above, or a parked one that may be part of one.
@@ -634,8 +405,78 @@ impl RangeAllocator for Tlsf {
         size <= self.free && (!self.parked.is_empty() || self.lists.class_from(class_of(size)).is_some())
     }
 
+    fn park_when_told(&mut self) {
+        self.merge_parked();
+        (self.is_told, self.roomy_from) = (true, u64::MAX);
+        self.parked.begin_unlisted(self.capacity);
+    }
+
+    fn parked_size(&self) -> u64 {
+        self.parked.units()
+    }
+
+    #[inline]
+    fn free_or_park(&mut self, range: Range, is_welcome: impl FnOnce(u64) -> bool) -> Result<Freed, FreeError> {
+        let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
+        self.free += span;
+        // Saturating: a span may have been handed out, larger, before it was told.
+        self.unused = self.unused.saturating_sub(span - range.size());
+        self.live -= 1;
+        let link = self.lists.link_mut(range.slot());
+        if self.is_told && span < self.parked.size_max() && is_welcome(span) {
+            self.parked.push_unlisted(link, span);
+            return Ok(Freed::Parked);
+        }
+        Ok(Freed::Merged { at_most: self.merge(range.slot(), node) })
+    }
+
+    #[inline]
+    fn allocate_parked(&mut self, slot: u32, size: u64, alignment: u64) -> Option<Range> {
+        let offset = self.nodes.get(slot as usize)?.offset;
+        let high = self.lists.link(slot).high;
+        let span = u64::from(high & !PARKED);
+        let is_near = span.wrapping_sub(size) <= larger_at_most(span);
+        if !is_near | (high & PARKED == 0) | (offset & (alignment - 1) != 0) {
+            return None;
+        }
+        self.parked.taken(span);
+        self.unused += span - size;
+        Some(self.hand_out_parked(slot, offset, size, span))
+    }
+
+    #[inline]
+    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
+        if size > self.capacity {
+            return Err(self.capacity);
+        }
+        match self.find_within(size, alignment, NEAR_MISSES_AT_HAND) {
+            Some(place) => Ok(self.take(&place, size, size)),
+            None if alignment == 1 => Err(size - 1),
+            None => Err(self.lists.highest_class().map_or(0, |class| least_of(class + 1) - 1)),
+        }
+    }
+
+    fn largest_at_hand(&self) -> u64 {
+        self.largest_listed(NEAR_MISSES_AT_HAND)
+    }
+
+    fn merge_parked(&mut self) {
+        if self.is_told {
+            return self.merge_unlisted();
+        }
+        let mut class = 0;
+        while let Some(slot) = self.parked.pop_any(&self.lists, &mut class) {
+            self.merge(slot, *self.node(slot));
+        }
+    }
+
     fn live_count(&self) -> usize {
         self.live
+    }
+
+    /// Counted after [`RangeAllocator::park_when_told`] alone.
+    fn unused_size(&self) -> u64 {
+        self.unused
     }
 
     fn is_live(&self, range: &Range) -> bool {
@@ -659,21 +500,7 @@ impl RangeAllocator for Tlsf {
     }
 
     fn validate(&self) -> Result<(), Invalid> {
-        let spans = self.validate_spans()?;
-        let listed = self.validate_lists()?;
-        let parked = self.validate_parked()?;
-        Invalid::unless(parked == spans.parked_count, "every parked span stands in a list", parked as u64)?;
-        let mut recycled = 0;
-        let mut slot = self.recycled;
-        while slot != SENTINEL {
-            let node = self.nodes.get(slot as usize);
-            let node = node.ok_or(Invalid { rule: "a recycled slot exists", at: slot.into() })?;
-            recycled += 1;
-            Invalid::unless(!node.is_used() && recycled < self.nodes.len(), "recycled slots are free", slot.into())?;
-            slot = node.next;
-        }
-        Invalid::unless(listed == spans.free_count, "every free span stands in a list", listed as u64)?;
-        Invalid::unless(spans.count + recycled + 1 == self.nodes.len(), "no slot is lost", recycled as u64)
+        self.check()
     }
 }
 
@@ -695,6 +522,16 @@ impl Peek for Tlsf {
         let merged = self.with_parked_merged();
         merged.find(size, alignment).map(|place| offset(&merged, place))
     }
+
+    fn peek_at_hand(&self, size: u64, alignment: u64) -> Option<u64> {
+        check_request(size, alignment, self.capacity).ok()?;
+        self.find_within(size, alignment, NEAR_MISSES_AT_HAND).map(|place| self.node(place.slot).offset + place.padding)
+    }
+
+    fn peek_parked(&self, slot: u32, alignment: u64) -> Option<u64> {
+        let offset = self.node(slot).offset;
+        (self.is_parked(slot) && offset & (alignment - 1) == 0).then_some(offset)
+    }
 }
 
 impl Tlsf {
@@ -715,27 +552,16 @@ impl Tlsf {
         Some(self.take(&place, size, size))
     }
 
-    fn find_below(&self, size: u64, alignment: u64, limit: u64) -> Option<Place> {
-        let offset = |place: &Place| self.node(place.slot).offset + place.padding;
-        let mut left = LOOKS_BELOW;
-        let mut class = self.lists.class_from(class_of(size))?;
-        loop {
-            let mut best: Option<Place> = None;
-            let mut slot = self.lists.first(class);
-            while slot != SENTINEL && left != 0 {
-                if let Some(place) = fit(&self.nodes, slot, size, alignment)
-                    && offset(&place) + size <= limit
-                    && best.as_ref().is_none_or(|held| offset(&place) < offset(held))
-                {
-                    best = Some(place);
-                }
-                slot = self.lists.after(slot);
-                left -= 1;
+    /// Merges what is parked in no list: O(spans).
+    fn merge_unlisted(&mut self) {
+        for slot in FIRST..self.nodes.len() as u32 {
+            if self.parked.is_empty() {
+                return;
             }
-            if best.is_some() || left == 0 {
-                return best;
+            if self.is_parked(slot) {
+                self.parked.taken(u64::from(self.lists.link(slot).high & !PARKED));
+                self.merge(slot, *self.node(slot));
             }
-            class = self.lists.class_from(class + 1)?;
         }
     }
 
@@ -748,13 +574,6 @@ impl Tlsf {
     }
 }
 
-/// What a walk in address order counted.
-struct Walked {
-    count: usize,
-    free_count: usize,
-    parked_count: usize,
-}
-
 impl Tlsf {
     /// Whether nobody holds the span: it is free or parked. False of the sentinel.
     fn is_vacant(&self, slot: u32) -> bool {
@@ -763,29 +582,18 @@ impl Tlsf {
     }
 
     /// Whether the span was given back, but still stands between its neighbours as if it were used.
+    #[inline]
     fn is_parked(&self, slot: u32) -> bool {
         slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & PARKED != 0
-    }
-
-    fn largest_listed(&self) -> u64 {
-        let Some(word) = self.lists.words.iter().rposition(|&bits| bits != 0) else { return 0 };
-        let class = (word as u32) << 6 | self.lists.words[word].ilog2();
-        let mut slot = self.lists.first(class);
-        let mut largest = 0;
-        for _ in 0..NEAR_MISSES {
-            if slot == SENTINEL {
-                break;
-            }
-            let node = self.node(slot);
-            largest = largest.max(self.node(node.next).offset - node.offset);
-            slot = self.lists.after(slot);
-        }
-        largest
     }
 
     /// The longest span that merging the parked ones would make.
     fn largest_parked(&self) -> u64 {
         let mut largest = 0;
+        if self.is_told && !self.parked.is_empty() {
+            let parked = (FIRST..self.nodes.len() as u32).filter(|slot| self.is_parked(*slot));
+            return parked.map(|slot| self.vacant_run_from(slot)).max().unwrap_or(0);
+        }
         for (_, mut slot, _) in self.parked.lists() {
             while slot != SENTINEL {
                 largest = largest.max(self.vacant_run_from(slot));
@@ -811,96 +619,6 @@ impl Tlsf {
         }
         self.node(end).offset - self.node(first).offset
     }
-
-    /// How many nodes the parked lists hold.
-    fn validate_parked(&self) -> Result<usize, Invalid> {
-        let mut listed = 0;
-        for (class, mut slot, count) in self.parked.lists() {
-            let before = listed;
-            while slot != SENTINEL {
-                let (node, link) = (*self.node(slot), self.lists.link(slot));
-                Invalid::unless(self.is_parked(slot), "what stands in a parked list is parked", node.offset)?;
-                let size = self.node(node.next).offset - node.offset;
-                Invalid::unless(u64::from(link.high & !PARKED) == size, "a parked span knows its size", node.offset)?;
-                Invalid::unless(class_of(size) == class, "a parked span stands in its class", node.offset)?;
-                listed += 1;
-                Invalid::unless(listed < self.nodes.len(), "the parked lists end", node.offset)?;
-                slot = link.low;
-            }
-            Invalid::unless(listed - before == count as usize, "a class counts its parked spans", class.into())?;
-        }
-        Invalid::unless(listed == self.parked.count() as usize, "the parked spans are counted", listed as u64)?;
-        Ok(listed)
-    }
-
-    fn validate_spans(&self) -> Result<Walked, Invalid> {
-        let sentinel = *self.node(SENTINEL);
-        Invalid::unless(sentinel.is_used() && sentinel.offset == self.capacity, "the sentinel closes the circle", 0)?;
-        let first = self.node(sentinel.next);
-        Invalid::unless(sentinel.next == SENTINEL || first.offset == 0, "the first span begins at 0", first.offset)?;
-        let mut walked = Walked { count: 0, free_count: 0, parked_count: 0 };
-        let (mut free, mut previous, mut slot) = (0, SENTINEL, sentinel.next);
-        while slot != SENTINEL {
-            let node = *self.node(slot);
-            let next = *self.node(node.next);
-            Invalid::unless(node.prev() == previous, "address links are symmetric", node.offset)?;
-            Invalid::unless(next.offset > node.offset, "offsets rise", node.offset)?;
-            Invalid::unless(node.is_used() || next.is_used(), "free neighbours are merged", node.offset)?;
-            walked.count += 1;
-            Invalid::unless(walked.count < self.nodes.len(), "the circle ends", node.offset)?;
-            if self.is_parked(slot) {
-                walked.parked_count += 1;
-                free += next.offset - node.offset;
-            } else if node.is_used() {
-                let serial = Serial::from_u64(self.lists.link(slot).serial_number());
-                Invalid::unless(serial.is_some(), "a used node has a serial", node.offset)?;
-            } else {
-                walked.free_count += 1;
-                free += next.offset - node.offset;
-            }
-            (previous, slot) = (slot, node.next);
-        }
-        Invalid::unless(sentinel.prev() == previous, "the last span is before the sentinel", self.capacity)?;
-        Invalid::unless(free == self.free, "the free size is the sum of the free and parked spans", free)?;
-        let used = walked.count - walked.free_count - walked.parked_count;
-        Invalid::unless(used == self.live, "the live count is that of the used spans", used as u64)?;
-        Ok(walked)
-    }
-
-    /// How many nodes the free lists hold.
-    fn validate_lists(&self) -> Result<usize, Invalid> {
-        let (base, links) = (self.lists.base, &self.lists.links);
-        let sentinel = self.lists.link(SENTINEL);
-        Invalid::unless((sentinel.high, sentinel.low) == (base, base), "the sentinel is a circle of its own", 0)?;
-        Invalid::unless(links.len() == base as usize + self.nodes.len(), "each node has a link", links.len() as u64)?;
-        let bits = self.lists.words.iter().map(|bits| bits.count_ones()).sum::<u32>();
-        let heads = links[..base as usize].iter().enumerate();
-        let filled = heads.clone().filter(|&(class, head)| head.low as usize != class).count();
-        Invalid::unless(bits as usize == filled, "no bit is set beyond the classes with a block", bits.into())?;
-        let mut listed = 0;
-        for (class, head) in heads {
-            let bit = self.lists.words[class / 64] >> (class % 64) & 1 == 1;
-            Invalid::unless(
-                bit == (head.low as usize != class),
-                "a class has its bit iff it has a block",
-                class as u64,
-            )?;
-            let (mut before, mut at) = (class as u32, head.low);
-            while at as usize != class {
-                Invalid::unless(at > base, "a circle holds one head", at.into())?;
-                let (node, link) = (*self.node(at - base), links[at as usize]);
-                Invalid::unless(!node.is_used(), "what stands in a free list is free", node.offset)?;
-                Invalid::unless(link.high == before, "list links are symmetric", node.offset)?;
-                let size = self.node(node.next).offset - node.offset;
-                Invalid::unless(class_of(size) as usize == class, "a block stands in its class", node.offset)?;
-                listed += 1;
-                Invalid::unless(listed < self.nodes.len(), "the free lists end", node.offset)?;
-                (before, at) = (at, link.low);
-            }
-            Invalid::unless(head.high == before, "a head knows the last", class as u64)?;
-        }
-        Ok(listed)
-    }
 }
 
 impl fmt::Debug for Tlsf {
@@ -911,63 +629,5 @@ impl fmt::Debug for Tlsf {
             .field("live", &self.live)
             .field("parked", &self.parked.count())
             .finish_non_exhaustive()
-    }
-}
-
-/// How many low bits of `size` its class leaves open.
-#[inline(always)]
-const fn open_bits(size: u64) -> u32 {
-    (size | 1 << SECOND_LOG2).ilog2() - SECOND_LOG2
-}
-
-/// The class that a block of `size` units belongs to: its size is at least the least of the class.
-#[inline(always)]
-const fn class_of(size: u64) -> u32 {
-    let open = open_bits(size);
-    (open << SECOND_LOG2) + (size >> open) as u32
-}
-
-/// The lowest class of which every block holds `size` units, which are not 0: the one above that of the largest size that is too small.
-#[inline(always)]
-const fn fitting_class_of(size: u64) -> u32 {
-    class_of(size - 1) + 1
-}
-
-/// The least size of [`fitting_class_of`] it. Below 2⁶³, so that there is such a size.
-#[inline(always)]
-const fn rounded_up(size: u64) -> u64 {
-    let open = (1 << open_bits(size)) - 1;
-    (size + open) & !open
-}
-
-const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` may be asked for any class");
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The least size of a class, by the definition: 32 steps in each power of two.
-    fn least_of(class: u32) -> u64 {
-        if class < 64 { u64::from(class) } else { u64::from(class % 32 + 32) << (class / 32 - 1) }
-    }
-
-    #[test]
-    fn a_node_is_24_bytes() {
-        assert_eq!(size_of::<Node>() + size_of::<Link>(), 24);
-    }
-
-    #[test]
-    fn classes_hold_the_sizes_from_their_least_to_the_next_least() {
-        let last = class_of(u64::MAX);
-        for class in 1..=last {
-            let least = least_of(class);
-            assert_eq!((class_of(least), fitting_class_of(least)), (class, class));
-            assert_eq!(class_of(least - 1), class - 1);
-            let one_size_wide = least - least_of(class - 1) == 1;
-            if least > 1 {
-                assert_eq!(fitting_class_of(least - 1), if one_size_wide { class - 1 } else { class });
-            }
-        }
-        assert_eq!((class_of(0), fitting_class_of(u64::MAX)), (0, last + 1));
     }
 }

@@ -18,11 +18,13 @@
 //! | `after` | O(1) |
 
 use crate::range::{Invalid, Serial};
+use crate::tlsf::{class_of, least_of};
 use alloc::vec::Vec;
 
 const NIL: u32 = u32::MAX;
 
-const NOT_ASKED: u64 = u64::MAX;
+/// What [`Node::granted_max`] is while nothing is known.
+pub(super) const NOT_ASKED: u64 = u64::MAX;
 
 /// What orders blocks.
 pub(super) type Key = (u64, Serial);
@@ -32,7 +34,7 @@ struct Node {
     free_size: u64,
     /// `None` iff it stands not in the tree.
     serial: Option<Serial>,
-    /// No request of more than this was granted when it was asked last; [`NOT_ASKED`] since the block last changed.
+    /// No request of more than this would be granted at hand, as far as is known.
     granted_max: u64,
     left: u32,
     right: u32,
@@ -115,14 +117,34 @@ impl Index {
         self.nodes[slot as usize].granted_max
     }
 
+    /// A request of more than so many units was refused, or would be.
     #[inline]
-    pub(super) fn set_granted_max(&mut self, slot: u32, units: u64) {
-        self.nodes[slot as usize].granted_max = units;
+    pub(super) fn lower_granted_max(&mut self, slot: u32, units: u64) {
+        let granted_max = &mut self.nodes[slot as usize].granted_max;
+        *granted_max = (*granted_max).min(units);
+    }
+
+    /// The block has granted something: of the first size that it would not grant, another span may stand in front now,
+    /// longer by less than a size class.
+    #[inline]
+    pub(super) fn note_grant(&mut self, slot: u32) {
+        let granted_max = &mut self.nodes[slot as usize].granted_max;
+        if *granted_max != NOT_ASKED {
+            *granted_max = least_of(class_of(*granted_max + 1) + 1) - 1;
+        }
+    }
+
+    /// A span of at most so many units came up.
+    #[inline]
+    pub(super) fn raise_granted_max(&mut self, slot: u32, units: u64) {
+        let granted_max = &mut self.nodes[slot as usize].granted_max;
+        *granted_max = (*granted_max).max(units);
     }
 
     /// Puts a block in that stands not there.
     pub(super) fn insert(&mut self, slot: u32, key: Key) {
-        self.nodes[slot as usize] = Node { free_size: key.0, serial: Some(key.1), ..ABSENT };
+        let granted_max = self.nodes[slot as usize].granted_max;
+        self.nodes[slot as usize] = Node { free_size: key.0, serial: Some(key.1), granted_max, ..ABSENT };
         self.len += 1;
         let (mut link, mut at) = (Link::Root, self.root);
         let (mut before, mut after) = (NIL, NIL);
@@ -165,7 +187,8 @@ impl Index {
             }
         }
         self.set(link, if left == NIL { right } else { left });
-        self.nodes[slot as usize] = ABSENT;
+        let granted_max = self.nodes[slot as usize].granted_max;
+        self.nodes[slot as usize] = Node { granted_max, ..ABSENT };
         self.len -= 1;
         self.join(before, after);
     }
@@ -179,8 +202,7 @@ impl Index {
             && self.nodes.get(before as usize).is_none_or(|lower| lower.is_before(key))
             && self.nodes.get(after as usize).is_none_or(|higher| !higher.is_before(key));
         if stays {
-            let node = &mut self.nodes[slot as usize];
-            (node.free_size, node.granted_max) = (key.0, NOT_ASKED);
+            self.nodes[slot as usize].free_size = key.0;
         } else {
             self.relocate(slot, key);
         }

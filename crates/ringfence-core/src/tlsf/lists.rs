@@ -1,0 +1,189 @@
+//! The nodes that describe the spans, and the lists of the free ones by class.
+//!
+//! ```text
+//!   words    [ … , 0010 0000 , 0000 0100 , … ]     bit c set iff the list of class c is not empty
+//!   links    [ … ,   ●,    …  ,      ●, …  │ – , 12, 7, … ]
+//!              a head for each class         a link for each node
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | `push`, `unlink`, `first`, `after`, `split` | O(1) |
+//! | `class_from`, `highest_class` | O(1): 32 words at most |
+
+use super::classes::fitting_class_of;
+use super::parked::PARKED;
+use crate::range::{Serial, Serials};
+use alloc::vec::Vec;
+
+/// Words of the class bitmap: enough for every class of a 64-bit size, and a power of two.
+pub(super) const WORDS: usize = 32;
+const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` may be asked for any class");
+
+/// The node that closes the circle; as a free-list link and a recycled slot it means "none".
+pub(super) const SENTINEL: u32 = 0;
+/// The node at offset 0: merging keeps the lower node and splitting keeps the low part, so this one never moves.
+pub(super) const FIRST: u32 = 1;
+/// The bit of [`Node::prev_and_used`] that says "used".
+pub(super) const USED: u32 = 1 << 31;
+/// The bit of a used [`Node::high`] that says "larger than what was asked for". No serial has it.
+pub(super) const LARGER: u32 = 1 << 30;
+/// Such a span is larger by less than its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
+pub(super) const LARGER_LOG2: u32 = 3;
+/// How many units of a span its range may leave unused.
+#[inline(always)]
+pub(super) const fn larger_at_most(span: u64) -> u64 {
+    span >> LARGER_LOG2 | 1
+}
+
+const _: () = assert!((((PARKED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
+
+/// One span, or a slot that waits to be used again.
+#[derive(Clone, Copy)]
+pub(super) struct Node {
+    /// Where the span begins; it ends where `next` begins.
+    pub(super) offset: u64,
+    /// The node before it in address order, and [`USED`] iff the span is handed out or parked (or is the sentinel).
+    pub(super) prev_and_used: u32,
+    /// The node after it in address order; for a recycled slot the next recycled one.
+    pub(super) next: u32,
+}
+
+impl Node {
+    pub(super) const fn is_used(&self) -> bool {
+        self.prev_and_used & USED != 0
+    }
+
+    pub(super) const fn prev(&self) -> u32 {
+        self.prev_and_used & !USED
+    }
+}
+
+/// What else there is to know of a span. Apart from the node, so that looking at a neighbour touches 16 bytes, and that
+/// the heads of the lists can stand among the links.
+#[derive(Clone, Copy)]
+pub(super) struct Link {
+    /// Free: the link before it in its circle. Parked: the size, and [`PARKED`]. Used: the upper half of the serial, and
+    /// [`LARGER`] iff the span is.
+    pub(super) high: u32,
+    /// Free: the link after it in its circle. Parked: the slot of the next of its class. Used: the lower half of the
+    /// serial.
+    pub(super) low: u32,
+}
+
+impl Link {
+    #[inline(always)]
+    pub(super) const fn of(serial: Serial, is_larger: bool) -> Self {
+        let high = (serial.get() >> 32) as u32;
+        Self { high: high | (LARGER * is_larger as u32), low: serial.get() as u32 }
+    }
+
+    pub(super) const fn serial_number(&self) -> u64 {
+        ((self.high & !LARGER) as u64) << 32 | self.low as u64
+    }
+}
+
+const _: () = assert!(size_of::<Node>() + size_of::<Link>() <= 24, "row 000-9");
+
+/// The free spans by class.
+#[derive(Clone)]
+pub(super) struct Lists {
+    /// Bit `c % 64` of word `c / 64` is set iff the circle of class `c` holds a span.
+    pub(super) words: [u64; WORDS],
+    /// How many classes there are: link `base + slot` is that of node `slot`, the links before are the heads. That of
+    /// the sentinel is always a circle of its own.
+    pub(super) base: u32,
+    pub(super) links: Vec<Link>,
+}
+
+impl Lists {
+    pub(super) fn new(classes: u32) -> Self {
+        let alone = |at| Link { high: at, low: at };
+        Self { words: [0; WORDS], base: classes, links: (0..=classes).map(alone).collect() }
+    }
+
+    #[inline(always)]
+    pub(super) fn link(&self, slot: u32) -> Link {
+        self.links[(self.base + slot) as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn link_mut(&mut self, slot: u32) -> &mut Link {
+        &mut self.links[(self.base + slot) as usize]
+    }
+
+    /// The lowest class from `class` on that holds a span.
+    #[inline(always)]
+    pub(super) fn class_from(&self, class: u32) -> Option<u32> {
+        let mut word = (class >> 6) as usize % WORDS;
+        let mut here = self.words[word] & (u64::MAX << (class & 63));
+        let end = (self.base >> 6) as usize;
+        while here == 0 {
+            word += 1;
+            if word > end {
+                return None;
+            }
+            here = self.words[word % WORDS];
+        }
+        Some((word as u32) << 6 | here.trailing_zeros())
+    }
+
+    /// The highest class that holds a span.
+    pub(super) fn highest_class(&self) -> Option<u32> {
+        let word = self.words.iter().rposition(|&bits| bits != 0)?;
+        Some((word as u32) << 6 | self.words[word].ilog2())
+    }
+
+    /// The slot of the first span of a class, or [`SENTINEL`].
+    #[inline(always)]
+    pub(super) fn first(&self, class: u32) -> u32 {
+        self.links[class as usize].low.saturating_sub(self.base)
+    }
+
+    /// The slot of the span after this one in its class, or [`SENTINEL`].
+    pub(super) fn after(&self, slot: u32) -> u32 {
+        self.link(slot).low.saturating_sub(self.base)
+    }
+
+    /// Puts a free span at the head of its class.
+    #[inline(always)]
+    pub(super) fn push(&mut self, slot: u32, class: u32) {
+        let at = self.base + slot;
+        let head = &mut self.links[class as usize];
+        let first = head.low;
+        head.low = at;
+        self.links[at as usize] = Link { high: class, low: first };
+        self.links[first as usize].high = at;
+        self.words[(class >> 6) as usize % WORDS] |= 1 << (class & 63);
+    }
+
+    /// Takes a free span out of its circle; of the sentinel nothing changes.
+    #[inline(always)]
+    pub(super) fn unlink(&mut self, slot: u32) {
+        let Link { high: before, low: after } = self.link(slot);
+        self.links[before as usize].low = after;
+        self.links[after as usize].high = before;
+        // The same link on both sides: that is the head. (Or the sentinel, whose bit is never set.)
+        let is_empty = before == after;
+        self.words[(before >> 6) as usize % WORDS] &= !(u64::from(is_empty) << (before & 63));
+    }
+}
+
+/// Cuts the span of `slot` after `size` units: `slot` keeps the low part, the new node has the rest. Both count as
+/// free, and stand in no list. There must be a recycled slot.
+#[inline(always)]
+pub(super) fn split(nodes: &mut [Node], recycled: &mut u32, slot: u32, size: u64) -> u32 {
+    let Node { offset, next, .. } = nodes[slot as usize];
+    let new = *recycled;
+    *recycled = nodes[new as usize].next;
+    nodes[new as usize] = Node { offset: offset + size, prev_and_used: slot, next };
+    nodes[slot as usize].next = new;
+    set_prev(nodes, next, new);
+    new
+}
+
+#[inline(always)]
+pub(super) fn set_prev(nodes: &mut [Node], slot: u32, prev: u32) {
+    let node = &mut nodes[slot as usize];
+    node.prev_and_used = prev | (node.prev_and_used & USED);
+}
