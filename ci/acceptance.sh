@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# docs/acceptance.md tells the truth: each test that it names exists, and each test named after a row is on the page.
+# docs/acceptance.md tells the truth: each test that it names exists, and each test named after a row is on the page. What
+# docs/reliability.md and SECURITY.md name exists too: functions, files, scripts; and there are as many loom models as said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,5 +10,24 @@ written=$(grep -rhoE "fn $pattern" crates | cut -c4- | sort -u)
 if ! difference=$(diff <(echo "$named") <(echo "$written")); then
     echo "docs/acceptance.md (<) and the tests (>) differ:"
     echo "$difference"
+    exit 1
+fi
+
+for page in docs/reliability.md SECURITY.md; do
+    for name in $(grep -oE '`[a-z0-9]+(_[a-z0-9]+)+`' "$page" | tr -d '`' | sort -u); do
+        grep -rqE "fn $name\b|name = \"$name\"" crates fuzz/Cargo.toml && continue
+        echo "$page names $name: there is no such function"
+        exit 1
+    done
+    for file in $(grep -oE '[a-z0-9_/-]+\.(rs|sh)\b' "$page" | sed 's#^/*##' | sort -u); do
+        [ -n "$(git ls-files "$file" "*/$file")" ] && continue
+        echo "$page names $file: there is no such file"
+        exit 1
+    done
+done
+models=$(git ls-files 'crates/*.rs' | xargs awk 'FNR == 1 { on = FILENAME ~ /(models|tests\/loom)\.rs$/ }
+    /^#\[cfg\(all\(test, loom\)\)\]$/ { on = 1 } on && /^ *#\[test\]$/ { count++ } END { print count }')
+if ! grep -q "| $models models" docs/reliability.md; then
+    echo "docs/reliability.md: there are $models models"
     exit 1
 fi

@@ -4,7 +4,7 @@ mod common;
 
 use proptest::prelude::*;
 use ringfence_core::buddy::Buddy;
-use ringfence_core::range::{AllocError, Allocate, FreeError, Range, RangeAllocator, Serial, Span};
+use ringfence_core::range::{AllocError, Allocate, FreeError, Peek, Range, RangeAllocator, Serial, Span};
 use ringfence_core::testing::{Op, Twin, run, spans, step};
 
 /// What a buddy of these rules must answer, by looking at every node there could be.
@@ -254,4 +254,14 @@ fn a_granule_of_3_is_a_mistake() {
 #[should_panic(expected = "granules are more than")]
 fn too_many_granules_are_a_mistake() {
     let _ = Buddy::new(1 << 40, 1);
+}
+
+#[test]
+fn a_peek_is_what_the_next_allocation_gets() {
+    let mut buddy = Buddy::new(64, 1);
+    for (size, alignment) in [(3, 1), (8, 8), (1, 1), (16, 16), (5, 4), (64, 1)] {
+        let seen = buddy.peek(size, alignment);
+        assert_eq!(seen, buddy.allocate(size, alignment).ok().map(|range| range.offset()));
+    }
+    assert_eq!(buddy.peek(64, 1), None, "the last of them was refused");
 }

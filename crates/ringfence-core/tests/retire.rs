@@ -202,6 +202,7 @@ fn the_drops_of_a_frame_are_few_batches() {
         queue.retire(&SyncSet::new(), 0);
     }
     assert!(queue.batches() <= 3 * 3 + 3, "{} batches", queue.batches());
+    assert!(queue.iter().all(|batch| !batch.is_empty() && batch.len() == batch.items().count()));
     queue.validate().unwrap();
     assert_eq!(queue.release_all(drop), 3 * 2001);
 }
@@ -366,4 +367,24 @@ fn soak_with_a_slow_timeline() {
     queue.validate().unwrap();
     assert_eq!(out + queue.len(), 1_000_000);
     assert_eq!(queue.release_all(drop) + out, 1_000_000);
+}
+
+/// Points by which sets are told apart, one a timeline: few that lie in the set, and more.
+#[test]
+fn a_set_is_what_its_points_are_however_it_was_made() {
+    let points: Vec<_> = (0..9).map(|timeline| (timeline, 5)).collect();
+    for count in 0..=points.len() {
+        let made = set(&points[..count]);
+        let backwards: SyncSet =
+            points[..count].iter().rev().map(|&(timeline, value)| point(timeline, value)).collect();
+        assert_eq!(made, backwards);
+        assert_eq!((made.is_empty(), made.len()), (count == 0, count));
+        assert!(count == 0 || made != set(&points[..count - 1]), "of {count} one is missing");
+    }
+    assert_eq!(SyncSet::from(point(3, 7)), set(&[(3, 7)]));
+    assert_eq!(
+        [1, 2].map(|index| vec![4, 8].completed(TimelineId::new(index))),
+        [8, 0],
+        "completed values, by timeline"
+    );
 }

@@ -432,3 +432,13 @@ fn soak_a_million_frames_in_64_kib() {
     ring.release_while(|_| true);
     ring.validate().unwrap();
 }
+
+#[test]
+fn a_range_says_where_it_stands_among_all_units() {
+    let mut ring = Ring::new(10);
+    let (first, second) = (ring.allocate(4, 1, &1).unwrap(), ring.allocate(3, 4, &2).unwrap());
+    ring.release_while(|&tag| tag == 1);
+    // The last three units are skipped, and count.
+    let third = ring.allocate(4, 1, &3).unwrap();
+    assert_eq!([first, second, third].map(|range| (range.offset(), range.position())), [(0, 0), (4, 4), (0, 10)]);
+}

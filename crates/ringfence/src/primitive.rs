@@ -1,8 +1,9 @@
 //! The one seam between the lock-free parts and what runs them: the processor, or `loom`.
 //!
 //! ```text
-//!   upload::pin, lifetime::{try_cell, bin, timeline} ──▶ primitive ──┬─ std, parking_lot      as built for use
-//!                                                                    └─ loom                  --cfg loom: the models
+//!   upload::pin, memory::cells::stock,
+//!   lifetime::{try_cell, bin, timeline} ──▶ primitive ──┬─ std, parking_lot      as built for use
+//!                                                       └─ loom                  --cfg loom: the models
 //! ```
 //!
 //! What threads share without a lock, and how it is known to be right:
@@ -14,8 +15,8 @@
 //! | `lifetime::bin` | shards of such cells; the length of each, for readers | models |
 //! | `lifetime::timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | cells of small allocations | `ringfence_core::pool_chain` | the core's own models |
-//! | cells at hand, and what keeps the allocator alive for their next owners | values in cells of `lifetime::try_cell` | its models |
-//! | `descriptor::stock`: slots at hand, each of which keeps its heap | the same | models of its end |
+//! | `memory::cells::stock` | cells at hand, and what keeps the allocator alive for their next owners, in such cells | models |
+//! | `descriptor::stock` | slots at hand, each of which keeps its heap, in such cells | models of its end |
 //! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by itself |
 //! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, nothing is decided by their order | – |
 //! | closed, gone, lost, stop, on | flags that are set once, or under a lock, and only say that less is to be done | – |
@@ -48,6 +49,11 @@ impl<T> UnsafeCell<T> {
     pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
         change(self.0.get())
     }
+}
+
+/// `in_use` as built for use, `in_model` under `loom` and miri: so that rare turns come within the steps that a model can afford.
+pub(crate) const fn shrunk(in_use: u64, in_model: u64) -> u64 {
+    if cfg!(any(loom, miri)) { in_model } else { in_use }
 }
 
 /// Stands between two sequentially consistent accesses to different words, the first of them a write.

@@ -431,7 +431,7 @@ impl<T> Queue<T> {
 }
 
 /// A number for this thread: threads are numbered as they come.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 #[inline]
 pub(crate) fn thread_number() -> usize {
     use std::cell::Cell;
@@ -453,7 +453,7 @@ pub(crate) fn thread_number() -> usize {
 }
 
 /// All threads in one place is a model's hardest case.
-#[cfg(loom)]
+#[cfg(any(loom, miri))]
 pub(crate) fn thread_number() -> usize {
     0
 }

@@ -12,6 +12,9 @@ use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 pub(crate) struct TryCell<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
+    /// Read by all that come here, written by whoever lets go of the cell.
+    #[cfg(loom)]
+    life: UnsafeCell<()>,
 }
 
 // SAFETY: the value is reached by one thread at a time, whichever took the flag, as with a mutex; so it has to be `Send`
@@ -20,22 +23,30 @@ unsafe impl<T: Send> Sync for TryCell<T> {}
 
 /// Whoever has this has the value. It is given back when this goes, also when a panic passes.
 pub(crate) struct Taken<'a, T> {
-    cell: &'a TryCell<T>,
-    /// Not to be sent away: the flag is this thread's.
-    _here: PhantomData<*mut T>,
+    /// No reference: what is given back may be gone before the function that gave it back has returned.
+    cell: *const TryCell<T>,
+    /// Not to be sent away, as a pointer: the flag is this thread's.
+    _life: PhantomData<&'a TryCell<T>>,
 }
 
 impl<T> TryCell<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Self {
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+            #[cfg(loom)]
+            life: UnsafeCell::new(()),
+        }
     }
 
     /// The value, unless it is taken.
     #[inline]
     pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
+        #[cfg(loom)]
+        self.life.with(|_| ());
         // Only on success: a `Taken` made and dropped again would give the value of whoever holds it away.
         let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| Taken { cell: self, _here: PhantomData })
+        taken.is_ok().then(|| Taken { cell: self, _life: PhantomData })
     }
 
     /// The value, asked for again and again until it is free. For the ends of life and for tests.
@@ -54,15 +65,28 @@ impl<T> Taken<'_, T> {
     #[inline]
     pub(crate) fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that nobody else
-        // reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of it.
-        self.cell.value.with_mut(|value| work(unsafe { &mut *value }))
+        // reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of it. The
+        // cell lives as long as the flag is set, at least.
+        unsafe { (*self.cell).value.with_mut(|value| work(&mut *value)) }
     }
 }
 
 impl<T> Drop for Taken<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.cell.taken.store(false, Ordering::Release);
+        // SAFETY: the cell lives as long as the flag is set, at least.
+        unsafe { (*self.cell).taken.store(false, Ordering::Release) };
+    }
+}
+
+/// A model fails if the cell goes while it is taken, or while a thread may still come here: each access, the giving back
+/// included, has to be ordered before.
+#[cfg(loom)]
+impl<T> Drop for TryCell<T> {
+    fn drop(&mut self) {
+        self.life.with_mut(|_| ());
+        // SAFETY: nobody else has the cell; `loom` fails the model if a store may come later.
+        assert!(!unsafe { self.taken.unsync_load() }, "a cell goes while it is taken");
     }
 }
 

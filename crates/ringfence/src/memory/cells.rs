@@ -36,7 +36,7 @@ use crate::lifetime::thread_number;
 mod stock;
 
 pub(super) use stock::Ready;
-use stock::{Chains, Stocks};
+use stock::{Chains, Ground, Stocks};
 
 /// The largest cell in bytes.
 pub(super) const CELL_BYTES_MAX: u64 = 64 << 10;
@@ -55,10 +55,20 @@ pub(super) struct Chunk<D: Device> {
     pub(super) allocation: BlockAllocation,
 }
 
+impl<D: Device> Ground for Chunk<D> {
+    fn offset(&self) -> u64 {
+        self.allocation.offset()
+    }
+
+    fn is_evicted(&self) -> bool {
+        self.memory.is_evicted()
+    }
+}
+
 /// The pools of one arena.
 pub(super) struct Cells<D: Device> {
-    chains: Chains<D>,
-    stocks: Stocks<D>,
+    chains: Chains<Chunk<D>>,
+    stocks: Stocks<Arc<Shared<D>>>,
     demand: [AtomicU32; CLASS_COUNT],
     /// Of cells that have one, by class, pool and cell.
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,

@@ -25,24 +25,32 @@
 //! | [`Stocks::sweep`], [`Stocks::empty`], [`Stocks::count`] | O(stocks × classes), and the chain's for each cell |
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::Invalid;
 
-use super::{CLASS_COUNT, Chunk, Class};
-use crate::device::Device;
+use super::{CLASS_COUNT, Class};
 use crate::lifetime::{TryCell, thread_number};
-use crate::memory::shared::Shared;
+use crate::primitive::{AtomicU64, Ordering, shrunk};
 
 /// A shelf holds so many cells at the most,
-const SHELF_CELLS_MAX: u64 = 32;
+const SHELF_CELLS_MAX: u64 = shrunk(32, 2);
 /// and so many bytes, but for a few cells.
 const SHELF_BYTES_MAX: u64 = 256 << 10;
+const SHELF_CELLS_MIN: u64 = shrunk(4, 2);
 /// Owners that a stock keeps.
-const OWNERS_MAX: usize = 256;
+const OWNERS_MAX: usize = shrunk(256, 1) as usize;
 const STOCKS_MAX: usize = 64;
+
+/// What a pool of cells lies in, as far as a stock has to know it.
+pub(super) trait Ground {
+    /// Where it begins in its memory.
+    fn offset(&self) -> u64;
+
+    /// Whether its memory is away: the slow path brings it back.
+    fn is_evicted(&self) -> bool;
+}
 
 /// A cell that is claimed, and what an allocation needs to know of it.
 pub(in crate::memory) struct Ready {
@@ -51,11 +59,8 @@ pub(in crate::memory) struct Ready {
     pub(in crate::memory) offset: u64,
 }
 
-/// What keeps the allocator alive, for the next allocation.
-type Owner<D> = Arc<Shared<D>>;
-
 /// The chains of an arena, by class.
-pub(super) type Chains<D> = [OnceLock<PoolChain<Chunk<D>>>; CLASS_COUNT];
+pub(super) type Chains<G> = [OnceLock<PoolChain<G>>; CLASS_COUNT];
 
 /// The cells of one class in a stock, the last to be taken first.
 #[derive(Default)]
@@ -67,9 +72,10 @@ struct Shelf {
     batch: u32,
 }
 
-pub(in crate::memory) struct Stock<D: Device> {
+pub(super) struct Stock<O> {
     shelves: [Shelf; CLASS_COUNT],
-    owners: Vec<Owner<D>>,
+    /// What keeps the allocator alive, for the next allocations.
+    owners: Vec<O>,
     /// Since the last sweep.
     is_used: bool,
     /// Nothing comes in any more.
@@ -78,42 +84,42 @@ pub(in crate::memory) struct Stock<D: Device> {
 
 /// A stock on cache lines of its own.
 #[repr(align(128))]
-struct Apart<D: Device>(TryCell<Stock<D>>);
+struct Apart<O>(TryCell<Stock<O>>);
 
-type Places<D> = Box<[OnceLock<Box<Apart<D>>>]>;
+type Places<O> = Box<[OnceLock<Box<Apart<O>>>]>;
 
 /// The stocks of an arena.
-pub(super) struct Stocks<D: Device> {
+pub(super) struct Stocks<O> {
     /// A power of two of places; a stock is made when its thread first allocates.
-    places: OnceLock<Places<D>>,
+    places: OnceLock<Places<O>>,
     /// The tick of the last sweep.
     swept: AtomicU64,
 }
 
 /// Cells that a shelf holds at the most.
 fn capacity(cell_bytes: u64) -> usize {
-    (SHELF_BYTES_MAX / cell_bytes).clamp(4, SHELF_CELLS_MAX) as usize
+    (SHELF_BYTES_MAX / cell_bytes).clamp(SHELF_CELLS_MIN, SHELF_CELLS_MAX) as usize
 }
 
-fn places<D: Device>() -> Places<D> {
+fn places<O>() -> Places<O> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     (0..(threads * 2).clamp(1, STOCKS_MAX).next_power_of_two()).map(|_| OnceLock::new()).collect()
 }
 
-impl<D: Device> Stocks<D> {
-    pub(super) const fn new() -> Self {
+impl<O> Stocks<O> {
+    pub(super) fn new() -> Self {
         Self { places: OnceLock::new(), swept: AtomicU64::new(0) }
     }
 
     /// This thread's stock, if there is one.
     #[inline]
-    pub(super) fn mine(&self) -> Option<&TryCell<Stock<D>>> {
+    pub(super) fn mine(&self) -> Option<&TryCell<Stock<O>>> {
         let places = self.places.get()?;
         Some(&places[thread_number() & (places.len() - 1)].get()?.0)
     }
 
     #[cold]
-    fn make_mine(&self) -> &TryCell<Stock<D>> {
+    fn make_mine(&self) -> &TryCell<Stock<O>> {
         let places = self.places.get_or_init(places);
         let stock = || Box::new(Apart(TryCell::new(Stock::new())));
         &places[thread_number() & (places.len() - 1)].get_or_init(stock).0
@@ -123,7 +129,7 @@ impl<D: Device> Stocks<D> {
     ///
     /// Only while a handle of the allocator lives: it makes stocks.
     #[inline]
-    pub(super) fn take(&self, class: Class, chains: &Chains<D>) -> Option<(Ready, Option<Owner<D>>)> {
+    pub(super) fn take<G: Ground>(&self, class: Class, chains: &Chains<G>) -> Option<(Ready, Option<O>)> {
         let stock = self.mine().unwrap_or_else(|| self.make_mine());
         stock.try_take()?.with(|stock| {
             stock.is_used = true;
@@ -148,7 +154,7 @@ impl<D: Device> Stocks<D> {
     }
 
     /// Gives the cells of stocks back that nobody has used since the last tick. Once a tick.
-    pub(super) fn sweep(&self, tick: u64, chains: &Chains<D>) {
+    pub(super) fn sweep<G>(&self, tick: u64, chains: &Chains<G>) {
         if self.swept.swap(tick, Ordering::Relaxed) == tick {
             return;
         }
@@ -164,15 +170,15 @@ impl<D: Device> Stocks<D> {
     }
 
     /// Gives the cells of all stocks back.
-    pub(super) fn empty(&self, chains: &Chains<D>) {
+    pub(super) fn empty<G>(&self, chains: &Chains<G>) {
         self.each().for_each(|stock| stock.take().with(|stock| stock.empty(chains)));
     }
 
     /// Does something while the stocks are empty and stay so.
-    pub(super) fn while_empty(&self, chains: &Chains<D>, work: &mut dyn FnMut()) {
-        fn hold<D: Device>(
-            stocks: &mut dyn Iterator<Item = &TryCell<Stock<D>>>,
-            chains: &Chains<D>,
+    pub(super) fn while_empty<G>(&self, chains: &Chains<G>, work: &mut dyn FnMut()) {
+        fn hold<O, G>(
+            stocks: &mut dyn Iterator<Item = &TryCell<Stock<O>>>,
+            chains: &Chains<G>,
             work: &mut dyn FnMut(),
         ) {
             let Some(stock) = stocks.next() else { return work() };
@@ -185,7 +191,7 @@ impl<D: Device> Stocks<D> {
     }
 
     /// Gives everything back, and lets nothing in any more. The caller keeps the allocator alive.
-    pub(super) fn close(&self, chains: &Chains<D>) {
+    pub(super) fn close<G>(&self, chains: &Chains<G>) {
         for stock in self.each() {
             let owners = stock.take().with(|stock| {
                 stock.is_closed = true;
@@ -198,15 +204,15 @@ impl<D: Device> Stocks<D> {
 
     /// Cells of a class that are in stocks.
     pub(super) fn count(&self, class: u32) -> u64 {
-        let count = |stock: &TryCell<Stock<D>>| stock.take().with(|stock| stock.shelves[class as usize].cells.len());
+        let count = |stock: &TryCell<Stock<O>>| stock.take().with(|stock| stock.shelves[class as usize].cells.len());
         self.each().map(|stock| count(stock) as u64).sum()
     }
 
-    pub(super) fn validate(&self, chains: &Chains<D>) -> Result<(), Invalid> {
+    pub(super) fn validate<G: Ground>(&self, chains: &Chains<G>) -> Result<(), Invalid> {
         self.each().try_for_each(|stock| stock.take().with(|stock| stock.validate(chains)))
     }
 
-    fn each(&self) -> impl Iterator<Item = &TryCell<Stock<D>>> {
+    fn each(&self) -> impl Iterator<Item = &TryCell<Stock<O>>> {
         let places = self.places.get().into_iter().flatten();
         places.filter_map(|place| place.get().map(|stock| &stock.0))
     }
@@ -218,13 +224,13 @@ impl<D: Device> Stocks<D> {
 /// # Safety
 /// The stock is of the allocator of `owner`, and the cell of one of `chains`, which are those of the stock's arena.
 #[inline]
-pub(super) unsafe fn put<D: Device, R: FnOnce() -> Ready>(
-    stock: *const TryCell<Stock<D>>,
-    chains: *const Chains<D>,
+pub(super) unsafe fn put<O, G, R: FnOnce() -> Ready>(
+    stock: *const TryCell<Stock<O>>,
+    chains: *const Chains<G>,
     class: u32,
     ready: R,
-    owner: Owner<D>,
-) -> Result<(), (R, Owner<D>)> {
+    owner: O,
+) -> Result<(), (R, O)> {
     // SAFETY: the owner keeps the allocator, and with it its stocks, until it lies in the stock. From then on the taken
     // flag does: whoever empties the stock, and may then be the last owner, takes it first. Nothing follows the giving
     // back.
@@ -245,14 +251,14 @@ pub(super) unsafe fn put<D: Device, R: FnOnce() -> Ready>(
     })
 }
 
-impl<D: Device> Stock<D> {
+impl<O> Stock<O> {
     fn new() -> Self {
         Self { shelves: Default::default(), owners: Vec::with_capacity(OWNERS_MAX), is_used: false, is_closed: false }
     }
 
     /// Takes a batch from the chain; its first cell is the caller's.
     #[cold]
-    fn refill(&mut self, class: Class, chain: &PoolChain<Chunk<D>>) -> Option<Ready> {
+    fn refill<G: Ground>(&mut self, class: Class, chain: &PoolChain<G>) -> Option<Ready> {
         let shelf = &mut self.shelves[class.index as usize];
         if shelf.room == 0 {
             shelf.furnish(capacity(class.bytes));
@@ -270,16 +276,14 @@ impl<D: Device> Stock<D> {
     }
 
     #[inline]
-    fn put_owner(&mut self, owner: Owner<D>) {
+    fn put_owner(&mut self, owner: O) {
         if self.owners.len() < OWNERS_MAX {
             self.owners.push(owner);
-        } else {
-            // Others lie in the stock, so that this is not the last one: only the count falls.
-            debug_assert!(Arc::strong_count(&owner) > OWNERS_MAX);
         }
+        // Else others lie in the stock, so that this is not the last one: only the count falls.
     }
 
-    fn empty(&mut self, chains: &Chains<D>) {
+    fn empty<G>(&mut self, chains: &Chains<G>) {
         for (shelf, chain) in self.shelves.iter_mut().zip(chains) {
             if let Some(chain) = chain.get() {
                 shelf.cells.drain(..).for_each(|ready| give(chain, ready.cell));
@@ -288,13 +292,13 @@ impl<D: Device> Stock<D> {
         }
     }
 
-    fn validate(&self, chains: &Chains<D>) -> Result<(), Invalid> {
+    fn validate<G: Ground>(&self, chains: &Chains<G>) -> Result<(), Invalid> {
         for (shelf, chain) in self.shelves.iter().zip(chains) {
             let (chain, held) = (chain.get(), shelf.cells.len());
             Invalid::unless(held <= shelf.room, "a shelf holds no more than its room", held as u64)?;
             for ready in &shelf.cells {
                 let heap = chain.and_then(|chain| chain.heap(&ready.cell));
-                let offset = heap.map(|chunk| chunk.allocation.offset() + ready.cell.offset());
+                let offset = heap.map(|ground| ground.offset() + ready.cell.offset());
                 Invalid::unless(offset == Some(ready.offset), "a cell in a stock is live in its chain", ready.offset)?;
             }
         }
@@ -311,7 +315,7 @@ impl Shelf {
 
     /// Gives the older half back to the chain.
     #[cold]
-    fn make_room<D: Device>(&mut self, chain: Option<&PoolChain<Chunk<D>>>) {
+    fn make_room<G>(&mut self, chain: Option<&PoolChain<G>>) {
         let chain = chain.expect("a cell that is held has a chain");
         if self.room == 0 {
             self.furnish(capacity(chain.block_size()));
@@ -323,17 +327,20 @@ impl Shelf {
 
 impl Ready {
     /// `None` if its memory is evicted: the slow path brings that back.
-    fn of<D: Device>(chain: &PoolChain<Chunk<D>>, cell: PoolAllocation) -> Option<Self> {
-        let chunk = chain.heap(&cell).expect("a cell that is held lies in its chain");
-        if chunk.memory.is_evicted() {
+    fn of<G: Ground>(chain: &PoolChain<G>, cell: PoolAllocation) -> Option<Self> {
+        let ground = chain.heap(&cell).expect("a cell that is held lies in its chain");
+        if ground.is_evicted() {
             give(chain, cell);
             return None;
         }
-        let offset = chunk.allocation.offset() + cell.offset();
+        let offset = ground.offset() + cell.offset();
         Some(Self { cell, offset })
     }
 }
 
-fn give<D: Device>(chain: &PoolChain<Chunk<D>>, cell: PoolAllocation) {
+fn give<G>(chain: &PoolChain<G>, cell: PoolAllocation) {
     chain.free_near(thread_number(), cell).expect("the owner of a cell is move-only: it is live");
 }
+
+#[cfg(all(test, any(loom, miri)))]
+mod models;
