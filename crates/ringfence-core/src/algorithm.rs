@@ -159,10 +159,6 @@ impl RangeAllocator for AnyAllocator {
         each!(self, inner => inner.live_count())
     }
 
-    fn unused_size(&self) -> u64 {
-        each!(self, inner => inner.unused_size())
-    }
-
     fn is_live(&self, range: &Range) -> bool {
         each!(self, inner => inner.is_live(range))
     }

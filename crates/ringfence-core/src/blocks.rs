@@ -164,7 +164,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if size > self.desc.basic_size { size } else { self.desc.basic_size }
     }
 
-    /// Allocates from the blocks that there are.
+    /// Allocates from the blocks that there are. What others gave back a moment ago is handed out whole: then it has up to a
+    /// seventh more than was asked for, or one unit.
     ///
     /// # Errors
     /// Size 0, a bad alignment, or [`AllocError::OutOfSpace`] with the sums over all blocks (which costs O(blocks)).

@@ -406,8 +406,8 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
         self.free(range).map(|()| Freed::Merged { at_most: u64::MAX })
     }
 
-    /// Hands out the parked span that was the range of this [`Range::slot`], if it is aligned and has `size` units, and not
-    /// many more.
+    /// Hands out the parked span that was the range of this [`Range::slot`], whole, if it is aligned and has `size` units,
+    /// and not many more.
     fn allocate_parked(&mut self, slot: u32, size: u64, alignment: u64) -> Option<Range> {
         let _ = (slot, size, alignment);
         None
@@ -437,12 +437,6 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
 
     /// Ranges that are handed out now.
     fn live_count(&self) -> usize;
-
-    /// Units that ranges have beyond what was asked for, all together, where that is counted: size classes, and parked spans
-    /// that were a little longer than the next request.
-    fn unused_size(&self) -> u64 {
-        0
-    }
 
     /// Whether nothing is handed out.
     fn is_empty(&self) -> bool {

@@ -85,8 +85,6 @@ pub struct Tlsf {
     /// Units in free and parked spans.
     free: u64,
     capacity: u64,
-    /// Units of the spans that are handed out beyond what was asked for: counted if `is_told`.
-    unused: u64,
     /// Ranges that are handed out.
     live: usize,
     serials: Serials,
@@ -114,7 +112,6 @@ impl Tlsf {
             recycled: SENTINEL,
             free: capacity,
             capacity,
-            unused: 0,
             live: 0,
             serials: Serials::new(),
             parked: Parked::new(),
@@ -419,8 +416,6 @@ impl RangeAllocator for Tlsf {
     fn free_or_park(&mut self, range: Range, is_welcome: impl FnOnce(u64) -> bool) -> Result<Freed, FreeError> {
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
-        // Saturating: a span may have been handed out, larger, before it was told.
-        self.unused = self.unused.saturating_sub(span - range.size());
         self.live -= 1;
         let link = self.lists.link_mut(range.slot());
         if self.is_told && span < self.parked.size_max() && is_welcome(span) {
@@ -440,8 +435,8 @@ impl RangeAllocator for Tlsf {
             return None;
         }
         self.parked.taken(span);
-        self.unused += span - size;
-        Some(self.hand_out_parked(slot, offset, size, span))
+        // The whole of it, so that whoever adds up ranges misses nothing.
+        Some(self.hand_out_parked(slot, offset, span, span))
     }
 
     #[inline]
@@ -475,10 +470,6 @@ impl RangeAllocator for Tlsf {
     }
 
     /// Counted after [`RangeAllocator::park_when_told`] alone.
-    fn unused_size(&self) -> u64 {
-        self.unused
-    }
-
     fn is_live(&self, range: &Range) -> bool {
         self.live_node(range).is_some()
     }

@@ -35,8 +35,8 @@ fn what_is_given_back_goes_to_the_next_request_like_it_in_whatever_block() {
     let again = blocks.try_allocate(39, 1).unwrap();
     assert_eq!(
         (again.block(), again.offset(), again.size()),
-        (gone.block(), gone.offset(), 39),
-        "not the fullest block"
+        (gone.block(), gone.offset(), 40),
+        "whole, and not the fullest block"
     );
     assert_eq!(told, Some((again.block(), again.offset())));
     assert_eq!((parked(&blocks), blocks.validate()), (before, Ok(())));

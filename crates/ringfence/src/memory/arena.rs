@@ -672,7 +672,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         let (mut bytes, mut used, mut count) = (0, 0, 0);
         for (_, block, ranges) in state.blocks.iter() {
             bytes += block.memory.size;
-            used += ranges.capacity() - ranges.free_size() - ranges.unused_size();
+            used += ranges.capacity() - ranges.free_size();
             count += ranges.live_count() as u64;
         }
         let counts = &state.counts;

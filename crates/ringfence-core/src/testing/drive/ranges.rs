@@ -260,7 +260,8 @@ pub fn blocks_parked(data: &[u8]) -> u64 {
                 let (size, alignment) = (size + 1, 1 << (what / 4));
                 let (told, before) = (blocks.blocks().peek(size, alignment), blocks.blocks().block_count());
                 let made = blocks.allocate(size, alignment).expect("it grows");
-                assert!(made.size() == size && made.offset().is_multiple_of(alignment));
+                let fits = (size..=size + size / 7 + 1).contains(&made.size());
+                assert!(fits && made.offset().is_multiple_of(alignment), "{made:?} for {size}");
                 let is_new = blocks.blocks().block_count() > before;
                 assert!(told.map_or(is_new, |place| place == (made.block(), made.offset())), "{told:?}, then {made:?}");
                 let in_block = live.iter().filter(|held| held.block() == made.block()).map(BlockAllocation::range);
@@ -291,11 +292,7 @@ pub fn blocks_parked(data: &[u8]) -> u64 {
         let used = live.iter().map(BlockAllocation::size).sum::<u64>();
         let set_aside = figures.capacity - figures.free_size;
         assert_eq!(figures.live_count, live.len());
-        let unused = blocks.blocks().iter().map(|(_, _, ranges)| ranges.unused_size()).sum::<u64>();
-        assert!(
-            used + unused == set_aside && unused <= used / 8 + live.len() as u64,
-            "{used}, {unused} of {set_aside}"
-        );
+        assert_eq!(used, set_aside);
         assert!(live.iter().all(|held| blocks.blocks().is_live(held)));
         assert!(dead.iter().all(|gone| !blocks.blocks().is_live(gone)));
         count += 1;
