@@ -11,7 +11,8 @@ install_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}"
 packages=(-p ringfence -p ringfence-harness -p ringfence-cli --no-default-features --features d3d12)
 built="$CARGO_TARGET_DIR/x86_64-pc-windows-gnu/debug"
 tests=(--lib --test d3d12_backend --test device_suite --test steady_state)
-windows_cargo test --no-run "${packages[@]}" "${tests[@]}" --bin ringfence --example d3d12_texture
+windows_cargo test --no-run "${packages[@]}" "${tests[@]}"
+windows_cargo build "${packages[@]}" --bin ringfence --example d3d12_texture
 
 start_display
 make_prefix
