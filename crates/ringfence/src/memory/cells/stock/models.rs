@@ -21,6 +21,11 @@ const CLASS: Class = Class { index: 0, bytes: 256 };
 /// The memory of a pool.
 struct Bytes(Vec<UnsafeCell<u8>>);
 
+// SAFETY: a byte is touched by whoever holds its cell alone; that a cell has one holder is what is shown here, and miri watches
+// each access. `loom`'s cell may be shared by itself.
+#[cfg(not(loom))]
+unsafe impl Sync for Bytes {}
+
 impl Ground for Bytes {
     fn offset(&self) -> u64 {
         0
