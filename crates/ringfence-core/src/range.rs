@@ -385,7 +385,7 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     /// Has ranges parked from now on as [`RangeAllocator::free_or_park`] is told, and never otherwise.
     ///
     /// Parking puts off the merging of a range that is given back, so that the next request of its size takes it as it
-    /// is. An allocator that does not know it leaves this method and the five after it alone.
+    /// is. An allocator that does not know it leaves this method and the six after it alone.
     fn park_when_told(&mut self) {}
 
     /// Units of [`RangeAllocator::free_size`] that are parked.

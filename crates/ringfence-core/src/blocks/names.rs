@@ -56,7 +56,7 @@ impl BlockAllocation {
         self.offset
     }
 
-    /// Units, as asked for.
+    /// Units: as asked for, or a little more (see [`Blocks::try_allocate`](super::Blocks::try_allocate)).
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
