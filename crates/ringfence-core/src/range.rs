@@ -46,7 +46,8 @@ impl Range {
         self.offset
     }
 
-    /// As many units as were asked for (the allocator may have set aside more).
+    /// As many units as were asked for, or a little more where a parked span is handed out whole
+    /// ([`RangeAllocator::allocate_parked`]); the allocator may have set aside more.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
