@@ -268,7 +268,7 @@ impl Tlsf {
         if !self.parked.has_begun() {
             self.parked.begin(self.capacity);
         }
-        self.parked.limit(self.roomy_from() / 2);
+        self.parked.limit(self.roomy_from() / 2, self.nodes.len());
         if self.pause == 0 {
             self.roomy_from = self.roomy_from();
         }

@@ -325,6 +325,20 @@ fn parked_count(tlsf: &Tlsf) -> usize {
     count.split(|digit: char| !digit.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
+/// With many ranges of few sizes, eight of a class would be there or not as chance has it; with few, more would be missed as holes.
+#[test]
+fn the_more_ranges_the_more_of_a_class_are_parked() {
+    for (ranges, parked) in [(3_000, 8), (30_000, 14), (100_000, 32)] {
+        let mut tlsf = Tlsf::new(ranges * 64 * 4);
+        let live: Vec<_> = (0..ranges).map(|_| tlsf.allocate(64, 1).unwrap()).collect();
+        for &range in live.iter().step_by(2).take(100) {
+            tlsf.free(range).unwrap();
+        }
+        assert_eq!(parked_count(&tlsf), parked, "of {ranges} ranges");
+        assert_eq!(tlsf.validate(), Ok(()));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(common::cases(24)))]
 

@@ -11,8 +11,9 @@
 //! its neighbours only to cut it out again touches some ten cache lines and cannot be predicted; putting it aside
 //! touches one. What it costs is space, so it is done only where there is some:
 //!
-//! - while an eighth of the heap is free ([`Tlsf::roomy_from`](super::Tlsf)), and so never in a heap that is nearly full;
-//! - at most [`EACH_MAX`] spans of a class, and [`ALL_MAX`] together;
+//! - while a sixteenth of the heap is free, and more where there are few ranges ([`Tlsf::roomy_from`](super::Tlsf)), and
+//!   so never in a heap that is nearly full;
+//! - at most [`EACH_MIN`] spans of a class, or up to [`EACH_MAX`] in a heap of very many ranges; [`ALL_MAX`] together;
 //! - once there were [`SPANS_MIN`] spans: a few ranges stay in the processor's cache anyhow;
 //! - sizes are rounded up to their class meanwhile (by 1/32 at most), so that whatever is parked there fits.
 //!
@@ -28,10 +29,15 @@
 use super::{Link, Lists, SENTINEL, class_of};
 use alloc::vec::Vec;
 
-/// How many spans of one class are parked.
-const EACH_MAX: u32 = 8;
-/// How many spans are parked at all: merging them takes about 20 µs.
-pub(super) const ALL_MAX: u32 = 1024;
+/// How many spans of one class are parked: one for so many spans in all, within these bounds. In a heap of few ranges the
+/// holes that they leave are missed.
+const EACH_SHARE: usize = 2048;
+const EACH_MIN: usize = 8;
+const EACH_MAX: usize = 32;
+/// For each of these, how many are parked of all classes.
+const ALL_SHARE: u32 = 128;
+/// How many spans are parked at most: merging them takes about 40 µs.
+const ALL_MAX: u32 = 2048;
 /// How many spans there must have been before one is parked.
 pub(super) const SPANS_MIN: usize = 512;
 /// For how many allocations nothing is parked after all had to be merged.
@@ -78,11 +84,14 @@ pub(super) struct Parked {
     units: u64,
     units_max: u64,
     size_max: u64,
+    /// How many of a class may be parked, and how many of all.
+    each_max: u32,
+    count_max: u32,
 }
 
 impl Parked {
     pub(super) const fn new() -> Self {
-        Self { classes: Vec::new(), count: 0, units: 0, units_max: 0, size_max: 0 }
+        Self { classes: Vec::new(), count: 0, units: 0, units_max: 0, size_max: 0, each_max: 0, count_max: 0 }
     }
 
     /// Parks in no list.
@@ -102,9 +111,11 @@ impl Parked {
         self.size_max
     }
 
-    /// From now on at most so many units are parked.
-    pub(super) const fn limit(&mut self, units: u64) {
+    /// From now on at most so many units are parked, in a heap of so many spans.
+    pub(super) fn limit(&mut self, units: u64, spans: usize) {
         self.units_max = units;
+        self.each_max = (spans / EACH_SHARE).clamp(EACH_MIN, EACH_MAX) as u32;
+        self.count_max = (self.each_max * ALL_SHARE).min(ALL_MAX);
     }
 
     pub(super) const fn has_begun(&self) -> bool {
@@ -135,7 +146,7 @@ impl Parked {
     #[inline(always)]
     pub(super) fn push(&mut self, link: &mut Link, slot: u32, size: u64, class: u32) -> bool {
         let Some(of_class) = self.classes.get_mut(class as usize) else { return false };
-        if (of_class.count >= EACH_MAX) | (self.count >= ALL_MAX) | (self.units + size > self.units_max) {
+        if (of_class.count >= self.each_max) | (self.count >= self.count_max) | (self.units + size > self.units_max) {
             return false;
         }
         *link = Link { high: PARKED | size as u32, low: of_class.head };
