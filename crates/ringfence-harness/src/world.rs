@@ -19,6 +19,7 @@
 //! read. `ringfence world --seed N` runs one again.
 
 mod dice;
+mod outcome;
 mod program;
 mod thing;
 mod threads;

@@ -8,9 +8,10 @@ use ringfence::residency::{Residency, ResidencyDesc, ResidencyError, UseList};
 use ringfence::{AllocationDesc, Allocator, Dedicated, Location};
 
 use super::super::dice::Dice;
+use super::super::outcome::{Step, Stop, granted, stop, wrong};
 use super::super::thing::{Body, Check, Thing, Use};
-use super::steps::{COPIED, FILLED, copy_whole, granted};
-use super::{Program, Recording, Step, Stop, stop, wrong};
+use super::steps::{COPIED, FILLED, copy_whole};
+use super::{Program, Recording};
 use crate::{Command, Gpu};
 
 /// Buffers that each have a memory object of their own, which may be evicted while nothing uses it.
