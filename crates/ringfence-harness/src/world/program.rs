@@ -310,15 +310,16 @@ impl Program {
 
     /// Submits and compares all that is left, and lets go of everything.
     fn end(mut self) -> Result<Figures, String> {
-        match self.last_checks().and_then(|()| self.look()).and_then(|()| self.validate()) {
-            Ok(()) | Err(Stop::Lost) => {}
+        let is_lost = match self.last_checks().and_then(|()| self.look()).and_then(|()| self.validate()) {
+            Ok(()) => false,
+            Err(Stop::Lost) => true,
             Err(Stop::Wrong(what)) => return Err(self.abort(what)),
-        }
+        };
         let Self {
             gpu,
             memory,
             open,
-            things,
+            mut things,
             evictables,
             pages,
             checks,
@@ -334,6 +335,8 @@ impl Program {
         // It holds a resource, which holds the allocator.
         memory.set_eviction(None);
         let mut figures = self.figures;
+        let keeps = self.options.bug == Some(Bug::KeptAfterLoss) && is_lost;
+        let kept = if keeps { std::mem::take(&mut things) } else { Vec::new() };
         let made_first = self.dice.clone().one_in(2);
         drop(open);
         if made_first {
@@ -349,6 +352,7 @@ impl Program {
         memory.stop_trace().map_err(|error| error.to_string())?;
         drop((timelines, memory));
         let said = gpu.close();
+        drop(kept);
         said.into_iter().next().map_or(Ok(figures), |message| Err(format!("at the end: {message}")))
     }
 

@@ -266,6 +266,7 @@ impl Program {
 
     /// Discs, drawn on the first queue (they all share the harness's canvas).
     fn draw(&mut self) -> Step {
+        let queue = if self.options.bug == Some(Bug::SharedCanvas) { self.queue() } else { 0 };
         // The canvas has rows without padding, which every device takes at this width.
         let side = 64;
         let mut number = |bound: u64| self.dice.below(bound) as i32;
@@ -273,8 +274,8 @@ impl Program {
             [(); 3].map(|()| Disc { x: number(64), y: number(64), radius: number(24), colour: number(1 << 30) as u32 });
         let Some(target) = self.texture(side)? else { return Ok(()) };
         let bytes: Vec<u8> = discs.iter().flat_map(|disc| disc.to_bytes()).collect();
-        self.recording(0);
-        let Some(Recording { frame, commands, .. }) = &mut self.open[0] else { return Ok(()) };
+        self.recording(queue);
+        let Some(Recording { frame, commands, .. }) = &mut self.open[queue] else { return Ok(()) };
         let Some(staged) = staged(self.ring.write_for(frame, &bytes, 256))? else { return Ok(()) };
         commands.push(Command::Draw {
             discs: staged.buffer,
@@ -284,10 +285,11 @@ impl Program {
             width: side,
             height: side,
         });
-        let by = self.user(0);
+        let by = self.user(queue);
         let mut thing = Thing::new(Body::Texture(target, side), draw_reference(&discs, side, side), false);
         thing.written_by(by);
         self.things.push(thing);
+        self.figures.drawn += 1;
         Ok(())
     }
 
