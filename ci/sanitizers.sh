@@ -32,7 +32,7 @@ else
     echo "skipped: the thread sanitizer needs the standard library's sources (rust-src)"
 fi
 if cargo +nightly miri --version >/dev/null 2>&1; then
-    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=2 cargo +nightly miri test -p ringfence-core --test pool_chain seed_ fault_
+    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=2 cargo +nightly miri test -p ringfence-core --test pool_chain -- seed_ fault_
     # The models of cells at hand, with real memory under them.
     cargo +nightly miri test -p ringfence --lib models
 else
