@@ -81,7 +81,7 @@ impl<'a> Worker<'a> {
         self.shared.start.wait();
         for step in 0..steps {
             self.figures.steps += 1;
-            if self.dice.one_in(2) {
+            if self.dice.one_in(8) {
                 // Else a thread would be at its end before the scheduler comes to the next.
                 yield_now();
             }
