@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Threads under the thread sanitizer, everything small under the address sanitizer, and what is shared without a lock over
-# memory of its own under miri. Needs a nightly compiler with its sources (`rustup component add rust-src miri --toolchain
-# nightly`); what the
-# toolchain lacks is skipped, saying so. Not part of .ci/run.
+# memory of its own under miri: about a quarter of an hour. Needs a nightly compiler with its sources
+# (`rustup component add rust-src miri --toolchain nightly`); what the toolchain lacks is skipped, saying so. Not part of
+# .ci/run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
