@@ -18,6 +18,7 @@ struct Summary {
     steps: u64,
     submissions: u64,
     resources_made: u64,
+    pictures_drawn: u64,
     checked_bytes: u64,
     refused: u64,
     moved: u64,
@@ -55,6 +56,7 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
         steps: total.steps,
         submissions: total.submissions,
         resources_made: total.made,
+        pictures_drawn: total.drawn,
         checked_bytes: total.checked_bytes,
         refused: total.refused,
         moved: total.moved,
@@ -80,6 +82,7 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         steps,
         submissions,
         resources_made,
+        pictures_drawn,
         checked_bytes,
         refused,
         moved,
@@ -90,7 +93,10 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         digest,
     } = summary;
     writeln!(out, "{worlds} worlds from seed {first_seed} on: nothing was wrong")?;
-    writeln!(out, "  {steps} steps, {submissions} submissions, {resources_made} resources made")?;
+    writeln!(
+        out,
+        "  {steps} steps, {submissions} submissions, {resources_made} resources made, {pictures_drawn} pictures drawn"
+    )?;
     writeln!(out, "  {checked_bytes} bytes read back and compared")?;
     writeln!(
         out,

@@ -299,6 +299,9 @@ struct Stress {
 
 impl Stress {
     const POOL_BLOCKS: u32 = 12;
+    /// What each thread does at least, and how many pools have to have gone by then: miri runs a turn in milliseconds.
+    const TURNS: u32 = if cfg!(miri) { 1_000 } else { 50_000 };
+    const TAKEN: u32 = if cfg!(miri) { 1 } else { 50 };
 
     /// As the module tells a caller to.
     fn allocate(&self) -> PoolAllocation {
@@ -328,7 +331,7 @@ impl Stress {
         let (mut random, mut held) = (number as u64 + 1, Vec::new());
         let mut turn = 0;
         // For long enough on a machine that lets one thread run at a time, too.
-        while turn < 50_000 || self.taken.load(Relaxed) < 50 {
+        while turn < Self::TURNS || self.taken.load(Relaxed) < Self::TAKEN {
             turn += 1;
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let pick = (random >> 33) as usize;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ringfence::device::record::Record;
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sim::{
-    BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel, Memory, Profile,
-    SimOptions, TextureRegion as SimRegion,
+    Buffer as SimBuffer, BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel,
+    Memory, Profile, SimOptions, Texture as SimTexture, TextureRegion as SimRegion,
 };
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, MemoryProperties, ResourceClass,
@@ -27,7 +27,7 @@ pub struct SimGpu {
     /// What each queue's fence will reach.
     submitted: Vec<u64>,
     /// Where the closure draws, before a copy command brings it to the texture.
-    canvas: ringfence::device::sim::Buffer,
+    canvas: SimBuffer,
     canvas_memory: Option<Memory>,
 }
 
@@ -80,21 +80,27 @@ impl SimGpu {
             }
             Command::Draw { discs, discs_offset, disc_count, target, width, height } => {
                 let discs = BufferRange::new(discs, discs_offset, u64::from(disc_count) * 16);
-                into.push(SimCommand::Kernel(self.draw(discs, width, height)));
-                let layout = BufferLayout { offset: 0, row_bytes: u64::from(width) * 4 };
-                let region = SimRegion { mip: 0, layer: 0, x: 0, y: 0, width, height };
-                into.push(SimCommand::CopyBufferToTexture { src: self.canvas, layout, dst: target, region });
+                into.extend(drawing(discs, self.canvas, target, (width, height)));
             }
         }
     }
+}
 
-    fn draw(&self, discs: BufferRange, width: u32, height: u32) -> Kernel {
-        let canvas = BufferRange::new(self.canvas, 0, u64::from(width) * u64::from(height) * 4);
-        Kernel::new(vec![discs], vec![canvas], move |memory| {
-            let discs: Vec<Disc> = memory.reads[0].chunks_exact(16).filter_map(Disc::from_bytes).collect();
-            memory.writes[0] = draw_reference(&discs, width, height);
-        })
-    }
+/// Draws discs on a canvas, and brings them from there to a texture: both of width times height texels.
+pub(crate) fn drawing(
+    discs: BufferRange,
+    canvas: SimBuffer,
+    target: SimTexture,
+    (width, height): (u32, u32),
+) -> [SimCommand; 2] {
+    let drawn = BufferRange::new(canvas, 0, u64::from(width) * u64::from(height) * 4);
+    let kernel = Kernel::new(vec![discs], vec![drawn], move |memory| {
+        let discs: Vec<Disc> = memory.reads[0].chunks_exact(16).filter_map(Disc::from_bytes).collect();
+        memory.writes[0] = draw_reference(&discs, width, height);
+    });
+    let layout = BufferLayout { offset: 0, row_bytes: u64::from(width) * 4 };
+    let region = SimRegion { mip: 0, layer: 0, x: 0, y: 0, width, height };
+    [SimCommand::Kernel(kernel), SimCommand::CopyBufferToTexture { src: canvas, layout, dst: target, region }]
 }
 
 /// A job in place of a shader: it reaches bytes through descriptors alone.
@@ -124,7 +130,7 @@ fn kernel(job: &Job<Device>, uses: &impl Fn(u32, bool) -> DescriptorUse) -> Kern
 }
 
 /// A buffer that only this harness uses, with memory of its own.
-fn canvas(device: &Device) -> Result<(ringfence::device::sim::Buffer, Memory), DeviceError> {
+fn canvas(device: &Device) -> Result<(SimBuffer, Memory), DeviceError> {
     let usage = BufferUsage::COPY_SRC | BufferUsage::STORAGE;
     let info = Create::<Buffers>::describe(device, &BufferDesc { size: PICTURE_TEXELS_MAX * 4, usage })?;
     // SAFETY: the description is the device's own.

@@ -19,6 +19,7 @@
 //! read. `ringfence world --seed N` runs one again.
 
 mod dice;
+mod outcome;
 mod program;
 mod thing;
 mod threads;
@@ -58,11 +59,38 @@ pub enum Bug {
     WrongRange,
     /// The host writes without waiting for the work that reads.
     HostWriteTooEarly,
+    /// Some submissions use evictable memory that they did not declare.
+    MissingCommit,
+    /// What is drawn on one canvas is drawn by several queues, which nothing orders.
+    SharedCanvas,
+    /// When the device is lost, what it had is held on to, where all should be let go of.
+    KeptAfterLoss,
 }
 
 impl Bug {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::EarlyReclaim, Self::MissingWait, Self::WrongRange, Self::HostWriteTooEarly];
+    pub const ALL: [Self; 7] = [
+        Self::EarlyReclaim,
+        Self::MissingWait,
+        Self::WrongRange,
+        Self::HostWriteTooEarly,
+        Self::MissingCommit,
+        Self::SharedCanvas,
+        Self::KeptAfterLoss,
+    ];
+
+    /// What each comes to, of which one is said of a world that finds it.
+    #[must_use]
+    pub const fn found_by(self) -> &'static [&'static str] {
+        match self {
+            Self::EarlyReclaim => &["destroyed", "placed", "unmapped", "written", "evicted", "wrong bytes"],
+            Self::MissingWait | Self::SharedCanvas => &["nothing orders"],
+            Self::WrongRange => &["wrong bytes", "beyond its end", "written by the host"],
+            Self::HostWriteTooEarly => &["written by the host", "wrong bytes"],
+            Self::MissingCommit => &["evicted"],
+            Self::KeptAfterLoss => &["left over"],
+        }
+    }
 }
 
 /// What a world did.
@@ -74,6 +102,8 @@ pub struct Figures {
     pub submissions: u64,
     /// Resources that were made.
     pub made: u64,
+    /// Pictures that were drawn.
+    pub drawn: u64,
     /// Bytes that came back from the device and were compared.
     pub checked_bytes: u64,
     /// Requests that were refused for want of memory.
@@ -104,6 +134,7 @@ impl Figures {
         self.steps += other.steps;
         self.submissions += other.submissions;
         self.made += other.made;
+        self.drawn += other.drawn;
         self.checked_bytes += other.checked_bytes;
         self.refused += other.refused;
         self.moved += other.moved;

@@ -1,12 +1,14 @@
 //! Seeded worlds under the hazard finder: correct programs are silent and right, wrong ones are found, equal seeds are equal.
 //!
-//! `RINGFENCE_SEED=N` runs one world, `RINGFENCE_WORLDS=COUNT` so many of the first test; `ringfence world --seed N` does the
-//! same with a trace.
+//! `RINGFENCE_SEED=N` runs one world, `RINGFENCE_WORLDS=COUNT` so many of the first test, `RINGFENCE_THREADED_WORLDS=COUNT` of
+//! the second; `ringfence world --seed N` does the same with a trace.
 
 use ringfence_harness::world::{Bug, Figures, WorldOptions, run};
 
 /// What CI runs; `ci/campaign.sh` runs 10,000 and more.
 const WORLDS: u64 = 4000;
+/// How many of several threads.
+const THREADED_WORLDS: u64 = 200;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -45,7 +47,11 @@ fn worlds_are_silent_and_right() {
 
 #[test]
 fn worlds_of_several_threads_are_silent_and_right() {
-    let figures = run_all(0..200, WorldOptions { threads: 4, ..Default::default() });
+    let seeds = match number("RINGFENCE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("RINGFENCE_THREADED_WORLDS").unwrap_or(THREADED_WORLDS),
+    };
+    let figures = run_all(seeds, WorldOptions { threads: 4, ..Default::default() });
     println!("{figures:?}");
 }
 
@@ -60,27 +66,25 @@ fn equal_seeds_are_equal_worlds() {
 /// Each bug is planted in worlds until one finds it: how many that takes says how sharp the finder is.
 #[test]
 fn planted_bugs_are_found_within_few_worlds() {
-    for (bug, found_by) in Bug::ALL.into_iter().zip([
-        &["destroyed", "placed", "unmapped", "written", "evicted", "wrong bytes"][..],
-        &["nothing orders"],
-        &["wrong bytes", "beyond its end", "written by the host"],
-        &["written by the host", "wrong bytes"],
-    ]) {
-        let mut needed = Vec::new();
-        let mut first = 0;
-        for _ in 0..10 {
-            let (seed, finding) = (first..first + 50)
-                .find_map(|seed| {
-                    run(&WorldOptions { seed, bug: Some(bug), ..Default::default() }, None)
-                        .err()
-                        .map(|found| (seed, found))
-                })
-                .unwrap_or_else(|| panic!("{bug:?} is not found in 50 worlds from {first} on"));
-            assert!(found_by.iter().any(|words| finding.what.contains(words)), "{bug:?}: {finding}");
-            needed.push(seed - first + 1);
-            first = seed + 1;
-        }
-        println!("{bug:?}: found after {needed:?} worlds");
-        assert!(needed.iter().sum::<u64>() <= 100, "{bug:?} takes {needed:?} worlds");
+    Bug::ALL.into_iter().for_each(|bug| is_found(bug, WorldOptions::default()));
+}
+
+#[test]
+fn planted_bugs_are_found_in_worlds_of_several_threads() {
+    Bug::ALL.into_iter().for_each(|bug| is_found(bug, WorldOptions { threads: 4, ..Default::default() }));
+}
+
+/// Whether a bug is found ten times over, each time within 50 worlds and in 10 on average.
+fn is_found(bug: Bug, options: WorldOptions) {
+    let (mut needed, mut first) = (Vec::new(), 0);
+    for _ in 0..10 {
+        let find = |seed| Some((seed, run(&WorldOptions { seed, bug: Some(bug), ..options }, None).err()?));
+        let found = (first..first + 50).find_map(find);
+        let (seed, finding) = found.unwrap_or_else(|| panic!("{bug:?} is not found in 50 worlds from {first} on"));
+        assert!(bug.found_by().iter().any(|words| finding.what.contains(words)), "{bug:?}: {finding}");
+        needed.push(seed - first + 1);
+        first = seed + 1;
     }
+    println!("{bug:?} with {} threads: found after {needed:?} worlds", options.threads);
+    assert!(needed.iter().sum::<u64>() <= 100, "{bug:?} takes {needed:?} worlds");
 }

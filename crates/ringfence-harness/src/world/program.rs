@@ -9,6 +9,7 @@
 mod foreign;
 mod looking;
 mod moving;
+mod passing;
 mod steps;
 
 use std::io::Write;
@@ -24,25 +25,18 @@ use ringfence::device::{BufferUsage, Driver};
 use ringfence::transient::{TransientAllocator, TransientDesc};
 use ringfence::upload::NoViews;
 use ringfence::{
-    Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, Frame,
-    Timeline, UploadDesc, UploadRing, WhenFull,
+    Allocator, AllocatorDesc, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, Frame, Timeline,
+    UploadDesc, UploadRing, WhenFull,
 };
 
 use super::dice::Dice;
+use super::outcome::{Step, Stop, access, stop, wrong};
 use super::thing::{Check, Thing, Use};
 use super::{Bug, Figures, Finding, WorldOptions};
 use crate::sim::SimGpu;
 use crate::{Command, Gpu};
 
 const KIB: u64 = 1 << 10;
-
-/// What ended a step early: something to tell, or the end of the device.
-enum Stop {
-    Wrong(String),
-    Lost,
-}
-
-type Step = Result<(), Stop>;
 
 /// A submission that is being recorded.
 struct Recording {
@@ -316,15 +310,16 @@ impl Program {
 
     /// Submits and compares all that is left, and lets go of everything.
     fn end(mut self) -> Result<Figures, String> {
-        match self.last_checks().and_then(|()| self.look()).and_then(|()| self.validate()) {
-            Ok(()) | Err(Stop::Lost) => {}
+        let is_lost = match self.last_checks().and_then(|()| self.look()).and_then(|()| self.validate()) {
+            Ok(()) => false,
+            Err(Stop::Lost) => true,
             Err(Stop::Wrong(what)) => return Err(self.abort(what)),
-        }
+        };
         let Self {
             gpu,
             memory,
             open,
-            things,
+            mut things,
             evictables,
             pages,
             checks,
@@ -340,6 +335,8 @@ impl Program {
         // It holds a resource, which holds the allocator.
         memory.set_eviction(None);
         let mut figures = self.figures;
+        let keeps = self.options.bug == Some(Bug::KeptAfterLoss) && is_lost;
+        let kept = if keeps { std::mem::take(&mut things) } else { Vec::new() };
         let made_first = self.dice.clone().one_in(2);
         drop(open);
         if made_first {
@@ -355,6 +352,7 @@ impl Program {
         memory.stop_trace().map_err(|error| error.to_string())?;
         drop((timelines, memory));
         let said = gpu.close();
+        drop(kept);
         said.into_iter().next().map_or(Ok(figures), |message| Err(format!("at the end: {message}")))
     }
 
@@ -374,24 +372,4 @@ impl Program {
         }
         Ok(())
     }
-}
-
-fn wrong(error: impl std::fmt::Display) -> Stop {
-    Stop::Wrong(error.to_string())
-}
-
-fn stop(error: ringfence::device::DeviceError) -> Stop {
-    if error == ringfence::device::DeviceError::Lost { Stop::Lost } else { wrong(error) }
-}
-
-fn access(error: ringfence::AccessError) -> Stop {
-    match error {
-        ringfence::AccessError::Device(error) => stop(error),
-        other => wrong(other),
-    }
-}
-
-/// A buffer that is written by the host and read by nobody yet.
-fn write(buffer: &mut Buffer<Device>, bytes: &[u8]) -> Step {
-    buffer.write(0, bytes).map_err(access)
 }

@@ -8,9 +8,10 @@ use ringfence::sharing::ShareError;
 use ringfence::sparse::{SparseBuffer, SparseError};
 use ringfence::{AllocationDesc, Location};
 
+use super::super::outcome::{Step, Stop, granted, stop, wrong};
 use super::super::thing::{Body, Check, Thing, Use};
-use super::steps::{COPIED, FILLED, granted};
-use super::{Program, Step, Stop, stop, wrong};
+use super::Program;
+use super::steps::{COPIED, FILLED};
 use crate::sim::SimGpu;
 use crate::{Command, Gpu};
 

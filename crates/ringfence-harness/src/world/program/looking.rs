@@ -4,8 +4,8 @@ use ringfence::debugging::{Finding, OperationKind};
 use ringfence::device::{DeviceError, Driver, Requirements, ResourceClass};
 use ringfence::{AllocationDesc, Dedicated, Location};
 
-use super::steps::granted;
-use super::{Program, Step, Stop};
+use super::super::outcome::{Step, Stop, granted};
+use super::Program;
 use crate::Gpu;
 
 impl Program {

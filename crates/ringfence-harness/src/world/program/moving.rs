@@ -7,10 +7,12 @@ use ringfence::lifetime::BufferCopy;
 use ringfence::residency::{Residency, ResidencyDesc, ResidencyError, UseList};
 use ringfence::{AllocationDesc, Allocator, Dedicated, Location};
 
+use super::super::Bug;
 use super::super::dice::Dice;
+use super::super::outcome::{Step, Stop, granted, stop, wrong};
 use super::super::thing::{Body, Check, Thing, Use};
-use super::steps::{COPIED, FILLED, copy_whole, granted};
-use super::{Program, Recording, Step, Stop, stop, wrong};
+use super::steps::{COPIED, FILLED, copy_whole};
+use super::{Program, Recording};
 use crate::{Command, Gpu};
 
 /// Buffers that each have a memory object of their own, which may be evicted while nothing uses it.
@@ -164,7 +166,8 @@ impl Program {
         let Some(Recording { frame, commands, .. }) = &mut self.open[queue] else { return Ok(false) };
         let Evictables { residency, list, .. } = &mut self.evictables;
         list.clear();
-        thing.buffer().into_iter().for_each(|buffer| list.add(buffer));
+        let declares = !(self.options.bug == Some(Bug::MissingCommit) && self.dice.one_in(2));
+        thing.buffer().into_iter().filter(|_| declares).for_each(|buffer| list.add(buffer));
         let committed = match residency.commit(list, frame) {
             Ok(committed) => Some(committed),
             Err(ResidencyError::NoRoom { .. }) => None,

@@ -1,0 +1,89 @@
+//! What a thread does with memory itself: brings it together, takes and gives back small parts, looks at it.
+
+use ringfence::AllocationDesc;
+use ringfence::defrag::{DefragDesc, MoveError};
+use ringfence::device::{Driver, Requirements, ResourceClass};
+
+use super::super::outcome::{Step, Stop, granted, wrong};
+use super::super::thing::Body;
+use super::things::command;
+use super::worker::Worker;
+use super::{COPIED, lock};
+
+/// Small memory that a thread holds.
+const CELLS_MAX: usize = 64;
+
+impl Worker<'_> {
+    /// A pass that brings memory together, while other threads use theirs: what is this thread's own is moved.
+    pub fn move_own(&mut self) -> Step {
+        let mut run = self.shared.memory.defragment(DefragDesc { bytes_per_pass_max: 128 << 10, ..Default::default() });
+        let mut work = self.begin();
+        let mut pass = run.begin_pass(&work.frame).map_err(wrong)?;
+        for at in 0..self.held.len() {
+            let Some(buffer) = self.held[at].buffer().filter(|buffer| pass.has(buffer)) else { continue };
+            let info = self.info(buffer.size(), COPIED)?;
+            work.waits.extend(self.uses(at));
+            let Body::Buffer(buffer) = &mut self.held[at].body else { continue };
+            let copied = match pass.copy_buffer(buffer) {
+                Err(MoveError::NeedsInfo) => pass.copy_buffer_as(buffer, &info),
+                other => other,
+            };
+            match copied {
+                Ok(copy) => work.commands.push(command(copy)),
+                Err(MoveError::Make(error)) => granted::<()>(Err(error)).map(drop)?,
+                Err(other) => return Err(wrong(other)),
+            }
+        }
+        drop(pass);
+        self.figures.moved += work.commands.len() as u64;
+        self.submit(work).map(drop)
+    }
+
+    /// Memory that no work ever uses: taken, laid down for other threads, given back at once.
+    pub fn cells(&mut self) -> Step {
+        for _ in 0..self.dice.below(CELLS_MAX as u64) {
+            match self.dice.below(4) {
+                0 | 1 if self.cells.len() < CELLS_MAX => {
+                    let needs = needs(1 + self.dice.below(2048));
+                    let made = granted(self.shared.memory.allocate(needs, AllocationDesc::default()))?;
+                    self.cells.extend(made);
+                }
+                2 => lock(&self.shared.cells).extend(self.cells.pop()),
+                _ => {
+                    let theirs = self.dice.one_in(2).then(|| lock(&self.shared.cells).pop()).flatten();
+                    // SAFETY: no submission knows it.
+                    theirs.or_else(|| self.cells.pop()).into_iter().for_each(|made| unsafe { made.free_now() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever looks is in nobody's way.
+    pub fn look(&mut self) -> Step {
+        let (_, snapshot) = (self.shared.memory.statistics(), self.shared.memory.snapshot());
+        let shown: usize = snapshot.blocks.iter().map(|block| block.ranges.len()).sum();
+        let held = self.cells.len();
+        if shown < held {
+            return Err(Stop::Wrong(format!("{shown} ranges are shown where {held} are held")));
+        }
+        let seen = self.shared.residency.statistics();
+        let mine = self.held.iter().any(|thing| thing.is_evictable);
+        let residency = self.shared.memory.device().capabilities().residency;
+        if residency && mine && seen.object_count == 0 {
+            return Err(Stop::Wrong("nothing is known that may be evicted".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+fn needs(size: u64) -> Requirements {
+    Requirements {
+        size,
+        alignment: 256,
+        memory_type_bits: u32::MAX,
+        class: ResourceClass::Buffer,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    }
+}

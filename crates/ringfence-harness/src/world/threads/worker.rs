@@ -1,0 +1,228 @@
+//! One thread of a world: its queue, what it holds, and what it does next.
+
+use std::sync::Arc;
+use std::thread::yield_now;
+use std::time::Duration;
+
+use ringfence::device::sim::{Command, Device, Fence};
+use ringfence::device::{BufferDesc, BufferInfo, BufferUsage, Buffers, Create, Driver};
+use ringfence::residency::{ResidencyError, UseList};
+use ringfence::{Allocation, AllocationDesc, Buffer, Frame, Location, Timeline};
+
+use super::super::dice::Dice;
+use super::super::outcome::{Step, Stop, granted, stop, wrong};
+use super::super::thing::Check;
+use super::super::{Bug, Figures};
+use super::{COPIED, Canvas, Point, Shared, Thing, canvas, lock};
+
+/// Things that a thread holds.
+pub const HELD_MAX: usize = 20;
+
+pub struct Worker<'a> {
+    pub shared: &'a Shared,
+    pub queue: usize,
+    pub fence: Fence,
+    /// One that runs ahead of the work, with [`Bug::EarlyReclaim`].
+    ahead: Option<Fence>,
+    pub timeline: Timeline<Device>,
+    /// What the submission uses that is being made, of what may be evicted.
+    list: UseList<Device>,
+    /// The last value that was submitted.
+    submitted: u64,
+    pub canvas: Canvas,
+    pub dice: Dice,
+    pub held: Vec<Thing>,
+    /// What is on its way back.
+    pub checks: Vec<Check>,
+    pub cells: Vec<Allocation<Device>>,
+    pub figures: Figures,
+}
+
+/// A submission that is being put together.
+pub struct Work {
+    pub frame: Frame,
+    pub waits: Vec<Point>,
+    pub commands: Vec<Command>,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(shared: &'a Shared, queue: usize, seed: u64) -> Step<Self> {
+        let fence = shared.device.create_fence(0);
+        let ahead = (shared.options.bug == Some(Bug::EarlyReclaim)).then(|| shared.device.create_fence(0));
+        // SAFETY: fences live as long as the device, and every frame that is submitted signals its own. (That those of a liar
+        // say nothing of the work is the point of it; the simulated device finds what comes of that.)
+        let timeline = unsafe { shared.memory.timeline(ahead.unwrap_or(fence)) }.map_err(stop)?;
+        let canvas = match &shared.canvas {
+            Some(shared) => Arc::clone(shared),
+            None => granted(canvas(&shared.device, &shared.memory))?.ok_or_else(|| wrong("no room to draw"))?,
+        };
+        let (list, dice) = (shared.residency.list(), Dice::new(seed));
+        let (held, checks, cells, figures) = (Vec::new(), Vec::new(), Vec::new(), Figures::default());
+        Ok(Self {
+            shared,
+            queue,
+            fence,
+            ahead,
+            timeline,
+            list,
+            submitted: 0,
+            canvas,
+            dice,
+            held,
+            checks,
+            cells,
+            figures,
+        })
+    }
+
+    /// All steps; what is wrong, if anything. Once the device is lost they go on: each ends well or says that it is lost.
+    pub fn work(mut self) -> (Figures, Option<String>) {
+        let steps = self.shared.options.steps;
+        self.shared.start.wait();
+        for step in 0..steps {
+            self.figures.steps += 1;
+            if self.dice.one_in(8) {
+                // Else a thread would be at its end before the scheduler comes to the next.
+                yield_now();
+            }
+            if self.shared.loses && self.queue == 0 && step == steps / 2 {
+                self.shared.lose();
+            }
+            if let Err(stopped) = self.step()
+                && let Some(what) = self.shared.finding(stopped)
+            {
+                return (self.figures, Some(what));
+            }
+        }
+        if let Err(stopped) = self.settle()
+            && let Some(what) = self.shared.finding(stopped)
+        {
+            return (self.figures, Some(what));
+        }
+        if self.shared.options.bug == Some(Bug::KeptAfterLoss) && self.shared.is_lost() {
+            lock(&self.shared.kept).append(&mut self.held);
+        }
+        (self.figures, None)
+    }
+
+    fn step(&mut self) -> Step {
+        match self.dice.below(29) {
+            0..=3 => self.create(),
+            4 => self.create_upload(),
+            5 | 6 => self.create_evictable(),
+            7 | 8 => self.draw(),
+            9..=11 => self.check(),
+            12 => self.settle(),
+            13..=15 => self.copy(),
+            16 => self.rewrite(),
+            17 => self.drop_one(),
+            18 => self.resize(),
+            19 => self.move_own(),
+            20..=21 => self.lay_down(),
+            22..=23 => self.take_up(),
+            24 | 25 => self.cells(),
+            26 => self.look(),
+            27 => {
+                self.shared.memory.reclaim();
+                Ok(())
+            }
+            _ => {
+                self.shared.memory.trim();
+                Ok(())
+            }
+        }
+    }
+
+    pub fn has(&self, bug: Bug) -> bool {
+        self.shared.options.bug == Some(bug)
+    }
+
+    pub fn info(&self, size: u64, usage: BufferUsage) -> Step<BufferInfo<'static, Device>> {
+        Create::<Buffers>::describe(&self.shared.device, &BufferDesc { size, usage }).map_err(stop)
+    }
+
+    pub fn make(&mut self, size: usize, location: Location) -> Step<Option<Buffer<Device>>> {
+        let usage = if location == Location::Readback { BufferUsage::COPY_DST } else { COPIED };
+        let info = self.info(size as u64, usage)?;
+        let movable = location == Location::Device && self.dice.one_in(2);
+        let made = granted(
+            self.shared.memory.create_buffer(&info, AllocationDesc { location, movable, ..Default::default() }),
+        )?;
+        Ok(self.count(made))
+    }
+
+    /// Counts what was made, or refused.
+    pub fn count<T>(&mut self, made: Option<T>) -> Option<T> {
+        let counter = if made.is_some() { &mut self.figures.made } else { &mut self.figures.refused };
+        *counter += 1;
+        made
+    }
+
+    /// Takes a new thing in; the oldest goes if there are many.
+    pub fn hold(&mut self, thing: Thing) {
+        if self.held.len() > HELD_MAX {
+            self.held.swap_remove(0);
+        }
+        self.held.push(thing);
+    }
+
+    pub fn begin(&mut self) -> Work {
+        self.list.clear();
+        Work { frame: self.timeline.begin(), waits: Vec::new(), commands: Vec::new() }
+    }
+
+    /// The submission that is being put together uses this thing, which is declared if it may be evicted. Gives what it has
+    /// to come after.
+    pub fn uses(&mut self, at: usize) -> Option<Point> {
+        let after = self.held[at].after.take();
+        let waits = !(self.has(Bug::MissingWait) && self.dice.one_in(2));
+        let declares = !(self.has(Bug::MissingCommit) && self.dice.one_in(2));
+        let thing = &self.held[at];
+        if let Some(buffer) = thing.buffer().filter(|_| thing.is_evictable && declares) {
+            self.list.add(buffer);
+        }
+        after.filter(|_| waits)
+    }
+
+    /// Submits; what may be evicted is brought back before, and the value that the work signals said.
+    pub fn submit(&mut self, work: Work) -> Step<u64> {
+        let Work { frame, waits, commands } = work;
+        let value = frame.value();
+        if !self.list.is_empty() || self.dice.one_in(3) {
+            let committed = self.shared.residency.commit(&self.list, &frame).map_err(declined)?;
+            self.figures.brought_back += committed.returned_count;
+        }
+        self.shared.device.submit(self.queue, &waits, commands, (self.fence, value)).map_err(stop)?;
+        if let Some(ahead) = self.ahead {
+            let last = self.shared.options.threads;
+            self.shared.device.submit(last, &[], vec![], (ahead, value)).map_err(stop)?;
+        }
+        self.timeline.submitted(frame).map_err(wrong)?;
+        self.submitted = value;
+        self.figures.submissions += 1;
+        Ok(value)
+    }
+
+    /// Waits until all that this thread has submitted is over.
+    pub fn wait_own(&mut self) -> Step {
+        self.wait((self.fence, self.submitted))
+    }
+
+    pub fn wait(&self, (fence, value): Point) -> Step {
+        // SAFETY: the fence is this device's.
+        let reached = unsafe { self.shared.device.wait(&fence, value, Duration::MAX) };
+        if reached.map_err(stop)? {
+            Ok(())
+        } else {
+            Err(Stop::Wrong(format!("queue {} never reaches {value}", self.queue)))
+        }
+    }
+}
+
+/// There is room for what few threads use, and nobody is foreign.
+fn declined(error: ResidencyError) -> Stop {
+    match error {
+        ResidencyError::Device(error) => stop(error),
+        other => wrong(other),
+    }
+}
