@@ -17,6 +17,8 @@ mod try_cell;
 
 pub use bin::RetireBin;
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
+#[cfg(all(test, loom))]
+pub(crate) use seat::sit;
 pub(crate) use seat::thread_place;
 pub use timeline::{Frame, FrameError, Timeline};
 pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};

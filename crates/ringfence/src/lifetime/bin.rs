@@ -45,7 +45,6 @@
 //! In steady state nothing is allocated on the host: chunks keep their memory.
 
 use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
 
 use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
@@ -147,60 +146,52 @@ impl<T> RetireBin<T> {
     /// Puts an item in, to come out once `points` have passed. O(points).
     #[inline]
     pub fn retire(&self, points: &SyncSet, item: T) {
-        // Looked at through a reference where the way is long: so an item is moved once where it is short.
-        let item = ManuallyDrop::new(item);
         if let Some(lane) = self.own_lane(PRECISE)
             // SAFETY: no other thread has this one's seat.
             && let Some(slot) = unsafe { lane.slot_for(points) }
         {
-            // SAFETY: as above; the item is read once.
-            return unsafe { lane.fill(slot, std::ptr::read(&*item)) };
+            // SAFETY: as above.
+            unsafe { lane.fill(slot, item) }
+        } else {
+            self.retire_the_long_way(points, item);
         }
-        // SAFETY: the item is read once.
-        unsafe { self.retire_the_long_way(points, &item) };
     }
 
     /// Puts an item in that waits for what `tag` says; asked only if `turn` is another than the shard knows.
     #[inline]
     pub(crate) fn retire_tagged(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), item: T) {
-        // As in `retire`.
-        let item = ManuallyDrop::new(item);
         if let Some(lane) = self.own_lane(BEGUN)
-            // SAFETY: as in `retire`.
+            // SAFETY: no other thread has this one's seat.
             && let Some(slot) = unsafe { lane.slot_in_turn(turn) }
         {
-            // SAFETY: as in `retire`; the item is read once.
-            return unsafe { lane.fill(slot, std::ptr::read(&*item)) };
+            // SAFETY: as above.
+            unsafe { lane.fill(slot, item) }
+        } else {
+            self.retire_tagged_the_long_way(turn, tag, item);
         }
-        // SAFETY: the item is read once.
-        unsafe { self.retire_tagged_the_long_way(turn, tag, &item) };
     }
 
-    /// # Safety
-    /// The item is not used after this.
     #[cold]
     #[inline(never)]
-    unsafe fn retire_the_long_way(&self, points: &SyncSet, item: &ManuallyDrop<T>) {
+    fn retire_the_long_way(&self, points: &SyncSet, item: T) {
         self.in_a_shard(|shard| {
             let lane = &shard.lanes[PRECISE];
             // SAFETY: the shard is open to this thread alone.
             unsafe { lane.wait_for(points) };
-            // SAFETY: as above, and the set has begun; the item is the caller's to give.
-            unsafe { lane.push(std::ptr::read(&**item)) };
+            // SAFETY: as above, and the set has begun.
+            unsafe { lane.push(item) };
         });
     }
 
-    /// # Safety
-    /// The item is not used after this.
     #[cold]
     #[inline(never)]
-    unsafe fn retire_tagged_the_long_way(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), item: &ManuallyDrop<T>) {
+    fn retire_tagged_the_long_way(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), item: T) {
         self.in_a_shard(|shard| {
             let lane = &shard.lanes[BEGUN];
             // SAFETY: the shard is open to this thread alone.
             unsafe { lane.begin_turn(turn, tag) };
-            // SAFETY: as above, and the set has begun; the item is the caller's to give.
-            unsafe { lane.push(std::ptr::read(&**item)) };
+            // SAFETY: as above, and the set has begun.
+            unsafe { lane.push(item) };
         });
     }
 
