@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   upload::pin, memory::cells::stock,
-//!   lifetime::{try_cell, bin, timeline} ──▶ primitive ──┬─ std, parking_lot      as built for use
-//!                                                       └─ loom                  --cfg loom: the models
+//!   lifetime::{try_cell, seat, lane, bin, timeline} ──▶ primitive ──┬─ std, parking_lot      as built for use
+//!                                                                   └─ loom                  --cfg loom: the models
 //! ```
 //!
 //! What threads share without a lock, and how it is known to be right:
@@ -12,7 +12,9 @@
 //! |---|---|---|
 //! | `upload::pin` | pins and what is released: hazard pointers over ranges | models |
 //! | `lifetime::try_cell` | a flag that gives one thread the value | models |
-//! | `lifetime::bin` | shards of such cells; the length of each, for readers | models |
+//! | `lifetime::seat` | a number that one thread has at a time | models |
+//! | `lifetime::lane` | chunks of items, from one thread that puts in to one that takes out | models |
+//! | `lifetime::bin` | a pair of such lanes for each seat; a cell for whoever takes out; what is gone, for readers | models |
 //! | `lifetime::timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | cells of small allocations | `ringfence_core::pool_chain` | the core's own models |
 //! | `memory::cells::stock` | cells at hand, and what keeps the allocator alive for their next owners, in such cells | models |

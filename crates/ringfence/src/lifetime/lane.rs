@@ -29,8 +29,8 @@
 //! | a new chunk | O(1): an atomic exchange if no spare one is at hand; host memory only at a record of chunks in use |
 //! | take out | O(1) a chunk; the items are moved by whoever gets them |
 //!
-//! Memory: at most twice as much room as the most items that ever waited at once, and the smallest chunk for each set that
-//! waits.
+//! Memory: chunks are kept and used again. Where none is spare, a set makes at most three times the room of its own items, or twice that of the set
+//! before it, and the smallest chunk at least.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

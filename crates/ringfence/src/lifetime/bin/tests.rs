@@ -155,9 +155,10 @@ fn a_bounded_collection_starves_no_shard() {
 /// Puts an item into a shard, whoever's it is: nobody else is there.
 fn put<T>(shard: &Shard<T>, turn: u64, own: Option<&SyncSet>, item: T) {
     let lane = &shard.lanes[if own.is_some() { PRECISE } else { BEGUN }];
-    // SAFETY: one thread alone has the bin.
     match own {
+        // SAFETY: one thread alone has the bin.
         Some(points) => unsafe { lane.wait_for(points) },
+        // SAFETY: as above.
         None => unsafe { lane.begin_turn(turn, |_| {}) },
     }
     // SAFETY: as above, and the set has begun.

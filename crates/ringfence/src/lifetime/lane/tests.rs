@@ -23,6 +23,9 @@ fn set(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()
 }
 
+/// Batches, with their sets.
+type Closed<T> = Vec<(SyncSet, Batch<T>)>;
+
 /// A lane with both of its ends: safe, as they are in one hand.
 struct Ends<T> {
     lane: Lane<T>,
@@ -49,7 +52,7 @@ impl<T> Ends<T> {
     }
 
     /// The batches that are closed, with their sets, and what has passed of the open one.
-    fn take(&mut self, passed: u64) -> (Vec<(SyncSet, Batch<T>)>, Option<Batch<T>>) {
+    fn take(&mut self, passed: u64) -> (Closed<T>, Option<Batch<T>>) {
         let mut batches = Vec::new();
         let closed = |has_passed, points: &SyncSet, batch| {
             assert_eq!(has_passed, [passed].as_slice().passed_all(points));
@@ -177,7 +180,9 @@ fn memory_follows_the_items_that_wait() {
 fn numbers_may_wrap_around() {
     let mut ends = Ends::new();
     ends.lane.pushed.store(usize::MAX - 5, Ordering::Relaxed);
-    (ends.lane.limit.set(usize::MAX - 5), ends.lane.set_began.set(usize::MAX - 5), ends.head.taken = usize::MAX - 5);
+    ends.lane.limit.set(usize::MAX - 5);
+    ends.lane.set_began.set(usize::MAX - 5);
+    ends.head.taken = usize::MAX - 5;
     let mut given = Vec::new();
     for item in 0..40 {
         ends.push(1 + item / 9, item);
