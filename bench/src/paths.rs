@@ -6,7 +6,7 @@ use gpu_descriptor_types as descriptors;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc};
 use ringfence::device::sim::{self, Profile, SimOptions};
 use ringfence::lifetime::RetireBin;
-use ringfence::{Allocator, AllocatorDesc};
+use ringfence::{Allocator, AllocatorDesc, FastConstantsDesc};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::free_list::FreeList;
@@ -15,6 +15,8 @@ use ringfence_core::range::{Allocate, Range};
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::ring::Ring;
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+use ringfence_harness::vulkan::VulkanGpu;
+use ringfence_harness::{Gpu, Options};
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::Instant;
@@ -94,6 +96,30 @@ fn linear() -> f64 {
             black_box(page.allocate(black_box(200), black_box(256)).expect("200 fit"));
         }
         page.reset();
+    }
+    per_operation(start)
+}
+
+/// Constants of `BYTES` for one draw each, 200 a frame, as programs write them: into the thread's page of fast constants, the
+/// copy included, on the first Vulkan device; 0 where there is none. The simulated device would count its own checks.
+fn fast_constants<const BYTES: usize>() -> f64 {
+    let options = Options { name: std::env::var("RINGFENCE_BENCH_DEVICE").ok(), ..Default::default() };
+    let Ok(gpu) = VulkanGpu::open(&options) else { return 0.0 };
+    let memory = Allocator::over(gpu.device().clone(), AllocatorDesc::default());
+    // SAFETY: nothing is ever submitted; the fence outlives the allocator.
+    let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
+    let fast = memory.fast_constants(FastConstantsDesc::default());
+    let mut writer = fast.writer(&timeline.begin()).expect("its own frame");
+    let content = [7; BYTES];
+    let start = Instant::now();
+    for _ in 0..OPERATIONS / 200 {
+        let frame = timeline.begin();
+        writer.begin(&frame).expect("its own frame");
+        for _ in 0..200 {
+            _ = black_box(writer.write(black_box(&content)).expect("there is a page"));
+        }
+        drop(frame);
+        memory.reclaim();
     }
     per_operation(start)
 }
@@ -259,6 +285,57 @@ fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     per_operation(start)
 }
 
+/// Objects of 112 bytes that the program holds before and after, as it holds its buffers: let go of by the allocator's clock,
+/// which begins and completes a frame each 200, and back in the program's vector.
+fn retire_what_is_held() -> f64 {
+    let device = sim::Device::new(Profile::h200(), SimOptions::default());
+    let fence = device.create_fence(0);
+    let memory = Allocator::over(device, AllocatorDesc::default());
+    // SAFETY: nothing is ever submitted.
+    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+    let (bin, mut held) = (RetireBin::new(), (0..200).map(|item| [item; 14]).collect::<Vec<[u64; 14]>>());
+    let start = Instant::now();
+    for _ in 0..OPERATIONS / 200 {
+        let frame = timeline.begin();
+        black_box(&mut held).drain(..).for_each(|object| memory.retire_into(&bin, object));
+        drop(frame);
+        let released = memory.release_from(&bin, usize::MAX, |object| held.push(object));
+        assert_eq!(released, Ok(200));
+    }
+    per_operation(start)
+}
+
+/// The same with sets of their own, two frames of 200 later.
+fn retire_what_is_held_in_a_bin() -> f64 {
+    let (bin, mut held) = (RetireBin::new(), (0..600).map(|item| [item; 14]).collect::<Vec<[u64; 14]>>());
+    let start = Instant::now();
+    for frame in 1..=OPERATIONS / 200 {
+        let set = SyncSet::from(SyncPoint::new(TimelineId::new(0), frame));
+        black_box(&mut held).drain(..200).for_each(|object| bin.retire(black_box(&set), object));
+        bin.release([frame.saturating_sub(2)].as_slice(), usize::MAX, |object| held.push(object));
+    }
+    per_operation(start)
+}
+
+/// What the loops above cost without a bin: objects of 112 bytes into a vector and out of it.
+fn nothing_but_a_vector(made_on_the_spot: bool) -> f64 {
+    let (mut first, mut second) =
+        ((0..200).map(|item| [item; 14]).collect::<Vec<[u64; 14]>>(), Vec::with_capacity(256));
+    let start = Instant::now();
+    for _ in 0..OPERATIONS / 200 {
+        if made_on_the_spot {
+            first.clear();
+            (0..200).for_each(|item| second.push(black_box([item; 14])));
+        } else {
+            black_box(&mut first).drain(..).for_each(|object| second.push(object));
+        }
+        black_box(&mut second)
+            .drain(..)
+            .for_each(|object| if made_on_the_spot { _ = black_box(object) } else { first.push(object) });
+    }
+    per_operation(start)
+}
+
 /// Descriptor pools that are nothing but numbers, so that what is measured is gpu-descriptor alone.
 struct Nowhere;
 
@@ -323,6 +400,8 @@ fn paths() -> Vec<Path> {
         ours("ring: 200 B aligned to 256, 3 frames", "ringfence Ring", ring),
         peer("ring: 200 B aligned to 256, 3 frames", "VMA 3.3 linear virtual block", vma_ring),
         ours("page: 200 B aligned to 256", "ringfence Linear", linear),
+        ours("fast constants of a draw", "ringfence FastWriter, 16 bytes", fast_constants::<16>),
+        ours("fast constants of a draw", "ringfence FastWriter, 200 bytes", fast_constants::<200>),
         ours("retire and reclaim an object", "ringfence RetireQueue", retire),
         ours("retire and reclaim an object", "ringfence RetireQueue, a batch a frame", retire_batch),
         ours("retire and reclaim an object", "ringfence RetireBin, 112 bytes, any thread", retire_in_a_bin),
@@ -332,7 +411,15 @@ fn paths() -> Vec<Path> {
         ours("retire and reclaim an object", "ringfence Allocator, 112 bytes, a batch a frame", || {
             retire_by_the_allocator(true)
         }),
+        ours(
+            "retire and reclaim an object",
+            "ringfence RetireBin, 112 bytes held before",
+            retire_what_is_held_in_a_bin,
+        ),
+        ours("retire and reclaim an object", "ringfence Allocator, 112 bytes held before", retire_what_is_held),
         peer("retire and reclaim an object", "VecDeque by hand, one timeline", retire_by_hand),
+        ours("these loops without a bin", "a vector, 112 bytes", || nothing_but_a_vector(true)),
+        ours("these loops without a bin", "a vector, 112 bytes held before", || nothing_but_a_vector(false)),
         ours("a descriptor, allocated or freed", "ringfence Buddy", || slots(Buddy::new(65_536, 1))),
         ours("a descriptor, allocated or freed", "ringfence FreeList", || slots(FreeList::new(65_536))),
         ours("a descriptor, allocated or freed", "ringfence Tlsf", || slots(ringfence_core::tlsf::Tlsf::new(65_536))),

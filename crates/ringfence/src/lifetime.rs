@@ -9,13 +9,17 @@
 //! ```
 
 mod bin;
+mod lane;
 mod replace;
+mod seat;
 mod timeline;
 mod try_cell;
 
 pub use bin::RetireBin;
-pub(crate) use bin::thread_number;
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
+#[cfg(all(test, loom))]
+pub(crate) use seat::sit;
+pub(crate) use seat::thread_place;
 pub use timeline::{Frame, FrameError, Timeline};
 pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};
 pub(crate) use try_cell::TryCell;

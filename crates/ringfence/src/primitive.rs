@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   upload::pin, memory::cells::stock,
-//!   lifetime::{try_cell, bin, timeline} ──▶ primitive ──┬─ std, parking_lot      as built for use
-//!                                                       └─ loom                  --cfg loom: the models
+//!   lifetime::{try_cell, seat, lane, bin, timeline} ──▶ primitive ──┬─ std, parking_lot      as built for use
+//!                                                                   └─ loom                  --cfg loom: the models
 //! ```
 //!
 //! What threads share without a lock, and how it is known to be right:
@@ -12,7 +12,9 @@
 //! |---|---|---|
 //! | `upload::pin` | pins and what is released: hazard pointers over ranges | models |
 //! | `lifetime::try_cell` | a flag that gives one thread the value | models |
-//! | `lifetime::bin` | shards of such cells; the length of each, for readers | models |
+//! | `lifetime::seat` | a number that one thread has at a time | models |
+//! | `lifetime::lane` | chunks of items, from one thread that puts in to one that takes out | models |
+//! | `lifetime::bin` | a pair of such lanes for each seat; a cell for whoever takes out; what is gone, for readers | models |
 //! | `lifetime::timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | cells of small allocations | `ringfence_core::pool_chain` | the core's own models |
 //! | `memory::cells::stock` | cells at hand, and what keeps the allocator alive for their next owners, in such cells | models |
@@ -27,12 +29,12 @@
 #[cfg(not(loom))]
 pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
 };
 
 /// `std`'s cell with `loom`'s interface.
@@ -43,6 +45,11 @@ pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
+        look(self.0.get())
     }
 
     #[inline]

@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 use ringfence_core::range::Invalid;
 use smallvec::SmallVec;
 
-use crate::lifetime::{TryCell, thread_number};
+use crate::lifetime::{TryCell, thread_place};
 
 /// So many items a stock holds at the most.
 const ROOM: usize = 64;
@@ -65,7 +65,7 @@ impl<T> Stocks<T> {
     }
 
     fn place(&self) -> &OnceLock<Box<Apart<T>>> {
-        &self.places[thread_number() & (self.places.len() - 1)]
+        &self.places[thread_place() & (self.places.len() - 1)]
     }
 
     /// This thread's stock, if there is one.

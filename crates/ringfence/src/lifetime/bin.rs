@@ -1,32 +1,33 @@
 //! What was let go of and may still be in use, from any number of threads at once.
 //!
 //! ```text
-//!   thread 1 ─ retire ─▶ shard 0    open {0: 7, 1: 3}: a b c …      the frame's batch: one set for all
-//!                          │        waiting: {0: 6} [d e], {0: 5} [f]      earlier batches, by their sets
-//!                          │        precise: {1: 2} [g]             items with sets of their own
-//!   thread 2 ─ retire ─▶ shard 1    …
-//!                          ▲
-//!   collect(passed, max) ──┤─ each shard in turn, from another one each time ──▶ [f d e …], destroyed outside of it
-//!   release(passed, max) ──┘  … a batch at a time, lent out and given back empty ──▶ f, d, e …, one by one
+//!   seat 0 ─ retire ─▶ shard 0   lanes:  {0: 7, 1: 3} [a b c …      the frame's set, the same for all
+//!                        │               {1: 2} [g …                items with sets of their own
+//!   seat 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    chunks that are closed, by their sets
+//!   no seat ─ door ──▶ a shared one
+//!                        ▲
+//!   collect(passed, max) ┤── each shard in turn, from another one each time: its chunks are sorted by what has passed,
+//!   release(passed, max) ┘   lent out, and given back empty ──▶ f, d, e, … one by one
 //! ```
 //!
-//! Each thread has a shard that it goes to first. A shard is taken for the few instructions that it takes to put an
-//! item down, or to take those away that have passed. Who finds a shard taken goes to the next one. There are more
-//! shards than threads that run at a time, so that as a rule the first one tried is free; nobody ever sleeps on one.
+//! A thread with a [seat](super::seat) has a shard to itself, and puts items into its [lanes](super::lane) with plain
+//! stores: no exchange, no lock, nothing that another thread writes. A thread without a seat, or with a seat beyond the
+//! shards of this bin, takes the door of a shared shard for the few instructions that it takes to put an item down; if
+//! somebody is there, it goes to the next one. Whoever takes out has the collector's side of a shard to himself.
 //!
 //! # Why nothing is given out too early
 //!
 //! An item's set is read *after* its owner has let go of it: retiring takes the item by value. Whoever recorded work
 //! that uses the item had to begin a frame before (the contract of [`Allocator::timeline`](crate::Allocator::timeline))
 //! and to hold a reference while recording, so that the frame's beginning *happens before* the item's retirement. The
-//! set holds the latest value begun on each timeline, so it covers that frame. A shard keeps the set for as long as the
+//! set holds the latest value begun on each timeline, so it covers that frame. A lane keeps the set for as long as the
 //! *turn* stands, a number that rises with each frame that begins, before `begin` returns: if the turn that the retiring
 //! thread reads is the one of the kept set, every frame whose beginning happened before is in the set. A set that is too
 //! old is therefore never used; one that holds more than is needed (a frame was dropped meanwhile) only waits longer.
 //!
 //! The progress is read before the shards are looked at, and values only rise: an item that is put down meanwhile is
-//! compared with values that the device had reached already. Each item is moved out by whoever has the shard, and so is
-//! given out once.
+//! compared with values that the device had reached already. Each item is taken out of its lane by whoever has the shard,
+//! and so is given out once.
 //!
 //! # Order
 //!
@@ -35,27 +36,24 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1): one atomic exchange, a compare, a push; O(timelines) for the first of a shard after a frame began |
-//! | … several in one go | one atomic exchange for all |
+//! | retire | O(1): a few plain loads, the item, a plain store; O(timelines) for the first of a thread after a frame began |
+//! | … without a seat | the same and an atomic exchange |
 //! | … with a set of its own | O(points of the set) |
-//! | collect | O(shards × timelines), O(points) a batch; a whole batch is moved in one go |
-//! | release | the same; a batch is lent out whole, and its items are moved by whoever gets them |
+//! | collect, release | O(1) a shard that is empty; else O(timelines), O(points) a chunk, and each item moved once |
 //! | len | O(shards), takes none of them |
 //!
-//! In steady state nothing is allocated on the host: batches and sets keep their memory.
+//! In steady state nothing is allocated on the host: chunks keep their memory.
 
 use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
 
 use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 
+use super::lane::{Batch, Head, Lane};
+use super::seat::{SEATS, number_at_hand, thread_number};
 use super::try_cell::{Taken, TryCell};
 use crate::primitive::{AtomicUsize, Ordering, yield_now};
-
-/// A number that no turn has.
-const NO_TURN: u64 = u64::MAX;
 
 /// Items that wait for points on timelines, put in by many threads at once, none of which waits for another.
 ///
@@ -74,9 +72,13 @@ const NO_TURN: u64 = u64::MAX;
 /// assert_eq!(bin.collect([7].as_slice(), usize::MAX, &mut passed), 1);
 /// assert_eq!(passed, ["view"]);
 /// ```
+///
+/// Dropping it drops the items without waiting.
 pub struct RetireBin<T> {
-    /// A power of two of them.
-    shards: Box<[Shard<T>]>,
+    /// Each of the thread that has the seat of this number; at most [`SEATS`].
+    own: Box<[Shard<T>]>,
+    /// Of the threads without one of these.
+    shared: Box<[Shard<T>]>,
     /// Where the next collection begins, so that a bounded one starves no shard.
     first: AtomicUsize,
 }
@@ -84,85 +86,135 @@ pub struct RetireBin<T> {
 /// A shard on cache lines of its own: threads do not take them from one another.
 #[repr(align(128))]
 struct Shard<T> {
-    queue: TryCell<Queue<T>>,
-    /// The items of the queue, for readers; written by whoever has it.
-    len: AtomicUsize,
+    /// Of items that wait for all that has begun, and of items with sets of their own. Put into by the thread with the
+    /// shard's seat, or by whoever has the door; taken out of by whoever has the collector.
+    lanes: [Lane<T>; 2],
+    /// Of a shared shard.
+    door: TryCell<()>,
+    collector: Apart<TryCell<Collector<T>>>,
+    /// Items that were given out, around the end of the number; written by whoever has the collector.
+    gone: AtomicUsize,
 }
 
-struct Queue<T> {
-    /// What was retired during `turn` since the last collection, and waits for `tag`.
-    open: VecDeque<T>,
-    tag: SyncSet,
-    turn: u64,
-    /// Batches that were open once. None is empty.
-    waiting: RetireQueue<VecDeque<T>>,
-    /// Items with sets of their own.
-    precise: RetireQueue<T>,
-    /// Batches that have passed and were not given out yet, for want of room. None is empty.
-    passed: VecDeque<VecDeque<T>>,
-    /// Batches that are empty, to be used again.
-    spare: Vec<VecDeque<T>>,
-    /// Items in all of these.
-    len: usize,
+/// On cache lines of its own.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+/// The lane of items that wait for all that has begun.
+const BEGUN: usize = 0;
+/// The lane of items with sets of their own.
+const PRECISE: usize = 1;
+
+// SAFETY: what whoever puts in reaches is reached by one thread at a time: the one with the seat, or the one that has the
+// door. The rest of a lane is reached by who has the collector. Items are sent from one thread to another.
+unsafe impl<T: Send> Sync for Shard<T> {}
+
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Shard<T> {}
+
+/// Whoever takes items out.
+struct Collector<T> {
+    heads: [Head<T>; 2],
+    /// What was taken out of the lanes and waits.
+    waiting: RetireQueue<Lot<T>>,
+    /// What has passed and was not given out yet, for want of room.
+    passed: VecDeque<Lot<T>>,
+}
+
+/// Items out of a lane. None that waits is empty.
+struct Lot<T> {
+    lane: usize,
+    batch: Batch<T>,
 }
 
 impl<T> RetireBin<T> {
-    /// An empty bin with twice as many shards as the machine has threads, at most 64.
+    /// An empty bin with shards for twice as many threads as the machine has, from 8 to 64.
     #[must_use]
     pub fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::with_shards(threads * 2)
+        Self::with_shards((threads * 2).max(8))
     }
 
-    /// An empty bin with at least this many shards, from 1 to 64.
+    /// An empty bin in which so many threads, from 1 to 64, have shards of their own. All others share a few.
     #[must_use]
     pub fn with_shards(count: usize) -> Self {
-        let shard = |_| Shard { queue: TryCell::new(Queue::new()), len: AtomicUsize::new(0) };
-        Self { shards: (0..count.clamp(1, 64).next_power_of_two()).map(shard).collect(), first: AtomicUsize::new(0) }
+        let count = count.clamp(1, SEATS);
+        let shards = |count| (0..count).map(|_| Shard::new()).collect();
+        Self { own: shards(count), shared: shards(count.div_ceil(8)), first: AtomicUsize::new(0) }
     }
 
     /// Puts an item in, to come out once `points` have passed. O(points).
+    #[inline]
     pub fn retire(&self, points: &SyncSet, item: T) {
-        // Read at its end, and so moved once: an item may be large.
-        let item = ManuallyDrop::new(item);
-        self.with_a_shard(|queue| {
-            // SAFETY: this runs once, and nobody else reads the item or drops it.
-            queue.precise.retire(points, unsafe { std::ptr::read(&*item) });
-            queue.len += 1;
-        });
+        if let Some(lane) = self.own_lane(PRECISE)
+            // SAFETY: no other thread has this one's seat.
+            && let Some(slot) = unsafe { lane.slot_for(points) }
+        {
+            // SAFETY: as above.
+            unsafe { lane.fill(slot, item) }
+        } else {
+            self.retire_the_long_way(points, item);
+        }
     }
 
     /// Puts an item in that waits for what `tag` says; asked only if `turn` is another than the shard knows.
     #[inline]
     pub(crate) fn retire_tagged(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), item: T) {
-        // As in `retire`.
-        let item = ManuallyDrop::new(item);
-        self.with_a_shard(|queue| {
-            queue.begin_turn(turn, tag);
-            // SAFETY: this runs once, and nobody else reads the item or drops it.
-            queue.open.push_back(unsafe { std::ptr::read(&*item) });
-            queue.len += 1;
+        if let Some(lane) = self.own_lane(BEGUN)
+            // SAFETY: no other thread has this one's seat.
+            && let Some(slot) = unsafe { lane.slot_in_turn(turn) }
+        {
+            // SAFETY: as above.
+            unsafe { lane.fill(slot, item) }
+        } else {
+            self.retire_tagged_the_long_way(turn, tag, item);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn retire_the_long_way(&self, points: &SyncSet, item: T) {
+        self.in_a_shard(|shard| {
+            let lane = &shard.lanes[PRECISE];
+            // SAFETY: the shard is open to this thread alone.
+            unsafe { lane.wait_for(points) };
+            // SAFETY: as above, and the set has begun.
+            unsafe { lane.push(item) };
         });
     }
 
-    /// Moves what has passed to `into`, `items_max` items at the most, and says how many those were. A shard that is
-    /// taken at the moment is looked at once more at the end, and left for the next time if it still is.
+    #[cold]
+    #[inline(never)]
+    fn retire_tagged_the_long_way(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), item: T) {
+        self.in_a_shard(|shard| {
+            let lane = &shard.lanes[BEGUN];
+            // SAFETY: the shard is open to this thread alone.
+            unsafe { lane.begin_turn(turn, tag) };
+            // SAFETY: as above, and the set has begun.
+            unsafe { lane.push(item) };
+        });
+    }
+
+    /// Puts items in that wait for what `tag` says, as [`RetireBin::retire_tagged`], and leaves `items` empty.
+    pub(crate) fn retire_all_tagged(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), items: &mut Vec<T>) {
+        if items.is_empty() {
+            return;
+        }
+        self.in_a_shard(|shard| {
+            let lane = &shard.lanes[BEGUN];
+            // SAFETY: the shard is open to this thread alone.
+            unsafe { lane.begin_turn(turn, tag) };
+            // SAFETY: as above, and the set has begun.
+            unsafe { lane.push_all(items.drain(..)) };
+        });
+    }
+
+    /// Moves what has passed to `into`, `items_max` items at the most, and says how many those were. A shard that somebody
+    /// else collects from at the moment is looked at once more at the end, and left for the next time if he still does.
     ///
     /// Exactly what has passed comes out: an item waits for its own points and for nothing else.
     pub fn collect(&self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) -> usize {
-        let (before, mut taken) = (into.len(), 0_u64);
-        let mask = self.shards.len() - 1;
-        let first = self.first.fetch_add(1, Ordering::Relaxed);
-        for step in 0..=mask {
-            let index = first.wrapping_add(step) & mask;
-            let left = items_max - (into.len() - before);
-            taken |= u64::from(!self.try_collect(index, progress, left, into)) << index;
-        }
-        for index in (0..=mask).filter(|index| taken & (1 << index) != 0) {
-            let left = items_max - (into.len() - before);
-            self.try_collect(index, progress, left, into);
-        }
-        into.len() - before
+        self.give_out(progress, items_max, &mut |lent, most| lent.collect(most, into))
     }
 
     /// Gives what has passed to `each`, one by one and `items_max` items at the most, and says how many those were: as
@@ -171,59 +223,56 @@ impl<T> RetireBin<T> {
     ///
     /// If `each` panics, the item that it was given is gone, and all others are still here.
     pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, mut each: impl FnMut(T)) -> usize {
-        let (mut released, mut taken) = (0, 0_u64);
-        let mask = self.shards.len() - 1;
-        let first = self.first.fetch_add(1, Ordering::Relaxed);
-        for step in 0..=mask {
-            let index = first.wrapping_add(step) & mask;
-            match self.shards[index].try_release(progress, items_max - released, &mut each) {
-                Some(count) => released += count,
+        self.give_out(progress, items_max, &mut |lent, most| lent.release(most, &mut each))
+    }
+
+    /// Moves every item to `into`, passed or not: for when the device is idle, lost or gone. Waits for whoever collects.
+    pub fn collect_all(&self, into: &mut Vec<T>) {
+        for shard in self.shards() {
+            shard.give_out(shard.collector.0.take(), &Everything, usize::MAX, &mut |lent, most| {
+                lent.collect(most, into)
+            });
+        }
+    }
+
+    /// Gives out what has passed, shard by shard, and says how much.
+    fn give_out(
+        &self,
+        progress: &(impl Progress + ?Sized),
+        items_max: usize,
+        give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
+    ) -> usize {
+        let count = self.own.len() + self.shared.len();
+        // An exact number is not needed: who collects at the same time begins at the same place.
+        let first = self.first.load(Ordering::Relaxed) % count;
+        self.first.store(first + 1, Ordering::Relaxed);
+        // Bits: there are at most 64 and 8 shards.
+        let (mut released, mut taken) = (0, 0_u128);
+        for index in (first..count).chain(0..first) {
+            let shard = self.shard(index);
+            if released == items_max || shard.len() == 0 {
+                continue;
+            }
+            match shard.collector.0.try_take() {
+                Some(collector) => released += shard.give_out(collector, progress, items_max - released, give),
                 None => taken |= 1 << index,
             }
         }
-        for index in (0..=mask).filter(|index| taken & (1 << index) != 0) {
-            released += self.shards[index].try_release(progress, items_max - released, &mut each).unwrap_or(0);
+        for index in (0..count).filter(|index| taken & (1 << index) != 0) {
+            let shard = self.shard(index);
+            if released < items_max
+                && let Some(collector) = shard.collector.0.try_take()
+            {
+                released += shard.give_out(collector, progress, items_max - released, give);
+            }
         }
         released
-    }
-
-    /// Whether the shard could be looked at.
-    fn try_collect(
-        &self,
-        index: usize,
-        progress: &(impl Progress + ?Sized),
-        items_max: usize,
-        into: &mut Vec<T>,
-    ) -> bool {
-        let shard = &self.shards[index];
-        let Some(taken) = shard.queue.try_take() else { return false };
-        shard.with(taken, |queue| queue.collect(progress, items_max, into));
-        true
-    }
-
-    /// Moves every item to `into`, passed or not: for when the device is idle, lost or gone. Waits for shards that are
-    /// taken.
-    pub fn collect_all(&self, into: &mut Vec<T>) {
-        for shard in &self.shards {
-            shard.with(shard.queue.take(), |queue| queue.collect(&Everything, usize::MAX, into));
-        }
-    }
-
-    /// Puts items in that wait for what `tag` says, as [`RetireBin::retire_tagged`], and leaves `items` empty.
-    pub(crate) fn retire_all_tagged(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), items: &mut Vec<T>) {
-        if !items.is_empty() {
-            self.with_a_shard(|queue| {
-                queue.begin_turn(turn, tag);
-                queue.len += items.len();
-                queue.open.extend(items.drain(..));
-            });
-        }
     }
 
     /// How many items wait. While others retire and collect, some number that was true lately.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.len.load(Ordering::Relaxed)).sum()
+        self.shards().map(Shard::len).sum()
     }
 
     /// Whether no item waits.
@@ -237,100 +286,156 @@ impl<T> RetireBin<T> {
     /// # Errors
     /// The first rule that does not hold.
     pub fn validate(&self) -> Result<(), Invalid> {
-        for (at, shard) in (0..).zip(&self.shards) {
-            shard.queue.take().with(|queue| {
-                queue.validate(at)?;
-                let len = shard.len.load(Ordering::Relaxed);
-                Invalid::unless(len == queue.len, "readers see the length of the queue", at)
-            })?;
-        }
-        Ok(())
+        (0..).zip(self.shards()).try_for_each(|(at, shard)| shard.validate(at))
     }
 
-    /// Does something with the thread's own shard, or the next that is not taken.
+    fn shards(&self) -> impl Iterator<Item = &Shard<T>> {
+        self.own.iter().chain(&self.shared)
+    }
+
+    fn shard(&self, index: usize) -> &Shard<T> {
+        self.own.get(index).unwrap_or_else(|| &self.shared[index - self.own.len()])
+    }
+
+    /// A lane that this thread alone puts items into, if it has one and has asked for its number before.
     #[inline]
-    fn with_a_shard(&self, work: impl FnOnce(&mut Queue<T>)) {
-        let mask = self.shards.len() - 1;
-        let mut index = thread_number() & mask;
+    fn own_lane(&self, lane: usize) -> Option<&Lane<T>> {
+        // There are at most as many as seats: no other thread that lives has this number.
+        self.own.get(number_at_hand()).map(|shard| &shard.lanes[lane])
+    }
+
+    /// Does something with a shard that this thread alone puts items into meanwhile: its own, or the first that is free.
+    fn in_a_shard(&self, work: impl FnOnce(&Shard<T>)) {
+        if let Some(shard) = self.own.get(thread_number()) {
+            return work(shard);
+        }
         loop {
-            let shard = &self.shards[index];
-            if let Some(taken) = shard.queue.try_take() {
-                return shard.with(taken, work);
-            }
-            index = (index + 1) & mask;
-            if index == thread_number() & mask {
-                // More threads than shards.
-                yield_now();
+            let (before, from) = self.shared.split_at(thread_number() % self.shared.len());
+            let open = from.iter().chain(before).find_map(|shard| Some((shard, shard.door.try_take()?)));
+            match open {
+                Some((shard, door)) => return door.with(|()| work(shard)),
+                None => yield_now(),
             }
         }
+    }
+}
+
+impl<T> Drop for RetireBin<T> {
+    fn drop(&mut self) {
+        /// Goes on with the rest where dropping an item panics.
+        struct Rest<'a, T>(&'a RetireBin<T>);
+
+        impl<T> Drop for Rest<'_, T> {
+            fn drop(&mut self) {
+                self.0.release(&Everything, usize::MAX, drop);
+            }
+        }
+
+        Rest(self).0.release(&Everything, usize::MAX, drop);
     }
 }
 
 impl<T> Shard<T> {
-    /// Does something with the queue, which is taken, and gives it back.
-    #[inline]
-    fn with<R>(&self, taken: Taken<'_, Queue<T>>, work: impl FnOnce(&mut Queue<T>) -> R) -> R {
-        taken.with(|queue| {
-            let result = work(queue);
-            self.len.store(queue.len, Ordering::Relaxed);
-            result
-        })
+    fn new() -> Self {
+        let heads = [Head::new(), Head::new()];
+        let collector = Collector { heads, waiting: RetireQueue::new(), passed: VecDeque::new() };
+        Self {
+            lanes: [Lane::new(), Lane::new()],
+            door: TryCell::new(()),
+            collector: Apart(TryCell::new(collector)),
+            gone: AtomicUsize::new(0),
+        }
     }
 
-    /// Gives out what has passed, a batch at a time; `None` if the shard is taken.
-    fn try_release(
+    /// Items that were put in and not given out.
+    fn len(&self) -> usize {
+        // First: what is gone by now was put in before.
+        let gone = self.gone.load(Ordering::Acquire);
+        self.lanes.iter().map(Lane::pushed).fold(0, usize::wrapping_add).wrapping_sub(gone)
+    }
+
+    /// Gives out what has passed, a batch at a time, and says how much. The collector is not taken while `give` runs, which
+    /// gets at most so many items out of what is lent to it.
+    fn give_out(
         &self,
+        collector: Taken<'_, Collector<T>>,
         progress: &(impl Progress + ?Sized),
         items_max: usize,
-        each: &mut impl FnMut(T),
-    ) -> Option<usize> {
-        let mut next = self.with(self.queue.try_take()?, |queue| {
-            if items_max > 0 && queue.len > 0 {
-                queue.sort_out(progress);
-                queue.passed.pop_front()
-            } else {
-                None
-            }
+        give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
+    ) -> usize {
+        let mut next = collector.with(|collector| {
+            collector.sort_out(&self.lanes, progress);
+            collector.passed.pop_front()
         });
         let mut released = 0;
-        while let Some(items) = next.take() {
-            let mut lent = Lent { shard: self, items, given: 0 };
-            while released < items_max
-                && let Some(item) = lent.items.pop_front()
-            {
-                lent.given += 1;
-                released += 1;
-                each(item);
-            }
-            drop(lent);
-            if released < items_max {
-                // What `each` has retired is not among these.
-                next = self.with(self.queue.take(), |queue| queue.passed.pop_front());
-            }
+        while let Some(lot) = next {
+            let mut lent = Lent { shard: self, len: lot.batch.len(), lot: Some(lot) };
+            released += give(&mut lent, items_max - released);
+            // What was put in meanwhile is not among the next.
+            next = lent.give_back(released < items_max);
         }
-        Some(released)
+        released
+    }
+
+    fn validate(&self, at: u64) -> Result<(), Invalid> {
+        self.collector.0.take().with(|collector| {
+            collector.waiting.validate()?;
+            let lots = || collector.waiting.iter().flat_map(|batch| batch.items()).chain(&collector.passed);
+            Invalid::unless(lots().all(|lot| lot.batch.len() > 0), "nothing that waits is empty", at)?;
+            let mut waits = lots().map(|lot| lot.batch.len()).sum::<usize>();
+            for (lane, head) in self.lanes.iter().zip(&collector.heads) {
+                let left = lane.pushed().wrapping_sub(head.taken());
+                Invalid::unless(left.cast_signed() >= 0, "what was taken out of a lane was put in", at)?;
+                waits += left;
+            }
+            let gone = self.gone.load(Ordering::Relaxed);
+            let pushed = self.lanes.iter().map(Lane::pushed).fold(0, usize::wrapping_add);
+            Invalid::unless(pushed.wrapping_sub(gone) == waits, "what is not gone waits", at)
+        })
     }
 }
 
-/// A batch that is out of its shard while its items are given out; it comes back also when a panic passes.
+/// Items that are out of their shard while they are given out; what is left comes back also when a panic passes.
 struct Lent<'a, T> {
     shard: &'a Shard<T>,
-    items: VecDeque<T>,
-    /// Items that have gone. Until the batch is back, the shard counts them.
-    given: usize,
+    /// Taken when it is given back.
+    lot: Option<Lot<T>>,
+    /// Its items at first. Until it is back, the shard counts them.
+    len: usize,
+}
+
+impl<T> Lent<'_, T> {
+    fn release(&mut self, most: usize, each: &mut impl FnMut(T)) -> usize {
+        // SAFETY: the shard is borrowed, and with it the lane.
+        self.lot.as_mut().map_or(0, |lot| unsafe { lot.batch.give(most, each) })
+    }
+
+    fn collect(&mut self, most: usize, into: &mut Vec<T>) -> usize {
+        // SAFETY: the shard is borrowed, and with it the lane.
+        self.lot.as_mut().map_or(0, |lot| unsafe { lot.batch.collect(most, into) })
+    }
+
+    /// Puts what is left back; gives the next, if it is wanted and there is one.
+    fn give_back(&mut self, next: bool) -> Option<Lot<T>> {
+        let lot = self.lot.take()?;
+        let Self { shard, len, .. } = *self;
+        shard.collector.0.take().with(|collector| {
+            let given = len - lot.batch.len();
+            shard.gone.store(shard.gone.load(Ordering::Relaxed).wrapping_add(given), Ordering::Release);
+            if lot.batch.len() > 0 {
+                collector.passed.push_front(lot);
+            } else {
+                // SAFETY: the lot is of this lane, and this thread has the collector.
+                unsafe { shard.lanes[lot.lane].give_back(lot.batch) };
+            }
+            if next { collector.passed.pop_front() } else { None }
+        })
+    }
 }
 
 impl<T> Drop for Lent<'_, T> {
     fn drop(&mut self) {
-        let (items, given) = (std::mem::take(&mut self.items), self.given);
-        self.shard.with(self.shard.queue.take(), |queue| {
-            queue.len -= given;
-            if items.is_empty() {
-                queue.spare.push(items);
-            } else {
-                queue.passed.push_front(items);
-            }
-        });
+        self.give_back(false);
     }
 }
 
@@ -343,119 +448,25 @@ impl Progress for Everything {
     }
 }
 
-impl<T> Queue<T> {
-    const fn new() -> Self {
-        Self {
-            open: VecDeque::new(),
-            tag: SyncSet::new(),
-            turn: NO_TURN,
-            waiting: RetireQueue::new(),
-            precise: RetireQueue::new(),
-            passed: VecDeque::new(),
-            spare: Vec::new(),
-            len: 0,
+impl<T> Collector<T> {
+    /// Takes out what is in the lanes, and puts what has passed with what is to be given out.
+    fn sort_out(&mut self, lanes: &[Lane<T>; 2], progress: &(impl Progress + ?Sized)) {
+        // First: what was taken out before is older than what is in the lanes.
+        self.waiting.reclaim(progress, |lot| self.passed.push_back(lot));
+        for (number, (lane, head)) in lanes.iter().zip(&mut self.heads).enumerate() {
+            let closed = |passed, points: &SyncSet, batch| {
+                let lot = Lot { lane: number, batch };
+                if passed {
+                    self.passed.push_back(lot);
+                } else {
+                    self.waiting.retire(points, lot);
+                }
+            };
+            // SAFETY: the lane is this shard's, whose collector the caller has.
+            let open = unsafe { head.take(lane, progress, closed) };
+            self.passed.extend(open.map(|batch| Lot { lane: number, batch }));
         }
     }
-
-    /// From here on what is retired is tagged for this turn.
-    #[inline]
-    fn begin_turn(&mut self, turn: u64, tag: impl FnOnce(&mut SyncSet)) {
-        if self.turn != turn {
-            self.close();
-            tag(&mut self.tag);
-            self.turn = turn;
-        }
-    }
-
-    /// Puts what has passed with the batches that are to be given out.
-    fn sort_out(&mut self, progress: &(impl Progress + ?Sized)) {
-        self.close();
-        let passed = &mut self.passed;
-        self.waiting.reclaim(progress, |batch| passed.push_back(batch));
-        if !self.precise.is_empty() {
-            let mut items = self.spare.pop().unwrap_or_default();
-            self.precise.reclaim(progress, |item| items.push_back(item));
-            if items.is_empty() {
-                self.spare.push(items);
-            } else {
-                self.passed.push_back(items);
-            }
-        }
-    }
-
-    /// Puts the open batch with those that wait.
-    fn close(&mut self) {
-        if !self.open.is_empty() {
-            let next = self.spare.pop().unwrap_or_default();
-            self.waiting.retire(&self.tag, std::mem::replace(&mut self.open, next));
-        }
-    }
-
-    fn collect(&mut self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) {
-        if self.len == 0 || items_max == 0 {
-            return;
-        }
-        self.close();
-        let (before, passed) = (into.len(), &mut self.passed);
-        self.waiting.reclaim(progress, |batch| passed.push_back(batch));
-        while let Some(batch) = self.passed.front_mut() {
-            let count = batch.len().min(items_max - (into.len() - before));
-            if count == batch.len() {
-                // As a rule nothing was taken from its front: then it turns into a vector and back as it lies. Each keeps
-                // its memory: if they exchanged it, one or the other would have to grow for long.
-                let mut items = Vec::from(std::mem::take(batch));
-                into.append(&mut items);
-                *batch = items.into();
-            } else {
-                into.extend(batch.drain(..count));
-            }
-            if !batch.is_empty() {
-                break;
-            }
-            self.spare.extend(self.passed.pop_front());
-        }
-        let left = items_max - (into.len() - before);
-        self.precise.reclaim_at_most(progress, left, |item| into.push(item));
-        self.len -= into.len() - before;
-    }
-
-    fn validate(&self, at: u64) -> Result<(), Invalid> {
-        self.waiting.validate()?;
-        self.precise.validate()?;
-        let batches = || self.waiting.iter().flat_map(|batch| batch.items()).chain(&self.passed);
-        Invalid::unless(batches().all(|batch| !batch.is_empty()), "no batch that waits is empty", at)?;
-        Invalid::unless(self.spare.iter().all(VecDeque::is_empty), "every spare batch is empty", at)?;
-        let len = batches().map(VecDeque::len).sum::<usize>() + self.open.len() + self.precise.len();
-        Invalid::unless(len == self.len, "the length is the number of items", at)
-    }
-}
-
-/// A number for this thread: threads are numbered as they come.
-#[cfg(not(any(loom, miri)))]
-#[inline]
-pub(crate) fn thread_number() -> usize {
-    use std::cell::Cell;
-    use std::sync::atomic::AtomicUsize;
-
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static HOME: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    /// Apart, so that the rest is a load and a compare wherever it stands.
-    #[cold]
-    fn draw() -> usize {
-        HOME.set(THREADS.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1));
-        HOME.get()
-    }
-
-    let number = HOME.get();
-    if number == usize::MAX { draw() } else { number }
-}
-
-/// All threads in one place is a model's hardest case.
-#[cfg(any(loom, miri))]
-pub(crate) fn thread_number() -> usize {
-    0
 }
 
 impl<T> Default for RetireBin<T> {
@@ -466,7 +477,7 @@ impl<T> Default for RetireBin<T> {
 
 impl<T> std::fmt::Debug for RetireBin<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RetireBin").field("len", &self.len()).field("shards", &self.shards.len()).finish()
+        f.debug_struct("RetireBin").field("len", &self.len()).field("shards", &self.shards().count()).finish()
     }
 }
 

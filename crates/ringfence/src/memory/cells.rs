@@ -31,7 +31,7 @@ use super::arena::{Note, Request};
 use super::place::Memory;
 use super::shared::Shared;
 use crate::device::Device;
-use crate::lifetime::thread_number;
+use crate::lifetime::thread_place;
 
 mod stock;
 
@@ -157,7 +157,7 @@ impl<D: Device> Cells<D> {
     /// A cell of a pool at hand.
     pub(super) fn allocate(&self, class: Class) -> Option<PoolAllocation> {
         let chain = self.chains[class.index as usize].get()?;
-        self.stocks.take_cell(class.index).or_else(|| chain.allocate_near(thread_number()))
+        self.stocks.take_cell(class.index).or_else(|| chain.allocate_near(thread_place()))
     }
 
     /// As [`Self::allocate`], by asking each pool: before a chunk is made.
@@ -245,7 +245,7 @@ impl<D: Device> Cells<D> {
             self.notes.lock().remove(&(class, cell.pool(), cell.block()));
         }
         let chain = self.chains[class as usize].get().expect("a cell that is held has a chain");
-        chain.free_near(thread_number(), cell).expect("the owner of a cell is move-only: it is live");
+        chain.free_near(thread_place(), cell).expect("the owner of a cell is move-only: it is live");
     }
 
     /// A chunk without a live cell that has been so for `grace_ticks`.

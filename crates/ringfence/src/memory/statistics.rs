@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::arena::Arena;
 use super::shared::{CLASSES, Shared};
 use crate::device::Device;
-use crate::lifetime::thread_number;
+use crate::lifetime::thread_place;
 
 /// Use of one memory type.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -153,7 +153,7 @@ impl Counter {
     /// Relaxed: the figures order nothing.
     #[inline]
     pub(super) fn add(&self, count: u64) {
-        self.0[thread_number() % LINES].0.fetch_add(count, Ordering::Relaxed);
+        self.0[thread_place() % LINES].0.fetch_add(count, Ordering::Relaxed);
     }
 
     /// O([`LINES`]).

@@ -103,6 +103,8 @@ pub(crate) enum Cleaning {
 struct State<D: Device> {
     memory: Allocator<D>,
     desc: FastConstantsDesc<'static>,
+    /// Of each constant: the device's for constants, and no two share an atom of flushes.
+    alignment: u64,
     name: String,
     cleaning: Cleaning,
     buddies: Arc<RangePool<D, Buddy>>,
@@ -126,8 +128,11 @@ impl<D: Device> FastConstants<D> {
         let grace = u64::from(desc.shrink_after.max(1));
         let buddies = Arc::new(RangePool::new(buddy_bytes, grace, Buddy::new, page_bytes));
         memory.shared().add_pool(Arc::<RangePool<D, Buddy>>::clone(&buddies));
+        let capabilities = memory.device().capabilities();
+        let alignment = capabilities.constant_alignment.max(capabilities.non_coherent_atom_bytes);
         let state = Arc::new(State {
             memory: memory.clone(),
+            alignment,
             name: desc.name.to_owned(),
             desc: FastConstantsDesc { name: "", ..desc },
             cleaning,
@@ -365,11 +370,10 @@ impl<D: Device> FastWriter<D> {
     /// No bytes, or more than a page; the frame was submitted or dropped; all pages are in use, or there is no memory
     /// for one more; the device is lost. Nothing is written then.
     pub fn write(&mut self, bytes: &[u8]) -> Result<Staged<D>, UploadError> {
-        let capabilities = self.state.memory.device().capabilities();
-        // No two constants share an atom of flushes.
-        let alignment = capabilities.constant_alignment.max(capabilities.non_coherent_atom_bytes);
-        // Views are of whole multiples of the alignment on Direct3D 12: nobody else's bytes are in them.
-        let padded = (bytes.len() as u64).next_multiple_of(alignment);
+        let alignment = self.state.alignment;
+        // Views are of whole multiples of the alignment on Direct3D 12: nobody else's bytes are in them. Without a division;
+        // an alignment that is no power of two is refused below.
+        let padded = (bytes.len() as u64).wrapping_add(alignment.wrapping_sub(1)) & alignment.wrapping_neg();
         if !self.frame.is_open() {
             self.retire();
             return Err(UploadError::FrameOver { frame: self.frame.point() });

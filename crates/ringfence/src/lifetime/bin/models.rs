@@ -14,6 +14,16 @@ fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 
     builder.check(body);
 }
 
+/// With a shard for each thread, or all in the shared one.
+const SEATED: [bool; 2] = [false, true];
+
+/// Gives this thread the seat, if threads are to have seats.
+fn sit(seated: bool, seat: usize) {
+    if seated {
+        super::super::seat::sit(seat);
+    }
+}
+
 fn point(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()
 }
@@ -26,11 +36,13 @@ fn take(bin: &RetireBin<u32>, reached: u64) -> Vec<u32> {
 
 #[test]
 fn each_item_comes_out_once_whoever_takes() {
-    for shards in [1, 2] {
+    for seated in SEATED {
         model(2, move || {
-            let bin = Arc::new(RetireBin::with_shards(shards));
+            sit(seated, 0);
+            let bin = Arc::new(RetireBin::with_shards(2));
             let putting = Arc::clone(&bin);
             let other = thread::spawn(move || {
+                sit(seated, 1);
                 putting.retire(&point(1), 1);
                 putting.retire_tagged(1, |set| *set = point(1), 2);
                 take(&putting, 1)
@@ -49,29 +61,37 @@ fn each_item_comes_out_once_whoever_takes() {
 
 #[test]
 fn a_set_is_never_that_of_another_item() {
-    model(2, || {
-        let bin = Arc::new(RetireBin::with_shards(1));
-        let putting = Arc::clone(&bin);
-        let other = thread::spawn(move || putting.retire_tagged(1, |set| *set = point(1), 1));
-        bin.retire_tagged(2, |set| *set = point(2), 2);
-        let early = take(&bin, 1);
-        other.join().unwrap();
-        assert!(!early.contains(&2));
-        let mut passed = [early, take(&bin, 1)].concat();
-        passed.extend(take(&bin, 2));
-        passed.sort_unstable();
-        assert_eq!(passed, [1, 2]);
-    });
+    for seated in SEATED {
+        model(2, move || {
+            sit(seated, 0);
+            let bin = Arc::new(RetireBin::with_shards(2));
+            let putting = Arc::clone(&bin);
+            let other = thread::spawn(move || {
+                sit(seated, 1);
+                putting.retire_tagged(1, |set| *set = point(1), 1);
+            });
+            bin.retire_tagged(2, |set| *set = point(2), 2);
+            let early = take(&bin, 1);
+            other.join().unwrap();
+            assert!(!early.contains(&2));
+            let mut passed = [early, take(&bin, 1)].concat();
+            passed.extend(take(&bin, 2));
+            passed.sort_unstable();
+            assert_eq!(passed, [1, 2]);
+        });
+    }
 }
 
 #[test]
 fn each_item_is_released_once_while_others_retire_and_release() {
-    for shards in [1, 2] {
+    for seated in SEATED {
         model(2, move || {
-            let bin = Arc::new(RetireBin::with_shards(shards));
+            sit(seated, 0);
+            let bin = Arc::new(RetireBin::with_shards(2));
             bin.retire_tagged(1, |set| *set = point(1), 1);
             let putting = Arc::clone(&bin);
             let other = thread::spawn(move || {
+                sit(seated, 1);
                 putting.retire_all_tagged(1, |set| *set = point(1), &mut vec![2, 3]);
                 let mut out = Vec::new();
                 putting.release([1].as_slice(), 1, |item| out.push(item));
@@ -87,4 +107,30 @@ fn each_item_is_released_once_while_others_retire_and_release() {
             assert!(bin.is_empty());
         });
     }
+}
+
+#[test]
+fn what_a_thread_has_put_in_comes_out_before_the_next_has_its_seat_and_after() {
+    model(3, || {
+        let bin = Arc::new(RetireBin::with_shards(1));
+        let putting = Arc::clone(&bin);
+        let other = thread::spawn(move || {
+            // One after the other, as a seat is given on.
+            for item in [1, 2] {
+                let putting = Arc::clone(&putting);
+                thread::spawn(move || {
+                    sit(true, 0);
+                    putting.retire(&point(1), item);
+                })
+                .join()
+                .unwrap();
+            }
+        });
+        let mut all = take(&bin, 1);
+        all.extend(take(&bin, 1));
+        other.join().unwrap();
+        all.extend(take(&bin, 1));
+        assert_eq!(all, [1, 2]);
+        bin.validate().unwrap();
+    });
 }

@@ -31,7 +31,7 @@ use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::Invalid;
 
 use super::{CLASS_COUNT, Class};
-use crate::lifetime::{TryCell, thread_number};
+use crate::lifetime::{TryCell, thread_place};
 use crate::primitive::{AtomicU64, Ordering, shrunk};
 
 /// A shelf holds so many cells at the most,
@@ -115,14 +115,14 @@ impl<O> Stocks<O> {
     #[inline]
     pub(super) fn mine(&self) -> Option<&TryCell<Stock<O>>> {
         let places = self.places.get()?;
-        Some(&places[thread_number() & (places.len() - 1)].get()?.0)
+        Some(&places[thread_place() & (places.len() - 1)].get()?.0)
     }
 
     #[cold]
     fn make_mine(&self) -> &TryCell<Stock<O>> {
         let places = self.places.get_or_init(places);
         let stock = || Box::new(Apart(TryCell::new(Stock::new())));
-        &places[thread_number() & (places.len() - 1)].get_or_init(stock).0
+        &places[thread_place() & (places.len() - 1)].get_or_init(stock).0
     }
 
     /// A cell from this thread's stock, or a batch from the chain; and an owner, if one is at hand.
@@ -266,7 +266,7 @@ impl<O> Stock<O> {
         let batch = shelf.batch.max(1);
         shelf.batch = (batch * 2).min(shelf.room as u32 / 2);
         let next = || {
-            let cell = chain.allocate_near(thread_number())?;
+            let cell = chain.allocate_near(thread_place())?;
             Ready::of(chain, cell)
         };
         let first = next()?;
@@ -339,7 +339,7 @@ impl Ready {
 }
 
 fn give<G>(chain: &PoolChain<G>, cell: PoolAllocation) {
-    chain.free_near(thread_number(), cell).expect("the owner of a cell is move-only: it is live");
+    chain.free_near(thread_place(), cell).expect("the owner of a cell is move-only: it is live");
 }
 
 #[cfg(all(test, any(loom, miri)))]

@@ -1,0 +1,517 @@
+//! A lane: one thread at a time puts items in, another takes them out, and neither ever waits for the other.
+//!
+//! ```text
+//!   start ─▶ chunk ──next──▶ chunk ──next──▶ chunk = open                 pushed = 11: items that were ever put in
+//!            {0: 6}          {0: 6}          {0: 7}                            │
+//!            a b c d         e f g h i ·     j k · · · · · ·                   ▼
+//!            └─ first = 0    └─ first = 4    └─ first = 9     the next goes to slot 11 − 9
+//!               ▲ the collector's `Head`
+//!               └ chunks before it were taken out; empty ones come back: returned ─▶ spare, by their sizes
+//! ```
+//!
+//! The items of a chunk wait for the same set. A chunk is closed by the one that is linked after it: when the set changes, or
+//! when it is full. A new one has room for as many as were put in for the set before, so that as a rule a set is one
+//! chunk; within a set each is twice as large as the one before it.
+//!
+//! # Who touches what
+//!
+//! An item is written, and *then* counted in `pushed` (release). A chunk gets its set and its `first`, and *then* is linked
+//! (release). Whoever takes out reads `pushed`, *then* follows the links (acquire): up to there all is written, for good.
+//! A chunk that is seen to have none after it was still open when `pushed` was read, so the items up to `pushed` are its own.
+//! Chunks go back, empty, through a stack that is pushed to (release) and taken as a whole (acquire).
+//!
+//! Putting an item in reads and writes nothing that others write but `returned`, once a chunk: no atomic exchange is in the
+//! way.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | put in | O(1): a load, the item, a store; a set's first item O(points) more |
+//! | a new chunk | O(1): an atomic exchange if no spare one is at hand; host memory only at a record of chunks in use |
+//! | take out | O(1) a chunk; the items are moved by whoever gets them |
+//!
+//! Memory: chunks are kept and used again. Where none is spare, a set makes at most three times the room of its own items, or twice that of the set
+//! before it, and the smallest chunk at least.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use ringfence_core::sync::{Progress, SyncSet};
+
+use crate::primitive::{AtomicPtr, AtomicUsize, Ordering, UnsafeCell, shrunk};
+
+/// Items of the smallest chunk.
+const SMALLEST: usize = shrunk(4, 1) as usize;
+/// Each holds twice as many as the one before.
+const SIZES: usize = shrunk(7, 2) as usize;
+/// No chunk has more bytes of items, but for the smallest.
+const CHUNK_BYTES: usize = 32 << 10;
+
+/// A number that no turn has.
+const NO_TURN: u64 = u64::MAX;
+
+/// Room for an item: written by who puts in before it is counted, read once by who takes out.
+type Slot<T> = UnsafeCell<MaybeUninit<T>>;
+
+/// Items that wait for the same set, in the order in which they were put in.
+struct Chunk<T> {
+    /// The set. Written before the chunk is linked.
+    points: UnsafeCell<SyncSet>,
+    /// How many items were put into the lane before. Written before the chunk is linked.
+    first: Cell<usize>,
+    /// The chunk after this one, written once; in the stack of empty ones, the one below it.
+    next: AtomicPtr<Chunk<T>>,
+    slots: Box<[Slot<T>]>,
+    /// Whoever takes out: how many batches are of this chunk, and one more as long as it may get items. Begins at 1.
+    users: Cell<usize>,
+    /// The one made before: all are freed with the lane.
+    made_before: Cell<*mut Chunk<T>>,
+}
+
+/// See the [module](self).
+pub(super) struct Lane<T> {
+    /// Where items go in; null before the first.
+    open: Cell<*mut Chunk<T>>,
+    /// Items that were ever put in, around the end of the number. Written by who puts in.
+    pushed: AtomicUsize,
+    /// Where `open` ends: its `first` and the number of its slots.
+    limit: Cell<usize>,
+    /// Where slot 0 would be if `open` held all items that were ever put in: the next goes `pushed` slots on.
+    base: Cell<*const Slot<T>>,
+    /// What the set of `open` was made for.
+    turn: Cell<u64>,
+    /// `pushed` when the set changed last.
+    set_began: Cell<usize>,
+    /// Empty chunks by their sizes, linked by `next`.
+    spare: [Cell<*mut Chunk<T>>; SIZES],
+    /// The chunk made last.
+    made: Cell<*mut Chunk<T>>,
+    /// The first chunk that was ever linked, for who takes out.
+    start: AtomicPtr<Chunk<T>>,
+    /// Empty chunks, from who takes out.
+    returned: AtomicPtr<Chunk<T>>,
+}
+
+/// What whoever takes out knows of a lane.
+pub(super) struct Head<T> {
+    /// The first chunk that was not taken out as a whole; null as long as none is known.
+    chunk: *mut Chunk<T>,
+    /// Items that were taken out, around the end of the number.
+    taken: usize,
+}
+
+/// Items that were taken out of a lane and still lie in their chunk. Not dropped by itself: each is
+/// [taken](Batch::give), and what is empty is given [back](Lane::give_back).
+pub(super) struct Batch<T> {
+    chunk: *mut Chunk<T>,
+    at: usize,
+    end: usize,
+}
+
+// SAFETY: a batch is the only one that reads its items, which may be sent; what else it reads of its chunk does not change,
+// or belongs to whoever takes out.
+unsafe impl<T: Send> Send for Batch<T> {}
+
+// SAFETY: as for a batch.
+unsafe impl<T: Send> Send for Head<T> {}
+
+impl<T> Lane<T> {
+    /// The largest chunk: an index into the sizes.
+    const LARGEST: usize = {
+        let (mut size, bytes) = (0, if size_of::<T>() == 0 { 1 } else { size_of::<T>() });
+        while size + 1 < SIZES && (SMALLEST << (size + 1)) * bytes <= CHUNK_BYTES {
+            size += 1;
+        }
+        size
+    };
+
+    pub(super) fn new() -> Self {
+        Self {
+            open: Cell::new(ptr::null_mut()),
+            pushed: AtomicUsize::new(0),
+            limit: Cell::new(0),
+            base: Cell::new(ptr::null()),
+            turn: Cell::new(NO_TURN),
+            set_began: Cell::new(0),
+            spare: [const { Cell::new(ptr::null_mut()) }; SIZES],
+            made: Cell::new(ptr::null_mut()),
+            start: AtomicPtr::new(ptr::null_mut()),
+            returned: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// How many items were ever put in, around the end of the number.
+    #[inline]
+    pub(super) fn pushed(&self) -> usize {
+        self.pushed.load(Ordering::Acquire)
+    }
+
+    /// The slot of the next item, if the open chunk has room for it: to be [filled](Lane::fill).
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time.
+    #[inline]
+    unsafe fn slot(&self) -> Option<&Slot<T>> {
+        let pushed = self.pushed.load(Ordering::Relaxed);
+        // SAFETY: the open chunk, which lives as long as the lane, has a slot for each item from its first up to the limit, and
+        // there are never more than that.
+        (pushed != self.limit.get()).then(|| unsafe { &*self.base.get().wrapping_add(pushed) })
+    }
+
+    /// As [`Lane::slot`], if this is the turn that the open chunk's set was made for.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time.
+    #[inline]
+    pub(super) unsafe fn slot_in_turn(&self, turn: u64) -> Option<&Slot<T>> {
+        // SAFETY: as the caller promises.
+        if self.turn.get() == turn { unsafe { self.slot() } } else { None }
+    }
+
+    /// As [`Lane::slot`], if these are the points that the open chunk waits for.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time.
+    #[inline]
+    pub(super) unsafe fn slot_for(&self, points: &SyncSet) -> Option<&Slot<T>> {
+        // SAFETY: as the caller promises.
+        if self.waits_for(points) { unsafe { self.slot() } } else { None }
+    }
+
+    /// Whether the open chunk waits for these points.
+    #[inline]
+    fn waits_for(&self, points: &SyncSet) -> bool {
+        // SAFETY: null before the first item, or a chunk, which lives as long as the lane.
+        let open = unsafe { self.open.get().as_ref() };
+        // SAFETY: the set of a chunk that is linked is only read.
+        open.is_some_and(|open| open.points.with(|held| unsafe { *held == *points }))
+    }
+
+    /// Writes an item into a slot that the lane has just given, and counts it.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time, and nothing was put in since.
+    #[inline]
+    pub(super) unsafe fn fill(&self, slot: &Slot<T>, item: T) {
+        // SAFETY: nobody else puts in, and nobody reads what is not counted yet.
+        slot.with_mut(|slot| unsafe { _ = (*slot).write(item) });
+        self.pushed.store(self.pushed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+
+    /// From here on what is put in waits for what `tag` says; asked only if `turn` is another than last time.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time.
+    pub(super) unsafe fn begin_turn(&self, turn: u64, tag: impl FnOnce(&mut SyncSet)) {
+        if self.turn.get() != turn {
+            // SAFETY: as the caller promises.
+            unsafe { self.change_set(tag) };
+            self.turn.set(turn);
+        }
+    }
+
+    /// From here on what is put in waits for `points`.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time.
+    pub(super) unsafe fn wait_for(&self, points: &SyncSet) {
+        let same = self.waits_for(points);
+        if !same {
+            // SAFETY: as the caller promises.
+            unsafe { self.change_set(|set| set.clone_from(points)) };
+        }
+    }
+
+    /// Puts an item in.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time, and a set has begun.
+    pub(super) unsafe fn push(&self, item: T) {
+        loop {
+            // SAFETY: as the caller promises.
+            match unsafe { self.slot() } {
+                // SAFETY: as the caller promises.
+                Some(slot) => return unsafe { self.fill(slot, item) },
+                // SAFETY: as the caller promises.
+                None => unsafe { self.go_on() },
+            }
+        }
+    }
+
+    /// Puts items in, with one step a chunk that others see.
+    ///
+    /// # Safety
+    /// As [`Lane::push`].
+    pub(super) unsafe fn push_all(&self, mut items: std::vec::Drain<'_, T>) {
+        while items.len() > 0 {
+            let pushed = self.pushed.load(Ordering::Relaxed);
+            // SAFETY: a set has begun, so a chunk is open; chunks live as long as the lane.
+            let chunk = unsafe { &*self.open.get() };
+            let room = &chunk.slots[pushed.wrapping_sub(chunk.first.get())..];
+            let count = room.len().min(items.len());
+            for (slot, item) in room.iter().zip(items.by_ref().take(count)) {
+                // SAFETY: nobody else puts in, and nobody reads what is not counted yet.
+                slot.with_mut(|slot| unsafe { _ = (*slot).write(item) });
+            }
+            self.pushed.store(pushed.wrapping_add(count), Ordering::Release);
+            if items.len() > 0 {
+                // SAFETY: as the caller promises.
+                unsafe { self.go_on() };
+            }
+        }
+    }
+
+    /// Opens a larger chunk for the same set: the open one is full.
+    ///
+    /// # Safety
+    /// As [`Lane::push`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn go_on(&self) {
+        // SAFETY: chunks live as long as the lane; the set of one that is linked is only read.
+        let full = unsafe { &*self.open.get() };
+        // SAFETY: as the caller promises.
+        let next = unsafe { self.empty_chunk(full.slots.len() * 2) };
+        // SAFETY: the next one is nobody else's before it is linked.
+        full.points.with(|points| next.points.with_mut(|set| unsafe { (*set).clone_from(&*points) }));
+        self.link(next);
+    }
+
+    /// Opens a chunk with another set.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time.
+    #[inline(never)]
+    unsafe fn change_set(&self, set: impl FnOnce(&mut SyncSet)) {
+        let pushed = self.pushed.load(Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        let next = unsafe { self.empty_chunk(pushed.wrapping_sub(self.set_began.get())) };
+        // SAFETY: it is nobody else's before it is linked.
+        next.points.with_mut(|points| set(unsafe { &mut *points }));
+        self.set_began.set(pushed);
+        self.link(next);
+    }
+
+    /// Has items go into this chunk from now on.
+    fn link(&self, next: &Chunk<T>) {
+        let first = self.pushed.load(Ordering::Relaxed);
+        self.limit.set(first.wrapping_add(next.slots.len()));
+        self.base.set(next.slots.as_ptr().wrapping_sub(first));
+        next.first.set(first);
+        next.next.store(ptr::null_mut(), Ordering::Relaxed);
+        next.users.set(1);
+        let next = ptr::from_ref(next).cast_mut();
+        let open = self.open.replace(next);
+        // SAFETY: chunks live as long as the lane.
+        let before = if open.is_null() { &self.start } else { unsafe { &(*open).next } };
+        before.store(next, Ordering::Release);
+    }
+
+    /// A chunk that is nobody's, for at least so many items if any chunk holds as many.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time.
+    unsafe fn empty_chunk(&self, items: usize) -> &Chunk<T> {
+        let size = (0..Self::LARGEST).find(|size| SMALLEST << size >= items).unwrap_or(Self::LARGEST);
+        let spare = || self.spare[size..].iter().find(|list| !list.get().is_null());
+        let list = spare().or_else(|| {
+            self.sort_returned();
+            spare()
+        });
+        let chunk = match list {
+            Some(list) => {
+                let chunk = list.get();
+                // SAFETY: chunks live as long as the lane; a spare one is nobody else's.
+                list.set(unsafe { (*chunk).next.load(Ordering::Relaxed) });
+                chunk
+            }
+            None => self.make_chunk(SMALLEST << size),
+        };
+        // SAFETY: as above.
+        unsafe { &*chunk }
+    }
+
+    /// Puts what has come back with the spare ones.
+    fn sort_returned(&self) {
+        if self.returned.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let mut chunk = self.returned.swap(ptr::null_mut(), Ordering::Acquire);
+        while !chunk.is_null() {
+            // SAFETY: chunks live as long as the lane; the stack was taken as a whole, so they are nobody else's.
+            let empty = unsafe { &*chunk };
+            let list = &self.spare[(empty.slots.len() / SMALLEST).trailing_zeros() as usize];
+            let below = empty.next.load(Ordering::Relaxed);
+            empty.next.store(list.replace(chunk), Ordering::Relaxed);
+            chunk = below;
+        }
+    }
+
+    #[cold]
+    fn make_chunk(&self, items: usize) -> *mut Chunk<T> {
+        let chunk = Box::new(Chunk {
+            points: UnsafeCell::new(SyncSet::new()),
+            first: Cell::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+            slots: (0..items).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+            users: Cell::new(1),
+            made_before: Cell::new(ptr::null_mut()),
+        });
+        // Not before: whoever gives memory out is somebody else's code.
+        chunk.made_before.set(self.made.get());
+        self.made.set(Box::into_raw(chunk));
+        self.made.get()
+    }
+
+    /// Says that a batch is done with. Empty, or its items are lost.
+    ///
+    /// # Safety
+    /// It is of this lane, and one thread at a time takes out of it.
+    pub(super) unsafe fn give_back(&self, batch: Batch<T>) {
+        // SAFETY: as the caller promises.
+        unsafe { self.leave(batch.chunk) };
+    }
+
+    /// # Safety
+    /// The chunk is of this lane, and one thread at a time takes out of it.
+    unsafe fn leave(&self, chunk: *mut Chunk<T>) {
+        // SAFETY: chunks live as long as the lane, and `users` is whoever takes out's alone.
+        let empty = unsafe { &*chunk };
+        empty.users.set(empty.users.get() - 1);
+        if empty.users.get() > 0 {
+            return;
+        }
+        let mut top = self.returned.load(Ordering::Relaxed);
+        loop {
+            empty.next.store(top, Ordering::Relaxed);
+            match self.returned.compare_exchange_weak(top, chunk, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+}
+
+impl<T> Drop for Lane<T> {
+    fn drop(&mut self) {
+        let mut chunk = self.made.get();
+        while !chunk.is_null() {
+            // SAFETY: each chunk was made from a box and stands in this list once; nobody else has the lane any more.
+            // Items that still lie there are lost.
+            chunk = unsafe { Box::from_raw(chunk) }.made_before.get();
+        }
+    }
+}
+
+impl<T> Chunk<T> {
+    fn has_passed(&self, progress: &(impl Progress + ?Sized)) -> bool {
+        // SAFETY: nobody changes the set of a chunk that is linked, and only such a one is asked.
+        self.points.with(|points| progress.passed_all(unsafe { &*points }))
+    }
+}
+
+impl<T> Head<T> {
+    pub(super) const fn new() -> Self {
+        Self { chunk: ptr::null_mut(), taken: 0 }
+    }
+
+    /// Items that were taken out of the lane, around the end of the number.
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Takes out what is in the lane: each chunk that is closed goes to `closed`, with whether its set has passed, and the set.
+    /// Gives what is in the open one by now, if that has passed. No batch is empty.
+    ///
+    /// # Safety
+    /// It is always this lane, and one thread at a time takes out of it.
+    pub(super) unsafe fn take(
+        &mut self,
+        lane: &Lane<T>,
+        progress: &(impl Progress + ?Sized),
+        mut closed: impl FnMut(bool, &SyncSet, Batch<T>),
+    ) -> Option<Batch<T>> {
+        // First: whatever chunk is then seen to be open was so by now.
+        let pushed = lane.pushed();
+        if self.chunk.is_null() {
+            self.chunk = lane.start.load(Ordering::Acquire);
+        }
+        // SAFETY: null, or a chunk of the lane, which lives as long; what is read of it was written before it was linked.
+        while let Some(chunk) = unsafe { self.chunk.as_ref() } {
+            let next = chunk.next.load(Ordering::Acquire);
+            // SAFETY: as above.
+            let Some(after) = (unsafe { next.as_ref() }) else {
+                return if chunk.has_passed(progress) { self.batch(chunk, pushed) } else { None };
+            };
+            // Before anything changes: what tells the progress may be somebody else's code.
+            let passed = chunk.has_passed(progress);
+            if let Some(batch) = self.batch(chunk, after.first.get()) {
+                // SAFETY: nobody changes the set of a chunk that is linked.
+                chunk.points.with(|points| closed(passed, unsafe { &*points }, batch));
+            }
+            // SAFETY: as the caller promises.
+            unsafe { lane.leave(self.chunk) };
+            self.chunk = next;
+        }
+        None
+    }
+
+    /// The items of the chunk up to number `end` that were not taken out yet.
+    fn batch(&mut self, chunk: &Chunk<T>, end: usize) -> Option<Batch<T>> {
+        let first = chunk.first.get();
+        let (at, end) = (self.taken.wrapping_sub(first), end.wrapping_sub(first));
+        // An open chunk may be younger than the number is.
+        if end.cast_signed() <= at.cast_signed() {
+            return None;
+        }
+        self.taken = first.wrapping_add(end);
+        chunk.users.set(chunk.users.get() + 1);
+        Some(Batch { chunk: self.chunk, at, end })
+    }
+}
+
+impl<T> Batch<T> {
+    pub(super) fn len(&self) -> usize {
+        self.end - self.at
+    }
+
+    /// Gives the next items to `each`, at most so many. Each is gone from here before it is given.
+    ///
+    /// # Safety
+    /// The batch's lane is there.
+    #[inline]
+    pub(super) unsafe fn give(&mut self, most: usize, mut each: impl FnMut(T)) -> usize {
+        let count = self.len().min(most);
+        // SAFETY: chunks live as long as the lane.
+        let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
+        for slot in slots {
+            self.at += 1;
+            // SAFETY: the item was written before it was counted, nobody writes there before the batch is given back, and it
+            // is read once: this batch is the only one that has it, and goes on behind it.
+            each(slot.with(|slot| unsafe { (*slot).assume_init_read() }));
+        }
+        count
+    }
+
+    /// Moves the next items to `into`, at most so many.
+    ///
+    /// # Safety
+    /// The batch's lane is there.
+    pub(super) unsafe fn collect(&mut self, most: usize, into: &mut Vec<T>) -> usize {
+        let count = self.len().min(most);
+        // What may fail, while nothing has happened yet.
+        into.reserve(count);
+        // SAFETY: chunks live as long as the lane.
+        let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
+        self.at += count;
+        // SAFETY: as in `give`; the vector has room for them, so that nothing comes between.
+        into.extend(slots.iter().map(|slot| slot.with(|slot| unsafe { (*slot).assume_init_read() })));
+        count
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(test, loom))]
+mod models;

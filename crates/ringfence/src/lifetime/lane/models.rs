@@ -1,0 +1,134 @@
+//! A lane whose ends are two threads, in every order of their steps. `loom`'s cells see to it that each item and each set is
+//! written before it is read, and that no chunk is used again while somebody still looks at it.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
+
+use loom::sync::Arc;
+use loom::thread;
+use ringfence_core::sync::{SyncPoint, TimelineId};
+
+use super::*;
+
+fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions.into();
+    builder.check(body);
+}
+
+fn set(value: u64) -> SyncSet {
+    SyncPoint::new(TimelineId::new(0), value).into()
+}
+
+/// Shared by a thread that puts in and one that takes out.
+struct Shared(Lane<Box<u64>>);
+
+// SAFETY: one thread puts in, one takes out.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    fn push(&self, value: u64, item: u64) {
+        // SAFETY: one thread puts in.
+        unsafe { self.0.wait_for(&set(value)) };
+        // SAFETY: as above, and the set has begun.
+        unsafe { self.0.push(Box::new(item)) };
+    }
+
+    /// What has passed; what has not is lost, with its set seen to be later.
+    fn take(&self, head: &mut Head<Box<u64>>, reached: u64, into: &mut Vec<u64>) {
+        let mut batches = Vec::new();
+        // SAFETY: one thread takes out.
+        let open = unsafe {
+            head.take(&self.0, [reached].as_slice(), |passed, points, batch| {
+                assert_eq!(passed, [reached].as_slice().passed_all(points));
+                batches.push(batch);
+            })
+        };
+        for mut batch in batches.into_iter().chain(open) {
+            // SAFETY: the lane is here.
+            unsafe { batch.give(usize::MAX, |item| into.push(*item)) };
+            // SAFETY: one thread takes out.
+            unsafe { self.0.give_back(batch) };
+        }
+    }
+}
+
+/// Chunks of one and two items: one is filled, one is closed by another set, one is used again.
+#[test]
+fn each_item_comes_out_once_in_its_order_while_others_are_put_in() {
+    model(None, || {
+        let shared = Arc::new(Shared(Lane::new()));
+        let putting = Arc::clone(&shared);
+        let other = thread::spawn(move || {
+            for (value, item) in [(1, 1), (1, 2), (2, 3), (3, 4)] {
+                putting.push(value, item);
+            }
+        });
+        let (mut head, mut out) = (Head::new(), Vec::new());
+        shared.take(&mut head, 3, &mut out);
+        shared.take(&mut head, 3, &mut out);
+        other.join().unwrap();
+        shared.take(&mut head, 3, &mut out);
+        assert_eq!(out, [1, 2, 3, 4]);
+        assert_eq!(shared.0.pushed(), head.taken());
+    });
+}
+
+/// A chunk comes back to a thread that goes on putting in, and one that is open is not closed by whoever takes out.
+#[test]
+fn a_chunk_that_has_come_back_is_used_again() {
+    model(None, || {
+        let shared = Arc::new(Shared(Lane::new()));
+        // A chunk of one is out of use by now, as soon as it comes back.
+        shared.push(1, 1);
+        shared.push(2, 2);
+        let taking = Arc::clone(&shared);
+        let other = thread::spawn(move || {
+            let (mut head, mut out) = (Head::new(), Vec::new());
+            taking.take(&mut head, 4, &mut out);
+            taking.take(&mut head, 4, &mut out);
+            (head, out)
+        });
+        shared.push(3, 3);
+        shared.push(4, 4);
+        let (mut head, mut out) = other.join().unwrap();
+        shared.take(&mut head, 4, &mut out);
+        assert_eq!(out, [1, 2, 3, 4]);
+    });
+}
+
+/// What waits for a later point stays, and what is before it in the same lane does not wait for it.
+#[test]
+fn an_open_chunk_is_given_when_its_own_set_has_passed_and_not_before() {
+    model(None, || {
+        let shared = Arc::new(Shared(Lane::new()));
+        let putting = Arc::clone(&shared);
+        let other = thread::spawn(move || {
+            putting.push(1, 1);
+            putting.push(2, 2);
+        });
+        let mut head = Head::new();
+        let (mut early, mut late) = (Vec::new(), Vec::new());
+        // SAFETY: this thread takes out.
+        let open = unsafe {
+            head.take(&shared.0, [1].as_slice(), |passed, _, mut batch| {
+                let into = if passed { &mut early } else { &mut late };
+                batch.give(usize::MAX, |item| into.push(*item));
+                shared.0.give_back(batch);
+            })
+        };
+        if let Some(mut batch) = open {
+            // SAFETY: the lane is here, and this thread takes out.
+            unsafe {
+                batch.give(usize::MAX, |item| early.push(*item));
+                shared.0.give_back(batch);
+            }
+        }
+        assert!(early.is_empty() || early == [1], "{early:?}");
+        assert!(late.is_empty(), "what is open is not closed: {late:?}");
+        other.join().unwrap();
+        shared.take(&mut head, 2, &mut early);
+        assert_eq!(early, [1, 2]);
+    });
+}

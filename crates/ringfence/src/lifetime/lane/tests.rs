@@ -1,0 +1,199 @@
+//! A lane by itself: against a queue of pairs, and what memory it takes.
+
+use std::collections::VecDeque;
+
+use ringfence_core::sync::{SyncPoint, TimelineId};
+
+use super::*;
+
+/// SplitMix64.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+fn set(value: u64) -> SyncSet {
+    SyncPoint::new(TimelineId::new(0), value).into()
+}
+
+/// Batches, with their sets.
+type Closed<T> = Vec<(SyncSet, Batch<T>)>;
+
+/// A lane with both of its ends: safe, as they are in one hand.
+struct Ends<T> {
+    lane: Lane<T>,
+    head: Head<T>,
+}
+
+impl<T> Ends<T> {
+    fn new() -> Self {
+        Self { lane: Lane::new(), head: Head::new() }
+    }
+
+    fn push(&mut self, value: u64, item: T) {
+        // SAFETY: both ends are in one hand.
+        unsafe { self.lane.wait_for(&set(value)) };
+        // SAFETY: as above, and the set has begun.
+        unsafe { self.lane.push(item) };
+    }
+
+    fn push_all(&mut self, value: u64, mut items: Vec<T>) {
+        // SAFETY: as above.
+        unsafe { self.lane.wait_for(&set(value)) };
+        // SAFETY: as above, and the set has begun.
+        unsafe { self.lane.push_all(items.drain(..)) };
+    }
+
+    /// The batches that are closed, with their sets, and what has passed of the open one.
+    fn take(&mut self, passed: u64) -> (Closed<T>, Option<Batch<T>>) {
+        let mut batches = Vec::new();
+        let closed = |has_passed, points: &SyncSet, batch| {
+            assert_eq!(has_passed, [passed].as_slice().passed_all(points));
+            batches.push((points.clone(), batch));
+        };
+        // SAFETY: as above.
+        let open = unsafe { self.head.take(&self.lane, [passed].as_slice(), closed) };
+        (batches, open)
+    }
+
+    fn empty(&mut self, mut batch: Batch<T>, each: impl FnMut(T)) {
+        // SAFETY: the lane is here.
+        unsafe { batch.give(usize::MAX, each) };
+        // SAFETY: as above.
+        unsafe { self.lane.give_back(batch) };
+    }
+
+    /// Room for items in all chunks.
+    fn room(&self) -> usize {
+        let mut room = 0;
+        let mut chunk = self.lane.made.get();
+        // SAFETY: chunks live as long as the lane.
+        while let Some(made) = unsafe { chunk.as_ref() } {
+            room += made.slots.len();
+            chunk = made.made_before.get();
+        }
+        room
+    }
+}
+
+/// Generated programs: items come out in their order, each with its own set, whatever parts they come out in.
+#[test]
+fn gives_what_a_queue_of_pairs_gives() {
+    for seed in 0..if cfg!(miri) { 4 } else { 200 } {
+        let mut dice = Dice(seed);
+        let mut ends = Ends::new();
+        // What is in the lane, and what was taken out and not given back.
+        let (mut twin, mut out) = (VecDeque::new(), VecDeque::new());
+        // The set of the last item that was put in is that of the open chunk.
+        let (mut value, mut last, mut number) = (1, 1, 0);
+        for _ in 0..400 {
+            match dice.below(5) {
+                0 => value += dice.below(2),
+                1 => {
+                    let items: Vec<_> = (0..dice.below(40)).map(|item| Box::new(number + item)).collect();
+                    number += items.len() as u64;
+                    twin.extend(items.iter().map(|item| (set(value), **item)));
+                    if !items.is_empty() {
+                        ends.push_all(value, items);
+                        last = value;
+                    }
+                }
+                2 => {
+                    let passed = value - dice.below(2);
+                    let (closed, open) = ends.take(passed);
+                    assert!(open.is_none() || last <= passed, "seed {seed}: too early");
+                    let open = open.map(|batch| (set(last), batch));
+                    for (points, batch) in closed.into_iter().chain(open) {
+                        let items: Vec<_> = twin.drain(..batch.len()).collect();
+                        assert!(items.iter().all(|(held, _)| *held == points), "seed {seed}");
+                        out.push_back((items, batch));
+                    }
+                    assert!(twin.iter().all(|(points, _)| *points == set(last)), "seed {seed}: what is left is open");
+                    assert!(passed < last || twin.is_empty(), "seed {seed}");
+                    let taken = ends.lane.pushed() - ends.head.taken();
+                    assert_eq!(taken, twin.len(), "seed {seed}");
+                }
+                3 => {
+                    // Any of them, in no order.
+                    if !out.is_empty() {
+                        let (items, batch) = out.remove(dice.below(out.len() as u64) as usize).expect("inside");
+                        let mut given = Vec::new();
+                        ends.empty(batch, |item| given.push(*item));
+                        assert!(items.into_iter().map(|(_, item)| item).eq(given), "seed {seed}");
+                    }
+                }
+                _ => {
+                    ends.push(value, Box::new(number));
+                    twin.push_back((set(value), number));
+                    (last, number) = (value, number + 1);
+                }
+            }
+        }
+        let (closed, open) = ends.take(value);
+        out.extend(closed.into_iter().map(|(_, batch)| batch).chain(open).map(|batch| (Vec::new(), batch)));
+        out.into_iter().for_each(|(_, batch)| ends.empty(batch, drop));
+        assert_eq!(ends.lane.pushed(), ends.head.taken(), "seed {seed}");
+    }
+}
+
+/// Frames with `count` items, of which three are under way.
+fn frames(ends: &mut Ends<u64>, waiting: &mut VecDeque<(u64, Batch<u64>)>, frames: std::ops::Range<u64>, count: u64) {
+    for frame in frames {
+        (0..count).for_each(|item| ends.push(frame, item));
+        let (closed, open) = ends.take(frame - 3);
+        assert!(open.is_none());
+        waiting.extend(
+            closed.into_iter().map(|(points, batch)| (points.value_on(TimelineId::new(0)).expect("set"), batch)),
+        );
+        while waiting.front().is_some_and(|(value, _)| value + 3 <= frame) {
+            let (_, batch) = waiting.pop_front().expect("seen");
+            ends.empty(batch, drop);
+        }
+    }
+}
+
+#[test]
+#[cfg(not(miri))]
+fn memory_follows_the_items_that_wait() {
+    let (mut ends, mut waiting) = (Ends::new(), VecDeque::new());
+    frames(&mut ends, &mut waiting, 3..20, 200);
+    let room = ends.room();
+    assert!(room <= 6 * 256, "three frames wait, one is written, one comes back, and the first grew: {room}");
+    frames(&mut ends, &mut waiting, 20..200, 200);
+    assert_eq!(ends.room(), room, "a steady frame makes no chunk");
+    let (mut few, mut waiting) = (Ends::new(), VecDeque::new());
+    frames(&mut few, &mut waiting, 3..200, 1);
+    assert!(few.room() <= 6 * SMALLEST, "one item a frame: {}", few.room());
+    let mut long = Ends::new();
+    (0..1000).for_each(|frame| long.push(frame, frame));
+    assert!(long.room() <= 1000 * SMALLEST, "a thousand frames of one item that nobody collects: {}", long.room());
+}
+
+#[test]
+fn numbers_may_wrap_around() {
+    let mut ends = Ends::new();
+    ends.lane.pushed.store(usize::MAX - 5, Ordering::Relaxed);
+    ends.lane.limit.set(usize::MAX - 5);
+    ends.lane.set_began.set(usize::MAX - 5);
+    ends.head.taken = usize::MAX - 5;
+    let mut given = Vec::new();
+    for item in 0..40 {
+        ends.push(1 + item / 9, item);
+        if item % 5 == 0 {
+            let (closed, open) = ends.take(1 + item / 9);
+            closed
+                .into_iter()
+                .map(|(_, batch)| batch)
+                .chain(open)
+                .for_each(|batch| ends.empty(batch, |item| given.push(item)));
+        }
+    }
+    assert!(given.iter().copied().eq(0..=35), "{given:?}");
+}
