@@ -170,6 +170,52 @@ fn seed_003_02_neither_allocates_on_the_host() {
     assert_eq!(host_allocations(churn), 0);
 }
 
+/// Where the first block lies that each of many hints is given: what decides which cache lines threads write.
+fn starts(pool: &FixedPool) -> Vec<u32> {
+    let start = |hint: usize| {
+        let range = pool.allocate_near(hint).expect("it is empty");
+        pool.free_near(hint, range).expect("live");
+        range.slot()
+    };
+    let mut starts: Vec<_> = (0..2000).map(start).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
+#[test]
+fn threads_begin_in_groups_of_their_own() {
+    for (blocks, groups, apart) in [(8, 1, 8), (128, 16, 8), (256, 16, 16), (1024, 16, 64), (1 << 14, 64, 256)] {
+        let expected: Vec<_> = (0..groups).map(|group| group * apart).collect();
+        assert_eq!(starts(&FixedPool::new(1, blocks)), expected, "of {blocks} blocks");
+    }
+}
+
+#[test]
+fn a_thread_goes_on_where_it_last_freed() {
+    let pool = FixedPool::new(1, 128);
+    let held: Vec<_> = std::iter::from_fn(|| pool.allocate_near(0)).collect();
+    let of = |slot: u32| *held.iter().find(|range| range.slot() == slot).expect("all are held");
+    pool.free_near(1, of(3)).expect("live");
+    pool.free_near(0, of(100)).expect("live");
+    assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(100), "though 3 is the lower");
+    pool.free_near(1, of(101)).expect("live");
+    assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(101), "and stays there");
+}
+
+#[test]
+fn a_block_behind_the_last_is_nobodys() {
+    for count in [5, 8, 64] {
+        let pool = FixedPool::new(100, count);
+        assert_eq!((pool.block_size(), pool.capacity()), (100, count));
+        let held = pool.allocate().expect("it is empty");
+        for slot in [count, count + 1, u32::MAX] {
+            let forged = Range::new(held.offset(), held.size(), slot, held.serial());
+            assert!(!pool.is_live(&forged) && pool.free(forged).is_err(), "slot {slot}");
+        }
+    }
+}
+
 const THREADS: usize = 4;
 
 #[test]
