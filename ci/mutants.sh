@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Mutation testing of the core: every mutant that cargo-mutants lists, in two rounds. Each meets the seeded operations of its
-# structure beside the naive twin (`tests/drive.rs`), and what survives meets the tests of its file. Needs `cargo install
+# Mutation testing of the core: every mutant that cargo-mutants lists, in three rounds. Each meets the seeded operations of its
+# structure beside the naive twin (`tests/drive.rs`); what survives meets the tests of its file; and what survives those in
+# the lock-free pools meets their models under loom. Needs `cargo install
 # cargo-mutants`, for its list only: building each mutant by itself is what takes the time, so ci/mutants builds all of them at
 # once, each behind a number (see there). Not part of .ci/run. What survives is explained in docs/reliability.md.
 #
 #   bash ci/mutants.sh [FILE …]             files of crates/ringfence-core/src; all that matter for safety if none is named
 #   RINGFENCE_MUTANTS_JOBS=2                so many programs at a time; 1 if it is not said
-#   RINGFENCE_MUTANTS_LEFT=1                only those that nobody caught when this ran before
+#   RINGFENCE_MUTANTS_LEFT=1                only those that were not caught when this ran before
 #
 # A mutant whose program takes ten times the usual time and five seconds counts as caught; how many is said.
 #
@@ -26,13 +27,17 @@ declare -A drives=(
     [blocks/names.rs]="blocks" [range.rs]="tlsf free_list" [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
-    [tlsf.rs]="tlsf tlsf_blocks_host_memory" [tlsf/parked.rs]="tlsf" [fixed_pool.rs]="fixed_pool" [fixed_pool/slot.rs]="pool_chain"
+    [tlsf.rs]="tlsf tlsf_blocks_host_memory" [tlsf/parked.rs]="tlsf" [fixed_pool.rs]="fixed_pool pool_chain"
+    [fixed_pool/slot.rs]="pool_chain"
     [pool_chain.rs]="pool_chain" [ring.rs]="ring" [retire.rs]="retire" [sync.rs]="retire" [buddy.rs]="buddy"
-    [free_list.rs]="free_list" [free_list/by_offset.rs]="free_list" [free_list/by_size.rs]="free_list" [blocks.rs]="blocks blocks_parked"
+    [free_list.rs]="free_list no_host_allocation algorithm" [free_list/by_offset.rs]="free_list no_host_allocation"
+    [free_list/by_size.rs]="free_list algorithm" [blocks.rs]="blocks blocks_parked algorithm"
     [blocks/index.rs]="blocks" [blocks/growable.rs]="blocks" [blocks/shelf.rs]="blocks_parked" [tlsf/classes.rs]="tlsf"
     [tlsf/find.rs]="tlsf" [tlsf/lists.rs]="tlsf" [linear.rs]="algorithm" [linear_ranges.rs]="algorithm" [alias/check.rs]="alias"
-    [blocks/names.rs]="blocks" [range.rs]="free_list blocks" [size_class.rs]="pool_chain" [algorithm.rs]="algorithm"
+    [blocks/names.rs]="blocks" [range.rs]="free_list blocks algorithm" [size_class.rs]="pool_chain" [algorithm.rs]="algorithm"
 )
+# What threads share.
+declare -A models=([fixed_pool.rs]=1 [fixed_pool/slot.rs]=1 [pool_chain.rs]=1 [range.rs]=1)
 mapfile -t all < <(printf '%s\n' "${!drives[@]}" | sort)
 files=("$@")
 [ "$#" -gt 0 ] || files=("${all[@]}")
@@ -110,6 +115,13 @@ find_programs() {
         sed -nE 's/.*"kind":\["([a-z-]+)"\].*"name":"([a-z_]+)".*"executable":"([^"]+)".*/\2\t\3/p')
 }
 find_programs
+loom=(nice -n 19 cargo test --no-run --offline -p ringfence-core --release --test loom --target-dir "$PWD/target/mutants-loom"
+    --message-format=json)
+for file in "${files[@]}"; do
+    [ -n "${models[$file]:-}" ] || continue
+    programs[loom]=$(cd "$tree" && RUSTFLAGS="--cfg loom" "${loom[@]}" 2>/dev/null | sed -nE 's/.*"executable":"([^"]+)".*/\1/p')
+    break
+done
 
 # A program with a mutant on: limits of processor time and memory, for those that never end.
 declare -A limits
@@ -117,13 +129,15 @@ try() {
     local number=$1 run=$2 program=${programs[${2%% *}]:?no program $2} limit=${limits[$2]:-200}
     local arguments=(--test-threads=1 -q)
     [ "$run" = "${run#drive }" ] || arguments+=(--exact "${run#drive }")
+    # Plans of lifetimes use no other structure.
+    [ "$run" != ringfence_core ] || arguments+=(--skip alias::)
     (ulimit -t "$limit" -v 4000000 -c 0; cd "$tree/crates/ringfence-core" && RINGFENCE_MUTANT=$number \
         nice -n 19 timeout $((4 * limit + 20)) "$program" "${arguments[@]}") >/dev/null 2>&1
 }
 declare -A runs
 for file in "${files[@]}"; do
     for name in ${drives[$file]}; do runs["drive $name"]=1; done
-    for name in ${tests[$file]} ringfence_core; do runs["$name"]=1; done
+    for name in ${tests[$file]} ringfence_core ${models[$file]:+loom}; do runs["$name"]=1; done
 done
 for run in "${!runs[@]}"; do
     begun=${EPOCHREALTIME/./}
@@ -144,6 +158,9 @@ caught_by() {
         try "$number" "$name" || status=$?
         [ "$status" = 0 ] || { echo "tests $status"; return; }
     done
+    status=0
+    [ -z "${models[$file]:-}" ] || try "$number" loom || status=$?
+    [ "$status" = 0 ] || { echo "models $status"; return; }
     echo "nobody 0"
 }
 outcomes() { echo "$out/outcomes-${1//\//-}.tsv"; }
@@ -157,8 +174,12 @@ for file in "${files[@]}"; do
     all_of=$out/wanted-${file//\//-} known=$(outcomes "$file")
     cut -f3 "$out/mutants.tsv" | grep -F "crates/ringfence-core/src/$file:" >"$all_of"
     if [ -n "${RINGFENCE_MUTANTS_LEFT:-}" ] && [ -e "$known" ]; then
-        grep -P '^nobody ' "$known" | cut -f2 >"$all_of" || true
         sed -i '/^nobody /d' "$known"
+        cut -f2 "$known" | { grep -vxFf - "$all_of" || true; } >"$all_of.left"
+        mv "$all_of.left" "$all_of"
+        # What is not there any more.
+        awk -F'\t' 'NR == FNR { there[$3]; next } $2 in there' "$out/mutants.tsv" "$known" >"$known.there"
+        mv "$known.there" "$known"
     else
         : >"$known"
     fi
@@ -185,7 +206,7 @@ for file in "${files[@]}"; do
     count() { grep -cP "^$1" "$(outcomes "$file")" || true; }
     listed=$(grep -cF "\"file\": \"crates/ringfence-core/src/$file\"" "$out/list.json" || true)
     echo "$file: $listed listed, $(grep -c . "$(outcomes "$file")" || true) tried, $(count operations) caught by the operations," \
-        "$(count tests) by the tests, $(count '\w+ (124|137|152)\t') of these by time, $(count nobody) left"
+        "$(count tests) by the tests, $(count models) by the models, $(count '\w+ (124|137|152)\t') of these by time, $(count nobody) left"
     grep -P '^nobody ' "$(outcomes "$file")" | cut -f2 | sed 's/^/    /' || true
 done
 echo "not tried, without a switch or refused by the compiler: $out/untried"
