@@ -27,14 +27,15 @@ declare -A drives=(
     [blocks/names.rs]="blocks" [range.rs]="tlsf free_list" [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
-    [tlsf.rs]="tlsf tlsf_blocks_host_memory" [tlsf/parked.rs]="tlsf" [fixed_pool.rs]="fixed_pool pool_chain"
-    [fixed_pool/slot.rs]="pool_chain"
-    [pool_chain.rs]="pool_chain" [ring.rs]="ring" [retire.rs]="retire" [sync.rs]="retire" [buddy.rs]="buddy"
+    [tlsf.rs]="tlsf tlsf_blocks_host_memory algorithm blocks_parked" [tlsf/parked.rs]="tlsf blocks_parked"
+    [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf" [tlsf/lists.rs]="tlsf"
+    [blocks.rs]="blocks blocks_parked blocks_asked tlsf_blocks_host_memory algorithm" [blocks/index.rs]="blocks blocks_asked"
+    [blocks/growable.rs]="blocks blocks_asked" [blocks/names.rs]="blocks" [blocks/shelf.rs]="blocks_parked"
+    [fixed_pool.rs]="fixed_pool pool_chain" [fixed_pool/slot.rs]="pool_chain" [pool_chain.rs]="pool_chain"
+    [ring.rs]="ring" [retire.rs]="retire" [sync.rs]="retire" [buddy.rs]="buddy algorithm"
     [free_list.rs]="free_list no_host_allocation algorithm" [free_list/by_offset.rs]="free_list no_host_allocation"
-    [free_list/by_size.rs]="free_list algorithm" [blocks.rs]="blocks blocks_parked algorithm"
-    [blocks/index.rs]="blocks" [blocks/growable.rs]="blocks" [blocks/shelf.rs]="blocks_parked" [tlsf/classes.rs]="tlsf"
-    [tlsf/find.rs]="tlsf" [tlsf/lists.rs]="tlsf" [linear.rs]="algorithm" [linear_ranges.rs]="algorithm" [alias/check.rs]="alias"
-    [blocks/names.rs]="blocks" [range.rs]="free_list blocks algorithm" [size_class.rs]="pool_chain" [algorithm.rs]="algorithm"
+    [free_list/by_size.rs]="free_list algorithm" [linear.rs]="algorithm" [linear_ranges.rs]="algorithm"
+    [algorithm.rs]="algorithm" [range.rs]="free_list blocks algorithm" [size_class.rs]="pool_chain" [alias/check.rs]="alias"
 )
 # What threads share.
 declare -A models=([fixed_pool.rs]=1 [fixed_pool/slot.rs]=1 [pool_chain.rs]=1 [range.rs]=1)
