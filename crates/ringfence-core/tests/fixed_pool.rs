@@ -203,6 +203,33 @@ fn a_thread_goes_on_where_it_last_freed() {
     assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(101), "and stays there");
 }
 
+/// Where a thread goes whose group is full: to the next one upwards that has a block, and around.
+#[test]
+fn the_next_group_is_the_one_that_comes_after_the_full_one() {
+    // (groups, the full one where the thread was last, the groups with a block, those it goes to)
+    for (groups, last, free, expected) in [
+        (16, 5, vec![3, 9, 12], [9, 12, 3]),
+        (192, 70, vec![1, 100, 150], [100, 150, 1]),
+        (192, 70, vec![66, 100, 150], [100, 66, 150]),
+        (192, 72, vec![2, 140, 150], [140, 150, 2]),
+    ] {
+        let in_group = if groups == 16 { 8 } else { 64 };
+        let pool = FixedPool::new(1, groups * in_group);
+        let mut held: Vec<_> = std::iter::from_fn(|| pool.allocate_near(0)).map(Some).collect();
+        held.sort_unstable_by_key(|range| range.map(|range| range.slot()));
+        let mut free_in = |hint, group: u32| {
+            let range = held[(group * in_group) as usize].take().expect("once");
+            pool.free_near(hint, range).expect("live");
+        };
+        let other = (1..).find(|hint| (hint * 0x9E37_79B9_7F4A_7C15_u128) as u64 >> 63 != 0).expect("some") as usize;
+        free.iter().for_each(|group| free_in(other, *group));
+        free_in(0, last);
+        let next = || pool.allocate_near(0).map(|range| range.slot() / in_group);
+        assert_eq!(next(), Some(last));
+        assert_eq!([next(), next(), next()], expected.map(Some), "of {groups} groups, from {last} on");
+    }
+}
+
 #[test]
 fn a_block_behind_the_last_is_nobodys() {
     for count in [5, 8, 64] {

@@ -89,6 +89,30 @@ fn two_threads_fill_and_drain_two_groups() {
     });
 }
 
+/// A thread that finds a group full takes its mark away, looks again, and puts the mark back. Meanwhile the group may have a
+/// block that was freed before, which no mark tells of.
+#[test]
+fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
+    model(None, || {
+        let pool = Arc::new(FixedPool::new(1, 4));
+        let held: Vec<_> = std::iter::from_fn(|| pool.allocate_near(0)).collect();
+        let first = held[0];
+        let take = |hint: usize, gone: Option<Range>| -> Box<dyn FnOnce() -> Option<Range> + Send> {
+            let pool = Arc::clone(&pool);
+            Box::new(move || {
+                // The other hint goes on where it is, in the other group.
+                gone.into_iter().for_each(|gone| pool.free_near(hint ^ 1, gone).unwrap());
+                pool.allocate_near(hint)
+            })
+        };
+        let got = at_once([take(0, None), take(1, Some(first))]);
+        assert_eq!(got.iter().flatten().count(), 1, "there is one block, and it was free before the later one looked");
+        got.into_iter().flatten().for_each(|range| pool.free(range).unwrap());
+        held.into_iter().filter(|held| *held != first).for_each(|range| pool.free(range).unwrap());
+        check_whole(&pool, 4);
+    });
+}
+
 #[test]
 fn three_threads_and_two_blocks() {
     model(3, || {

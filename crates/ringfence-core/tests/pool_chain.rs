@@ -64,6 +64,13 @@ fn a_block_of_the_last_of_many_pools_is_found() {
     assert_eq!(indices, (0..70).collect::<Vec<_>>());
 }
 
+/// More groups than a word of marks has.
+#[test]
+fn a_large_pool_is_filled_by_what_is_at_hand() {
+    let (chain, live) = filled(9000, 1);
+    assert_eq!((live.len(), chain.statistics().live_count), (9000, 9000));
+}
+
 #[test]
 fn a_pool_shows_its_live_blocks() {
     let (chain, mut live) = filled(4, 1);
