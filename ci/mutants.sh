@@ -27,8 +27,9 @@ declare -A drives=(
     [blocks/names.rs]="blocks" [range.rs]="tlsf free_list" [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
-    [tlsf.rs]="tlsf tlsf_parked tlsf_blocks_host_memory blocks_parked" [tlsf/parked.rs]="tlsf_parked tlsf blocks_parked"
-    [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf" [tlsf/lists.rs]="tlsf"
+    [tlsf.rs]="tlsf_at_hand tlsf_parked tlsf tlsf_blocks_host_memory blocks_parked"
+    [tlsf/parked.rs]="tlsf_parked tlsf_at_hand tlsf blocks_parked"
+    [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf_at_hand tlsf" [tlsf/lists.rs]="tlsf"
     [blocks.rs]="blocks blocks_parked blocks_asked tlsf_blocks_host_memory algorithm" [blocks/index.rs]="blocks blocks_asked"
     [blocks/growable.rs]="blocks blocks_asked" [blocks/names.rs]="blocks" [blocks/shelf.rs]="blocks_parked"
     [fixed_pool.rs]="fixed_pool pool_chain" [fixed_pool/slot.rs]="pool_chain" [pool_chain.rs]="pool_chain"
