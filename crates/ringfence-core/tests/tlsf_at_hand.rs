@@ -78,6 +78,39 @@ fn a_parked_span_is_handed_out_whole_if_it_is_parked_aligned_and_near_in_size() 
     );
 }
 
+/// Whatever stands where a parked span's units would: numbers, links, what was there before.
+#[test]
+fn what_is_in_use_or_free_is_no_parked_span_of_any_size() {
+    let (mut heap, held) = told(&[5, 70, 75, 70]);
+    park(&mut heap, held[2]);
+    heap.merge_parked();
+    heap.free(held[0]).expect("live");
+    let mut sizes: Vec<_> = (1..7000).collect();
+    sizes.extend(held.iter().map(|range| range.serial().get() >> 32));
+    for range in &held {
+        for alignment in [1, 64] {
+            assert!(
+                sizes.iter().all(|size| heap.allocate_parked(range.slot(), *size, alignment).is_none()),
+                "{range:?}"
+            );
+        }
+    }
+    assert_eq!((heap.parked_size(), heap.validate()), (0, Ok(())));
+}
+
+/// What has as many units as the size and all that an alignment may skip is found, however many that are shorter stand before it.
+#[test]
+fn a_span_that_holds_a_request_wherever_it_begins_is_at_hand() {
+    // Each begins one after a multiple of four: 10 units do not hold 8 so aligned, 11 do.
+    let mut heap = Tlsf::new(200);
+    let sizes = [1, 10, 2, 10, 2, 10, 2, 10, 2, 10, 2, 10, 2, 11, 116];
+    let held = sizes.map(|size| heap.allocate(size, 1).expect("there is room"));
+    let free = |held: Range| matches!(held.size(), 10 | 11);
+    held.into_iter().filter(|held| free(*held)).for_each(|held| heap.free(held).expect("live"));
+    assert_eq!(heap.peek_at_hand(8, 4), Some(76));
+    assert_eq!((heap.peek_at_hand(9, 4), heap.peek_at_hand(8, 8)), (None, None));
+}
+
 #[test]
 fn parked_spans_count_as_merged_in_the_largest() {
     let (mut heap, held) = told(&[10; 20]);
@@ -172,4 +205,37 @@ fn what_is_asked_for_below_a_limit_may_lie_in_what_is_parked() {
         "both rows are joined: the lower"
     );
     assert_eq!((heap.parked_size(), heap.validate()), (0, Ok(())));
+}
+
+#[test]
+fn a_span_of_a_class_above_is_found_when_those_of_the_own_do_not_fit() {
+    // 8 units one after a multiple of four, and 10 at one.
+    let with_two = || {
+        let mut heap = Tlsf::new(200);
+        let held = [1, 8, 3, 10, 178].map(|size| heap.allocate(size, 1).expect("there is room"));
+        heap.free(held[1]).expect("live");
+        heap.free(held[3]).expect("live");
+        heap
+    };
+    assert_eq!(with_two().peek_at_hand(8, 4), Some(12));
+    assert_eq!(with_two().allocate(8, 4).map(|range| range.offset()), Ok(12));
+    assert_eq!(with_two().allocate_below(8, 4, 20).map(|range| range.offset()), Some(12));
+    assert_eq!(with_two().allocate_below(8, 4, 19), None);
+}
+
+/// The one span below the limit stands behind others that lie above it: behind 63 it is found, behind 64 it is not.
+#[test]
+fn no_more_than_64_spans_are_looked_at_for_one_below_a_limit() {
+    for (above, is_found) in [(63, true), (64, false)] {
+        let mut heap = Tlsf::new(2000);
+        let mut held = Vec::new();
+        for _ in 0..=above {
+            held.push(heap.allocate(10, 1).expect("there is room"));
+            heap.allocate(1, 1).expect("there is room");
+        }
+        heap.allocate(heap.free_size(), 1).expect("one piece");
+        held.iter().for_each(|range| heap.free(*range).expect("live"));
+        assert_eq!(heap.allocate_below(10, 1, 15).map(|range| range.offset()), is_found.then_some(0));
+        assert_eq!(heap.validate(), Ok(()));
+    }
 }
