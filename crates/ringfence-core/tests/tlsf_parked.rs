@@ -149,3 +149,20 @@ fn a_heap_says_what_it_may_hold() {
     heap.allocate(listed, 1).expect("it lies in one piece");
     assert!(heap.may_hold(20) && !heap.may_hold(21));
 }
+
+#[test]
+fn the_last_unit_and_the_last_span_are_parked_and_no_more() {
+    // Eight of each class from 1 to 256 units, and one of 264.
+    let least = |class: u64| if class < 32 { class } else { (32 + class % 32) << (class / 32 - 1) };
+    let sizes: Vec<u64> = (1..=128).flat_map(|class| [least(class); 8]).chain([264]).collect();
+    let all: u64 = sizes[..1024].iter().sum();
+    let capacity = (1..).find(|capacity| roomy_from(*capacity) / 2 == all + 100).expect("some");
+    let (mut heap, held) = heap_with(capacity, &sizes);
+    let kept = sizes.iter().position(|size| *size == 164).expect("the least of a class");
+    for (at, range) in held[..1025].iter().enumerate() {
+        assert!(at == kept || heap.free(*range).is_ok());
+    }
+    assert_eq!(heap.parked_size(), all + 100, "1,024 spans, and as many units as may be");
+    heap.free(held[kept]).expect("live");
+    assert_eq!((heap.parked_size(), heap.validate()), (all + 100, Ok(())));
+}
