@@ -109,7 +109,7 @@ RUST
 
 targets=(--lib --test drive)
 for test in $(for file in "${all[@]}"; do echo "${tests[$file]}"; done | tr ' ' '\n' | sort -u); do targets+=(--test "$test"); done
-build=(nice -n 19 cargo test --no-run --offline -p ringfence-core "${targets[@]}" --message-format=json)
+build=(nice -n 10 cargo test --no-run --offline -p ringfence-core "${targets[@]}" --message-format=json)
 target/mutants-tool/debug/ringfence-mutants "$out/list.json" "$PWD" "$tree" "${build[@]}" >"$out/mutants.tsv"
 declare -A programs
 find_programs() {
@@ -117,7 +117,7 @@ find_programs() {
         sed -nE 's/.*"kind":\["([a-z-]+)"\].*"name":"([a-z_]+)".*"executable":"([^"]+)".*/\2\t\3/p')
 }
 find_programs
-loom=(nice -n 19 cargo test --no-run --offline -p ringfence-core --release --test loom --target-dir "$PWD/target/mutants-loom"
+loom=(nice -n 10 cargo test --no-run --offline -p ringfence-core --release --test loom --target-dir "$PWD/target/mutants-loom"
     --message-format=json)
 for file in "${files[@]}"; do
     [ -n "${models[$file]:-}" ] || continue
@@ -134,7 +134,7 @@ try() {
     # Plans of lifetimes use no other structure.
     [ "$run" != ringfence_core ] || arguments+=(--skip alias::)
     (ulimit -t "$limit" -v 4000000 -c 0; cd "$tree/crates/ringfence-core" && RINGFENCE_MUTANT=$number \
-        nice -n 19 timeout $((4 * limit + 20)) "$program" "${arguments[@]}") >/dev/null 2>&1
+        nice -n 10 timeout $((4 * limit + 20)) "$program" "${arguments[@]}") >/dev/null 2>&1
 }
 declare -A runs
 for file in "${files[@]}"; do
@@ -194,7 +194,7 @@ done
 # Those of constants: one at a time, each built by itself, last.
 for file in "${files[@]}"; do
     path=crates/ringfence-core/src/$file
-    alone=(nice -n 19 cargo test --no-run --quiet --offline -p ringfence-core --lib --test drive)
+    alone=(nice -n 10 cargo test --no-run --quiet --offline -p ringfence-core --lib --test drive)
     for test in ${tests[$file]}; do alone+=(--test "$test"); done
     while IFS=$'\t' read -r number name <&3; do
         target/mutants-tool/debug/ringfence-mutants "$out/list.json" "$PWD" "$tree" "$number"

@@ -92,7 +92,8 @@ fn main() -> ExitCode {
         let broken = match build::run(command, into, &mutants, &written) {
             build::Outcome::Built => {
                 let within = mutants.iter().filter(|mutant| written.holds(mutant.number));
-                let tell = |mutant: &Mutant, how| println!("{}\t{}\t{}\t{how}", mutant.number, mutant.file, mutant.name);
+                let tell =
+                    |mutant: &Mutant, how| println!("{}\t{}\t{}\t{how}", mutant.number, mutant.file, mutant.name);
                 within.for_each(|mutant| tell(mutant, "switch"));
                 mutants.iter().filter(|mutant| mutant.function.is_empty()).for_each(|mutant| tell(mutant, "alone"));
                 let (within, all, refused) = (written.len(), mutants.len(), out.len());

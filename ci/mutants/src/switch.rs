@@ -74,13 +74,15 @@ impl Finder<'_> {
     }
 
     fn body(&mut self, signature: &syn::Signature, block: &syn::Block) {
-        let returns_impl = matches!(&signature.output, syn::ReturnType::Type(_, of) if matches!(**of, syn::Type::ImplTrait(_)));
+        let returns_impl =
+            matches!(&signature.output, syn::ReturnType::Type(_, of) if matches!(**of, syn::Type::ImplTrait(_)));
         let Some(first) = block.stmts.first() else { return };
         let mutants = self.take("FnValue", first.span());
         if mutants.is_empty() {
             return;
         }
-        let (start, end) = (block.brace_token.span.open().byte_range().end, block.brace_token.span.close().byte_range().start);
+        let (start, end) =
+            (block.brace_token.span.open().byte_range().end, block.brace_token.span.close().byte_range().start);
         let change = match returns_impl {
             true => (start..end, Change::Iterator { mutants }),
             false => (start..start, Change::Body { mutants }),
@@ -142,7 +144,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let Some(rest) = &expr.rest else { continue };
             let name = text(field.member.span());
             let rest = match &**rest {
-                syn::Expr::Call(_) => format!("{{ let rest: {} = {}; rest.{name} }}", text(expr.path.span()), text(rest.span())),
+                syn::Expr::Call(_) => {
+                    format!("{{ let rest: {} = {}; rest.{name} }}", text(expr.path.span()), text(rest.span()))
+                }
                 rest => format!("({}).{name}", text(rest.span())),
             };
             let member = if field.colon_token.is_none() { format!("{name}: ") } else { String::new() };
@@ -218,7 +222,9 @@ impl Writer<'_> {
             Change::Iterator { mutants } => {
                 self.text.push_str(" let instead: Option<::std::boxed::Box<dyn Iterator<Item = _> + '_>> = ");
                 for (number, value) in mutants {
-                    self.variant(*number, |writer| writer.text.push_str(&format!("Some(::std::boxed::Box::new({value}))")));
+                    self.variant(*number, |writer| {
+                        writer.text.push_str(&format!("Some(::std::boxed::Box::new({value}))"))
+                    });
                 }
                 self.text.push_str("{ None }; crate::mutant::either(instead, {");
                 self.copy(place.clone(), index + 1);
