@@ -95,12 +95,15 @@ fn two_threads_fill_and_drain_two_groups() {
 fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
     model(None, || {
         let pool = Arc::new(FixedPool::new(1, 4));
-        let held: Vec<_> = std::iter::from_fn(|| pool.allocate_near(0)).collect();
-        let first = held[0];
+        // Both groups are full, and the mark of the later one is there still; one hint was there last, the other one before it.
+        let mut held: Vec<_> = (0..4).map(|_| pool.allocate_near(0).unwrap()).collect();
+        pool.free_near(1, held.remove(0)).unwrap();
+        held.insert(0, pool.allocate_near(1).unwrap());
+        let first = held[3];
         let take = |hint: usize, gone: Option<Range>| -> Box<dyn FnOnce() -> Option<Range> + Send> {
             let pool = Arc::clone(&pool);
             Box::new(move || {
-                // The other hint goes on where it is, in the other group.
+                // With the other hint, so that this one goes on where it was.
                 gone.into_iter().for_each(|gone| pool.free_near(hint ^ 1, gone).unwrap());
                 pool.allocate_near(hint)
             })
