@@ -51,6 +51,12 @@ enum Change {
     Value { mutants: Vec<(usize, String)> },
     /// At the beginning of a body: what mutants return.
     Body { mutants: Vec<(usize, String)> },
+    /// The body of a function that returns `impl Iterator`: iterators of other types that mutants return.
+    Iterator { mutants: Vec<(usize, String)> },
+    /// The mutant without an arm: at the end of its pattern, or its guard.
+    Arm { has_guard: bool, mutant: usize },
+    /// The mutant that has the field from the rest of the value, as what it reads there.
+    Field { member: String, rest: String, mutant: usize },
 }
 
 /// Finds the places of mutants in one file.
@@ -67,13 +73,21 @@ impl Finder<'_> {
         found.into_iter().flatten().map(|mutant| (mutant.number, mutant.replacement.clone())).collect()
     }
 
-    fn body(&mut self, block: &syn::Block) {
+    fn body(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        let returns_impl =
+            matches!(&signature.output, syn::ReturnType::Type(_, of) if matches!(**of, syn::Type::ImplTrait(_)));
         let Some(first) = block.stmts.first() else { return };
         let mutants = self.take("FnValue", first.span());
-        if !mutants.is_empty() {
-            let start = block.brace_token.span.open().byte_range().end;
-            self.changes.push((start..start, Change::Body { mutants }));
+        if mutants.is_empty() {
+            return;
         }
+        let (start, end) =
+            (block.brace_token.span.open().byte_range().end, block.brace_token.span.close().byte_range().start);
+        let change = match returns_impl {
+            true => (start..end, Change::Iterator { mutants }),
+            false => (start..start, Change::Body { mutants }),
+        };
+        self.changes.push(change);
     }
 }
 
@@ -88,17 +102,17 @@ fn has_let(expr: &syn::Expr) -> bool {
 
 impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        self.body(&item.block);
+        self.body(&item.sig, &item.block);
         visit::visit_item_fn(self, item);
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        self.body(&item.block);
+        self.body(&item.sig, &item.block);
         visit::visit_impl_item_fn(self, item);
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
-        item.default.iter().for_each(|block| self.body(block));
+        item.default.iter().for_each(|block| self.body(&item.sig, block));
         visit::visit_trait_item_fn(self, item);
     }
 
@@ -123,7 +137,31 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         visit::visit_expr_unary(self, expr);
     }
 
+    fn visit_expr_struct(&mut self, expr: &'ast syn::ExprStruct) {
+        let text = |span: proc_macro2::Span| span.source_text().expect("what is in a source has a text");
+        for field in &expr.fields {
+            let Some((mutant, _)) = self.take("StructField", field.span()).pop() else { continue };
+            let Some(rest) = &expr.rest else { continue };
+            let name = text(field.member.span());
+            let rest = match &**rest {
+                syn::Expr::Call(_) => {
+                    format!("{{ let rest: {} = {}; rest.{name} }}", text(expr.path.span()), text(rest.span()))
+                }
+                rest => format!("({}).{name}", text(rest.span())),
+            };
+            let member = if field.colon_token.is_none() { format!("{name}: ") } else { String::new() };
+            self.changes.push((field.expr.span().byte_range(), Change::Field { member, rest, mutant }));
+        }
+        visit::visit_expr_struct(self, expr);
+    }
+
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
+        if let [(mutant, _)] = *self.take("MatchArm", arm.span()) {
+            let end = arm.pat.span().byte_range().end;
+            let guard = arm.guard.as_ref().map(|(_, guard)| guard.span().byte_range());
+            let has_guard = guard.is_some();
+            self.changes.push((guard.unwrap_or(end..end), Change::Arm { has_guard, mutant }));
+        }
         if let Some((_, guard)) = &arm.guard {
             let mutants = self.take("MatchArmGuard", guard.span());
             if !mutants.is_empty() && !has_let(guard) {
@@ -180,6 +218,35 @@ impl Writer<'_> {
                     self.text.push_str("{} ");
                 }
                 return;
+            }
+            Change::Iterator { mutants } => {
+                self.text.push_str(" let instead: Option<::std::boxed::Box<dyn Iterator<Item = _> + '_>> = ");
+                for (number, value) in mutants {
+                    self.variant(*number, |writer| {
+                        writer.text.push_str(&format!("Some(::std::boxed::Box::new({value}))"))
+                    });
+                }
+                self.text.push_str("{ None }; crate::mutant::either(instead, {");
+                self.copy(place.clone(), index + 1);
+                mutants.iter().map(|(number, _)| *number).collect()
+            }
+            Change::Arm { has_guard, mutant } => {
+                self.text.push_str(if *has_guard { "" } else { " if " });
+                self.text.push_str(&format!("!crate::mutant::on({mutant})"));
+                if *has_guard {
+                    self.text.push_str(" && (");
+                    self.copy(place.clone(), index + 1);
+                    self.text.push(')');
+                }
+                self.places.push((start..self.text.len(), vec![*mutant]));
+                return;
+            }
+            Change::Field { member, rest, mutant } => {
+                self.text.push_str(&format!("{member}("));
+                self.variant(*mutant, |writer| writer.text.push_str(rest));
+                self.text.push_str("{ ");
+                self.copy(place.clone(), index + 1);
+                vec![*mutant]
             }
             Change::Binary { left, right, operator, mutants } => {
                 let pair = |writer: &mut Self, operator: &str| {

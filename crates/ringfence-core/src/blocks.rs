@@ -435,7 +435,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// from the first call after it became so: a block that is used in every tick never goes. A tick lower than one
     /// told before counts as that one.
     pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
-        self.now = self.now.max(now).min(NOT_TOLD - 1);
+        self.now = self.now.max(now);
         for untold in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_TOLD) {
             untold.since = self.now;
         }

@@ -136,7 +136,7 @@ impl FixedPool {
         let word = || Apart(AtomicU64::new(0));
         let runs = SharedSerials::new(capacity);
         let serials = (0..capacity.div_ceil(LINE as u32)).map(|line| {
-            let number = |at: usize| runs.first_of((line * LINE as u32 + at as u32).min(capacity - 1)) + 1;
+            let number = |at: usize| runs.first_of(line * LINE as u32 + at as u32) + 1;
             Line(core::array::from_fn(|at| AtomicU64::new(number(at))))
         });
         Self {
@@ -517,5 +517,37 @@ fn move_cursor(cursor: &AtomicU32, group: usize) {
 impl fmt::Debug for FixedPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FixedPool({} of {} blocks of {} live)", self.live_count(), self.block_count(), self.block_size)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_counts_through_the_run_that_was_set_aside_for_it() {
+        let pool = FixedPool::new(1, 4);
+        for _ in 0..SharedSerials::RUN / 2 - 1 {
+            let held: [_; 4] = core::array::from_fn(|_| pool.allocate_near(0).expect("four are free"));
+            held.into_iter().for_each(|range| pool.free_near(0, range).expect("live"));
+        }
+        assert_eq!(pool.runs.0.draw_run(), pool.runs.0.first_of(4), "nobody has drawn one");
+    }
+
+    /// A pool that lives long draws numbers from a new block, and a block of it that is seldom used keeps those of an old one.
+    #[test]
+    fn a_number_of_an_earlier_block_is_stale_of_a_seldom_used_block_and_else_foreign() {
+        let mut pool = FixedPool::new(1, 8);
+        let range = pool.allocate_near(0).expect("it is empty");
+        pool.free(range).expect("live");
+        pool.runs = Apart(SharedSerials::new(1));
+        let (offset, size) = (range.offset(), range.size());
+        assert_eq!(pool.free(range), Err(FreeError::Stale { offset, size }));
+        let of_another = FixedPool::new(1, 9).allocate_near(0).expect("it is empty").serial();
+        for slot in [0, 7, 8, 9, u32::MAX] {
+            let foreign = Range::new(offset, size, slot, of_another);
+            assert!(!pool.is_live(&foreign));
+            assert_eq!(pool.free(foreign), Err(FreeError::Foreign { offset, size }), "slot {slot}");
+        }
     }
 }

@@ -549,6 +549,12 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_that_does_not_hold_is_named() {
+        assert_eq!(Invalid::unless(true, "a rule", 7), Ok(()));
+        assert_eq!(Invalid::unless(false, "a rule", 7), Err(Invalid { rule: "a rule", at: 7 }));
+    }
+
+    #[test]
     fn align_up_reports_overflow() {
         assert_eq!(align_up(5, 4), Some(8));
         assert_eq!(align_up(8, 4), Some(8));

@@ -178,9 +178,8 @@ impl<T> Ring<T> {
         if padding > free || size > free - padding {
             return Err(RingError::Full { size, alignment, padding, free, capacity });
         }
-        let (end, free) = (offset + size, free - padding - size);
-        let before_end = if end == capacity { capacity } else { capacity - end };
-        Ok(Place { offset, padding, room: free.min(before_end) })
+        // It begins at 0: whatever else fits is placed in the room. So all that is free lies behind it, in one piece.
+        Ok(Place { offset, padding, room: free - padding - size })
     }
 
     /// The tag of the oldest entry: what to wait for if space is short. O(1).

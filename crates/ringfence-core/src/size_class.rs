@@ -79,7 +79,7 @@ impl SizeClasses {
             return self.least;
         }
         let between = power / 4 * 3;
-        let fits = need <= between && between.is_multiple_of(alignment) && power / 2 >= self.least;
+        let fits = need <= between && between.is_multiple_of(alignment);
         if fits { between } else { power }
     }
 }

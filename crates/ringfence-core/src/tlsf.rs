@@ -427,11 +427,12 @@ impl RangeAllocator for Tlsf {
 
     #[inline]
     fn allocate_parked(&mut self, slot: u32, size: u64, alignment: u64) -> Option<Range> {
-        let offset = self.nodes.get(slot as usize)?.offset;
-        let high = self.lists.link(slot).high;
+        let node = *self.nodes.get(slot as usize)?;
+        let (offset, high) = (node.offset, self.lists.link(slot).high);
         let span = u64::from(high & !PARKED);
         let is_near = span.wrapping_sub(size) <= larger_at_most(span);
-        if !is_near | (high & PARKED == 0) | (offset & (alignment - 1) != 0) {
+        // The link of a span that was merged since still has the mark.
+        if !is_near | (high & PARKED == 0) | !node.is_used() | (offset & (alignment - 1) != 0) {
             return None;
         }
         self.parked.taken(span);

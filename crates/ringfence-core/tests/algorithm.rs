@@ -2,10 +2,14 @@
 //! stale and foreign ranges are refused.
 
 use proptest::prelude::*;
-use ringfence_core::algorithm::{Algorithm, AnyAllocator, virtual_allocator};
+use ringfence_core::algorithm::{Algorithm, AnyAllocator, EqualBlocks, virtual_allocator};
 use ringfence_core::blocks::{Blocks, BlocksDesc};
+use ringfence_core::buddy::Buddy;
+use ringfence_core::free_list::FreeList;
 use ringfence_core::linear_ranges::LinearRanges;
-use ringfence_core::range::{AllocError, Allocate, Peek, Range, RangeAllocator};
+use ringfence_core::range::{AllocError, Allocate, FreeError, Freed, Peek, Range, RangeAllocator};
+use ringfence_core::testing::{self, Op as TwinOp, Twin};
+use ringfence_core::tlsf::Tlsf;
 
 const ALGORITHMS: [Algorithm; 5] = [
     Algorithm::Tlsf,
@@ -107,6 +111,154 @@ proptest! {
                 }
                 Op::Free(_) => {}
             }
+        }
+    }
+}
+
+/// All that an allocator tells without changing.
+fn answers(told: &dyn Peek, size: u64, alignment: u64, slot: u32) -> impl PartialEq + std::fmt::Debug {
+    let units = [told.capacity(), told.free_size(), told.largest_free(), told.largest_at_hand(), told.parked_size()];
+    let places = [told.peek(size, alignment), told.peek_at_hand(size, alignment), told.peek_parked(slot, alignment)];
+    (units, places, told.may_hold(size), told.live_count(), told.is_empty(), testing::spans(told))
+}
+
+/// Plays the same on an allocator that was chosen and on one that was not; says how often a range was parked.
+fn answers_as(algorithm: Algorithm, mut own: impl Peek) -> u32 {
+    let place = |range: Range| (range.offset(), range.size(), range.slot());
+    let mut chosen = AnyAllocator::new(algorithm, own.capacity());
+    let (mut live, mut random, mut slot, mut parked) = (Vec::<(Range, Range)>::new(), 1_u64, 1, 0);
+    for step in 0..3000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (what, size, alignment) = (random >> 60, (random >> 33) % 90, 1 << ((random >> 40) % 5));
+        let both = match what {
+            0..=5 => (chosen.allocate(size, alignment).ok(), own.allocate(size, alignment).ok()),
+            6 => (chosen.allocate_parked(slot, size, 1), own.allocate_parked(slot, size, 1)),
+            7..=8 => {
+                let both = (chosen.allocate_at_hand(size + 1, alignment), own.allocate_at_hand(size + 1, alignment));
+                assert_eq!(both.0.err(), both.1.err(), "{algorithm:?}, step {step}");
+                (both.0.ok(), both.1.ok())
+            }
+            9 if step % 16 == 0 => {
+                chosen.merge_parked();
+                own.merge_parked();
+                (None, None)
+            }
+            9 if step > 1000 => {
+                chosen.park_when_told();
+                own.park_when_told();
+                (None, None)
+            }
+            _ if !live.is_empty() => {
+                let gone = live.swap_remove(size as usize % live.len());
+                slot = gone.0.slot();
+                let both = match what {
+                    10..=12 => (chosen.free_or_park(gone.0, |_| true), own.free_or_park(gone.1, |_| true)),
+                    _ => (chosen.free(gone.0).map(|()| Freed::Parked), own.free(gone.1).map(|()| Freed::Parked)),
+                };
+                assert_eq!(both.0, both.1, "{algorithm:?}, step {step}");
+                (None, None)
+            }
+            _ => (None, None),
+        };
+        assert_eq!(both.0.map(place), both.1.map(place), "{algorithm:?}, step {step}");
+        live.extend(both.0.zip(both.1));
+        parked += u32::from(own.parked_size() != 0);
+        let (ours, theirs) = (answers(&chosen, size, alignment, slot), answers(&own, size, alignment, slot));
+        assert_eq!(ours, theirs, "{algorithm:?}, step {step}, {size} units aligned to {alignment}");
+    }
+    parked
+}
+
+#[test]
+fn the_chosen_algorithm_answers_as_itself() {
+    assert_ne!(answers_as(Algorithm::Tlsf, Tlsf::new(4000)), 0, "it parks");
+    assert_eq!(answers_as(Algorithm::Buddy { granule: 16 }, Buddy::new(4000, 16)), 0);
+    assert_eq!(answers_as(Algorithm::FreeList, FreeList::new(4000)), 0);
+    assert_eq!(answers_as(Algorithm::Linear, LinearRanges::new(4000)), 0);
+    assert_eq!(answers_as(Algorithm::Equal { block_size: 48 }, EqualBlocks::new(48, 4000)), 0);
+}
+
+/// What the contract says of those that do not know parking.
+#[test]
+fn an_allocator_that_parks_nothing_merges_and_says_so() {
+    let mut list = FreeList::new(64);
+    list.park_when_told();
+    let held = [list.allocate(20, 1), list.allocate(20, 1)].map(|range| range.expect("there is room"));
+    assert_eq!(list.free_or_park(held[0], |_| true), Ok(Freed::Merged { at_most: u64::MAX }));
+    let stale = FreeError::Stale { offset: 0, size: 20 };
+    assert_eq!(list.free_or_park(held[0], |_| true), Err(stale));
+    assert_eq!((list.parked_size(), list.peek_parked(held[0].slot(), 1)), (0, None));
+    assert_eq!(list.allocate_parked(held[0].slot(), 20, 1), None);
+    assert_eq!((list.largest_at_hand(), list.peek_at_hand(18, 1), list.peek_at_hand(21, 1)), (24, Some(0), Some(40)));
+    assert_eq!(list.allocate_at_hand(25, 1), Err(24), "nothing is as long");
+    assert_eq!(list.allocate_at_hand(21, 64), Err(24), "something is as long, and lies elsewhere");
+    assert_eq!(list.allocate_at_hand(24, 1).map(|range| range.offset()), Ok(40));
+}
+
+/// The largest size that an allocator names is granted, and the next larger one is not; 0 of a full one.
+#[test]
+fn the_largest_free_size_is_what_is_granted() {
+    let exact: [&mut dyn RangeAllocator; 4] =
+        [&mut FreeList::new(400), &mut LinearRanges::new(400), &mut Buddy::new(400, 1), &mut EqualBlocks::new(8, 83)];
+    for allocator in exact {
+        let mut live = Vec::new();
+        for turn in 0.. {
+            let largest = allocator.largest_free();
+            assert!(allocator.allocate(largest + 1, 1).is_err(), "{largest}, turn {turn}");
+            let Ok(range) = allocator.allocate(largest, 1) else {
+                assert_eq!(largest, 0, "turn {turn}");
+                break;
+            };
+            // Half of it, so that something larger is left of most.
+            allocator.free(range).expect("live");
+            live.push(allocator.allocate(largest.div_ceil(2), 1).expect("less than that"));
+        }
+        live.into_iter().for_each(|range| allocator.free(range).expect("live"));
+    }
+}
+
+/// Of 83 units 80 are blocks, of 80 all: the spans cover either, and no block is lost.
+#[test]
+fn equal_blocks_agree_with_their_twin() {
+    for capacity in [80, 83] {
+        let mut equal = EqualBlocks::new(8, capacity);
+        let (mut twin, mut random) = (Twin::default(), 7_u64);
+        for step in 0..2000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Tides, so that it is full and empty.
+            let takes = (random >> 60) % 4 < if step / 50 % 2 == 0 { 3 } else { 1 };
+            let number = (random >> 33) as u32;
+            let op = if takes { TwinOp::Allocate { size: 8, alignment_log2: 3 } } else { TwinOp::Free(number) };
+            testing::step(&mut equal, &mut twin, op, true).unwrap_or_else(|what| panic!("step {step}, {op:?}: {what}"));
+            assert_eq!(equal.peek(8, 1).is_some(), twin.live.len() < 10);
+        }
+    }
+    let mut none = EqualBlocks::new(8, 7);
+    assert_eq!((none.capacity(), none.largest_free(), none.allocate(1, 1).is_err()), (7, 0, true));
+}
+
+/// Each span that is used is told with the slot of its range, from both ends, after the numbers of slots have moved on.
+#[test]
+fn the_spans_of_a_linear_allocator_name_their_ranges() {
+    for high in [false, true] {
+        let mut rows = LinearRanges::new(64);
+        let mut live = std::collections::VecDeque::new();
+        for turn in 0..40_u64 {
+            if live.len() == 3 {
+                // A ring of low ranges; high ones are a stack.
+                let gone = if high { live.pop_back() } else { live.pop_front() };
+                rows.free(gone.expect("three are held")).expect("live");
+            }
+            let size = 5 + turn % 9;
+            let made = if high { rows.allocate_high(size, 1) } else { rows.allocate(size, 1) };
+            live.push_back(made.expect("three of 13 at the most, and what is skipped at the end"));
+            rows.validate().expect("sound");
+            let mut held: Vec<_> = live.iter().map(|range| (range.offset(), range.size(), range.slot())).collect();
+            held.sort_unstable();
+            let spans = testing::spans(&rows).into_iter();
+            let used: Vec<_> = spans.filter_map(|span| Some((span.offset, span.size, span.slot?))).collect();
+            assert_eq!(used, held);
+            assert_eq!(rows.capacity(), 64);
         }
     }
 }

@@ -10,8 +10,13 @@ type Ours = Blocks<Tlsf, ()>;
 
 /// So many blocks, and in each as many ranges of 40 units as fill `used` units.
 fn blocks_with(used: &[u64]) -> (Ours, Vec<Vec<BlockAllocation>>) {
+    blocks_of(BLOCK, used)
+}
+
+/// The same with blocks of `capacity` units, whatever the basic size is.
+fn blocks_of(capacity: u64, used: &[u64]) -> (Ours, Vec<Vec<BlockAllocation>>) {
     let mut blocks = Blocks::new(BlocksDesc { basic_size: BLOCK, destroy_threshold: 0, grace_ticks: 0 });
-    let ids: Vec<_> = used.iter().map(|_| blocks.insert((), Tlsf::new(BLOCK))).collect();
+    let ids: Vec<_> = used.iter().map(|_| blocks.insert((), Tlsf::new(capacity))).collect();
     let fill = |(id, used): (&BlockId, &u64)| (0..used / 40).map(|_| blocks.allocate_in(*id, 40, 1).unwrap()).collect();
     let held = ids.iter().zip(used).map(fill).collect();
     // The table is made by an allocation that finds its place in a block.
@@ -101,8 +106,138 @@ fn a_few_ranges_are_never_parked() {
     let mut blocks = Ours::new(BlocksDesc { basic_size: BLOCK, destroy_threshold: 0, grace_ticks: 0 });
     blocks.insert((), Tlsf::new(BLOCK));
     let held: Vec<_> = (0..63).map(|_| blocks.try_allocate(40, 1).unwrap()).collect();
-    held.iter().for_each(|held| blocks.free(held).unwrap());
+    for held in &held {
+        blocks.free(held).unwrap();
+        assert_eq!(parked(&blocks), 0);
+    }
+}
+
+/// Of two blocks, of which the other one is fuller: a range of `given` units is given back, and one of `wanted` asked for.
+/// Says whether it was parked, and whether it is what comes.
+fn parked_and_taken(capacity: u64, given: u64, wanted: u64) -> (bool, bool) {
+    let (mut blocks, held) = blocks_of(capacity, &[capacity / 8 * 7, capacity / 8 * 5]);
+    let gone = blocks.allocate_in(held[1][0].block(), given, 1).unwrap();
+    let before = parked(&blocks);
+    blocks.free(&gone).unwrap();
+    let is_parked = parked(&blocks) == before + given;
+    let made = blocks.try_allocate(wanted, 1).unwrap();
+    assert_eq!(blocks.validate(), Ok(()));
+    (is_parked, (made.block(), made.offset(), made.size()) == (gone.block(), gone.offset(), given))
+}
+
+#[test]
+fn a_request_takes_what_is_parked_of_its_own_class_and_of_two_above() {
+    // A class of this length holds two sizes.
+    for (given, wanted, is_taken) in [
+        (100, 100, true),
+        (100, 101, false),
+        (102, 101, true),
+        (104, 101, true),
+        (106, 101, false),
+        (102, 100, true),
+        (104, 100, false),
+    ] {
+        assert_eq!(parked_and_taken(BLOCK, given, wanted), (true, is_taken), "{given} for {wanted}");
+    }
+}
+
+/// In a block of the basic size what is shorter than a 64th of it; in larger ones up to the class of that.
+#[test]
+fn a_64th_of_a_basic_block_is_parked_and_taken_and_more_is_not() {
+    for (capacity, size, is_parked) in [
+        (BLOCK, 247, true),
+        (BLOCK, 255, true),
+        (BLOCK, 256, false),
+        (2 * BLOCK, 255, true),
+        (2 * BLOCK, 256, true),
+        (2 * BLOCK, 263, true),
+        (2 * BLOCK, 264, false),
+        (2 * BLOCK, 280, false),
+    ] {
+        assert_eq!(parked_and_taken(capacity, size, size), (is_parked, is_parked), "{size} of {capacity}");
+    }
+}
+
+#[test]
+fn at_most_a_16th_of_all_units_is_parked() {
+    let (mut alone, held) = blocks_with(&[3_000]);
+    let sizes = [64, 72, 80, 88, 96].into_iter().flat_map(|size| [size; 8]);
+    let made: Vec<_> = sizes.map(|size| alone.allocate_in(held[0][0].block(), size, 1).unwrap()).collect();
+    made.iter().for_each(|made| alone.free(made).unwrap());
+    let at_hand = alone.statistics().free_size - parked(&alone);
+    assert!(at_hand / 8 > BLOCK / 16 + 96, "an eighth of what is free would be more");
+    assert!((BLOCK / 16 - 96..=BLOCK / 16).contains(&parked(&alone)), "{}", parked(&alone));
+}
+
+#[test]
+fn an_eighth_of_what_is_free_is_parked_to_the_unit() {
+    for (more, is_parked) in [(0, true), (1, false)] {
+        let (mut alone, held) = blocks_with(&[15_000]);
+        alone.try_allocate(40, 1).unwrap();
+        assert_eq!(parked(&alone), 0, "what was parked is taken");
+        let filler = alone.statistics().free_size - 8 * 40 + more;
+        alone.allocate_in(held[0][0].block(), filler, 1).unwrap();
+        alone.free(&held[0][5]).unwrap();
+        assert_eq!(parked(&alone), if is_parked { 40 } else { 0 });
+    }
+}
+
+#[test]
+fn at_most_1024_spans_are_parked() {
+    let mut blocks = Ours::new(BlocksDesc { basic_size: 1 << 23, destroy_threshold: 0, grace_ticks: 0 });
+    blocks.insert((), Tlsf::new(1 << 23));
+    // One size of each class, and nine ranges of it: one more than are parked of a class.
+    let sizes: Vec<u64> = (0..160).map(|class| (32 + class % 32) << (1 + class / 32)).collect();
+    let held: Vec<Vec<_>> =
+        sizes.iter().map(|size| (0..9).map(|_| blocks.try_allocate(*size, 1).unwrap()).collect()).collect();
+    held[..128].iter().flat_map(|held| &held[..8]).for_each(|held| blocks.free(held).unwrap());
+    let all = 8 * sizes[..128].iter().sum::<u64>();
+    assert_eq!(parked(&blocks), all);
+    blocks.free(&held[128][0]).unwrap();
+    assert_eq!(parked(&blocks), all, "of a class with room");
+    blocks.free(&held[3][8]).unwrap();
+    assert_eq!((parked(&blocks), blocks.validate()), (all, Ok(())), "of a class without room");
+}
+
+#[test]
+fn a_block_alone_parks_full_or_not_and_goes_empty() {
+    for used in [15_000, 7_000] {
+        let (mut blocks, held) = blocks_with(&[used, 0]);
+        assert!(blocks.take_empty().is_some(), "the other one");
+        let before = parked(&blocks);
+        blocks.free(&held[0][3]).unwrap();
+        assert_eq!(parked(&blocks), before + 40);
+        // There is a place for the last one, which is of another class.
+        let last = blocks.allocate_in(held[0][0].block(), 60, 1).unwrap();
+        for held in held[0].iter().filter(|other| **other != held[0][3]).chain([&last]) {
+            blocks.free(held).unwrap();
+        }
+        assert_eq!((parked(&blocks), blocks.empty_count(), blocks.validate()), (0, 1, Ok(())));
+    }
+}
+
+#[test]
+fn a_refusal_with_nothing_parked_is_no_reason_to_park_nothing() {
+    let (mut blocks, held) = blocks_with(&[15_000, 10_000]);
+    blocks.try_allocate(40, 1).unwrap();
     assert_eq!(parked(&blocks), 0);
+    assert!(blocks.try_allocate(9_000, 1).is_err());
+    blocks.free(&held[0][3]).unwrap();
+    assert_eq!(parked(&blocks), 40);
+}
+
+#[test]
+fn after_4096_allocations_something_is_parked_again() {
+    let (mut blocks, held) = blocks_with(&[15_000, 10_000]);
+    blocks.free(&held[0][3]).unwrap();
+    assert!(blocks.try_allocate(9_000, 1).is_err());
+    let mut pair = || {
+        let made = blocks.try_allocate(40, 1).unwrap();
+        blocks.free(&made).unwrap();
+        parked(&blocks)
+    };
+    assert_eq!((1..4096).map(|_| pair()).max(), Some(0));
+    assert_eq!(pair(), 40);
 }
 
 #[test]

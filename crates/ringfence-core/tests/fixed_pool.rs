@@ -170,6 +170,79 @@ fn seed_003_02_neither_allocates_on_the_host() {
     assert_eq!(host_allocations(churn), 0);
 }
 
+/// Where the first block lies that each of many hints is given: what decides which cache lines threads write.
+fn starts(pool: &FixedPool) -> Vec<u32> {
+    let start = |hint: usize| {
+        let range = pool.allocate_near(hint).expect("it is empty");
+        pool.free_near(hint, range).expect("live");
+        range.slot()
+    };
+    let mut starts: Vec<_> = (0..2000).map(start).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
+#[test]
+fn threads_begin_in_groups_of_their_own() {
+    for (blocks, groups, apart) in [(8, 1, 8), (128, 16, 8), (256, 16, 16), (1024, 16, 64), (1 << 14, 64, 256)] {
+        let expected: Vec<_> = (0..groups).map(|group| group * apart).collect();
+        assert_eq!(starts(&FixedPool::new(1, blocks)), expected, "of {blocks} blocks");
+    }
+}
+
+#[test]
+fn a_thread_goes_on_where_it_last_freed() {
+    let pool = FixedPool::new(1, 128);
+    let held: Vec<_> = std::iter::from_fn(|| pool.allocate_near(0)).collect();
+    let of = |slot: u32| *held.iter().find(|range| range.slot() == slot).expect("all are held");
+    pool.free_near(1, of(3)).expect("live");
+    pool.free_near(0, of(100)).expect("live");
+    assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(100), "though 3 is the lower");
+    pool.free_near(1, of(101)).expect("live");
+    assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(101), "and stays there");
+}
+
+/// Where a thread goes whose group is full: to the next one upwards that has a block, and around.
+#[test]
+fn the_next_group_is_the_one_that_comes_after_the_full_one() {
+    // (groups, the full one where the thread was last, the groups with a block, those it goes to)
+    for (groups, last, free, expected) in [
+        (16, 5, vec![3, 9, 12], [9, 12, 3]),
+        (192, 70, vec![1, 100, 150], [100, 150, 1]),
+        (192, 70, vec![66, 100, 150], [100, 66, 150]),
+        (192, 72, vec![2, 140, 150], [140, 150, 2]),
+    ] {
+        let in_group = if groups == 16 { 8 } else { 64 };
+        let pool = FixedPool::new(1, groups * in_group);
+        let mut held: Vec<_> = std::iter::from_fn(|| pool.allocate_near(0)).map(Some).collect();
+        held.sort_unstable_by_key(|range| range.map(|range| range.slot()));
+        let mut free_in = |hint, group: u32| {
+            let range = held[(group * in_group) as usize].take().expect("once");
+            pool.free_near(hint, range).expect("live");
+        };
+        let other = (1..).find(|hint| (hint * 0x9E37_79B9_7F4A_7C15_u128) as u64 >> 63 != 0).expect("some") as usize;
+        free.iter().for_each(|group| free_in(other, *group));
+        free_in(0, last);
+        let next = || pool.allocate_near(0).map(|range| range.slot() / in_group);
+        assert_eq!(next(), Some(last));
+        assert_eq!([next(), next(), next()], expected.map(Some), "of {groups} groups, from {last} on");
+    }
+}
+
+#[test]
+fn a_block_behind_the_last_is_nobodys() {
+    for count in [5, 8, 64] {
+        let pool = FixedPool::new(100, count);
+        assert_eq!((pool.block_size(), pool.capacity()), (100, count));
+        let held = pool.allocate().expect("it is empty");
+        for slot in [count, count + 1, u32::MAX] {
+            let forged = Range::new(held.offset(), held.size(), slot, held.serial());
+            assert!(!pool.is_live(&forged) && pool.free(forged).is_err(), "slot {slot}");
+        }
+    }
+}
+
 const THREADS: usize = 4;
 
 #[test]

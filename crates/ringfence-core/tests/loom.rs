@@ -89,6 +89,33 @@ fn two_threads_fill_and_drain_two_groups() {
     });
 }
 
+/// A thread that finds a group full takes its mark away, looks again, and puts the mark back. Meanwhile the group may have a
+/// block that was freed before, which no mark tells of.
+#[test]
+fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
+    model(None, || {
+        let pool = Arc::new(FixedPool::new(1, 4));
+        // Both groups are full, and the mark of the later one is there still; one hint was there last, the other one before it.
+        let mut held: Vec<_> = (0..4).map(|_| pool.allocate_near(0).unwrap()).collect();
+        pool.free_near(1, held.remove(0)).unwrap();
+        held.insert(0, pool.allocate_near(1).unwrap());
+        let first = held[3];
+        let take = |hint: usize, gone: Option<Range>| -> Box<dyn FnOnce() -> Option<Range> + Send> {
+            let pool = Arc::clone(&pool);
+            Box::new(move || {
+                // With the other hint, so that this one goes on where it was.
+                gone.into_iter().for_each(|gone| pool.free_near(hint ^ 1, gone).unwrap());
+                pool.allocate_near(hint)
+            })
+        };
+        let got = at_once([take(0, None), take(1, Some(first))]);
+        assert_eq!(got.iter().flatten().count(), 1, "there is one block, and it was free before the later one looked");
+        got.into_iter().flatten().for_each(|range| pool.free(range).unwrap());
+        held.into_iter().filter(|held| *held != first).for_each(|range| pool.free(range).unwrap());
+        check_whole(&pool, 4);
+    });
+}
+
 #[test]
 fn three_threads_and_two_blocks() {
     model(3, || {

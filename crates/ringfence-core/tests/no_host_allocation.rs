@@ -5,7 +5,7 @@
 
 use ringfence_core::buddy::Buddy;
 use ringfence_core::free_list::FreeList;
-use ringfence_core::range::{Range, RangeAllocator};
+use ringfence_core::range::{Allocate, Range, RangeAllocator};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
@@ -81,4 +81,13 @@ fn fault_04_splits_and_merges_never_allocate_on_the_host() {
     let mut list = FreeList::new(3000);
     assert_ne!(host_allocations(|| churn(&mut list, &mut live)), 0, "it grows");
     assert_eq!(host_allocations(|| churn(&mut list, &mut live)), 0, "to what it was, it needs no more");
+}
+
+#[test]
+fn room_for_so_many_ranges_is_room_for_the_last_of_them() {
+    let mut list = FreeList::new(2048);
+    list.reserve(2048);
+    assert_eq!(host_allocations(|| list.reserve(2048)), 0, "it is there");
+    let mut fill = || (0..2048).for_each(|_| _ = list.allocate(1, 1).unwrap());
+    assert_eq!(host_allocations(&mut fill), 0);
 }

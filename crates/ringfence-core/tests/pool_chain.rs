@@ -53,6 +53,58 @@ fn seed_003_05_a_full_pool_is_followed_by_the_next() {
 }
 
 #[test]
+fn a_block_of_the_last_of_many_pools_is_found() {
+    let (chain, mut live) = filled(1, 70);
+    assert_eq!(chain.block_size(), 16);
+    chain.free(live.pop().unwrap()).unwrap();
+    let again = chain.allocate().expect("one block is free");
+    assert_eq!((again.pool(), chain.heap(&again)), (69, Some(&69)));
+    let mut indices = Vec::new();
+    chain.for_each_pool(&mut |pool| indices.push(pool.index()));
+    assert_eq!(indices, (0..70).collect::<Vec<_>>());
+}
+
+/// More groups than a word of marks has.
+#[test]
+fn a_large_pool_is_filled_by_what_is_at_hand() {
+    let (chain, live) = filled(9000, 1);
+    assert_eq!((live.len(), chain.statistics().live_count), (9000, 9000));
+}
+
+#[test]
+fn a_pool_shows_its_live_blocks() {
+    let (chain, mut live) = filled(4, 1);
+    live.sort_unstable_by_key(PoolAllocation::block);
+    chain.free(live.remove(1)).unwrap();
+    let mut seen = Vec::new();
+    chain.for_each_pool(&mut |pool| pool.for_each_live(&mut |span| seen.push((span.offset, span.size, span.slot))));
+    assert_eq!(seen, [(0, 16, Some(0)), (32, 16, Some(2)), (48, 16, Some(3))]);
+}
+
+#[test]
+fn a_place_without_a_heap_does_not_count_as_an_empty_pool_that_is_kept() {
+    let (chain, live) = filled(2, 2);
+    let (first, second): (Vec<_>, Vec<_>) = live.into_iter().partition(|allocation| allocation.pool() == 0);
+    first.into_iter().for_each(|allocation| chain.free(allocation).unwrap());
+    assert_eq!(chain.take_empty(), Some(0));
+    second.into_iter().for_each(|allocation| chain.free(allocation).unwrap());
+    let expected = PoolStatistics { pool_count: 1, empty_pool_count: 1, block_count: 2, live_count: 0 };
+    assert_eq!(chain.statistics(), expected);
+    let keep = KeepPools { empty_count: 1, grace_ticks: 1 };
+    assert_eq!((0..9).find_map(|tick| chain.take_surplus(tick, keep)), None, "it is the only one");
+}
+
+#[test]
+fn heaps_go_with_their_chain() {
+    let heap = Arc::new(());
+    let chain = PoolChain::new(1, 2);
+    drop(chain.reserve(1).unwrap().open(Arc::clone(&heap)));
+    assert_eq!(Arc::strong_count(&heap), 2);
+    drop(chain);
+    assert_eq!(Arc::strong_count(&heap), 1);
+}
+
+#[test]
 fn seed_003_06_the_largest_number_of_pools_is_obeyed() {
     let (chain, live) = filled(2, 3);
     assert!(chain.reserve(2).is_none());

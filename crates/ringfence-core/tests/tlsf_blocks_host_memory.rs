@@ -60,3 +60,16 @@ fn a_second_round_allocates_nothing_on_the_host() {
     assert_eq!(ALLOCATIONS.get(), before);
     assert_eq!((blocks.empty_count(), blocks.validate()), (8, Ok(())));
 }
+
+#[test]
+fn blocks_that_all_go_empty_and_out_allocate_nothing_on_the_host() {
+    let mut blocks = Blocks::new(BlocksDesc::default());
+    let ids: Vec<_> = (0..100).map(|heap| blocks.insert(heap, Tlsf::new(64))).collect();
+    let held: Vec<_> = ids.iter().map(|id| blocks.allocate_in(*id, 10, 1).unwrap()).collect();
+    let before = ALLOCATIONS.get();
+    held.iter().for_each(|held| blocks.free(held).unwrap());
+    assert_eq!(blocks.empty_count(), 100);
+    while blocks.take_empty().is_some() {}
+    // Dropping a block's allocator gives back and takes nothing.
+    assert_eq!(ALLOCATIONS.get(), before);
+}

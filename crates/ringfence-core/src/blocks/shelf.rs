@@ -98,7 +98,8 @@ impl Shelf {
 
     /// Makes the table.
     pub(super) fn begin(&mut self, basic_size: u64) {
-        let classes = class_of((basic_size / SIZE_SHARE).min(1 << 30)) as usize + 1;
+        // And the two above the last, where requests of that look and nothing is parked.
+        let classes = class_of((basic_size / SIZE_SHARE).min(1 << 30)) as usize + 3;
         self.counts = alloc::vec![0; classes];
         self.classes = alloc::vec![EMPTY; classes];
     }
@@ -158,7 +159,8 @@ impl Shelf {
     #[inline(always)]
     pub(super) fn push(&mut self, entry: Entry, span: u64, at_hand: u64) -> bool {
         let class = class_of(span) as usize;
-        let Some(count) = self.counts.get_mut(class) else { return false };
+        // As far as requests look: what is parked elsewhere nobody would find.
+        let Some([count, _, _]) = self.counts.get_mut(class..class + 3) else { return false };
         let units_max = self.units_max.min(at_hand / AT_HAND_SHARE);
         if (*count as usize >= EACH_MAX) | (self.count >= ALL_MAX) | (self.units + span > units_max) {
             return false;

@@ -107,6 +107,7 @@ pub fn linear(data: &[u8]) -> u64 {
             }
         }
         assert_eq!((page.used(), page.remaining(), page.is_empty()), (used, capacity - used, used == 0));
+        assert_eq!(page.capacity(), capacity);
         count += 1;
     }
     count

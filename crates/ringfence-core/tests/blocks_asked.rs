@@ -1,0 +1,197 @@
+//! Which blocks are asked and which are not, and what blocks tell of themselves.
+
+use ringfence_core::blocks::{BlockAllocation, BlockId, BlockSource, Blocks, BlocksDesc, BlocksStatistics, GrowError};
+use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Span};
+use ringfence_core::tlsf::Tlsf;
+use std::cell::Cell;
+use std::error::Error;
+use std::fmt;
+use std::rc::Rc;
+
+/// Counts how often it is asked for what is at hand.
+struct Counted(Tlsf, Rc<Cell<u32>>);
+
+impl Allocate for Counted {
+    type Allocation = Range;
+    type Error = AllocError;
+
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
+        self.0.allocate(size, alignment)
+    }
+
+    fn free(&mut self, range: Range) -> Result<(), FreeError> {
+        self.0.free(range)
+    }
+}
+
+impl RangeAllocator for Counted {
+    fn capacity(&self) -> u64 {
+        self.0.capacity()
+    }
+    fn free_size(&self) -> u64 {
+        self.0.free_size()
+    }
+    fn largest_free(&self) -> u64 {
+        self.0.largest_free()
+    }
+    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
+        self.1.set(self.1.get() + 1);
+        self.0.allocate_at_hand(size, alignment)
+    }
+    fn largest_at_hand(&self) -> u64 {
+        self.0.largest_at_hand()
+    }
+    fn live_count(&self) -> usize {
+        self.0.live_count()
+    }
+    fn is_live(&self, range: &Range) -> bool {
+        self.0.is_live(range)
+    }
+    fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
+        self.0.for_each_span(visit);
+    }
+    fn validate(&self) -> Result<(), Invalid> {
+        self.0.validate()
+    }
+}
+
+struct Ours {
+    blocks: Blocks<Counted, ()>,
+    asked: Rc<Cell<u32>>,
+}
+
+impl Ours {
+    fn new() -> Self {
+        let desc = BlocksDesc { basic_size: 1, destroy_threshold: 0, grace_ticks: 0 };
+        Self { blocks: Blocks::new(desc), asked: Rc::default() }
+    }
+
+    /// A block of which these are free spans, the first given back first, with one unit in use behind each.
+    fn add(&mut self, free: &[u64]) -> BlockId {
+        let capacity = free.iter().map(|size| size + 1).sum();
+        let id = self.blocks.insert((), Counted(Tlsf::new(capacity), Rc::clone(&self.asked)));
+        let mut held = Vec::new();
+        for &size in free {
+            held.push(self.blocks.allocate_in(id, size, 1).unwrap());
+            self.blocks.allocate_in(id, 1, 1).unwrap();
+        }
+        held.iter().for_each(|held| self.blocks.free(held).unwrap());
+        id
+    }
+
+    /// How many blocks are asked for what is at hand, and which one serves.
+    fn allocate(&mut self, size: u64) -> (u32, Option<BlockAllocation>) {
+        self.asked.set(0);
+        let made = self.blocks.try_allocate(size, 1).ok();
+        assert_eq!(self.blocks.validate(), Ok(()));
+        (self.asked.get(), made)
+    }
+}
+
+#[test]
+fn a_block_that_refused_a_size_is_not_asked_for_it_again_wherever_it_goes_in_the_order() {
+    let mut ours = Ours::new();
+    let tens = ours.add(&[10; 5]);
+    ours.add(&[5; 9]);
+    assert_eq!(ours.allocate(30), (2, None), "both have as much, in pieces");
+    assert_eq!(ours.allocate(30), (0, None));
+    let (asked, made) = ours.allocate(10);
+    assert_eq!((asked, made.map(|made| made.block())), (2, Some(tens)), "the other has less free: it is asked first");
+    // With 40 free it stands before the one with 45 now.
+    assert_eq!(ours.allocate(31), (0, None));
+    let (asked, made) = ours.allocate(9);
+    assert_eq!((asked, made.map(|made| made.block())), (1, Some(tens)));
+}
+
+/// A block looks at a few spans of a size class alone, so that after a grant a longer one of the class may stand in front.
+#[test]
+fn a_block_that_grants_something_is_asked_again_up_to_the_end_of_the_class_that_it_refused() {
+    let mut ours = Ours::new();
+    // One class holds 992 to 1007 units; the longest stands last.
+    ours.add(&[&[1007][..], &[1000; 36]].concat());
+    assert_eq!(ours.allocate(1005), (1, None));
+    assert_eq!(ours.allocate(1005), (0, None));
+    assert_eq!(ours.allocate(1000).0, 1);
+    assert_eq!(ours.allocate(1008), (0, None));
+    assert_eq!(ours.allocate(1007), (1, None));
+}
+
+#[test]
+fn another_call_of_the_allocator_meets_each_block_with_the_space() {
+    let mut ours = Ours::new();
+    let (small, large) = (ours.add(&[10]), ours.add(&[50]));
+    let mut met = Vec::new();
+    let made = ours.blocks.try_allocate_by(5, |ranges| {
+        met.push(ranges.capacity());
+        if ranges.capacity() > 20 { ranges.0.allocate_below(5, 1, 40) } else { None }
+    });
+    assert_eq!((met, made.map(|made| made.block())), (vec![11, 51], Some(large)));
+    assert_eq!(ours.blocks.try_allocate_by(11, |ranges| ranges.0.allocate_below(100, 1, 1000)), None);
+    assert_eq!(ours.blocks.get(small).map(|(_, ranges)| ranges.free_size()), Some(10));
+    assert_eq!(ours.blocks.validate(), Ok(()));
+}
+
+#[test]
+fn blocks_are_counted_and_their_heaps_can_be_changed() {
+    let mut blocks = Blocks::new(BlocksDesc { basic_size: 100, destroy_threshold: 0, grace_ticks: 0 });
+    let ids = ["first", "second", "third"].map(|heap| blocks.insert(heap, Tlsf::new(100)));
+    blocks.allocate_in(ids[1], 30, 1).unwrap();
+    let expected = BlocksStatistics {
+        block_count: 3,
+        empty_count: 2,
+        capacity: 300,
+        free_size: 270,
+        largest_free: 100,
+        live_count: 1,
+    };
+    assert_eq!(blocks.statistics(), expected);
+    *blocks.heap_mut(ids[1]).unwrap() = "another";
+    assert_eq!(blocks.get(ids[1]).map(|(heap, _)| *heap), Some("another"));
+    assert!(blocks.remove_empty(ids[0]).is_some() && blocks.heap_mut(ids[0]).is_none());
+}
+
+/// Whenever the counting of ticks begins.
+#[test]
+fn the_grace_is_a_number_of_ticks_and_not_a_tick() {
+    for first in [0, 1, 7, 1000, u64::MAX - 100] {
+        let mut blocks = Blocks::new(BlocksDesc { basic_size: 100, destroy_threshold: 0, grace_ticks: 5 });
+        blocks.insert((), Tlsf::new(100));
+        let gone = (first..first + 20).find(|tick| blocks.take_surplus(*tick).is_some());
+        assert_eq!(gone, Some(first + 5));
+    }
+}
+
+#[derive(Debug)]
+struct NoMemory;
+
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no memory")
+    }
+}
+
+impl Error for NoMemory {}
+
+struct NoSource;
+
+impl BlockSource for NoSource {
+    type Heap = ();
+    type Allocator = Tlsf;
+    type Error = NoMemory;
+
+    fn create(&mut self, _: u64) -> Result<((), Tlsf), NoMemory> {
+        Err(NoMemory)
+    }
+
+    fn destroy(&mut self, (): ()) {}
+}
+
+#[test]
+fn an_error_names_its_cause() {
+    let mut blocks = Blocks::new(BlocksDesc::default());
+    let error = blocks.allocate_with(10, 1, &mut NoSource).unwrap_err();
+    assert!(matches!(error, GrowError::Create { .. }));
+    assert!(error.source().is_some_and(|cause| cause.is::<NoMemory>()));
+    let error = blocks.allocate_with(0, 1, &mut NoSource).unwrap_err();
+    assert!(error.source().is_some_and(|cause| cause.is::<AllocError>()));
+}
