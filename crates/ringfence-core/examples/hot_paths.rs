@@ -17,8 +17,10 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::hint::black_box;
 
-/// Allocations, frees, retirements or releases in each path.
+/// Allocations, frees, retirements or releases in each path but that of blocks.
 const OPERATIONS: usize = 20_000;
+/// So many that the thousands of them in which blocks park nothing, after all had to be merged, are as many as on average.
+const OPERATIONS_OF_BLOCKS: usize = 400_000;
 
 /// xorshift64*: the same numbers in every run.
 struct Random(u64);
@@ -46,7 +48,7 @@ struct Churn<T> {
 }
 
 impl<T: Copy> Churn<T> {
-    fn new<A>(allocator: &mut A, count: usize, mut size: impl FnMut(&mut Random) -> u64) -> Self
+    fn new<A>(allocator: &mut A, count: usize, operations: usize, mut size: impl FnMut(&mut Random) -> u64) -> Self
     where
         A: Allocate<Allocation = T>,
         A::Error: Debug,
@@ -54,10 +56,10 @@ impl<T: Copy> Churn<T> {
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         let live = (0..count).map(|_| allocator.allocate(size(&mut random), 1).expect("it fits")).collect();
         let step = |_| ((random.next() % count as u64) as usize, size(&mut random));
-        let mut churn = Self { live, steps: (0..OPERATIONS).map(step).collect() };
+        let mut churn = Self { live, steps: (0..operations).map(step).collect() };
         // To a steady state: as many holes as there will be.
         churn.play(allocator);
-        churn.steps.truncate(OPERATIONS / 2);
+        churn.steps.truncate(operations / 2);
         churn
     }
 
@@ -171,27 +173,27 @@ impl BlockSource for Numbers {
 /// Fills an allocator with `count` ranges and hands both over.
 fn with<A: Allocate>(
     mut allocator: A,
-    count: usize,
+    (count, operations): (usize, usize),
     size: impl FnMut(&mut Random) -> u64,
     path: fn(&mut A, &mut Churn<A::Allocation>),
 ) where
     A::Allocation: Copy,
     A::Error: Debug,
 {
-    let mut churn = Churn::new(&mut allocator, count, size);
+    let mut churn = Churn::new(&mut allocator, count, operations, size);
     path(&mut allocator, &mut churn);
     black_box(&churn.live);
 }
 
 fn main() {
     // 4,000 ranges of about 95 MB.
-    with(Tlsf::new(200 << 20), 4_000, Random::size, tlsf_with_room);
-    with(Tlsf::new(54 << 20), 4_000, Random::size, tlsf_nearly_full);
-    with(Tlsf::new(1 << 30), 4_000, |_| 64 << 10, tlsf_one_size);
+    with(Tlsf::new(200 << 20), (4_000, OPERATIONS), Random::size, tlsf_with_room);
+    with(Tlsf::new(54 << 20), (4_000, OPERATIONS), Random::size, tlsf_nearly_full);
+    with(Tlsf::new(1 << 30), (4_000, OPERATIONS), |_| 64 << 10, tlsf_one_size);
     let desc = BlocksDesc { basic_size: 4 << 20, ..Default::default() };
-    with(GrowableBlocks::new(desc, Numbers), 4_000, Random::size, blocks_of_tlsf);
-    with(Buddy::new(1 << 16, 1), 1_000, |random| 1 + random.next() % 32, buddy);
-    with(FreeList::new(1 << 16), 1_000, |random| 1 + random.next() % 32, free_list);
+    with(GrowableBlocks::new(desc, Numbers), (4_000, OPERATIONS_OF_BLOCKS), Random::size, blocks_of_tlsf);
+    with(Buddy::new(1 << 16, 1), (1_000, OPERATIONS), |random| 1 + random.next() % 32, buddy);
+    with(FreeList::new(1 << 16), (1_000, OPERATIONS), |random| 1 + random.next() % 32, free_list);
     fixed_pool(&FixedPool::new(256, 4096));
     ring_allocate_and_release(&mut Ring::new(1 << 20));
     linear_allocate(&mut Linear::new(64 << 10));
