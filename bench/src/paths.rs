@@ -126,6 +126,26 @@ fn fast_constants<const BYTES: usize>() -> f64 {
     writing.as_nanos() as f64 / OPERATIONS as f64
 }
 
+/// The same bytes in the same places, by hand: what the copy alone takes.
+fn constants_by_hand<const BYTES: usize>() -> f64 {
+    const PAGE: usize = 64 << 10;
+    let mut pages = vec![0_u8; 4 * PAGE];
+    let content = [7; BYTES];
+    let mut writing = Duration::ZERO;
+    for frame in 0..OPERATIONS / 200 {
+        let page = &mut pages[frame as usize % 4 * PAGE..][..PAGE];
+        let start = Instant::now();
+        for draw in 0..200 {
+            let content = black_box(content.as_slice());
+            let at = black_box(draw * 256);
+            page[at..at + content.len()].copy_from_slice(content);
+        }
+        writing += start.elapsed();
+        black_box(&pages);
+    }
+    writing.as_nanos() as f64 / OPERATIONS as f64
+}
+
 /// 200 items a frame for one timeline, released two frames later; an operation is an item retired and released.
 fn retire() -> f64 {
     let mut queue = RetireQueue::new();
@@ -404,6 +424,8 @@ fn paths() -> Vec<Path> {
         ours("page: 200 B aligned to 256", "ringfence Linear", linear),
         ours("fast constants of a draw", "ringfence FastWriter, 16 bytes", fast_constants::<16>),
         ours("fast constants of a draw", "ringfence FastWriter, 200 bytes", fast_constants::<200>),
+        ours("these constants by hand", "a slice, 16 bytes", constants_by_hand::<16>),
+        ours("these constants by hand", "a slice, 200 bytes", constants_by_hand::<200>),
         ours("retire and reclaim an object", "ringfence RetireQueue", retire),
         ours("retire and reclaim an object", "ringfence RetireQueue, a batch a frame", retire_batch),
         ours("retire and reclaim an object", "ringfence RetireBin, 112 bytes, any thread", retire_in_a_bin),
