@@ -380,6 +380,11 @@ fn a_set_is_what_its_points_are_however_it_was_made() {
         assert_eq!(made, backwards);
         assert_eq!((made.is_empty(), made.len()), (count == 0, count));
         assert!(count == 0 || made != set(&points[..count - 1]), "of {count} one is missing");
+        for before in 0..=points.len() {
+            let mut copied_over = set(&points[..before]);
+            copied_over.clone_from(&made);
+            assert_eq!(copied_over, made, "over a set of {before}");
+        }
     }
     assert_eq!(SyncSet::from(point(3, 7)), set(&[(3, 7)]));
     assert_eq!(
