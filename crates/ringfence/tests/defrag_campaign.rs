@@ -9,8 +9,8 @@
 //! `RINGFENCE_DEFRAG_OPS` says how many operations; the ignored test makes a million.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use ringfence::core::algorithm::Algorithm;
@@ -352,13 +352,14 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
         })
         .collect();
     ours.iter_mut().enumerate().filter(|(number, _)| number % 3 != 0).for_each(|(_, buffer)| *buffer = None);
-    let over = AtomicBool::new(false);
+    let (over, working) = (AtomicBool::new(false), RwLock::new(()));
     std::thread::scope(|scope| {
         for thread in 0..3 {
-            let (pool, over, describe) = (&pool, &over, &describe);
+            let (pool, over, working, describe) = (&pool, &over, &working, &describe);
             scope.spawn(move || {
                 let (mut rng, mut held) = (Rng(thread), Vec::new());
                 while !over.load(Ordering::Relaxed) {
+                    let _works = working.read().expect("no thread fails");
                     if held.len() < 40 && rng.once_in(2) {
                         let desc = AllocationDesc { movable: rng.once_in(2), ..Default::default() };
                         held.push(pool.create_buffer(&describe(256 << rng.below(7)), desc).expect("there is room"));
@@ -387,7 +388,9 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
                 timeline.submitted(frame).expect("frames are submitted in order");
                 memory.reclaim();
             }
+            let nobody_works = working.write().expect("no thread fails");
             memory.validate().expect("the allocator is sound");
+            drop(nobody_works);
             moved += run.statistics().moved_count;
         }
         over.store(true, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use ringfence::descriptor::BindlessIndex;
 use ringfence::device::sim::Device;
+use ringfence::device::{Requirements, ResourceClass};
 use ringfence::{Buffer, SyncPoint, SyncSet, Texture, Timeline};
 
 /// A submission: its queue, and the value that it signals there.
@@ -87,4 +88,10 @@ impl Check {
     pub fn padded_bytes(&self) -> usize {
         self.expected.len() / self.row * self.pitch
     }
+}
+
+/// What memory alone is asked for with, as for a buffer.
+pub fn needs(size: u64, alignment: u64, memory_type_bits: u32) -> Requirements {
+    let class = ResourceClass::Buffer;
+    Requirements { size, alignment, memory_type_bits, class, prefers_dedicated: false, requires_dedicated: false }
 }

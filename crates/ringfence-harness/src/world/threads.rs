@@ -157,10 +157,10 @@ impl Shared {
         let pool = memory.create_pool(PoolDesc { memory_type, block_bytes: 128 << 10, ..Default::default() })?;
         // With such a headroom every heap is beyond its budget: whatever may go is to go.
         let headroom_bytes = if dice.one_in(4) { 0 } else { u64::MAX / 2 };
+        let eviction = ResidencyDesc { headroom_bytes, evict_bytes_per_commit_max: u64::MAX };
         // SAFETY: workers list what is evictable, and commit it before they submit. (With a bug planted they do not always:
         // the simulated device finds that.)
-        let residency =
-            unsafe { memory.residency(ResidencyDesc { headroom_bytes, evict_bytes_per_commit_max: u64::MAX }) };
+        let residency = unsafe { memory.residency(eviction) };
         let is_shared = options.bug == Some(Bug::SharedCanvas);
         let canvas = if is_shared { Some(canvas(&device, &memory)?) } else { None };
         let (things, cells, kept) = Default::default();

@@ -44,7 +44,7 @@ mod profile;
 mod queue;
 mod record;
 mod residency;
-mod rng;
+pub(crate) mod rng;
 mod sharing;
 mod sparse;
 mod state;

@@ -281,7 +281,7 @@ impl<T> RetireBin<T> {
         self.len() == 0
     }
 
-    /// Checks every rule of the structure. For tests.
+    /// Checks every rule of the structure, whatever other threads put in meanwhile. For tests.
     ///
     /// # Errors
     /// The first rule that does not hold.
@@ -383,14 +383,17 @@ impl<T> Shard<T> {
             let lots = || collector.waiting.iter().flat_map(|batch| batch.items()).chain(&collector.passed);
             Invalid::unless(lots().all(|lot| lot.batch.len() > 0), "nothing that waits is empty", at)?;
             let mut waits = lots().map(|lot| lot.batch.len()).sum::<usize>();
+            let mut put_in = 0_usize;
             for (lane, head) in self.lanes.iter().zip(&collector.heads) {
-                let left = lane.pushed().wrapping_sub(head.taken());
+                // Read once: its thread may put more in at any time.
+                let pushed = lane.pushed();
+                let left = pushed.wrapping_sub(head.taken());
                 Invalid::unless(left.cast_signed() >= 0, "what was taken out of a lane was put in", at)?;
                 waits += left;
+                put_in = put_in.wrapping_add(pushed);
             }
             let gone = self.gone.load(Ordering::Relaxed);
-            let pushed = self.lanes.iter().map(Lane::pushed).fold(0, usize::wrapping_add);
-            Invalid::unless(pushed.wrapping_sub(gone) == waits, "what is not gone waits", at)
+            Invalid::unless(put_in.wrapping_sub(gone) == waits, "what is not gone waits", at)
         })
     }
 }

@@ -425,7 +425,10 @@ impl<D: Device> Allocator<D> {
         self.shared.snapshot()
     }
 
-    /// Checks every rule of the allocator's own structures. For tests.
+    /// Checks every rule of the allocator's own structures. For tests; no other thread may use the allocator meanwhile.
+    ///
+    /// What threads share without a lock is between two states while one of them changes it, and nothing here holds them
+    /// up: a sound allocator that is in use may be told to be unsound.
     ///
     /// # Errors
     /// The first rule that does not hold.

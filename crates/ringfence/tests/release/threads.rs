@@ -1,5 +1,6 @@
 //! Threads that make, write and drop through the placement policy while another one ends frames.
 
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,22 +22,25 @@ fn threads_place_and_drop_while_frames_end() {
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     let desc = PlacementDesc { small_block_bytes: 64 << 10, idle_frames: 2, ..Default::default() };
     let placement = Placement::new(&memory, desc).expect("a sound description");
-    let done = AtomicBool::new(false);
+    let (done, working) = (AtomicBool::new(false), RwLock::new(()));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
             .map(|thread| {
-                let (placement, device) = (placement.clone(), device.clone());
-                scope.spawn(move || work(&placement, &device, thread))
+                let (placement, device, working) = (placement.clone(), device.clone(), &working);
+                scope.spawn(move || work(&placement, &device, working, thread))
             })
             .collect();
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                placement.end_frame();
+                (0..8).for_each(|_| _ = placement.end_frame());
+                let _nobody_works = working.write().expect("no thread fails");
                 memory.validate().expect("the allocator is sound");
             }
         });
-        workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+        let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        // Whatever ended them: the other thread waits for this.
         done.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|worker| worker.expect("no panic"));
     });
     memory.shutdown(Duration::MAX).expect("the work is complete");
     let hazards: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();
@@ -45,7 +49,7 @@ fn threads_place_and_drop_while_frames_end() {
     assert_eq!(device.live(), Default::default());
 }
 
-fn work(placement: &Placement<Device>, device: &Device, thread: u64) {
+fn work(placement: &Placement<Device>, device: &Device, working: &RwLock<()>, thread: u64) {
     let mut dice = Dice(thread);
     let (queue, fence) = (thread as usize, device.create_fence(0));
     // SAFETY: the fence is the device's, and every submission signals its frame's value.
@@ -53,6 +57,7 @@ fn work(placement: &Placement<Device>, device: &Device, thread: u64) {
     let target = BufferRequest { size: 64, usage: BufferUsage::COPY_DST, ..Default::default() };
     let target = placement.create_buffer(&target).expect("there is room");
     for round in 0..ROUNDS {
+        let _works = working.read().expect("no thread fails");
         let frame = timeline.begin();
         let size = 64 + dice.below(100_000);
         let request =

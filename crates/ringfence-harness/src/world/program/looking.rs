@@ -1,10 +1,11 @@
 //! Debugging while a world goes on: guards that nobody wrote are whole, and one that was written is told of.
 
 use ringfence::debugging::{Finding, OperationKind};
-use ringfence::device::{DeviceError, Driver, Requirements, ResourceClass};
+use ringfence::device::{DeviceError, Driver};
 use ringfence::{AllocationDesc, Dedicated, Location};
 
 use super::super::outcome::{Step, Stop, granted};
+use super::super::thing::needs;
 use super::Program;
 use crate::Gpu;
 
@@ -26,14 +27,7 @@ impl Program {
         self.look_at_guards()?;
         // Whole atoms, so that the guard begins beside it.
         let size = 256 * (1 + self.dice.below(16));
-        let needs = Requirements {
-            size,
-            alignment: 256,
-            memory_type_bits: u32::MAX,
-            class: ResourceClass::Buffer,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-        };
+        let needs = needs(size, 256, u32::MAX);
         let (dedicated, location) = (Dedicated::Never, Location::Upload);
         let desc = AllocationDesc { dedicated, location, name: "planted", ..Default::default() };
         let Some(allocation) = granted(self.memory.allocate(needs, desc))? else { return Ok(()) };

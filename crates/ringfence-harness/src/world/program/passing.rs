@@ -7,7 +7,7 @@ use ringfence::transient::TransientError;
 use ringfence::{AllocationDesc, Location, UploadBatch};
 
 use super::super::outcome::{Step, granted, staged, stop, wrong};
-use super::super::thing::Check;
+use super::super::thing::{Check, needs};
 use super::steps::copy_whole;
 use super::{Program, Recording};
 use crate::through::{Job, Slot, Through};
@@ -149,18 +149,11 @@ impl Program {
         let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let info =
             Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size: 4096, usage }).map_err(stop)?;
-        let needs = match self.memory.plan_buffer(&info, AllocationDesc::default()) {
-            Ok(plan) => plan,
+        let memory_type = match self.memory.plan_buffer(&info, AllocationDesc::default()) {
+            Ok(plan) => plan.memory_type,
             Err(error) => return granted::<()>(Err(error)).map(drop),
         };
-        let needs = ringfence::device::Requirements {
-            size: 64 << 10,
-            alignment: 64 << 10,
-            memory_type_bits: 1 << needs.memory_type,
-            class: ringfence::device::ResourceClass::Buffer,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-        };
+        let needs = needs(64 << 10, 64 << 10, 1 << memory_type);
         let Some(mut shared) = granted(self.memory.allocate(needs, AllocationDesc::default()))? else { return Ok(()) };
         let (first, second) =
             (shared.create_aliasing_buffer(&info, 0, ""), shared.create_aliasing_buffer(&info, 0, ""));

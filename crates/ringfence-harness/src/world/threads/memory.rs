@@ -2,10 +2,10 @@
 
 use ringfence::AllocationDesc;
 use ringfence::defrag::{DefragDesc, MoveError};
-use ringfence::device::{Driver, Requirements, ResourceClass};
+use ringfence::device::Driver;
 
 use super::super::outcome::{Step, Stop, granted, wrong};
-use super::super::thing::Body;
+use super::super::thing::{Body, needs};
 use super::things::command;
 use super::worker::Worker;
 use super::{COPIED, lock};
@@ -44,7 +44,7 @@ impl Worker<'_> {
         for _ in 0..self.dice.below(CELLS_MAX as u64) {
             match self.dice.below(4) {
                 0 | 1 if self.cells.len() < CELLS_MAX => {
-                    let needs = needs(1 + self.dice.below(2048));
+                    let needs = needs(1 + self.dice.below(2048), 256, u32::MAX);
                     let made = granted(self.shared.memory.allocate(needs, AllocationDesc::default()))?;
                     self.cells.extend(made);
                 }
@@ -74,16 +74,5 @@ impl Worker<'_> {
             return Err(Stop::Wrong("nothing is known that may be evicted".to_owned()));
         }
         Ok(())
-    }
-}
-
-fn needs(size: u64) -> Requirements {
-    Requirements {
-        size,
-        alignment: 256,
-        memory_type_bits: u32::MAX,
-        class: ResourceClass::Buffer,
-        prefers_dedicated: false,
-        requires_dedicated: false,
     }
 }

@@ -1,11 +1,12 @@
-//! The dice of the simulated clock: SplitMix64 (Steele, Lea, Flood 2014). Same seed, same throws, on every machine.
+//! The dice of the simulated clock, and of generated tests in this crate: SplitMix64 (Steele, Lea, Flood 2014). Same
+//! seed, same throws, on every machine.
 
 /// A seeded source of numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -18,7 +19,7 @@ impl Rng {
     }
 
     /// A number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is below 2⁻³² for what is thrown here.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let number = self.next();
         number.checked_rem(bound).unwrap_or(0)
     }

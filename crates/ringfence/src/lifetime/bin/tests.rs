@@ -7,19 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use ringfence_core::sync::SyncPoint;
 
 use super::*;
-
-/// SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
+use crate::device::sim::rng::Rng;
 
 fn set(points: [u64; 3]) -> SyncSet {
     let points = (0..3).zip(points).filter(|&(_, value)| value > 0);
@@ -30,7 +18,7 @@ fn set(points: [u64; 3]) -> SyncSet {
 #[test]
 fn gives_out_what_a_list_of_everything_would() {
     for seed in 0..if cfg!(miri) { 1 } else { 64 } {
-        let mut dice = Dice(seed);
+        let mut dice = Rng::new(seed);
         let bin = RetireBin::with_shards(1 + dice.below(3) as usize);
         let mut twin: Vec<(SyncSet, u64)> = Vec::new();
         let (mut begun, mut reached, mut turn) = ([1_u64; 3], [0_u64; 3], 0);

@@ -5,19 +5,7 @@ use std::collections::VecDeque;
 use ringfence_core::sync::{SyncPoint, TimelineId};
 
 use super::*;
-
-/// SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
+use crate::device::sim::rng::Rng;
 
 fn set(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()
@@ -88,7 +76,7 @@ impl<T> Ends<T> {
 fn gives_what_a_queue_of_pairs_gives() {
     let (seeds, steps) = if cfg!(miri) { (1, 80) } else { (200, 400) };
     for seed in 0..seeds {
-        let mut dice = Dice(seed);
+        let mut dice = Rng::new(seed);
         let mut ends = Ends::new();
         // What is in the lane, and what was taken out and not given back.
         let (mut twin, mut out) = (VecDeque::new(), VecDeque::new());
