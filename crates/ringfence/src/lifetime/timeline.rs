@@ -87,6 +87,12 @@ impl OpenFrame {
         SyncPoint::new(self.clock.id, self.value)
     }
 
+    /// Whether no frame was closed since it was last seen to be open. One read.
+    #[inline]
+    pub(crate) fn nothing_closed(&self) -> bool {
+        self.clock.closes.load(Ordering::Acquire) == self.closes
+    }
+
     pub(crate) fn is_open(&mut self) -> bool {
         let closes = self.clock.closes.load(Ordering::Acquire);
         if closes == self.closes {

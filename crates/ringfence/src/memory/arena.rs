@@ -225,6 +225,15 @@ struct InBlock<D: Device> {
     ticket: Option<Arc<Ticket>>,
 }
 
+impl<D: Device> InBlock<D> {
+    /// Its offset, and the right to it.
+    #[inline]
+    fn held(self) -> (u64, Hold<D>) {
+        let Self { memory, allocation, ticket } = self;
+        (allocation.offset(), Hold::Range { memory, allocation, ticket })
+    }
+}
+
 impl<D: Device, A: Cutter> Arena<D, A> {
     pub(crate) fn new(desc: ArenaDesc) -> Self {
         let state = State {
@@ -263,8 +272,18 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         if let Some(found) = self.allocate_cell(shared, request, terms, attempt) {
             return Ok(found);
         }
-        let InBlock { memory, allocation, ticket } = self.allocate_range(shared, request, terms, attempt)?;
-        Ok((allocation.offset(), Hold::Range { memory, allocation, ticket }))
+        self.allocate_range(shared, request, terms, attempt).map(InBlock::held)
+    }
+
+    /// As [`Self::allocate`], without a driver's call and without a wait for one. What may yet become cells is counted by
+    /// [`Self::allocate`]: it has none at hand here.
+    #[inline]
+    pub(super) fn allocate_at_hand(&self, shared: &Shared<D>, request: Request<'_>) -> Option<(u64, Hold<D>)> {
+        if self.desc.has_cells && Class::of(request.size, request.alignment).is_some() {
+            let class = self.cell_class(&request, false)?;
+            return Some(self.held(class, self.cells.allocate(class)?, &request));
+        }
+        self.range_at_hand(shared, request).map(InBlock::held)
     }
 
     /// A cell, if the request's class has pools; `None` if it has not, or there is no room for another one.
@@ -280,14 +299,18 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             // Whoever needs a chunk waits for whoever makes one: it will do for both. But not for whoever makes a block.
             let _making = self.chunks.lock();
             let found = self.cells.allocate_thorough(class);
-            let found = found.or_else(|| self.grow_cells(class, |request| self.allocate_at_hand(shared, request)));
+            let found = found.or_else(|| self.grow_cells(class, |request| self.range_at_hand(shared, request)));
             let found = found.or_else(|| self.cells.allocate_recalled(class));
             found
                 .or_else(|| self.grow_cells(class, |request| self.allocate_range(shared, request, terms, attempt).ok()))
         })?;
-        let named = self.cells.note(class.index, &cell, &request);
+        Some(self.held(class, cell, &request))
+    }
+
+    fn held(&self, class: Class, cell: PoolAllocation, request: &Request<'_>) -> (u64, Hold<D>) {
+        let named = self.cells.note(class.index, &cell, request);
         let offset = self.cells.offset(class.index, &cell);
-        Some((offset, Hold::Cell { class: class.index, named, allocation: cell }))
+        (offset, Hold::Cell { class: class.index, named, allocation: cell })
     }
 
     fn cell_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
@@ -315,17 +338,17 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         terms: Terms,
         attempt: &mut Attempt,
     ) -> Result<InBlock<D>, Refusal> {
-        if let Some(found) = self.allocate_at_hand(shared, request) {
+        if let Some(found) = self.range_at_hand(shared, request) {
             return Ok(found);
         }
         self.note_wait(shared, terms);
         let _growing = self.growth.lock();
-        let at_hand = self.allocate_at_hand(shared, request);
+        let at_hand = self.range_at_hand(shared, request);
         at_hand.map_or_else(|| self.grow(shared, request, terms, attempt), Ok)
     }
 
     /// A range of a block at hand.
-    fn allocate_at_hand(&self, shared: &Shared<D>, request: Request<'_>) -> Option<InBlock<D>> {
+    fn range_at_hand(&self, shared: &Shared<D>, request: Request<'_>) -> Option<InBlock<D>> {
         let mut state = self.state.lock();
         let found = state.allocate(request);
         self.note_low_water(shared, &mut state);

@@ -58,7 +58,8 @@ impl Classes {
     #[inline]
     pub(super) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
         let (page, size, alignment) = (self.texture_page_bytes, needs.size, needs.alignment);
-        if page == 1 || needs.class == ResourceClass::Buffer {
+        // What is no alignment stays so, to be refused.
+        if page == 1 || needs.class == ResourceClass::Buffer || !alignment.is_power_of_two() {
             return (size, alignment);
         }
         (size.div_ceil(page).saturating_mul(page), alignment.max(page))

@@ -10,6 +10,8 @@
 //!   a typed error: need, use, budget, and what was tried
 //! ```
 //!
+//! Most requests never come here: what is at hand for a plain one is found before (`quick.rs`).
+//!
 //! "Refused" is an error of the driver that freeing memory may help, or the budget: a block that would go beyond it is
 //! halved first, and what is still beyond it is asked for only if the request is not `within_budget`. Beyond a limit
 //! that the caller has set nothing is asked for.
@@ -144,14 +146,14 @@ pub(super) struct Ask<'a, 'd, D: Device> {
 }
 
 impl<D: Device> Ask<'_, '_, D> {
-    pub(super) fn request(&self, needs: &Requirements) -> Request<'_> {
+    pub(super) fn request(&self, size: u64, alignment: u64) -> Request<'_> {
         let AllocationDesc { name, user_data, evictable, .. } = *self.desc;
         let moves = match (self.desc.movable, self.desc.location) {
             (false, _) => Moves::Never,
             (true, Location::Device) => Moves::Device,
             (true, _) => Moves::Host,
         };
-        Request { size: needs.size, alignment: needs.alignment, high: self.high, moves, evictable, name, user_data }
+        Request { size, alignment, high: self.high, moves, evictable, name, user_data }
     }
 }
 
@@ -166,12 +168,26 @@ impl Drop for Reset {
 
 impl<D: Device> Shared<D> {
     /// A place for the subject, or why there is none. Nothing has changed then.
+    #[inline]
     pub(super) fn find_place<S: Subject<D>>(
         &self,
         subject: &S,
         ask: &Ask<'_, '_, D>,
     ) -> Result<(S::Made, Place<D>), Error> {
         self.check_lost()?;
+        if let Some(place) = self.place_at_hand(ask) {
+            match self.settle(subject, ask, place, Margins::default(), ask.needs.size) {
+                Ok(made) => return Ok(made),
+                Err(Refusal::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
+                Err(_) => {}
+            }
+        }
+        self.search(subject, ask)
+    }
+
+    /// [`Shared::find_place`] by the whole ladder.
+    #[inline(never)]
+    fn search<S: Subject<D>>(&self, subject: &S, ask: &Ask<'_, '_, D>) -> Result<(S::Made, Place<D>), Error> {
         self.check_request(ask)?;
         let mut attempt = Attempt::default();
         for round in 0.. {
@@ -254,7 +270,7 @@ impl<D: Device> Shared<D> {
         route: &Route<D>,
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
-        let (request, terms) = (ask.request(&route.needs), Terms::of(ask.desc));
+        let (request, terms) = (ask.request(route.needs.size, route.needs.alignment), Terms::of(ask.desc));
         let (offset, hold) = match &route.arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].allocate(self, request, terms, attempt),
             ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),
@@ -263,7 +279,20 @@ impl<D: Device> Shared<D> {
         if self.trace.is_on() {
             self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
         }
-        if !request.evictable
+        self.settle(subject, ask, place, route.margins, route.needs.size)
+    }
+
+    /// Puts the subject where a range was found for it, of so many bytes with its guards; or gives the range back.
+    #[inline]
+    fn settle<S: Subject<D>>(
+        &self,
+        subject: &S,
+        ask: &Ask<'_, '_, D>,
+        place: Place<D>,
+        margins: Margins,
+        bytes: u64,
+    ) -> Result<(S::Made, Place<D>), Refusal> {
+        if !ask.desc.evictable
             && let Some(residence) = place.memory(self).residence.as_ref().filter(|held| held.is_evicted())
             && let Err(error) = self.keep_resident(residence)
         {
@@ -274,7 +303,7 @@ impl<D: Device> Shared<D> {
         match unsafe { subject.place(&self.device, || &place.memory(self).object, place.offset) } {
             Ok(made) => {
                 if self.debug.is_some() {
-                    self.debug_made::<S>(&made, &place, ask, route.margins, route.needs.size);
+                    self.debug_made::<S>(&made, &place, ask, margins, bytes);
                 }
                 Ok((made, place))
             }
@@ -314,8 +343,8 @@ impl<D: Device> Shared<D> {
             result => result?,
         };
         let number = match &route.arena {
-            ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(&ask.needs)),
-            ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(&ask.needs)),
+            ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(size, alignment)),
+            ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(size, alignment)),
         };
         let memory = Arc::new(self.memory(object, &desc));
         if !ask.desc.evictable {

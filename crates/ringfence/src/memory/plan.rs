@@ -91,7 +91,7 @@ impl<D: Device> Shared<D> {
         };
         let mut refusal = Refusal::OverBudget;
         if !route.dedicated_first {
-            let request = ask.request(&route.needs);
+            let request = ask.request(route.needs.size, route.needs.alignment);
             let without_empty = *trimmed >> heap & 1 == 1;
             let forecast = match &route.arena {
                 ArenaRef::Own(index) => self.arenas[*index as usize].forecast(request, without_empty),

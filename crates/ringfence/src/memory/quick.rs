@@ -1,14 +1,18 @@
-//! The short way: memory for a small request that asks for nothing special, out of what its thread has at hand.
+//! The short ways: memory for a request that asks for nothing special, out of what is at hand.
 //!
 //! ```text
-//!   allocate(needs, desc) ──▶ plain? ──▶ class ──▶ a cell of this thread's stock ──▶ Allocation
-//!                               │ no                 │ none
-//!                               └────────▶ the ladder: any request, with everything that is noted of it
+//!   allocate(needs, desc) ──▶ plain, nothing noted? ──▶ class ──▶ a cell of this thread's stock ──▶ Allocation
+//!                               │ no                                │ none
+//!   create(info, desc) ─────────┴───────────────────────────────────┤
+//!                                                                   ▼
+//!                             plain? ──▶ a cell, or a range of a block at hand ──▶ Place
+//!                               │ no                                │ none
+//!                               └───────────────────────────────────┴──▶ the ladder: any request
 //! ```
 //!
-//! It gives what the ladder would give: where a request needs padding, guards, a note, a choice among rarer memory types
-//! or a look at whether its memory is evicted, and while anything is recorded, it declines. No line that other threads
-//! write is read or written, but for a batch of cells now and then.
+//! They give what the ladder would give: where a request needs padding, guards or a choice among rarer memory types, and
+//! while anything is recorded, they decline. For a cell no line that other threads write is read or written, but for a
+//! batch of cells now and then; a range takes the lock of its arena.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -16,6 +20,7 @@ use std::sync::atomic::Ordering;
 
 use super::allocation::Allocation;
 use super::cells::{CELL_BYTES_MAX, Cells, Class, Ready};
+use super::ladder::Ask;
 use super::place::{ArenaRef, Hold, Place};
 use super::shared::Shared;
 use super::types::TypeOrder;
@@ -34,6 +39,16 @@ pub(super) fn quick_types(capabilities: &Capabilities, order: &TypeOrder, shares
     types.filter(is_quick).fold(0, |bits, index| bits | 1 << index)
 }
 
+/// Whether a request takes memory like any other, of the best type that there is for its location.
+#[inline]
+fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool {
+    desc.share.is_none()
+        && desc.dedicated != Dedicated::Always
+        && (desc.required | desc.preferred).is_empty()
+        && !needs.prefers_dedicated
+        && !needs.requires_dedicated
+}
+
 impl<D: Device> Shared<D> {
     /// Whether somebody wants to know of each allocation, or it has to fail.
     #[inline]
@@ -41,27 +56,42 @@ impl<D: Device> Shared<D> {
         self.debug.is_some() || self.trace.is_on() || self.lost.load(Ordering::Relaxed)
     }
 
-    /// The arena and class of a plain request; `None` if it is not plain.
+    /// The arena and class of a plain request that nothing is noted of; `None` if it is not one.
     #[inline]
     fn quick_class(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<(u32, Class)> {
-        let is_plain = desc.name.is_empty()
-            && desc.user_data == 0
-            && !desc.movable
-            && !desc.evictable
-            && desc.share.is_none()
-            && desc.dedicated != Dedicated::Always
-            && (desc.required | desc.preferred).is_empty()
-            && !needs.prefers_dedicated
-            && !needs.requires_dedicated;
-        if !is_plain || self.is_watched() {
+        let is_noted = !desc.name.is_empty() || desc.user_data != 0 || desc.movable || desc.evictable;
+        if is_noted || !is_plain(needs, desc) || self.is_watched() {
             return None;
         }
-        let memory_type = self.order.first(desc.location, needs.memory_type_bits & desc.memory_types)?;
-        if self.quick_types >> memory_type & 1 == 0 {
-            return None;
-        }
+        let arena = self.quick_arena(self.cell_types, needs, desc)?;
         let (size, alignment) = self.classes.range_of(needs);
-        Some((self.shared_arena_index(memory_type, needs.class), Class::of(size, alignment)?))
+        Some((arena, Class::of(size, alignment)?))
+    }
+
+    /// The arena of the best type for a plain request, if that is one of `types`.
+    #[inline(always)]
+    fn quick_arena(&self, types: u32, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<u32> {
+        let memory_type = self.order.first(desc.location, needs.memory_type_bits & desc.memory_types)?;
+        let is_quick = types >> memory_type & 1 == 1;
+        is_quick.then(|| self.shared_arena_index(memory_type, needs.class))
+    }
+
+    /// A cell or a range at hand for a plain request; `None` where it is the ladder's to find one, or to say why not.
+    #[inline]
+    pub(super) fn place_at_hand(&self, ask: &Ask<'_, '_, D>) -> Option<Place<D>> {
+        if ask.pool.is_some() || ask.high || !is_plain(&ask.needs, ask.desc) || self.is_watched() {
+            return None;
+        }
+        let index = self.quick_arena(self.quick_types, &ask.needs, ask.desc)?;
+        let (size, alignment) = self.classes.range_of(&ask.needs);
+        let arena = &self.arenas[index as usize];
+        let is_sound = size != 0 && alignment.is_power_of_two();
+        let is_served = arena.shares(size) && self.order.always_serves(size, ask.needs.memory_type_bits);
+        if !is_sound || !is_served {
+            return None;
+        }
+        let (offset, hold) = arena.allocate_at_hand(self, ask.request(size, alignment))?;
+        Some(Place { offset, arena: ArenaRef::Own(index.into()), hold })
     }
 
     /// The end of the last handle: nothing that lies ready keeps the allocator alive from now on.
@@ -89,7 +119,8 @@ impl<D: Device> Allocation<D> {
         })
     }
 
-    /// Gives a cell back that nothing is noted of, for the next that asks; anything else is given back to the caller.
+    /// Gives a cell back that nothing is noted of, for the next that asks, or a range of a block that is never moved;
+    /// anything else is given back to the caller.
     ///
     /// # Safety
     /// As for [`Allocation::free_now`].
@@ -101,7 +132,11 @@ impl<D: Device> Allocation<D> {
                 let ArenaRef::Own(arena) = held.place.arena else { unreachable!("custom pools have no cells") };
                 (arena, *class, allocation)
             }
-            _ => return Some(ManuallyDrop::into_inner(held)),
+            _ => {
+                // SAFETY: `held` is never dropped, and used again only if it was not given back.
+                let is_free = unsafe { held.free_range_at_hand() };
+                return (!is_free).then(|| ManuallyDrop::into_inner(held));
+            }
         };
         // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the cell
         // has to be seen to.
@@ -111,5 +146,21 @@ impl<D: Device> Allocation<D> {
         let ready = || unsafe { Ready { cell: std::ptr::read(cell), offset: held.place.offset } };
         Cells::put_ready(owner, arena as usize, class, ready);
         None
+    }
+
+    /// [`Allocation::free_at_hand`] for a range; says whether it was one. By reference: copies would cost more than the rest.
+    ///
+    /// # Safety
+    /// If it was, it is neither used nor dropped afterwards.
+    unsafe fn free_range_at_hand(&self) -> bool {
+        match (&self.place.arena, &self.place.hold) {
+            (ArenaRef::Own(arena), Hold::Range { memory, allocation, ticket: None }) if !self.shared.is_watched() => {
+                // SAFETY: nobody uses either again, as the caller promises; what is not read holds nothing.
+                let (owner, memory) = unsafe { (std::ptr::read(&self.shared), std::ptr::read(memory)) };
+                owner.free_range(*arena, memory, *allocation);
+                true
+            }
+            _ => false,
+        }
     }
 }

@@ -24,7 +24,7 @@ use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
 
 use super::allocation::Common;
-use super::arena::{ArenaDesc, Compact, Moves, Request};
+use super::arena::{Arena, ArenaDesc, Compact, Cutter, Moves, Request};
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::shared::Shared;
 use super::statistics::count;
@@ -245,11 +245,10 @@ impl<D: Device> Shared<D> {
         self.note_released(&place);
         let Place { arena, hold, .. } = place;
         match hold {
-            Hold::Range { memory, allocation, ticket: _ } => {
-                // First, so that whoever takes the block out when it is empty is the last to hold its memory.
-                drop(memory);
-                self.free_range(&arena, allocation);
-            }
+            Hold::Range { memory, allocation, ticket: _ } => match arena {
+                ArenaRef::Own(index) => self.free_range(index, memory, allocation),
+                ArenaRef::Pool(pool) => self.free_range_of(&pool.arena, memory, allocation),
+            },
             Hold::Cell { class, named, allocation } => self.arena_cells(&arena).free(class, named, allocation),
             Hold::Dedicated { memory, number } => {
                 self.remove_dedicated(&arena, number);
@@ -280,13 +279,17 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    fn free_range(&self, arena: &ArenaRef<D>, allocation: BlockAllocation) {
-        let surplus = match arena {
-            ArenaRef::Own(index) => self.arenas[*index as usize].free(allocation),
-            ArenaRef::Pool(pool) => pool.arena.free(allocation),
-        };
-        if let Some(memory) = surplus {
-            self.free_memory(memory);
+    /// Gives a range of one of the allocator's own arenas back.
+    #[inline]
+    pub(super) fn free_range(&self, arena: u64, memory: Arc<Memory<D>>, allocation: BlockAllocation) {
+        self.free_range_of(&self.arenas[arena as usize], memory, allocation);
+    }
+
+    fn free_range_of<A: Cutter>(&self, arena: &Arena<D, A>, memory: Arc<Memory<D>>, allocation: BlockAllocation) {
+        // First, so that whoever takes the block out when it is empty is the last to hold its memory.
+        drop(memory);
+        if let Some(surplus) = arena.free(allocation) {
+            self.free_memory(surplus);
         }
     }
 

@@ -42,6 +42,8 @@ pub(crate) struct Shared<D: Device> {
     pub(crate) classes: Classes,
     /// The memory types whose arenas serve plain requests the short way, a bit each.
     pub(super) quick_types: u32,
+    /// Those of them whose small requests get cells.
+    pub(super) cell_types: u32,
     /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
     pub(super) arenas: Box<[Arena<D>]>,
     pub(super) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
@@ -102,12 +104,14 @@ impl<D: Device> Shared<D> {
         });
         let (order, arenas) = (TypeOrder::new(capabilities), arenas.collect::<Box<[_]>>());
         let shares = |memory_type: u32, bytes| {
-            let of_type = arenas.iter().filter(|arena: &&Arena<D>| arena.desc.memory_type == memory_type);
-            of_type.fold(desc.cells, |all, arena| all && arena.shares(bytes))
+            let mut of_type = arenas.iter().filter(|arena: &&Arena<D>| arena.desc.memory_type == memory_type);
+            of_type.all(|arena| arena.shares(bytes))
         };
+        let quick_types = quick_types(capabilities, &order, shares);
         Self {
             classes,
-            quick_types: quick_types(capabilities, &order, shares),
+            quick_types,
+            cell_types: if desc.cells { quick_types } else { 0 },
             order,
             arenas,
             lifetimes: Lifetimes::new(),

@@ -16,7 +16,7 @@ use ringfence_core::sync::SyncSet;
 
 use super::desc::{LocationKind, Route, TextureKind};
 use super::range_pool::InPool;
-use crate::device::{Device, Placed, RawBuffer};
+use crate::device::{Device, Mapped, Placed, RawBuffer};
 use crate::error::AccessError;
 use crate::memory::{Location, Shared};
 use crate::resource::{Buffer, Resource, Texture};
@@ -105,6 +105,12 @@ impl<D: Device> BufferLocation<D> {
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.buffer.is_mapped()
+    }
+
+    /// Its first byte, if the host writes it without flushes.
+    pub(crate) fn plainly_mapped(&self) -> Option<Mapped> {
+        let capabilities = self.buffer.shared().device.capabilities();
+        self.buffer.mapped_base().filter(|_| !capabilities.needs_flush(self.memory_type()))
     }
 
     /// As [`Buffer::write`], `offset` being counted from the location's first byte.

@@ -15,7 +15,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | a constant that fits in the page | O(1), the copy; nothing is shared between threads |
+//! | a constant that fits in the page | O(1), the copy; nothing is shared between threads. A flush where memory is not coherent |
 //! | a page | two short locks, O(log pages); a driver call a timeline if no page is free, a buffer if none has come back |
 
 use std::cell::Cell;
@@ -32,7 +32,7 @@ use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
 use super::{Recycle, Staged, Told, UploadError};
-use crate::device::{BufferUsage, Device};
+use crate::device::{BufferUsage, Device, Mapped};
 use crate::error::{AccessError, Error};
 use crate::lifetime::{Frame, OpenFrame, Passed};
 use crate::memory::{Allocator, Backing, Location, RingSnapshot};
@@ -161,6 +161,7 @@ impl<D: Device> FastConstants<D> {
         self.state.check(frame)?;
         Ok(FastWriter {
             state: Arc::clone(&self.state),
+            alignment: self.state.alignment,
             frame: OpenFrame::of(frame),
             page: None,
             written_bytes: 0,
@@ -337,12 +338,17 @@ impl<D: Device> Drop for State<D> {
 /// A page that a thread bumps through.
 struct Own<D: Device> {
     page: Page<D>,
+    /// Of as many bytes as the page has.
     bump: Linear,
+    /// The first byte of a page that is mapped and needs no flushes: a write is a copy and nothing else.
+    plain: Option<Mapped>,
 }
 
 /// Writes constants for one thread and one frame at a time, into a page of its own.
 pub struct FastWriter<D: Device> {
     state: Arc<State<D>>,
+    /// As the state has it.
+    alignment: u64,
     frame: OpenFrame,
     page: Option<Own<D>>,
     written_bytes: u64,
@@ -369,28 +375,52 @@ impl<D: Device> FastWriter<D> {
     /// # Errors
     /// No bytes, or more than a page; the frame was submitted or dropped; all pages are in use, or there is no memory
     /// for one more; the device is lost. Nothing is written then.
+    #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<Staged<D>, UploadError> {
-        let alignment = self.state.alignment;
-        // Views are of whole multiples of the alignment on Direct3D 12: nobody else's bytes are in them. Without a division;
-        // an alignment that is no power of two is refused below.
-        let padded = (bytes.len() as u64).wrapping_add(alignment.wrapping_sub(1)) & alignment.wrapping_neg();
+        let offset = match self.write_plainly(bytes) {
+            Some(offset) => offset,
+            None => self.write_with_care(bytes)?,
+        };
+        let size = bytes.len() as u64;
+        self.written_bytes += size;
+        self.written_count += 1;
+        // Made here and nowhere else, so that it need not pass through memory.
+        let Page { bytes: held, address } = &self.page.as_ref().expect("it was written in a page").page;
+        let address = address.map(|base| base + offset);
+        Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address })
+    }
+
+    /// Writes where that takes a copy and nothing else, and cannot fail. Gives the offset in the page.
+    #[inline]
+    fn write_plainly(&mut self, bytes: &[u8]) -> Option<u64> {
+        let own = self.page.as_mut()?;
+        let base = own.plain?;
+        if !self.frame.nothing_closed() {
+            return None;
+        }
+        // There is a page only if the alignment is a power of two, and in it are whole multiples of it: so begins the next.
+        let offset = own.bump.allocate(padded(bytes, self.alignment), 1).ok()?;
+        // SAFETY: the page is mapped from `base` on for as many bytes as its bump has, which holds `padded` of them at
+        // `offset`, no fewer than are copied; the page is this writer's alone, and its bump hands out each byte once.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), base.add(offset).as_ptr(), bytes.len()) };
+        Some(offset)
+    }
+
+    /// Writes what [`FastWriter::write_plainly`] leaves. Gives the offset in the page.
+    #[cold]
+    fn write_with_care(&mut self, bytes: &[u8]) -> Result<u64, UploadError> {
         if !self.frame.is_open() {
             self.retire();
             return Err(UploadError::FrameOver { frame: self.frame.point() });
         }
-        let (offset, bump) = self.place(padded, alignment)?;
+        let (offset, bump) = self.place(padded(bytes, self.alignment), self.alignment)?;
         let own = self.page.as_mut().expect("the place lies in a page");
         match own.page.bytes.write(offset, bytes) {
             Ok(()) => own.bump = bump,
             Err(AccessError::Device(error)) => return Err(error.into()),
             Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a page is mapped as a whole"),
         }
-        let size = bytes.len() as u64;
-        self.written_bytes += size;
-        self.written_count += 1;
-        let address = own.page.address.map(|base| base + offset);
-        let held = &own.page.bytes;
-        Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address })
+        Ok(offset)
     }
 
     /// Where it goes in the page, and how the page stands once it is there.
@@ -410,7 +440,8 @@ impl<D: Device> FastWriter<D> {
         })?;
         let page = self.state.page()?;
         self.retire();
-        self.page = Some(Own { page, bump: Linear::new(self.state.desc.page_bytes) });
+        let plain = page.bytes.plainly_mapped();
+        self.page = Some(Own { page, bump: Linear::new(self.state.desc.page_bytes), plain });
         Ok((offset, bump))
     }
 
@@ -431,6 +462,13 @@ impl<D: Device> Drop for FastWriter<D> {
     fn drop(&mut self) {
         self.retire();
     }
+}
+
+/// Views are of whole multiples of the alignment on Direct3D 12: nobody else's bytes are in them. Without a division; an
+/// alignment that is no power of two is refused by the page.
+#[inline]
+const fn padded(bytes: &[u8], alignment: u64) -> u64 {
+    (bytes.len() as u64).wrapping_add(alignment.wrapping_sub(1)) & alignment.wrapping_neg()
 }
 
 impl<D: Device> fmt::Debug for FastConstants<D> {

@@ -1,13 +1,15 @@
-//! Cells that threads have at hand: given back, they are the next ones; and they are never in the way.
+//! What is found without the ladder: what it would have found. Cells that threads have at hand: given back, they are the
+//! next ones; and they are never in the way.
 
 use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::mpsc::sync_channel;
 
 use ringfence::device::sim::{Live, Profile};
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated};
+use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
+use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location};
 
-use crate::world::{Device, KIB, MIB, World, needs};
+use crate::world::{Device, KIB, MIB, World, needs, next};
 
 /// Enough of one size that cells are made for it.
 fn many(world: &World, count: usize, size: u64) -> Vec<Allocation<Device>> {
@@ -18,6 +20,67 @@ fn many(world: &World, count: usize, size: u64) -> Vec<Allocation<Device>> {
 fn free(held: Allocation<Device>) {
     // SAFETY: no work is ever submitted.
     unsafe { held.free_now() };
+}
+
+/// A request like most, or like few.
+fn any_request(state: &mut u64) -> (Requirements, AllocationDesc<'static>) {
+    let mut dice = |sides: u64| (next(state) >> 20) % sides;
+    let mut rarely = |rare, common| if dice(12) == 0 { rare } else { common };
+    let desc = AllocationDesc {
+        name: if rarely(true, false) { "named" } else { "" },
+        movable: rarely(true, false),
+        evictable: rarely(true, false),
+        never_grow: rarely(true, false),
+        dedicated: if rarely(true, false) { Dedicated::Always } else { Dedicated::Auto },
+        required: if rarely(true, false) { MemoryProperties::HOST_VISIBLE } else { MemoryProperties::empty() },
+        memory_types: if rarely(true, false) { 0b110 } else { u32::MAX },
+        user_data: u64::from(rarely(true, false)),
+        ..Default::default()
+    };
+    let prefers_dedicated = rarely(true, false);
+    let alignment = if rarely(true, false) { 3 } else { 1 << dice(14) };
+    let magnitude = dice(27);
+    let size = dice(1 << magnitude);
+    let class = [ResourceClass::Buffer, ResourceClass::Texture, ResourceClass::RenderTarget][dice(3) as usize];
+    let desc = AllocationDesc { location: Location::ALL[dice(4) as usize], ..desc };
+    (Requirements { size, alignment, class, prefers_dedicated, ..needs(1, 1) }, desc)
+}
+
+/// While something is recorded, every request goes the long way.
+#[test]
+fn what_is_found_at_hand_is_what_the_ladder_finds() {
+    for (profile, seed) in
+        Profile::all().into_iter().flat_map(|profile| (1..3).map(move |seed| (profile.clone(), seed)))
+    {
+        let desc = AllocatorDesc { cells: false, ..Default::default() };
+        let (short, long) = (World::new(profile.clone(), desc), World::new(profile, desc));
+        long.memory.start_trace(std::io::sink()).expect("nothing was made");
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
+        let (mut held, mut found) = (Vec::new(), 0);
+        for step in 0..3_000 {
+            if held.len() > 200 || next(&mut state).is_multiple_of(3) && !held.is_empty() {
+                let gone: [Allocation<Device>; 2] = held.swap_remove(next(&mut state) as usize % held.len());
+                gone.into_iter().for_each(free);
+                continue;
+            }
+            let (needs, desc) = any_request(&mut state);
+            match [&short, &long].map(|world| world.memory.allocate(needs, desc)) {
+                [Ok(one), Ok(other)] => {
+                    let told = |made: &Allocation<_>| (made.spot(), made.memory_type(), made.is_dedicated());
+                    assert_eq!(told(&one), told(&other), "seed {seed}, step {step}: {needs:?}, {desc:?}");
+                    found += 1;
+                    held.push([one, other]);
+                }
+                [Err(one), Err(other)] => assert_eq!(one.to_string(), other.to_string(), "seed {seed}, step {step}"),
+                other => panic!("seed {seed}, step {step}: {needs:?}, {desc:?}: {other:?}"),
+            }
+            assert_eq!(short.memory.statistics().total(), long.memory.statistics().total(), "seed {seed}, step {step}");
+        }
+        assert!(found > 1_000, "seed {seed}: {found} were found");
+        held.into_iter().flatten().for_each(free);
+        short.finish();
+        long.finish();
+    }
 }
 
 #[test]

@@ -5,15 +5,7 @@ use std::sync::Barrier;
 use ringfence::device::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Location};
 
-use crate::world::{KIB, World, needs};
-
-/// A small generator of numbers, a seed a thread.
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
+use crate::world::{KIB, World, needs, next};
 
 #[test]
 fn sixty_four_threads_allocate_write_and_free_without_meeting() {

@@ -71,3 +71,11 @@ pub fn needs(size: u64, alignment: u64) -> Requirements {
 pub fn on_device() -> AllocationDesc<'static> {
     AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() }
 }
+
+/// A small generator of numbers. The state is not 0.
+pub fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
