@@ -31,7 +31,7 @@
 //! | – refused | O(places / 64) |
 //! | [`PoolChain::allocate_thorough`], refused | O(blocks of all pools / 64) |
 //! | [`PoolChain::free`], [`PoolChain::heap`], [`PoolChain::is_live`] | O(1) |
-//! | [`PoolChain::reserve`] | O(places), and host memory for a slot that is not at hand |
+//! | [`PoolChain::reserve`] | O(places that were ever used), and host memory for a slot that is not at hand |
 //! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(blocks of all pools / 64) |
 //!
 //! Host memory: what a slot took for its bits and serials, 12 bytes a block in large pools, is kept when its heap goes,
@@ -85,7 +85,7 @@ use core::fmt;
 /// ```
 pub struct PoolChain<H> {
     block_size: u64,
-    /// A slot once made never goes; its heap does.
+    /// A slot once made never goes; its heap does. Slots are made from the front on, and no place is left out.
     pools: Box<[OnceBox<PoolSlot<H>>]>,
     /// A bit is 0 only if its pool is not open, or was found full since a block was last freed into a full group of it
     /// (or somebody is about to set it). A 1 says nothing: a look at the pool is needed.
@@ -229,7 +229,7 @@ impl<H> PoolChain<H> {
         Some(Reservation { chain: self, slot, index, block_count: block_count.min(slot.capacity()) })
     }
 
-    /// Makes a slot in a place that has none, reserved.
+    /// Makes a slot in the first place that has none, reserved.
     fn reserve_new(&self, block_count: u32) -> Option<u32> {
         let mut slot = None;
         for (place, index) in self.pools.iter().zip(0..) {
@@ -249,7 +249,9 @@ impl<H> PoolChain<H> {
     ///
     /// From the moment on that this claims the pool, nothing can be allocated in it.
     pub fn take_empty(&self) -> Option<H> {
-        self.slots().rev().filter(|(_, slot)| slot.is_empty()).find_map(|(index, slot)| self.close(index, slot))
+        let made = self.pools.partition_point(|place| place.get().is_some()) as u32;
+        let slots = (0..made).rev().filter_map(|index| Some((index, self.slot(index)?)));
+        slots.filter(|(_, slot)| slot.is_empty()).find_map(|(index, slot)| self.close(index, slot))
     }
 
     /// Takes the heap of a pool out that was seen empty and unused for long enough. To be called once a tick, until
@@ -313,8 +315,9 @@ impl<H> PoolChain<H> {
         self.pools.get(index as usize)?.get()
     }
 
-    fn slots(&self) -> impl DoubleEndedIterator<Item = (u32, &PoolSlot<H>)> {
-        (0..self.pool_count_max()).filter_map(|index| Some((index, self.slot(index)?)))
+    fn slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<H>)> {
+        // Behind the last slot there is none.
+        self.pools.iter().zip(0..).map_while(|(place, index)| Some((index, place.get()?)))
     }
 
     /// Clears the pool's bit in `rooms`, unless somebody frees there at this moment.

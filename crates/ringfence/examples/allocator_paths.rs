@@ -120,6 +120,12 @@ fn cells_drop_and_reclaim(churn: &mut Churn) {
     });
 }
 
+/// Frames in which nothing was given back: what every frame costs, here with cells of every size class.
+#[inline(never)]
+fn frames_of_nothing(memory: &Allocator<Device>) {
+    (0..OPERATIONS).for_each(|_| _ = memory.reclaim());
+}
+
 /// A thousand live descriptors of one slot each, given back and taken in no order.
 #[inline(never)]
 fn descriptors_of_one_slot(heap: &CpuDescriptorHeap<Device>, live: &mut [Option<CpuDescriptors<Device>>; 1000]) {
@@ -173,7 +179,9 @@ fn main() {
     cells_free_now(&mut Churn::new(2_000, true, (256, 8)));
     cells_of_many(&mut Churn::new(100_000, true, (256, 2)));
     ranges_free_now(&mut Churn::new(2_000, false, (256, 14)));
-    cells_drop_and_reclaim(&mut Churn::new(2_000, true, (256, 8)));
+    let mut churn = Churn::new(2_000, true, (256, 8));
+    cells_drop_and_reclaim(&mut churn);
+    frames_of_nothing(&churn.memory);
     let desc = CpuHeapDesc { block_slots: 4096, ..Default::default() };
     let heap = CpuDescriptorHeap::new(&allocator(AllocatorDesc::default()).0, desc).expect("few enough slots");
     let mut live = std::array::from_fn(|_| Some(heap.allocate(1).expect("there are 4,096")));
