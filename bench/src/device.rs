@@ -167,8 +167,10 @@ pub struct Settings {
     pub device_bytes: u64,
     pub host_bytes: u64,
     pub paced: Paced,
-    /// Whether traces are played, and memory grows without a pause.
-    pub with_all: bool,
+    /// Whether traces are played.
+    pub with_traces: bool,
+    /// Whether memory grows without a pause.
+    pub with_growth: bool,
     /// Whether threads are let loose.
     pub with_pairs: bool,
 }
@@ -189,13 +191,13 @@ pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> 
     let name = ours.capabilities().name.clone();
     println!("\nVulkan device: {name}");
     let contenders = contenders();
-    if settings.with_all {
+    if settings.with_traces {
         time_section(&handles, &contenders, traces, settings, &name, report)?;
     }
     if settings.with_pairs {
         thread_section(&handles, &contenders, settings, &name, report)?;
     }
-    if settings.with_all {
+    if settings.with_growth {
         growth_section(&handles, &contenders, settings, &name, report)?;
     }
     paced::section(&handles, &growing(), &settings.paced, &name, report)

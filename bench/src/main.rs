@@ -145,7 +145,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("defragmentation") {
         defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
-    if ["device", "pairs", "paced"].iter().any(|section| arguments.wants(section)) {
+    if ["device", "played", "pairs", "paced"].iter().any(|section| arguments.wants(section)) {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });
         let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
         let settings = device::Settings {
@@ -155,7 +155,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             device_bytes: arguments.device_bytes,
             host_bytes: arguments.host_bytes,
             paced: arguments.paced,
-            with_all: arguments.wants("device"),
+            with_growth: arguments.wants("device"),
+            with_traces: arguments.wants("device") || arguments.wants("played"),
             with_pairs: arguments.wants("device") || arguments.wants("pairs"),
         };
         device::sections(&churn, &settings, &mut report)?;

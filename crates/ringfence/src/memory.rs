@@ -41,6 +41,7 @@
 mod allocation;
 mod allocator;
 mod arena;
+mod block_memory;
 mod block_sizes;
 mod budget;
 mod cells;
@@ -67,6 +68,7 @@ mod vma_json;
 pub use allocation::Allocation;
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};
 pub(crate) use arena::{BlockFacts, Destinations, Moves, Request, Reserved};
+pub(crate) use block_memory::BlockMemory;
 pub use budget::Budget;
 pub use growth::Maintenance;
 pub use ladder::{Evict, Pressure, Tried};

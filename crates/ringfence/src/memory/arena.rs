@@ -29,6 +29,7 @@ use ringfence_core::range::{Allocate, Invalid, Peek, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 use smallvec::SmallVec;
 
+use super::block_memory::BlockMemory;
 use super::block_sizes::BlockSizes;
 use super::cells::{Cells, Chunk, Class};
 use super::ladder::{Attempt, Refusal, Terms};
@@ -220,7 +221,7 @@ struct NewBlock<D: Device, A> {
 
 /// A range in a block.
 struct InBlock<D: Device> {
-    memory: Arc<Memory<D>>,
+    memory: BlockMemory<D>,
     allocation: BlockAllocation,
     ticket: Option<Arc<Ticket>>,
 }
@@ -570,8 +571,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     /// An empty block stays for whoever closes chunks to find.
-    fn free_chunk(&self, Chunk { memory, allocation }: Chunk<D>) {
-        drop(memory);
+    fn free_chunk(&self, Chunk { allocation, .. }: Chunk<D>) {
         self.state.lock().free(allocation);
     }
 
@@ -787,7 +787,8 @@ impl<D: Device, A: Cutter> State<D, A> {
             }
             block.notes.insert(allocation.range().slot(), note);
         }
-        InBlock { memory: Arc::clone(&block.memory), allocation, ticket }
+        // SAFETY: a range is live in the block as long as somebody holds what is made of this.
+        InBlock { memory: unsafe { BlockMemory::new(&block.memory) }, allocation, ticket }
     }
 
     fn free(&mut self, allocation: BlockAllocation) {

@@ -28,6 +28,7 @@ use ringfence_core::range::Invalid;
 
 use super::RangeSnapshot;
 use super::arena::{Note, Request};
+use super::block_memory::BlockMemory;
 use super::place::Memory;
 use super::shared::Shared;
 use crate::device::Device;
@@ -51,7 +52,7 @@ const POOLS_MAX: u32 = 1024;
 
 /// A range of a block that is cut into cells.
 pub(super) struct Chunk<D: Device> {
-    pub(super) memory: Arc<Memory<D>>,
+    pub(super) memory: BlockMemory<D>,
     pub(super) allocation: BlockAllocation,
 }
 
@@ -220,7 +221,7 @@ impl<D: Device> Cells<D> {
     }
 
     pub(super) fn shared_memory(&self, class: u32, cell: &PoolAllocation) -> Arc<Memory<D>> {
-        Arc::clone(&self.chunk(class, cell).memory)
+        self.chunk(class, cell).memory.share()
     }
 
     fn chunk<'a>(&'a self, class: u32, cell: &'a PoolAllocation) -> &'a Chunk<D> {

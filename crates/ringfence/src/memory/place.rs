@@ -6,6 +6,7 @@ use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::pool_chain::PoolAllocation;
 
 use super::allocation::Common;
+use super::block_memory::BlockMemory;
 use super::pool::PoolState;
 use super::release::RangeOwner;
 use super::shared::Shared;
@@ -82,7 +83,7 @@ impl<D: Device> Clone for ArenaRef<D> {
 /// By what right a place is held.
 pub(super) enum Hold<D: Device> {
     /// A range of a block.
-    Range { memory: Arc<Memory<D>>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
+    Range { memory: BlockMemory<D>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
     /// One of many equal cells in a range of a block.
     Cell { class: u32, named: bool, allocation: PoolAllocation },
     /// Memory of its own, and the number under which the arena knows it.
@@ -100,7 +101,8 @@ pub(super) enum Hold<D: Device> {
 impl<D: Device> Place<D> {
     pub(crate) fn memory<'a>(&'a self, shared: &'a Shared<D>) -> &'a Memory<D> {
         match &self.hold {
-            Hold::Range { memory, .. } | Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
+            Hold::Range { memory, .. } => memory,
+            Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
             Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).memory(*class, allocation),
             Hold::Aliased(whole) => whole.memory(shared),
             Hold::Common(common) => common.place.memory(shared),
@@ -126,7 +128,7 @@ impl<D: Device> Place<D> {
     }
 
     /// A range of a block, as an arena gave it.
-    pub(crate) fn in_block(arena: ArenaRef<D>, memory: Arc<Memory<D>>, allocation: BlockAllocation) -> Self {
+    pub(crate) fn in_block(arena: ArenaRef<D>, memory: BlockMemory<D>, allocation: BlockAllocation) -> Self {
         Self { offset: allocation.offset(), arena, hold: Hold::Range { memory, allocation, ticket: None } }
     }
 
@@ -154,9 +156,8 @@ impl<D: Device> Place<D> {
     /// Its memory, to be shared by whoever cuts it up. It has to be let go of before the place is given back.
     pub(crate) fn shared_memory(&self, shared: &Shared<D>) -> Arc<Memory<D>> {
         match &self.hold {
-            Hold::Range { memory, .. } | Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => {
-                Arc::clone(memory)
-            }
+            Hold::Range { memory, .. } => memory.share(),
+            Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => Arc::clone(memory),
             Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).shared_memory(*class, allocation),
             Hold::Common(common) => common.place.shared_memory(shared),
             Hold::Aliased(whole) => whole.shared_memory(shared),

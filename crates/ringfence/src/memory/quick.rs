@@ -154,10 +154,10 @@ impl<D: Device> Allocation<D> {
     /// If it was, it is neither used nor dropped afterwards.
     unsafe fn free_range_at_hand(&self) -> bool {
         match (&self.place.arena, &self.place.hold) {
-            (ArenaRef::Own(arena), Hold::Range { memory, allocation, ticket: None }) if !self.shared.is_watched() => {
-                // SAFETY: nobody uses either again, as the caller promises; what is not read holds nothing.
-                let (owner, memory) = unsafe { (std::ptr::read(&self.shared), std::ptr::read(memory)) };
-                owner.free_range(*arena, memory, *allocation);
+            (ArenaRef::Own(arena), Hold::Range { allocation, ticket: None, .. }) if !self.shared.is_watched() => {
+                // SAFETY: nobody uses it again, as the caller promises; what is not read holds nothing.
+                let owner = unsafe { std::ptr::read(&self.shared) };
+                owner.free_range(*arena, *allocation);
                 true
             }
             _ => false,

@@ -245,9 +245,9 @@ impl<D: Device> Shared<D> {
         self.note_released(&place);
         let Place { arena, hold, .. } = place;
         match hold {
-            Hold::Range { memory, allocation, ticket: _ } => match arena {
-                ArenaRef::Own(index) => self.free_range(index, memory, allocation),
-                ArenaRef::Pool(pool) => self.free_range_of(&pool.arena, memory, allocation),
+            Hold::Range { memory: _, allocation, ticket: _ } => match arena {
+                ArenaRef::Own(index) => self.free_range(index, allocation),
+                ArenaRef::Pool(pool) => self.free_range_of(&pool.arena, allocation),
             },
             Hold::Cell { class, named, allocation } => self.arena_cells(&arena).free(class, named, allocation),
             Hold::Dedicated { memory, number } => {
@@ -255,7 +255,7 @@ impl<D: Device> Shared<D> {
                 self.free_memory(Arc::into_inner(memory).expect("dedicated memory has one owner"));
             }
             Hold::Pooled { memory, owner, allocation } => {
-                // First, as above.
+                // First, so that whoever takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
                 owner.give_back(&allocation);
             }
@@ -281,13 +281,11 @@ impl<D: Device> Shared<D> {
 
     /// Gives a range of one of the allocator's own arenas back.
     #[inline]
-    pub(super) fn free_range(&self, arena: u64, memory: Arc<Memory<D>>, allocation: BlockAllocation) {
-        self.free_range_of(&self.arenas[arena as usize], memory, allocation);
+    pub(super) fn free_range(&self, arena: u64, allocation: BlockAllocation) {
+        self.free_range_of(&self.arenas[arena as usize], allocation);
     }
 
-    fn free_range_of<A: Cutter>(&self, arena: &Arena<D, A>, memory: Arc<Memory<D>>, allocation: BlockAllocation) {
-        // First, so that whoever takes the block out when it is empty is the last to hold its memory.
-        drop(memory);
+    fn free_range_of<A: Cutter>(&self, arena: &Arena<D, A>, allocation: BlockAllocation) {
         if let Some(surplus) = arena.free(allocation) {
             self.free_memory(surplus);
         }

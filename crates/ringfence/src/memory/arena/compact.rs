@@ -22,7 +22,7 @@ use ringfence_core::range::RangeAllocator;
 use super::{Arena, Cutter, Moves, Note, Request, State};
 use crate::defrag::{FitTree, Room, Standing, Ticket};
 use crate::device::Device;
-use crate::memory::Memory;
+use crate::memory::{BlockMemory, Memory};
 use crate::residency::Residence;
 
 /// How a block stands.
@@ -45,7 +45,7 @@ pub(crate) struct Reserved<D: Device> {
     /// The number of its memory object in a trace.
     pub(crate) from_block: u64,
     pub(crate) from_residence: Option<Arc<Residence<D>>>,
-    pub(crate) memory: Arc<Memory<D>>,
+    pub(crate) memory: BlockMemory<D>,
     pub(crate) allocation: BlockAllocation,
 }
 
