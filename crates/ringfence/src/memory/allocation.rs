@@ -427,7 +427,15 @@ impl<D: Device> Allocator<D> {
         if let Some(made) = Allocation::at_hand(self.shared(), &needs, &desc) {
             return Ok(made);
         }
-        Allocation::new(self.shared(), &Bytes, &self.ask(needs, &desc), false)
+        self.allocate_elsewhere(&needs, &desc)
+    }
+
+    #[track_caller]
+    fn allocate_elsewhere(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
+        if let Some(place) = self.shared().place_at_hand(needs, desc) {
+            return Ok(Allocation::of_place(self.shared(), place, needs, desc));
+        }
+        Allocation::new(self.shared(), &Bytes, &self.ask(*needs, desc), false)
     }
 
     /// As [`Allocator::allocate`], for resources of every class. Where the device wants buffers and textures apart, the

@@ -38,10 +38,11 @@ use super::place::{Hold, Memory};
 use super::plan::Forecast;
 use super::shared::Shared;
 use super::snapshot::class_name;
-use super::{BlockSnapshot, RangeSnapshot, TypeStatistics};
+use super::{BlockSnapshot, Location, RangeSnapshot, TypeStatistics};
 use crate::defrag::Ticket;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
+use crate::resource::AllocationDesc;
 
 mod compact;
 
@@ -98,6 +99,19 @@ pub(crate) struct Request<'a> {
     pub(crate) evictable: bool,
     pub(crate) name: &'a str,
     pub(crate) user_data: u64,
+}
+
+impl<'a> Request<'a> {
+    /// For bytes of this size and alignment, described so.
+    pub(super) fn of(desc: &AllocationDesc<'a>, size: u64, alignment: u64) -> Self {
+        let AllocationDesc { name, user_data, evictable, .. } = *desc;
+        let moves = match (desc.movable, desc.location) {
+            (false, _) => Moves::Never,
+            (true, Location::Device) => Moves::Device,
+            (true, _) => Moves::Host,
+        };
+        Self { size, alignment, high: false, moves, evictable, name, user_data }
+    }
 }
 
 /// How an arena cuts its blocks.

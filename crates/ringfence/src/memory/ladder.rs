@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use ringfence_core::algorithm::Algorithm;
 
-use super::arena::{ArenaDesc, Moves, Request};
+use super::arena::{ArenaDesc, Request};
 use super::budget::Grant;
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::pool::PoolState;
@@ -147,13 +147,7 @@ pub(super) struct Ask<'a, 'd, D: Device> {
 
 impl<D: Device> Ask<'_, '_, D> {
     pub(super) fn request(&self, size: u64, alignment: u64) -> Request<'_> {
-        let AllocationDesc { name, user_data, evictable, .. } = *self.desc;
-        let moves = match (self.desc.movable, self.desc.location) {
-            (false, _) => Moves::Never,
-            (true, Location::Device) => Moves::Device,
-            (true, _) => Moves::Host,
-        };
-        Request { size, alignment, high: self.high, moves, evictable, name, user_data }
+        Request { high: self.high, ..Request::of(self.desc, size, alignment) }
     }
 }
 
@@ -175,7 +169,9 @@ impl<D: Device> Shared<D> {
         ask: &Ask<'_, '_, D>,
     ) -> Result<(S::Made, Place<D>), Error> {
         self.check_lost()?;
-        if let Some(place) = self.place_at_hand(ask) {
+        if ask.pool.is_none()
+            && let Some(place) = self.place_at_hand(&ask.needs, ask.desc)
+        {
             match self.settle(subject, ask, place, Margins::default(), ask.needs.size) {
                 Ok(made) => return Ok(made),
                 Err(Refusal::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
@@ -279,6 +275,13 @@ impl<D: Device> Shared<D> {
         if self.trace.is_on() {
             self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
         }
+        if !request.evictable
+            && let Some(residence) = place.memory(self).residence.as_ref().filter(|held| held.is_evicted())
+            && let Err(error) = self.keep_resident(residence)
+        {
+            self.give_back(place);
+            return Err(Refusal::Driver(error));
+        }
         self.settle(subject, ask, place, route.margins, route.needs.size)
     }
 
@@ -292,13 +295,6 @@ impl<D: Device> Shared<D> {
         margins: Margins,
         bytes: u64,
     ) -> Result<(S::Made, Place<D>), Refusal> {
-        if !ask.desc.evictable
-            && let Some(residence) = place.memory(self).residence.as_ref().filter(|held| held.is_evicted())
-            && let Err(error) = self.keep_resident(residence)
-        {
-            self.give_back(place);
-            return Err(Refusal::Driver(error));
-        }
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
         match unsafe { subject.place(&self.device, || &place.memory(self).object, place.offset) } {
             Ok(made) => {

@@ -5,13 +5,13 @@
 //!                               │ no                                │ none
 //!   create(info, desc) ─────────┴───────────────────────────────────┤
 //!                                                                   ▼
-//!                             plain? ──▶ a cell, or a range of a block at hand ──▶ Place
+//!                             plain? ──▶ a cell of the chain, or a range of a block ──▶ Place
 //!                               │ no                                │ none
 //!                               └───────────────────────────────────┴──▶ the ladder: any request
 //! ```
 //!
-//! They give what the ladder would give: where a request needs padding, guards or a choice among rarer memory types, and
-//! while anything is recorded, they decline. For a cell no line that other threads write is read or written, but for a
+//! They give what the ladder would give: where a request needs padding, guards, a choice among rarer memory types or its
+//! memory brought back, and while anything is recorded, they decline. For a cell no line that other threads write is read or written, but for a
 //! batch of cells now and then; a range takes the lock of its arena.
 
 use std::mem::ManuallyDrop;
@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::allocation::Allocation;
+use super::arena::Request;
 use super::cells::{CELL_BYTES_MAX, Cells, Class, Ready};
-use super::ladder::Ask;
 use super::place::{ArenaRef, Hold, Place};
 use super::shared::Shared;
 use super::types::TypeOrder;
@@ -78,20 +78,25 @@ impl<D: Device> Shared<D> {
 
     /// A cell or a range at hand for a plain request; `None` where it is the ladder's to find one, or to say why not.
     #[inline]
-    pub(super) fn place_at_hand(&self, ask: &Ask<'_, '_, D>) -> Option<Place<D>> {
-        if ask.pool.is_some() || ask.high || !is_plain(&ask.needs, ask.desc) || self.is_watched() {
+    pub(super) fn place_at_hand(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Place<D>> {
+        if !is_plain(needs, desc) || self.is_watched() {
             return None;
         }
-        let index = self.quick_arena(self.quick_types, &ask.needs, ask.desc)?;
-        let (size, alignment) = self.classes.range_of(&ask.needs);
+        let index = self.quick_arena(self.quick_types, needs, desc)?;
+        let (size, alignment) = self.classes.range_of(needs);
         let arena = &self.arenas[index as usize];
         let is_sound = size != 0 && alignment.is_power_of_two();
-        let is_served = arena.shares(size) && self.order.always_serves(size, ask.needs.memory_type_bits);
+        let is_served = arena.shares(size) && self.order.always_serves(size, needs.memory_type_bits);
         if !is_sound || !is_served {
             return None;
         }
-        let (offset, hold) = arena.allocate_at_hand(self, ask.request(size, alignment))?;
-        Some(Place { offset, arena: ArenaRef::Own(index.into()), hold })
+        let (offset, hold) = arena.allocate_at_hand(self, Request::of(desc, size, alignment))?;
+        let place = Place { offset, arena: ArenaRef::Own(index.into()), hold };
+        if self.device.capabilities().residency && !desc.evictable && place.memory(self).is_evicted() {
+            self.give_back(place);
+            return None;
+        }
+        Some(place)
     }
 
     /// The end of the last handle: nothing that lies ready keeps the allocator alive from now on.
