@@ -11,8 +11,8 @@
 //! ```
 //!
 //! They give what the ladder would give: where a request needs padding, guards, a choice among rarer memory types or its
-//! memory brought back, and while anything is recorded, they decline. For a cell no line that other threads write is read or written, but for a
-//! batch of cells now and then; a range takes the lock of its arena.
+//! memory brought back, and while anything is recorded, they decline. For a cell no line that other threads write is read
+//! or written, but for a batch of cells now and then; a range takes the lock of its arena.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
