@@ -57,21 +57,20 @@ impl<D: Device> Allocation<D> {
         is_mixed: bool,
     ) -> Result<Self, Error> {
         let ((), place) = shared.find_place(subject, ask)?;
+        Ok(Self::found(shared, place, ask, is_mixed))
+    }
+
+    /// What was found at some place.
+    #[track_caller]
+    fn found(shared: &Arc<Shared<D>>, place: Place<D>, ask: &Ask<'_, '_, D>, is_mixed: bool) -> Self {
         if let Some(debug) = &shared.debug
             && let Some(key) = place.key(shared)
         {
             debug.handed_out(key, panic::Location::caller(), None);
         }
-        Ok(Self {
-            shared: Arc::clone(shared),
-            place: ManuallyDrop::new(place),
-            size: ask.needs.size,
-            alignment_log2: ask.needs.alignment.trailing_zeros() as u8,
-            class: ask.needs.class,
-            is_mixed,
-            location: ask.desc.location,
-            user_data: ask.desc.user_data,
-        })
+        let mut made = Self::of_place(shared, place, &ask.needs, ask.desc);
+        made.is_mixed = is_mixed;
+        made
     }
 
     /// Bytes for whoever makes resources of his own of them.
@@ -435,7 +434,9 @@ impl<D: Device> Allocator<D> {
         if let Some(place) = self.shared().place_at_hand(needs, desc) {
             return Ok(Allocation::of_place(self.shared(), place, needs, desc));
         }
-        Allocation::new(self.shared(), &Bytes, &self.ask(*needs, desc), false)
+        let ask = self.ask(*needs, desc);
+        let ((), place) = self.shared().search(&Bytes, &ask)?;
+        Ok(Allocation::found(self.shared(), place, &ask, false))
     }
 
     /// As [`Allocator::allocate`], for resources of every class. Where the device wants buffers and textures apart, the

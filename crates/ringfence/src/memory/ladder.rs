@@ -168,7 +168,6 @@ impl<D: Device> Shared<D> {
         subject: &S,
         ask: &Ask<'_, '_, D>,
     ) -> Result<(S::Made, Place<D>), Error> {
-        self.check_lost()?;
         if ask.pool.is_none()
             && let Some(place) = self.place_at_hand(&ask.needs, ask.desc)
         {
@@ -183,7 +182,12 @@ impl<D: Device> Shared<D> {
 
     /// [`Shared::find_place`] by the whole ladder.
     #[inline(never)]
-    fn search<S: Subject<D>>(&self, subject: &S, ask: &Ask<'_, '_, D>) -> Result<(S::Made, Place<D>), Error> {
+    pub(super) fn search<S: Subject<D>>(
+        &self,
+        subject: &S,
+        ask: &Ask<'_, '_, D>,
+    ) -> Result<(S::Made, Place<D>), Error> {
+        self.check_lost()?;
         self.check_request(ask)?;
         let mut attempt = Attempt::default();
         for round in 0.. {

@@ -448,9 +448,11 @@ impl<D: Device> Drop for Shared<D> {
         let mut left = Vec::new();
         self.releases.retired.collect_all(&mut left);
         if !idle {
-            // The driver failed at every wait: what the GPU may still use is better leaked than destroyed under it.
+            // The driver failed at every wait: what the GPU may still use is better leaked than destroyed under it. The blocks
+            // too, as what lies in them does not own their memory, and on Direct3D 12 a heap goes with its last owner.
             self.rooms.leak();
-            return std::mem::forget((left, std::mem::take(self.pools.get_mut())));
+            let arenas = std::mem::take(&mut self.arenas);
+            return std::mem::forget((left, std::mem::take(self.pools.get_mut()), arenas));
         }
         // SAFETY: the device is idle, and whoever has a heap has this allocator too.
         unsafe { self.rooms.destroy(&self.device, &self.trace) };
