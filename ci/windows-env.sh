@@ -5,21 +5,14 @@
 #   gcc-mingw-w64-x86-64                 the linker
 #   wine, xvfb, mesa-vulkan-drivers      Direct3D 12 without Windows: vkd3d over Mesa's software Vulkan
 
-# Installs those of the given packages that are missing.
-install_packages() {
-    local missing=() package
-    for package in "$@"; do
-        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-    done
-    [ "${#missing[@]}" -eq 0 ] && return
-    local as_root=()
-    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    "${as_root[@]}" apt-get update -q
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
-}
+source "$(dirname "${BASH_SOURCE[0]}")/install.sh"
 
 BUILD_PACKAGES=(rustc-web cargo-web rust-web-src rust-web-clippy gcc-mingw-w64-x86-64)
 RUN_PACKAGES=(wine wine64 xvfb mesa-vulkan-drivers libvulkan1)
+
+# What the suites are built from. One set of packages and features for all: what is built is built once.
+WINDOWS_PACKAGES=(-p ringfence -p ringfence-harness -p ringfence-cli --no-default-features --features d3d12)
+WINDOWS_TESTS=(--lib --test d3d12_backend --test device_suite --test steady_state)
 
 # The machine's own toolchain may lie before Debian's in the path.
 export PATH="/usr/bin:$PATH"

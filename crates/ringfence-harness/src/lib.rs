@@ -7,6 +7,7 @@
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
 pub mod faulty;
+pub mod report;
 pub mod sim;
 pub mod through;
 #[cfg(feature = "vulkan")]

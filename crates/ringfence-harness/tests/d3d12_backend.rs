@@ -28,7 +28,7 @@ fn open(queues: usize) -> Option<D3d12Gpu> {
     match D3d12Gpu::open(&Options { queues, validation: true, ..Options::default() }) {
         Ok(gpu) => Some(gpu),
         Err(OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_D3D12").is_none() => {
-            eprintln!("skipped: {what}");
+            ringfence_harness::report::skipped(what);
             None
         }
         Err(error) => panic!("{error}"),
@@ -166,7 +166,7 @@ fn budgets_are_told_for_each_memory_heap() {
     let device = gpu.device();
     let Some(budgets) = device.budgets() else {
         assert!(device.adapter().is_none(), "an adapter that tells budgets tells them");
-        return;
+        return ringfence_harness::report::skipped("the device has no adapter to ask for budgets");
     };
     assert_eq!(budgets.len(), device.capabilities().memory_heaps.len());
     assert!(budgets.iter().any(|budget| budget.budget_bytes > 0));

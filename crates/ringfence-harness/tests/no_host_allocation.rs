@@ -44,7 +44,7 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
     let mut gpu = match VulkanGpu::open(&Options::default()) {
         Ok(gpu) => gpu,
         Err(OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none() => {
-            return eprintln!("skipped: {what}");
+            return ringfence_harness::report::skipped(what);
         }
         Err(error) => panic!("no Vulkan device: {error}"),
     };

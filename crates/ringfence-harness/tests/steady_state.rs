@@ -91,7 +91,7 @@ fn a_steady_frame_makes_nothing_on_vulkan() {
     match ringfence_harness::vulkan::VulkanGpu::open(&Options::default()) {
         Ok(mut gpu) => assert_eq!(stream(&mut gpu), 0, "host allocations in 500 steady frames"),
         Err(ringfence_harness::OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none() => {
-            eprintln!("skipped: {what}");
+            ringfence_harness::report::skipped(what);
         }
         Err(error) => panic!("no Vulkan device: {error}"),
     }
@@ -103,7 +103,7 @@ fn a_steady_frame_makes_nothing_on_direct3d_12() {
     match ringfence_harness::d3d12::D3d12Gpu::open(&Options::default()) {
         Ok(mut gpu) => assert_eq!(stream(&mut gpu), 0, "host allocations in 500 steady frames"),
         Err(ringfence_harness::OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_D3D12").is_none() => {
-            eprintln!("skipped: {what}");
+            ringfence_harness::report::skipped(what);
         }
         Err(error) => panic!("no Direct3D 12 device: {error}"),
     }

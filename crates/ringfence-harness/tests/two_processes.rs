@@ -45,7 +45,7 @@ impl World {
         let gpu = match VulkanGpu::open(&Options { validation, ..Default::default() }) {
             Ok(gpu) => gpu,
             Err(OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none() => {
-                eprintln!("skipped: {what}");
+                ringfence_harness::report::skipped(what);
                 return None;
             }
             Err(error) => panic!("no Vulkan device: {error}"),
@@ -116,7 +116,7 @@ fn two_processes_share_a_buffer() {
     let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
     let is_served = support.can_export && support.can_import;
     if !is_served && !required {
-        return eprintln!("skipped: the device has no file descriptors for memory");
+        return ringfence_harness::report::skipped("the device has no file descriptors for memory");
     }
     let buffer = world.memory.create_buffer(&info, desc).expect("the device shares memory");
     world.write(&buffer, 0, &pattern(1));

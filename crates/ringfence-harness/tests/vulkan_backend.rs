@@ -112,7 +112,7 @@ fn dedicated_buffers_are_mapped_and_hold_bytes() {
 fn discs_are_drawn_as_the_host_draws_them() {
     let Some(mut rig) = Rig::open() else { return };
     if !rig.gpu.can_draw() {
-        println!("skipped: the device cannot draw");
+        ringfence_harness::report::skipped("the device cannot draw");
         return;
     }
     let (width, height) = (61, 45);
@@ -251,7 +251,7 @@ fn what_cannot_be_made_is_refused_and_leaves_nothing() {
 fn device_addresses_work_where_the_device_has_them() {
     let Some(mut rig) = Rig::open() else { return };
     if !rig.device.desc().buffer_device_address {
-        println!("skipped: the device has no buffer device addresses");
+        ringfence_harness::report::skipped("the device has no buffer device addresses");
         return;
     }
     let usage = ash::vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS | ash::vk::BufferUsageFlags::STORAGE_BUFFER;

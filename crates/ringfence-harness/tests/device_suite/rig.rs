@@ -170,7 +170,7 @@ fn open<G: Gpu>(options: &Options, required: bool) -> Option<Rig<G>> {
     match G::open(options) {
         Ok(gpu) => Some(Rig::new(gpu)),
         Err(OpenError::Absent(what)) if !required => {
-            eprintln!("skipped: {what}");
+            ringfence_harness::report::skipped(what);
             None
         }
         Err(error) => panic!("no {} device: {error}", G::NAME),

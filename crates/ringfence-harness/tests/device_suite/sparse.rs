@@ -1,5 +1,5 @@
 //! Sparse buffers: pages that get memory and lose it, on every device that has such buffers. Of Mesa's software driver version
-//! 25 has them (`ci/descriptor-models.sh` fetches it), and version 22 shows only that it says so.
+//! 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::rig::{self, PATIENCE, Rig};
 /// A sparse buffer of so many pages; `None` where the device has none.
 fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
     if rig.gpu.bind_queue(0).is_none() {
-        eprintln!("skipped: the device has no sparse buffers, or its queue binds none");
+        ringfence_harness::report::skipped("the device has no sparse buffers, or its queue binds none");
         return None;
     }
     let make = |size: u64| {
@@ -227,7 +227,7 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn a_device_without_sparse_buffers_says_so<G: Gpu>(rig: &mut Rig<G>) {
     if rig.memory.device().sparse_support().is_some() {
-        return;
+        return ringfence_harness::report::skipped("the device has sparse buffers: there is nothing to refuse");
     }
     let desc = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
     let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");

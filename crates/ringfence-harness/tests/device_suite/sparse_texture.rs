@@ -1,5 +1,5 @@
 //! Sparse textures: tiles and tails that get memory and lose it, on every device that has such textures. Of Mesa's software
-//! driver version 25 has them (`ci/descriptor-models.sh` fetches it), and version 22 shows only that it says so.
+//! driver version 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
 
 use ringfence::device::{Create, DeviceError, TextureDesc, TextureUsage, Textures};
 use ringfence::sparse::{Sparse, SparseError, SparseRegion, SparseTexture, TilePlace, TileRun, UnboundReads};
@@ -17,7 +17,7 @@ fn desc(width: u32, height: u32, mips: u32, layers: u32) -> TextureDesc {
 /// A sparse texture, each part in the state that copies want; `None` where the device has none.
 fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<G::Device>> {
     if rig.memory.device().sparse_texture_support().is_none() || rig.gpu.bind_queue(0).is_none() {
-        eprintln!("skipped: the device has no sparse textures, or its queue binds none");
+        ringfence_harness::report::skipped("the device has no sparse textures, or its queue binds none");
         return None;
     }
     let info = Create::<Textures>::describe(rig.memory.device(), desc).expect("a plain texture");

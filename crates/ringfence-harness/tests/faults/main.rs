@@ -250,7 +250,7 @@ fn real_vulkan_survives_faults_of_every_call() {
     let options = ringfence_harness::Options { queues: 2, validation: true, ..Default::default() };
     match VulkanGpu::open(&options) {
         Ok(gpu) => drop(gpu.close()),
-        Err(OpenError::Absent(what)) if !required => return eprintln!("skipped: {what}"),
+        Err(OpenError::Absent(what)) if !required => return ringfence_harness::report::skipped(what),
         Err(error) => panic!("no Vulkan device: {error}"),
     }
     let mut table = Table::default();

@@ -266,7 +266,7 @@ fn desc(memory_type: u32, needs: &Requirements) -> MemoryDesc<'static> {
 /// Says that a test is skipped, or fails it where Vulkan is required.
 pub fn skip(error: &OpenError) {
     assert!(std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none(), "Vulkan is required: {error}");
-    println!("skipped: {error}");
+    ringfence_harness::report::skipped(error);
 }
 
 /// Bytes that repeat late and differ by seed.
