@@ -56,7 +56,7 @@ table() {
         if (field[1] == "skipped" && !((at, field[2], field[3]) in once)) {
             once[at, field[2], field[3]] = 1
             reason = at SUBSEP field[3]
-            if (!(reason in tests)) why[at] = (at in why) ? why[at] "\t" field[3] : field[3]
+            if (!(reason in tests)) reason_of[at, ++reasons[at]] = field[3]
             count_of[reason]++
             tests[reason] = tests[reason] "      " field[2] "\n"
         }
@@ -95,10 +95,12 @@ table() {
         print "\nSkipped, with the reason:"
         for (c = 1; c <= count; c++) {
             at = column[c]
-            if (!(at in why)) continue
+            if (!(at in reasons)) continue
             print at
-            many = split(why[at], reason_of, "\t")
-            for (r = 1; r <= many; r++) printf "  %d: %s\n%s", count_of[at, reason_of[r]], reason_of[r], tests[at, reason_of[r]]
+            for (r = 1; r <= reasons[at]; r++) {
+                reason = reason_of[at, r]
+                printf "  %d: %s\n%s", count_of[at, reason], reason, tests[at, reason]
+            }
         }
         if (bad != "") { printf "\nFAILED:\n%s", bad; exit 1 }
     }' "$results"/*.log "$results"/*.report
