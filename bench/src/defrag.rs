@@ -148,7 +148,7 @@ fn ours(device: &Device, case: &Case, compacts: bool) -> Outcome {
         }
         let has_moves = !pass.moves().is_empty();
         drop(pass);
-        drop(frame);
+        frame.discard();
         memory.reclaim();
         let time = start.elapsed().as_nanos() as u64;
         if has_moves {

@@ -109,7 +109,9 @@ fn fast_constants<const BYTES: usize>() -> f64 {
     // SAFETY: nothing is ever submitted; the fence outlives the allocator.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     let fast = memory.fast_constants(FastConstantsDesc::default());
-    let mut writer = fast.writer(&timeline.begin()).expect("its own frame");
+    let first = timeline.begin();
+    let mut writer = fast.writer(&first).expect("its own frame");
+    first.discard();
     let content = [7; BYTES];
     let mut writing = Duration::ZERO;
     for _ in 0..OPERATIONS / 200 {
@@ -120,7 +122,7 @@ fn fast_constants<const BYTES: usize>() -> f64 {
             _ = black_box(writer.write(black_box(&content)).expect("there is a page"));
         }
         writing += start.elapsed();
-        drop(frame);
+        frame.discard();
         memory.reclaim();
     }
     writing.as_nanos() as f64 / OPERATIONS as f64
@@ -300,7 +302,7 @@ fn retire_by_the_allocator(in_one_go: bool) -> f64 {
             }
         }
         memory.retire_all_into(&bin, &mut items);
-        drop(frame);
+        frame.discard();
         let each = |object| _ = black_box(object);
         memory.release_from(&bin, usize::MAX, each).expect("the device is not lost");
     }
@@ -320,7 +322,7 @@ fn retire_what_is_held() -> f64 {
     for _ in 0..OPERATIONS / 200 {
         let frame = timeline.begin();
         black_box(&mut held).drain(..).for_each(|object| memory.retire_into(&bin, object));
-        drop(frame);
+        frame.discard();
         let released = memory.release_from(&bin, usize::MAX, |object| held.push(object));
         assert_eq!(released, Ok(200));
     }

@@ -15,27 +15,58 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Which timeline: a small number, given once and never again.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TimelineId(u32);
+/// Which timeline: a number that no other timeline of the process has, as long as its owner has a number of its own.
+///
+/// An owner counts its timelines from 0: with the owner known, an id is an index, and looking it up is O(1). The id of
+/// another owner is no index, and is refused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimelineId(u64);
 
 impl TimelineId {
-    /// The timeline of this index.
+    /// The timeline of this index that has no owner: for programs that read their own progress.
     #[must_use]
     pub const fn new(index: u32) -> Self {
-        Self(index)
+        Self::of(0, index)
     }
 
-    /// Its index.
+    /// The timeline of this index of an owner. Owner 0 is no owner.
+    #[must_use]
+    pub const fn of(owner: u32, index: u32) -> Self {
+        Self((owner as u64) << 32 | index as u64)
+    }
+
+    /// Its index among those of its owner.
     #[must_use]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        (self.0 & u32::MAX as u64) as usize
+    }
+
+    /// The number of its owner: in `ringfence` the allocator that it was made by. 0 if it has none.
+    #[must_use]
+    pub const fn owner(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Its index, if it is one of this owner's.
+    #[inline]
+    #[must_use]
+    pub const fn index_of(self, owner: u32) -> Option<usize> {
+        if self.owner() == owner { Some(self.index()) } else { None }
     }
 }
 
 impl fmt::Display for TimelineId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "timeline {}", self.0)
+        match self.owner() {
+            0 => write!(f, "timeline {}", self.index()),
+            owner => write!(f, "timeline {} of allocator {owner}", self.index()),
+        }
+    }
+}
+
+impl fmt::Debug for TimelineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -78,7 +109,8 @@ pub trait Progress {
     }
 }
 
-/// Completed values by [`TimelineId::index`]; a timeline beyond the end has reached 0.
+/// Completed values by [`TimelineId::index`], of any owner: for the timelines of one owner. One beyond the end has
+/// reached 0.
 impl Progress for [u64] {
     fn completed(&self, timeline: TimelineId) -> u64 {
         self.get(timeline.index()).copied().unwrap_or(0)
@@ -236,7 +268,7 @@ impl Eq for SyncSet {}
 
 impl fmt::Debug for SyncSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter().map(|point| (point.timeline.0, point.value))).finish()
+        f.debug_map().entries(self.iter().map(|point| (point.timeline, point.value))).finish()
     }
 }
 
@@ -244,6 +276,7 @@ impl fmt::Debug for SyncSet {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use std::string::ToString;
     use std::vec;
 
     fn point(timeline: u32, value: u64) -> SyncPoint {
@@ -266,6 +299,17 @@ mod tests {
         }
         set.clear();
         assert!(set.is_empty());
+    }
+
+    #[test]
+    fn timelines_of_two_owners_are_two_timelines() {
+        let (one, other) = (TimelineId::of(1, 3), TimelineId::of(2, 3));
+        assert_ne!(one, other);
+        assert_eq!((one.owner(), one.index(), one.index_of(1), one.index_of(2)), (1, 3, Some(3), None));
+        let set: SyncSet = [SyncPoint::new(one, 5), SyncPoint::new(other, 7)].into_iter().collect();
+        assert_eq!((set.len(), set.value_on(one), set.value_on(other)), (2, Some(5), Some(7)));
+        assert_eq!(one.to_string(), "timeline 3 of allocator 1");
+        assert_eq!(TimelineId::new(3).to_string(), "timeline 3");
     }
 
     #[test]

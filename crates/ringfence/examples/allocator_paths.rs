@@ -170,7 +170,7 @@ fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
         for _ in 0..200 {
             clock.memory.retire_into(bin, object);
         }
-        drop(frame);
+        frame.discard();
         clock.memory.release_from(bin, usize::MAX, |object| _ = black_box(object[0])).expect("the device is not lost");
     }
 }

@@ -93,7 +93,7 @@ fn quiet_frame(is_traced: bool) -> Result<f64, Box<dyn std::error::Error>> {
         for _ in 0..8 {
             black_box(ring.write(&[0; 64], 16)?);
         }
-        drop(frame);
+        frame.discard();
         memory.reclaim();
         times.push(start.elapsed().as_nanos() as f64);
     }

@@ -102,7 +102,7 @@ pub mod vulkan;
 pub use debugging::DebugDesc;
 pub use device::sim;
 pub use error::{AccessError, Error};
-pub use lifetime::{Frame, FrameError, Timeline};
+pub use lifetime::{Frame, FrameError, SubmittedError, Timeline};
 pub use memory::{
     Allocation, Allocator, AllocatorDesc, Budget, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure,
     Reclaimed, SmallBuffer, Tried,

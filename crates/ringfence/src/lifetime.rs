@@ -20,6 +20,6 @@ pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 #[cfg(all(test, loom))]
 pub(crate) use seat::sit;
 pub(crate) use seat::thread_place;
-pub use timeline::{Frame, FrameError, Timeline};
+pub use timeline::{Frame, FrameError, SubmittedError, Timeline};
 pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};
 pub(crate) use try_cell::TryCell;

@@ -105,7 +105,7 @@ mod locks {
             Self(loom::sync::RwLock::new(value))
         }
 
-        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        pub(crate) fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().expect("no thread of a model panics")
         }
 

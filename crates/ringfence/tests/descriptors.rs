@@ -161,7 +161,7 @@ fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
     world.device.write_descriptor(bound, index.slot(), Some(range));
     let found = world.device.take_hazards();
     assert!(matches!(found.as_slice(), [one] if one.kind == HazardKind::DescriptorWhilePending), "{found:?}");
-    drop(frame);
+    frame.discard();
     world.device.resume(0);
     world.wait(value);
     drop((table, heap, buffer));
@@ -252,7 +252,8 @@ fn resources_and_frames_of_another_allocator_are_refused() {
     assert_eq!(heap.bind(&frame).err(), Some(DescriptorError::Foreign));
     assert_eq!(heap.lease(&frame).err(), Some(DescriptorError::Foreign));
     assert_eq!(BindlessTable::new(&other.memory, &heap, BindlessDesc::default()).err(), Some(DescriptorError::Foreign));
-    drop((frame, theirs, table, heap));
+    frame.discard();
+    drop((theirs, table, heap));
     world.finish();
     other.finish();
 }
@@ -440,6 +441,7 @@ fn each_failing_driver_call_changes_nothing_and_is_a_typed_error() {
                 injected.then_some(DeviceError::OutOfDeviceMemory.into()),
                 "{call:?} {nth}: {result:?}"
             );
+            timeline.discard_dropped();
             drop((memory, timeline));
             assert_eq!(device.hazards(), []);
             assert_eq!(device.live(), Default::default(), "{call:?} {nth}");

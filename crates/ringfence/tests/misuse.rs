@@ -110,8 +110,21 @@ fn what_belongs_to_another_allocator_is_refused_by_name() {
     let point = frame.point();
     let ring = one.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
     assert_eq!(ring.write_for(&frame, &[1; 4], 4).err(), Some(UploadError::ForeignFrame { frame: point }));
-    let refused = one.timeline.submitted(frame);
-    assert_eq!(refused, Err(FrameError::WrongTimeline { frame: point, timeline: one.timeline.id() }));
+    let refused = one.timeline.submitted(frame).expect_err("a frame of another timeline");
+    assert_eq!(refused.error(), FrameError::WrongTimeline { frame: point, timeline: one.timeline.id() });
+    assert_ne!(one.timeline.id(), other.timeline.id(), "ids are unique in the process");
+    refused.into_frame().discard();
+}
+
+#[test]
+fn a_pass_on_another_allocators_timeline_is_refused_by_name() {
+    let (one, other) = (world(), world());
+    let desc = TransientDesc { heap_bytes: 1 << 20, ..Default::default() };
+    let mut transient = TransientAllocator::new(&one.memory, desc);
+    let mut execution = transient.begin();
+    let queue = other.timeline.id();
+    assert_eq!(execution.pass(queue, &[]), Err(TransientError::ForeignQueue { queue }));
+    execution.pass(one.timeline.id(), &[]).expect("its own");
 }
 
 /// Only `unsafe` can free what is in use; the simulated device names what was freed and the work that used it.
@@ -134,10 +147,11 @@ fn freed_during_use_is_found_and_named() {
     world.device.resume(0);
 }
 
-/// The work was submitted, `submitted` was never said, and the frame dropped: the library believes that it never ran. A ring
-/// that waits says for what; the simulated device says what was freed under the work.
+/// The work was submitted, and neither that was said nor the frame discarded: what it uses is held. A ring that waits says for
+/// what. One that is discarded although it was submitted breaks the promise of `Allocator::timeline`, and the simulated
+/// device says what was freed under the work.
 #[test]
-fn a_forgotten_submitted_is_named_by_whoever_waits_and_found_by_the_device() {
+fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_device() {
     let world = world();
     let desc =
         UploadDesc { capacity: 4096, when_full: WhenFull::Wait { timeout: Duration::MAX }, ..Default::default() };
@@ -152,7 +166,8 @@ fn a_forgotten_submitted_is_named_by_whoever_waits_and_found_by_the_device() {
     let names =
         |error: &UploadError| matches!(error, UploadError::Full { waits_for: Some(held), .. } if *held == point);
     assert!(refused.as_ref().is_none_or(names), "{refused:?}");
-    drop((frame, next));
+    drop(frame);
+    next.discard();
 
     let held = buffer(&world.memory, Location::Upload);
     let to = buffer(&world.memory, Location::Device);
@@ -161,6 +176,18 @@ fn a_forgotten_submitted_is_named_by_whoever_waits_and_found_by_the_device() {
     let _ = world.device.submit(0, &[], vec![copy(&held, &to)], (world.fence, frame.value()));
     drop(frame);
     drop(held);
+    assert_eq!(world.memory.reclaim().objects, 0);
+    assert_eq!(world.device.take_hazards(), [], "it is dropped, and may be under way");
+    world.device.resume(0);
+    world.device.advance(1_000_000);
+    assert_eq!(world.memory.reclaim().objects, 1);
+
+    let held = buffer(&world.memory, Location::Upload);
+    let frame = world.timeline.begin();
+    world.device.pause(0);
+    let _ = world.device.submit(0, &[], vec![copy(&held, &to)], (world.fence, frame.value()));
+    frame.discard();
+    drop(held);
     world.memory.reclaim();
     let found = world.device.take_hazards();
     assert!(found.iter().any(|hazard| hazard.kind == HazardKind::DestroyedWhilePending), "{found:?}");
@@ -168,15 +195,17 @@ fn a_forgotten_submitted_is_named_by_whoever_waits_and_found_by_the_device() {
 }
 
 #[test]
-fn a_dropped_frame_holds_nothing_for_ever_and_its_value_is_never_given_again() {
+fn a_discarded_frame_holds_nothing_for_ever_and_its_value_is_never_given_again() {
     let world = world();
     let frame = world.timeline.begin();
     let value = frame.value();
     drop(buffer(&world.memory, Location::Device));
     assert_eq!(world.memory.reclaim().waiting, 1, "the open frame may use it");
-    drop(frame);
+    frame.discard();
     assert_eq!(world.memory.reclaim().objects, 1);
-    assert!(world.timeline.begin().value() > value);
+    let next = world.timeline.begin();
+    assert!(next.value() > value);
+    next.discard();
 }
 
 #[test]
@@ -199,7 +228,9 @@ fn frames_out_of_order_and_writes_out_of_range_are_named() {
     // Without it the allocator's end would wait for what never comes, and leak what it guards.
     world.device.submit(0, &[], vec![], (world.fence, later)).expect("not lost");
     world.timeline.submitted(second).expect("the later one may come first");
-    assert_eq!(world.timeline.submitted(first), Err(FrameError::OutOfOrder { frame: point, submitted: later }));
+    let refused = world.timeline.submitted(first).expect_err("a later one was submitted");
+    assert_eq!(refused.error(), FrameError::OutOfOrder { frame: point, submitted: later });
+    refused.into_frame().discard();
     let mut held = buffer(&world.memory, Location::Upload);
     let refused = held.write(200, &[1; 100]);
     assert!(matches!(refused, Err(AccessError::OutOfRange { offset: 200, size: 100, .. })), "{refused:?}");

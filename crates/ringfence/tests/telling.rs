@@ -76,3 +76,66 @@ fn slow_paths_are_told_and_fast_ones_are_not() {
     });
     assert!(listener.0.lock().expect("nobody panicked").len() < 10, "nothing for each buffer");
 }
+
+/// A subscriber that does all that it can with the allocator that tells it something.
+struct Nosy(Arc<Mutex<Option<Allocator<sim::Device>>>>);
+
+impl Subscriber for Nosy {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "ringfence"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        // Once: what it does tells it more.
+        let memory = self.0.lock().expect("no panic").take();
+        if let Some(memory) = memory
+            && *event.metadata().level() == Level::ERROR
+        {
+            memory.reclaim();
+            memory.shutdown(Duration::MAX).expect("the device is lost");
+            memory.trim();
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Told of a loss in the middle of a reclaim, it ends the allocator's life there and then.
+#[test]
+fn a_subscriber_may_shut_the_allocator_down_that_tells_it_of_a_loss() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    let running = std::thread::spawn(move || {
+        let held = Arc::new(Mutex::new(None));
+        tracing::subscriber::with_default(Nosy(Arc::clone(&held)), || {
+            let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+            let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+            // SAFETY: nothing is submitted.
+            let timeline = unsafe { memory.timeline(device.create_fence(0)) }.expect("the device is not lost");
+            let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_DST };
+            let info = Create::<Buffers>::describe(memory.device(), &desc).expect("a plain buffer");
+            let frame = timeline.begin();
+            (0..10).for_each(|_| drop(memory.create_buffer(&info, AllocationDesc::default()).expect("there is room")));
+            device.lose_device();
+            *held.lock().expect("no panic") = Some(memory.clone());
+            let done = memory.reclaim();
+            assert!(done.device_lost && done.waiting == 0, "{done:?}");
+            assert!(held.lock().expect("no panic").is_none(), "it was told");
+            drop(frame);
+        });
+        _ = done.send(());
+    });
+    match is_done.recv_timeout(Duration::from_secs(120)) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it waits for itself"),
+        _ => running.join().expect("no panic"),
+    }
+}

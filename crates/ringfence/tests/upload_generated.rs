@@ -167,6 +167,7 @@ fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
         }
     });
     drop(current);
+    timeline.discard_dropped();
     let last = timeline.submitted_value();
     assert!(timeline.wait(last, Duration::MAX).expect("the device is not lost"));
     // Nothing is open now, so that the frame that was dropped holds nothing any more.

@@ -102,6 +102,7 @@ fn a_lost_device_is_told_and_nothing_is_waited_for() {
     assert_eq!(constants.upload_statics(&mut binder, &mut UploadBatch::new()).err(), Some(lost));
     assert_eq!(binder.bind(&constants.dynamic(4).expect("served")).err(), Some(lost));
     assert!(result.is_ready().is_err());
-    drop((frame, writer, binder, fixed, result));
+    drop((writer, binder, fixed, result));
+    frame.discard();
     ring.validate().expect("the ring is sound");
 }

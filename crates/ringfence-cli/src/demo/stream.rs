@@ -20,8 +20,8 @@ use ringfence::memory::ShutdownError;
 use ringfence::trace::StartTraceError;
 use ringfence::transient::TransientError;
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, BatchError, Buffer, Error, FrameError, Location, ReadbackError, Texture,
-    Timeline, UploadBatch, UploadError,
+    AllocationDesc, Allocator, AllocatorDesc, BatchError, Buffer, Error, Location, ReadbackError, SubmittedError,
+    Texture, Timeline, UploadBatch, UploadError,
 };
 use ringfence_harness::{Command, Disc, Gpu};
 use ringfence_report::FrameSample;
@@ -57,7 +57,7 @@ pub enum StreamError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     #[error(transparent)]
-    Frame(#[from] FrameError),
+    Frame(#[from] SubmittedError),
     #[error(transparent)]
     Shutdown(#[from] ShutdownError),
     #[error(transparent)]

@@ -85,7 +85,8 @@ pub fn guards_that_nobody_wrote_are_silent<G: Gpu>(rig: &mut Rig<G>) {
         }
         assert!(memory.check_guards().overruns.is_empty(), "round {round}");
         memory.validate().expect("the allocator is sound");
-        drop((held, frame));
+        drop(held);
+        frame.discard();
         memory.reclaim();
     }
     memory.shutdown(PATIENCE).expect("nothing was submitted");

@@ -484,7 +484,7 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
         }
         drop(pass);
         // Never submitted: nothing has to be copied, for nothing was ever put there.
-        drop(frame);
+        frame.discard();
         memory.reclaim();
     }
     assert_eq!(run.state(), DefragState::Done);

@@ -726,7 +726,7 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
         if round == 3 {
             heap.grow(4).expect("up to the largest");
         }
-        drop(frame);
+        frame.discard();
         memory.reclaim();
         let live = memory.snapshot().descriptors;
         let (cut, _) = replayed(&recording, &memory, round == 5);

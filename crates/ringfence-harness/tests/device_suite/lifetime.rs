@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
 use ringfence::lifetime::{BufferCopy, ReplaceError, RetireBin};
-use ringfence::{AllocationDesc, AllocatorDesc, Error, FrameError, Location, SyncSet, Texture};
+use ringfence::memory::ShutdownError;
+use ringfence::{
+    AllocationDesc, AllocatorDesc, Error, FrameError, Location, SyncSet, Texture, UploadDesc, UploadError, WhenFull,
+};
 use ringfence_harness::{Command, Gpu};
 
 use crate::rig::{PATIENCE, Rig, buffer, copy, pattern};
@@ -28,20 +31,170 @@ pub fn a_dropped_buffer_lives_until_its_frame_is_complete<G: Gpu>(rig: &mut Rig<
     assert_eq!(rig.memory.statistics().retired_count, 0);
 }
 
-pub fn a_frame_that_is_dropped_holds_nothing_for_ever<G: Gpu>(rig: &mut Rig<G>) {
+pub fn a_frame_that_is_discarded_holds_nothing_for_ever<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     drop(rig.buffer(1024, Location::Device, "in a frame that never comes"));
     assert_eq!(rig.memory.reclaim().objects, 0);
-    drop(frame);
+    frame.discard();
     assert_eq!(rig.memory.reclaim().objects, 1);
     // A later frame in flight does not hold what was let go of before it.
     let frame = rig.timeline().begin();
     let later = rig.timeline().begin();
     drop(rig.buffer(1024, Location::Device, "between two frames"));
-    drop(later);
+    later.discard();
     let value = rig.submit(frame, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     assert_eq!(rig.memory.reclaim().objects, 1);
+}
+
+/// The submission is under way, and an early return has dropped its frame: nothing that it uses may go.
+pub fn a_frame_that_is_dropped_after_its_submission_holds_what_it_uses<G: Gpu>(rig: &mut Rig<G>) {
+    let bytes = pattern(3, 1024);
+    let mut upload = rig.buffer(1024, Location::Upload, "source");
+    upload.write(0, &bytes).expect("upload memory is mapped");
+    let back = rig.buffer(1024, Location::Readback, "back");
+    let frame = rig.timeline().begin();
+    let (gate, value) = (rig.gpu.gate(), frame.value());
+    let commands = [copy(&upload, 0, &back, 0, 1024)];
+    rig.gpu.submit(0, &[(gate, 1)], &commands, value).expect("the device is not lost");
+    drop((frame, upload));
+    assert_eq!(rig.memory.reclaim().objects, 0, "the GPU reads it");
+    assert!(!rig.timeline().wait(value, Duration::ZERO).expect("the device is not lost"));
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    let mut read = vec![0; 1024];
+    back.read(0, &mut read).expect("readback memory is mapped");
+    assert_eq!(read, bytes);
+    assert_eq!(rig.memory.reclaim().objects, 1, "its value is reached");
+}
+
+pub fn a_frame_that_a_panic_drops_holds_what_it_uses<G: Gpu>(rig: &mut Rig<G>) {
+    let (gate, timeline) = (rig.gpu.gate(), rig.timelines[0].clone());
+    let (from, to) = (rig.buffer(1024, Location::Upload, "from"), rig.buffer(1024, Location::Device, "to"));
+    let value = std::sync::Mutex::new(0);
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let frame = timeline.begin();
+        *value.lock().expect("no panic") = frame.value();
+        let commands = [copy(&from, 0, &to, 0, 1024)];
+        rig.gpu.submit(0, &[(gate, 1)], &commands, frame.value()).expect("the device is not lost");
+        std::panic::resume_unwind(Box::new("between the submission and the word of it"));
+    }));
+    assert!(unwound.is_err());
+    drop((from, to));
+    assert_eq!(rig.memory.reclaim().objects, 0, "the GPU uses them");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    let value = value.into_inner().expect("no panic");
+    assert!(timeline.wait(value, PATIENCE).expect("the device is not lost"));
+    assert_eq!(rig.memory.reclaim().objects, 2);
+}
+
+/// One that never came: what it holds goes with the next frame that does.
+pub fn a_dropped_frame_is_resolved_by_a_later_one<G: Gpu>(rig: &mut Rig<G>) {
+    let frame = rig.timeline().begin();
+    let dropped = frame.value();
+    drop(rig.buffer(1024, Location::Device, "in a frame of which nothing is known"));
+    drop(frame);
+    assert_eq!(rig.memory.reclaim().objects, 0, "it may have been submitted");
+    let discarded = rig.timeline().begin();
+    discarded.discard();
+    assert_eq!(rig.memory.reclaim().objects, 0, "a discarded frame says nothing of the one before");
+    rig.run(&[]);
+    assert_eq!(rig.memory.reclaim().objects, 1, "a later value is reached");
+    assert!(rig.timeline().wait(dropped, PATIENCE).expect("the device is not lost"));
+    // Or with the word that none of them is under way.
+    drop(rig.timeline().begin());
+    drop(rig.buffer(1024, Location::Device, "after a frame of which nothing is known"));
+    assert_eq!(rig.memory.reclaim().objects, 0);
+    rig.timeline().discard_dropped();
+    assert_eq!(rig.memory.reclaim().objects, 1);
+}
+
+pub fn a_frame_that_was_overtaken_comes_back_open<G: Gpu>(rig: &mut Rig<G>) {
+    let (first, second) = (rig.timeline().begin(), rig.timeline().begin());
+    rig.submit(second, &[]);
+    let refused = rig.timeline().submitted(first).expect_err("a later one was submitted");
+    let memory = rig.memory.clone();
+    rig.gpu.wait_idle().expect("the device is not lost");
+    let open = memory.shutdown(Duration::MAX);
+    assert!(matches!(open, Err(ShutdownError::OpenFrames { open: 1, waiting: 0, .. })), "{open:?}");
+    drop(rig.buffer(1024, Location::Device, "while it is open"));
+    let first = refused.into_frame();
+    let ring = memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("there is room");
+    ring.write_for(&first, &[1; 16], 4).expect("it is open");
+    drop((ring, first));
+    rig.run(&[]);
+    assert_eq!(memory.reclaim().waiting, 0, "dropped, it is covered by the later one");
+}
+
+pub fn a_ring_that_waits_for_a_dropped_frame_names_it<G: Gpu>(rig: &mut Rig<G>) {
+    let when_full = WhenFull::Wait { timeout: Duration::MAX };
+    let ring = rig.memory.upload_ring(UploadDesc { capacity: 4096, when_full, ..Default::default() });
+    let ring = ring.expect("there is room");
+    let dropped = rig.timeline().begin();
+    let point = dropped.point();
+    ring.write_for(&dropped, &[1; 4096], 4).expect("it is empty");
+    drop(dropped);
+    let frame = rig.timeline().begin();
+    let full = ring.write_for(&frame, &[2; 64], 4).err();
+    assert!(matches!(full, Some(UploadError::Full { waits_for: Some(held), .. }) if held == point), "{full:?}");
+    // It is waited for as long as somebody says, since it may have been submitted.
+    rig.submit(frame, &[]);
+    let frame = rig.timeline().begin();
+    ring.write_for(&frame, &[3; 64], 4).expect("a later value was submitted, and is waited for");
+    rig.submit(frame, &[]);
+}
+
+pub fn shutdown_is_refused_while_a_frame_is_open_or_dropped<G: Gpu>(rig: &mut Rig<G>) {
+    let frame = rig.timeline().begin();
+    let point = frame.point();
+    drop(rig.buffer(1024, Location::Device, "in an open frame"));
+    drop(rig.buffer(1024, Location::Device, "in an open frame"));
+    let refused = rig.memory.shutdown(Duration::MAX);
+    assert_eq!(refused, Err(ShutdownError::OpenFrames { frame: point, open: 1, waiting: 2 }));
+    drop(frame);
+    // Never waited for without a bound, as it may never come.
+    let refused = rig.memory.shutdown(Duration::MAX);
+    assert!(
+        matches!(refused, Err(ShutdownError::DroppedFrame { frame, waiting: 2, .. }) if frame == point),
+        "{refused:?}"
+    );
+    assert_eq!(rig.memory.statistics().retired_count, 2, "what was waiting still waits");
+    // It was submitted after all, as far as the allocator knows.
+    rig.gpu.submit(0, &[], &[], point.value).expect("the device is not lost");
+    let done = rig.memory.shutdown(PATIENCE).expect("it is complete in time");
+    assert_eq!((done.objects, done.waiting), (2, 0));
+}
+
+/// The second allocator's timeline has the same index and gets far ahead of the first one's.
+pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) {
+    let (other, others) = rig.allocator(AllocatorDesc::default());
+    let theirs = &others[0];
+    assert_ne!(rig.timeline().id(), theirs.id(), "unique in the process");
+    let bin = RetireBin::new();
+    let mine = rig.timeline().begin();
+    rig.memory.retire_into(&bin, "mine");
+    // Nothing is begun there. With turns that are counted by each, the set of the item before would be taken for its own.
+    other.retire_into(&bin, "theirs");
+    let mut out = Vec::new();
+    other.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    assert_eq!(out, ["theirs"]);
+    let value = rig.submit(mine, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    other.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    assert_eq!(out, ["theirs"], "no progress of another allocator lets it pass");
+    rig.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    assert_eq!(out, ["theirs", "mine"]);
+    // A point of another allocator is refused where it would decide over memory.
+    let frame = theirs.begin();
+    let held = rig.buffer(1024, Location::Device, "for a foreign point");
+    let set = SyncSet::from(frame.point());
+    // SAFETY: nothing uses it.
+    let foreign = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe { held.retire_after(&set) }));
+    let message = *foreign.expect_err("refused").downcast::<String>().expect("a message");
+    assert!(message.contains(&frame.point().to_string()), "{message}");
+    assert_eq!(rig.memory.reclaim().objects, 1, "it goes as if it were dropped");
+    frame.discard();
+    drop((others, other));
 }
 
 pub fn frames_are_submitted_in_order_on_their_own_timeline<G: Gpu>(rig: &mut Rig<G>) {
@@ -49,11 +202,17 @@ pub fn frames_are_submitted_in_order_on_their_own_timeline<G: Gpu>(rig: &mut Rig
     let second = rig.timeline().begin();
     assert!(first.value() < second.value());
     let value = rig.submit(second, &[]);
-    let refused = rig.timeline().submitted(first);
-    assert!(matches!(refused, Err(FrameError::OutOfOrder { submitted, .. }) if submitted == value), "{refused:?}");
+    let refused = rig.timeline().submitted(first).expect_err("a later one was submitted");
+    assert!(matches!(refused.error(), FrameError::OutOfOrder { submitted, .. } if submitted == value), "{refused:?}");
+    refused.into_frame().discard();
     if let [one, other, ..] = rig.timelines.as_slice() {
-        let refused = other.submitted(one.begin());
-        assert!(matches!(refused, Err(FrameError::WrongTimeline { .. })), "{refused:?}");
+        let refused = other.submitted(one.begin()).expect_err("a frame of another timeline");
+        assert!(matches!(refused.error(), FrameError::WrongTimeline { .. }), "{refused:?}");
+        // It comes back, as open as before.
+        let frame = refused.into_frame();
+        let value = frame.value();
+        rig.gpu.submit(0, &[], &[], value).expect("the device is not lost");
+        assert_eq!(rig.timeline().submitted(frame).expect("its own timeline").value, value);
     }
     // The timeline goes on.
     rig.run(&[]);
@@ -70,7 +229,7 @@ pub fn precise_release_waits_for_its_own_points_only<G: Gpu>(rig: &mut Rig<G>) {
     unsafe { held.retire_after(&SyncSet::from(point)) };
     assert!(rig.timeline().wait(point.value, PATIENCE).expect("the device is not lost"));
     assert_eq!(rig.memory.reclaim().objects, 1, "the open frame does not hold it");
-    drop(open);
+    open.discard();
 }
 
 pub fn empty_blocks_go_after_their_grace<G: Gpu>(rig: &mut Rig<G>) {
@@ -178,6 +337,7 @@ pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
     let (_, theirs) = rig.allocator(AllocatorDesc::default());
     assert_eq!(held.resize(&theirs[0].begin(), &info, 0, allocation).map(drop), Err(ReplaceError::ForeignFrame));
     assert!(held.resize(&frame, &info, 0, allocation).expect("there is room").is_none(), "nothing to copy");
+    frame.discard();
 }
 
 /// A texture of 16 x 16 texels gains its larger mip, then drops down to the third. Texels are compared after each.
@@ -232,6 +392,7 @@ pub fn a_chain_of_mips_is_swapped_up_and_down<G: Gpu>(rig: &mut Rig<G>) {
         let refused = texture.swap_mips(&frame, &present, &wrong, allocation).map(drop);
         assert!(matches!(refused, Err(ReplaceError::NotOneChain { present: (8, 8, 3), .. })), "{refused:?}");
     }
+    frame.discard();
 }
 
 /// Writes a square mip with a pattern of its side's.

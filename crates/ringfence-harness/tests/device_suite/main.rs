@@ -63,7 +63,14 @@ macro_rules! suite {
         );
         suite!(@ $open, lifetime:
             a_dropped_buffer_lives_until_its_frame_is_complete,
-            a_frame_that_is_dropped_holds_nothing_for_ever,
+            a_frame_that_is_discarded_holds_nothing_for_ever,
+            a_frame_that_is_dropped_after_its_submission_holds_what_it_uses,
+            a_frame_that_a_panic_drops_holds_what_it_uses,
+            a_dropped_frame_is_resolved_by_a_later_one,
+            a_frame_that_was_overtaken_comes_back_open,
+            a_ring_that_waits_for_a_dropped_frame_names_it,
+            shutdown_is_refused_while_a_frame_is_open_or_dropped,
+            a_bin_of_two_allocators_releases_nothing_early,
             frames_are_submitted_in_order_on_their_own_timeline,
             precise_release_waits_for_its_own_points_only,
             empty_blocks_go_after_their_grace,

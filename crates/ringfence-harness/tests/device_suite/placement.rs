@@ -150,6 +150,7 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
     let refused = writer.write(&vec![1; 4 * KIB as usize + 1]).err();
     assert!(matches!(refused, Some(ringfence::UploadError::TooLarge { capacity: 4096, .. })), "{refused:?}");
     assert_eq!(pages(), 3);
+    frame.discard();
 }
 
 pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gpu>(rig: &mut Rig<G>) {
@@ -282,6 +283,7 @@ pub fn seed_004_07_constants_of_several_frames_are_uploads_and_others_fast<G: Gp
     let fast = writer.write(&[1; 200]).expect("there is a page");
     assert_ne!(&fast.buffer, several.object(), "pages have buddies of their own");
     assert_eq!(Route::FastPage.kind(), LocationKind::Fast);
+    frame.discard();
 }
 
 pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
@@ -301,6 +303,7 @@ pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(placement.fast_constants().snapshot().used_bytes, 64 * KIB);
     let objects = [small.object(), big.object(), &fast.buffer];
     assert!(objects[0] != objects[1] && objects[1] != objects[2] && objects[0] != objects[2], "buffers of their own");
+    frame.discard();
 }
 
 pub fn seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one<G: Gpu>(rig: &mut Rig<G>) {
@@ -425,7 +428,7 @@ pub fn seed_004_18_letting_go_of_a_fast_location_does_nothing<G: Gpu>(rig: &mut 
     assert_eq!(figures(rig), (64 * KIB, 1, before.2), "its page does it");
     rig.memory.reclaim();
     assert_eq!(placement.figures().fast_pages.range_count, 1, "for once the frame is over");
-    drop(frame);
+    frame.discard();
     rig.memory.reclaim();
     assert_eq!(placement.figures().fast_pages.range_count, 0);
 }
@@ -462,7 +465,7 @@ pub fn seed_004_15_four_kinds_of_location_each_let_go_of_in_its_way<G: Gpu>(rig:
     let frame = rig.timeline().begin();
     let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
     let fast = writer.write(&[1; 4]).expect("there is a page");
-    drop(frame);
+    frame.discard();
     let kinds = [alone.kind(), ranged.kind(), Route::FastPage.kind(), aliased.kind()];
     let all = [LocationKind::StandAlone, LocationKind::Suballocated, LocationKind::Fast, LocationKind::HeapAliased];
     assert_eq!(kinds, all);
@@ -562,6 +565,7 @@ fn one_of_each<D: Device>(placement: &Placement<D>, timeline: &ringfence::Timeli
     let frame = timeline.begin();
     let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
     writer.write(&[1; 4]).expect("there is a page");
+    frame.discard();
     (buffers, texture, writer)
 }
 
@@ -617,7 +621,8 @@ pub fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete<G: Gpu>(ri
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     assert_eq!(placement.end_frame().objects, 1, "the later frame does not hold it");
-    drop((later, target));
+    later.discard();
+    drop(target);
 }
 
 pub fn seed_004_22_a_placed_resource_is_released_and_a_shared_one_lives_as_long_as_its_block<G: Gpu>(rig: &mut Rig<G>) {
@@ -711,4 +716,5 @@ pub fn a_buffer_is_resized_across_routes_with_its_bytes<G: Gpu>(rig: &mut Rig<G>
     let refused = placement.resize_buffer(&mut held, &frame, &of_usage(8192, COPIED), 8192).map(drop);
     let numbers = ReplaceError::TooMuchToKeep { keep_bytes: 8192, old_bytes: 4096, new_bytes: 8192 };
     assert_eq!(refused, Err(numbers));
+    frame.discard();
 }

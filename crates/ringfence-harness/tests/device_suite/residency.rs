@@ -124,7 +124,9 @@ pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: 
     let (other, _) = rig.allocator(AllocatorDesc::default());
     // SAFETY: nothing is submitted that uses anything of it.
     let other = unsafe { other.residency(PRESSURE) }.list();
-    assert_eq!(pressed.commit(&other, &rig.timeline().begin()), Err(ResidencyError::ForeignList));
+    let frame = rig.timeline().begin();
+    assert_eq!(pressed.commit(&other, &frame), Err(ResidencyError::ForeignList));
+    frame.discard();
 }
 
 pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Rig<G>) {

@@ -55,7 +55,7 @@ fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer
         kept.extend(keep.into_iter().map(|(_, buffer)| buffer));
         drop(let_go);
         // Never submitted: its end lets go of what waited for it.
-        drop(held);
+        held.discard();
         memory.reclaim();
     }
     kept
@@ -206,7 +206,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
         let held = timelines[0].begin();
         (0..3 * frame).for_each(|_| drop(ring.write(&[7; 1000], 256).expect("there is room")));
         most = most.max(ring.snapshot().used_bytes);
-        drop(held);
+        held.discard();
         memory.reclaim();
     }
     let mut transient = TransientAllocator::new(&memory, TransientDesc::default());

@@ -169,6 +169,8 @@ impl<G: Gpu> Stage<G> {
     pub fn finish(mut self) -> Vec<String> {
         self.memory.validate().expect("sound");
         let idle = self.gpu.wait_idle();
+        // Frames that ended with an early return: the device is idle, and nothing is submitted any more.
+        self.timelines.iter().for_each(Timeline::discard_dropped);
         let done = self.memory.shutdown(PATIENCE).expect("what was submitted is complete, or the device is lost");
         assert_eq!(done.waiting, 0, "nothing waits");
         assert_eq!(done.device_lost, idle == Err(DeviceError::Lost));

@@ -115,7 +115,7 @@ fn tables(world: &World, slots: u32, anew: bool) {
         black_box(lease.table(&[shown.all()]).expect("there is room"));
     }
     drop(lease);
-    drop(frame);
+    frame.discard();
     world.memory.reclaim();
 }
 

@@ -45,13 +45,16 @@
 //! In steady state nothing is allocated on the host: chunks keep their memory.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
+use smallvec::SmallVec;
 
-use super::lane::{Batch, Head, Lane};
+use super::lane::{Batch, Head, Key, Lane};
 use super::seat::{SEATS, number_at_hand, thread_number};
+use super::timeline::Passed;
 use super::try_cell::{Taken, TryCell};
 use crate::primitive::{AtomicUsize, Ordering, yield_now};
 
@@ -89,7 +92,8 @@ struct Shard<T> {
     /// Of items that wait for all that has begun, and of items with sets of their own. Put into by the thread with the
     /// shard's seat, or by whoever has the door; taken out of by whoever has the collector.
     lanes: [Lane<T>; 2],
-    /// Of a shared shard.
+    /// Whether any thread may put items in, one at a time: the one with the door.
+    is_shared: bool,
     door: TryCell<()>,
     collector: Apart<TryCell<Collector<T>>>,
     /// Items that were given out, around the end of the number; written by whoever has the collector.
@@ -139,82 +143,166 @@ impl<T> RetireBin<T> {
     #[must_use]
     pub fn with_shards(count: usize) -> Self {
         let count = count.clamp(1, SEATS);
-        let shards = |count| (0..count).map(|_| Shard::new()).collect();
-        Self { own: shards(count), shared: shards(count.div_ceil(8)), first: AtomicUsize::new(0) }
+        let shards = |count, is_shared| (0..count).map(|_| Shard::new(is_shared)).collect();
+        Self { own: shards(count, false), shared: shards(count.div_ceil(8), true), first: AtomicUsize::new(0) }
     }
 
     /// Puts an item in, to come out once `points` have passed. O(points).
     #[inline]
     pub fn retire(&self, points: &SyncSet, item: T) {
-        if let Some(lane) = self.own_lane(PRECISE)
-            // SAFETY: no other thread has this one's seat.
-            && let Some(slot) = unsafe { lane.slot_for(points) }
-        {
-            // SAFETY: as above.
-            unsafe { lane.fill(slot, item) }
-        } else {
+        if let Err(item) = self.try_retire(points, item) {
             self.retire_the_long_way(points, item);
         }
     }
 
     /// Puts an item in that waits for what `tag` says; asked only if `turn` is another than the shard knows.
     #[inline]
-    pub(crate) fn retire_tagged(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), item: T) {
+    pub(crate) fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
+        if let Err(item) = self.try_retire_in_turn(turn, item) {
+            self.retire_tagged_the_long_way(turn, tag, item);
+        }
+    }
+
+    /// As [`RetireBin::retire_tagged`], if that takes no more than writing the item down; else gives it back.
+    #[inline]
+    pub(crate) fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
         if let Some(lane) = self.own_lane(BEGUN)
             // SAFETY: no other thread has this one's seat.
             && let Some(slot) = unsafe { lane.slot_in_turn(turn) }
         {
             // SAFETY: as above.
-            unsafe { lane.fill(slot, item) }
+            unsafe { lane.fill(slot, item) };
+            Ok(())
         } else {
-            self.retire_tagged_the_long_way(turn, tag, item);
+            Err(item)
+        }
+    }
+
+    /// As [`RetireBin::try_retire_in_turn`], for points.
+    #[inline]
+    pub(crate) fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
+        if let Some(lane) = self.own_lane(PRECISE)
+            // SAFETY: no other thread has this one's seat.
+            && let Some(slot) = unsafe { lane.slot_for(points) }
+        {
+            // SAFETY: as above.
+            unsafe { lane.fill(slot, item) };
+            Ok(())
+        } else {
+            Err(item)
         }
     }
 
     #[cold]
     #[inline(never)]
     fn retire_the_long_way(&self, points: &SyncSet, item: T) {
-        self.in_a_shard(|shard| {
-            let lane = &shard.lanes[PRECISE];
-            // SAFETY: the shard is open to this thread alone.
-            unsafe { lane.wait_for(points) };
-            // SAFETY: as above, and the set has begun.
-            unsafe { lane.push(item) };
-        });
+        self.put_points(points, usize::MAX, item);
     }
 
     #[cold]
     #[inline(never)]
-    fn retire_tagged_the_long_way(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), item: T) {
-        self.in_a_shard(|shard| {
-            let lane = &shard.lanes[BEGUN];
-            // SAFETY: the shard is open to this thread alone.
-            unsafe { lane.begin_turn(turn, tag) };
-            // SAFETY: as above, and the set has begun.
-            unsafe { lane.push(item) };
-        });
+    fn retire_tagged_the_long_way(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
+        self.put_tagged(turn, tag, usize::MAX, item);
+    }
+
+    /// As [`RetireBin::retire`]. After at most `step` items more of this thread [`RetireBin::try_retire`] gives one back.
+    pub(crate) fn put_points(&self, points: &SyncSet, step: usize, item: T) {
+        self.put(PRECISE, Key::Points(points), &|set| set.clone_from(points), step, &mut std::iter::once(item));
+    }
+
+    /// As [`RetireBin::retire_tagged`], and as [`RetireBin::put_points`] says of `step`.
+    pub(crate) fn put_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), step: usize, item: T) {
+        self.put(BEGUN, Key::Turn(turn), &tag, step, &mut std::iter::once(item));
     }
 
     /// Puts items in that wait for what `tag` says, as [`RetireBin::retire_tagged`], and leaves `items` empty.
-    pub(crate) fn retire_all_tagged(&self, turn: u64, tag: impl FnOnce(&mut SyncSet), items: &mut Vec<T>) {
-        if items.is_empty() {
-            return;
+    pub(crate) fn retire_all_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), items: &mut Vec<T>) {
+        if !items.is_empty() {
+            self.put(BEGUN, Key::Turn(turn), &tag, usize::MAX, &mut items.drain(..));
         }
-        self.in_a_shard(|shard| {
-            let lane = &shard.lanes[BEGUN];
-            // SAFETY: the shard is open to this thread alone.
-            unsafe { lane.begin_turn(turn, tag) };
-            // SAFETY: as above, and the set has begun.
-            unsafe { lane.push_all(items.drain(..)) };
-        });
+    }
+
+    /// Puts items into a lane of this thread's shard, or of one that is free. Sets and host memory come from the caller's
+    /// code or may run it: that is done while nothing is taken and each lane is whole.
+    fn put(
+        &self,
+        lane: usize,
+        key: Key<'_>,
+        tag: &dyn Fn(&mut SyncSet),
+        step: usize,
+        items: &mut impl ExactSizeIterator<Item = T>,
+    ) {
+        let (shard, mut door) = self.shard_to_fill();
+        let lane = &shard.lanes[lane];
+        // SAFETY: the shard is open to this thread alone: it is the thread's own, or the thread has the door.
+        while let Some(next) = Self::behind(door, || unsafe { lane.fill_from(key, step, items) }) {
+            let next = next.ready(tag);
+            // The lane may be another's to fill meanwhile; what it gave is this thread's.
+            let again = shard.is_shared.then(|| shard.door.take());
+            // SAFETY: as above, and the chunk is ready.
+            Self::behind(again, || unsafe { lane.go_on(next, key) });
+            door = shard.is_shared.then(|| shard.door.take());
+        }
+    }
+
+    /// Does something, and gives the door back that the caller has taken for it.
+    fn behind<R>(door: Option<Taken<'_, ()>>, work: impl FnOnce() -> R) -> R {
+        match door {
+            Some(door) => door.with(|()| work()),
+            None => work(),
+        }
+    }
+
+    /// This thread's own shard, or the first of the shared ones that is free, with its door.
+    fn shard_to_fill(&self) -> (&Shard<T>, Option<Taken<'_, ()>>) {
+        if let Some(shard) = self.own.get(thread_number()) {
+            return (shard, None);
+        }
+        loop {
+            let (before, from) = self.shared.split_at(thread_number() % self.shared.len());
+            let open = from.iter().chain(before).find_map(|shard| Some((shard, shard.door.try_take()?)));
+            match open {
+                Some((shard, door)) => return (shard, Some(door)),
+                None => yield_now(),
+            }
+        }
+    }
+
+    /// The shard that this thread puts items into, or would if it were free.
+    fn near(&self) -> &Shard<T> {
+        let number = thread_number();
+        self.own.get(number).unwrap_or_else(|| &self.shared[number % self.shared.len()])
+    }
+
+    /// Whether this thread has a shard to itself, so that `step` of [`RetireBin::put_tagged`] means something.
+    pub(crate) fn has_own_shard(&self) -> bool {
+        thread_number() < self.own.len()
+    }
+
+    /// How many items wait where this thread puts its own.
+    pub(crate) fn len_near(&self) -> usize {
+        self.near().len()
+    }
+
+    /// As [`RetireBin::release`], of the items where this thread puts its own. Nothing if another thread takes from there.
+    pub(crate) fn release_near(&self, passed: &Passed, items_max: usize, mut each: impl FnMut(T)) -> usize {
+        let shard = self.near();
+        let Some(collector) = shard.collector.0.try_take() else { return 0 };
+        shard.give_out(collector, passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
 
     /// Moves what has passed to `into`, `items_max` items at the most, and says how many those were. A shard that somebody
     /// else collects from at the moment is looked at once more at the end, and left for the next time if he still does.
     ///
-    /// Exactly what has passed comes out: an item waits for its own points and for nothing else.
+    /// Exactly what has passed comes out: an item waits for its own points and for nothing else. `progress` is asked once
+    /// for each timeline that something waits for, while nothing of the bin is taken: it may use the bin itself.
     pub fn collect(&self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) -> usize {
-        self.give_out(progress, items_max, &mut |lent, most| lent.collect(most, into))
+        self.collect_passed(&self.read(progress), items_max, into)
+    }
+
+    /// As [`RetireBin::collect`], by a reading that runs nobody's code.
+    pub(crate) fn collect_passed(&self, passed: &impl Reading, items_max: usize, into: &mut Vec<T>) -> usize {
+        self.give_out(passed, items_max, &mut |lent, most| lent.collect(most, into))
     }
 
     /// Gives what has passed to `each`, one by one and `items_max` items at the most, and says how many those were: as
@@ -222,8 +310,31 @@ impl<T> RetireBin<T> {
     /// retire more; that waits for the next time.
     ///
     /// If `each` panics, the item that it was given is gone, and all others are still here.
-    pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, mut each: impl FnMut(T)) -> usize {
-        self.give_out(progress, items_max, &mut |lent, most| lent.release(most, &mut each))
+    pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, each: impl FnMut(T)) -> usize {
+        self.release_passed(&self.read(progress), items_max, each)
+    }
+
+    /// As [`RetireBin::release`], by a reading that runs nobody's code.
+    pub(crate) fn release_passed(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
+        self.give_out(passed, items_max, &mut |lent, most| lent.release(most, &mut each))
+    }
+
+    /// As [`RetireBin::release`] of every item, passed or not: for when the device is idle, lost or gone.
+    pub(crate) fn release_all(&self, each: impl FnMut(T)) -> usize {
+        self.release_passed(&Everything, usize::MAX, each)
+    }
+
+    /// Asks how far each timeline has come that something waits for, with nothing taken meanwhile.
+    fn read(&self, progress: &(impl Progress + ?Sized)) -> Known {
+        let mut known = Known::default();
+        for shard in self.shards().filter(|shard| shard.len() > 0) {
+            // What another thread takes from is his to give out.
+            if let Some(collector) = shard.collector.0.try_take() {
+                collector.with(|collector| collector.timelines(&shard.lanes, &mut known));
+            }
+        }
+        known.0.iter_mut().for_each(|(timeline, value)| *value = progress.completed(*timeline));
+        known
     }
 
     /// Moves every item to `into`, passed or not: for when the device is idle, lost or gone. Waits for whoever collects.
@@ -238,7 +349,7 @@ impl<T> RetireBin<T> {
     /// Gives out what has passed, shard by shard, and says how much.
     fn give_out(
         &self,
-        progress: &(impl Progress + ?Sized),
+        progress: &impl Reading,
         items_max: usize,
         give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
     ) -> usize {
@@ -303,44 +414,32 @@ impl<T> RetireBin<T> {
         // There are at most as many as seats: no other thread that lives has this number.
         self.own.get(number_at_hand()).map(|shard| &shard.lanes[lane])
     }
-
-    /// Does something with a shard that this thread alone puts items into meanwhile: its own, or the first that is free.
-    fn in_a_shard(&self, work: impl FnOnce(&Shard<T>)) {
-        if let Some(shard) = self.own.get(thread_number()) {
-            return work(shard);
-        }
-        loop {
-            let (before, from) = self.shared.split_at(thread_number() % self.shared.len());
-            let open = from.iter().chain(before).find_map(|shard| Some((shard, shard.door.try_take()?)));
-            match open {
-                Some((shard, door)) => return door.with(|()| work(shard)),
-                None => yield_now(),
-            }
-        }
-    }
 }
 
 impl<T> Drop for RetireBin<T> {
+    /// Goes on with the rest where dropping an item panics; the first panic goes on afterwards.
     fn drop(&mut self) {
-        /// Goes on with the rest where dropping an item panics.
-        struct Rest<'a, T>(&'a RetireBin<T>);
-
-        impl<T> Drop for Rest<'_, T> {
-            fn drop(&mut self) {
-                self.0.release(&Everything, usize::MAX, drop);
+        let mut first = None;
+        loop {
+            match catch_unwind(AssertUnwindSafe(|| self.release_all(drop))) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(panic) => first = first.or(Some(panic)),
             }
         }
-
-        Rest(self).0.release(&Everything, usize::MAX, drop);
+        if let Some(panic) = first.filter(|_| !std::thread::panicking()) {
+            resume_unwind(panic);
+        }
     }
 }
 
 impl<T> Shard<T> {
-    fn new() -> Self {
+    fn new(is_shared: bool) -> Self {
         let heads = [Head::new(), Head::new()];
         let collector = Collector { heads, waiting: RetireQueue::new(), passed: VecDeque::new() };
         Self {
             lanes: [Lane::new(), Lane::new()],
+            is_shared,
             door: TryCell::new(()),
             collector: Apart(TryCell::new(collector)),
             gone: AtomicUsize::new(0),
@@ -359,7 +458,7 @@ impl<T> Shard<T> {
     fn give_out(
         &self,
         collector: Taken<'_, Collector<T>>,
-        progress: &(impl Progress + ?Sized),
+        progress: &impl Reading,
         items_max: usize,
         give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
     ) -> usize {
@@ -442,8 +541,35 @@ impl<T> Drop for Lent<'_, T> {
     }
 }
 
+/// Progress that runs none of the caller's code, so that it may be looked at while a shard is taken.
+pub(crate) trait Reading: Progress {}
+
+impl Reading for Passed {}
+
 /// Progress that has passed every point.
 struct Everything;
+
+impl Reading for Everything {}
+
+/// How far timelines had come when they were asked. All others have reached 0.
+#[derive(Default)]
+struct Known(SmallVec<[(TimelineId, u64); 8]>);
+
+impl Known {
+    fn note(&mut self, timeline: TimelineId) {
+        if !self.0.iter().any(|(known, _)| *known == timeline) {
+            self.0.push((timeline, 0));
+        }
+    }
+}
+
+impl Reading for Known {}
+
+impl Progress for Known {
+    fn completed(&self, timeline: TimelineId) -> u64 {
+        self.0.iter().find(|(known, _)| *known == timeline).map_or(0, |(_, value)| *value)
+    }
+}
 
 impl Progress for Everything {
     fn completed(&self, _: TimelineId) -> u64 {
@@ -452,8 +578,17 @@ impl Progress for Everything {
 }
 
 impl<T> Collector<T> {
+    /// The timelines that something here waits for.
+    fn timelines(&self, lanes: &[Lane<T>; 2], known: &mut Known) {
+        self.waiting.oldest_points().for_each(|point| known.note(point.timeline));
+        for (lane, head) in lanes.iter().zip(&self.heads) {
+            // SAFETY: the lane is this shard's, whose collector the caller has.
+            unsafe { head.sets(lane, |points| points.iter().for_each(|point| known.note(point.timeline))) };
+        }
+    }
+
     /// Takes out what is in the lanes, and puts what has passed with what is to be given out.
-    fn sort_out(&mut self, lanes: &[Lane<T>; 2], progress: &(impl Progress + ?Sized)) {
+    fn sort_out(&mut self, lanes: &[Lane<T>; 2], progress: &impl Reading) {
         // First: what was taken out before is older than what is in the lanes.
         self.waiting.reclaim(progress, |lot| self.passed.push_back(lot));
         for (number, (lane, head)) in lanes.iter().zip(&mut self.heads).enumerate() {

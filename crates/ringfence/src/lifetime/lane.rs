@@ -20,6 +20,9 @@
 //! A chunk that is seen to have none after it was still open when `pushed` was read, so the items up to `pushed` are its own.
 //! Chunks go back, empty, through a stack that is pushed to (release) and taken as a whole (acquire).
 //!
+//! No step that changes the lane asks for host memory: a chunk is taken out or made, gets its set, and then is linked. What
+//! gives memory out is the caller's code (a global allocator may drop a resource), and finds the lane whole.
+//!
 //! Putting an item in reads and writes nothing that others write but `returned`, once a chunk: no atomic exchange is in the
 //! way.
 //!
@@ -74,7 +77,7 @@ pub(super) struct Lane<T> {
     open: Cell<*mut Chunk<T>>,
     /// Items that were ever put in, around the end of the number. Written by who puts in.
     pushed: AtomicUsize,
-    /// Where `open` ends: its `first` and the number of its slots.
+    /// Up to which number items go into `open` without another look: at most its `first` and the number of its slots.
     limit: Cell<usize>,
     /// Where slot 0 would be if `open` held all items that were ever put in: the next goes `pushed` slots on.
     base: Cell<*const Slot<T>>,
@@ -90,6 +93,38 @@ pub(super) struct Lane<T> {
     start: AtomicPtr<Chunk<T>>,
     /// Empty chunks, from who takes out.
     returned: AtomicPtr<Chunk<T>>,
+}
+
+/// What the items that are put in wait for: as long as it is the same, so is their set.
+#[derive(Clone, Copy)]
+pub(super) enum Key<'a> {
+    /// The set that is made for this turn.
+    Turn(u64),
+    /// These points.
+    Points(&'a SyncSet),
+}
+
+/// A chunk that is not in its lane: out of the spare ones, or to be made. What is lost of it is lost with its lane.
+pub(super) struct Next<T> {
+    /// Null if it is to be made.
+    chunk: *mut Chunk<T>,
+    /// Its slots, if it is to be made.
+    items: usize,
+    /// Whether the lane does not know it.
+    is_made: bool,
+}
+
+impl<T> Next<T> {
+    /// Makes it, if need be, and gives it its set. This may run somebody else's code: that of the host's memory.
+    pub(super) fn ready(mut self, set: impl Fn(&mut SyncSet)) -> Self {
+        if self.chunk.is_null() {
+            self.chunk = Chunk::make(self.items);
+            self.is_made = true;
+        }
+        // SAFETY: made just now, or a spare one of a lane, which lives as long; nobody else's before it is linked.
+        unsafe { (*self.chunk).points.with_mut(|points| set(&mut *points)) };
+        self
+    }
 }
 
 /// What whoever takes out knows of a lane.
@@ -198,98 +233,84 @@ impl<T> Lane<T> {
         self.pushed.store(self.pushed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
-    /// From here on what is put in waits for what `tag` says; asked only if `turn` is another than last time.
-    ///
-    /// # Safety
-    /// Nobody else puts items in at the same time.
-    pub(super) unsafe fn begin_turn(&self, turn: u64, tag: impl FnOnce(&mut SyncSet)) {
-        if self.turn.get() != turn {
-            // SAFETY: as the caller promises.
-            unsafe { self.change_set(tag) };
-            self.turn.set(turn);
+    /// Whether the open chunk's set is that of the key.
+    fn is_for(&self, key: Key<'_>) -> bool {
+        match key {
+            Key::Turn(turn) => self.turn.get() == turn,
+            Key::Points(points) => self.waits_for(points),
         }
     }
 
-    /// From here on what is put in waits for `points`.
+    /// Puts items in as long as the open chunk is for them and has room, with one step that others see. If some are left,
+    /// gives the chunk to go on with: to be [made ready](Next::ready), and then [opened](Lane::go_on). After at most `step`
+    /// items more, [`Lane::slot`] gives none, so that whoever puts in comes here again.
+    ///
+    /// Nothing here asks for host memory or frees any: what gives it out is the caller's code, which may come back to
+    /// this very lane.
     ///
     /// # Safety
-    /// Nobody else puts items in at the same time.
-    pub(super) unsafe fn wait_for(&self, points: &SyncSet) {
-        let same = self.waits_for(points);
-        if !same {
-            // SAFETY: as the caller promises.
-            unsafe { self.change_set(|set| set.clone_from(points)) };
+    /// Nobody else puts items in at the same time. The iterator does nothing but give items.
+    pub(super) unsafe fn fill_from(
+        &self,
+        key: Key<'_>,
+        step: usize,
+        items: &mut impl ExactSizeIterator<Item = T>,
+    ) -> Option<Next<T>> {
+        let is_for = self.is_for(key);
+        if is_for {
+            // SAFETY: as the caller promises; a set has begun, so a chunk is open.
+            unsafe { self.fill_open(step, items) };
         }
+        (items.len() > 0).then(|| {
+            // SAFETY: null before the first item, or a chunk, which lives as long as the lane.
+            let full = unsafe { self.open.get().as_ref() }.filter(|_| is_for);
+            let set_items = self.pushed.load(Ordering::Relaxed).wrapping_sub(self.set_began.get());
+            self.take_spare(full.map_or(set_items, |full| full.slots.len() * 2))
+        })
     }
 
-    /// Puts an item in.
+    /// Puts items into the open chunk as long as it has room.
     ///
     /// # Safety
-    /// Nobody else puts items in at the same time, and a set has begun.
-    pub(super) unsafe fn push(&self, item: T) {
-        loop {
-            // SAFETY: as the caller promises.
-            match unsafe { self.slot() } {
-                // SAFETY: as the caller promises.
-                Some(slot) => return unsafe { self.fill(slot, item) },
-                // SAFETY: as the caller promises.
-                None => unsafe { self.go_on() },
-            }
-        }
-    }
-
-    /// Puts items in, with one step a chunk that others see.
-    ///
-    /// # Safety
-    /// As [`Lane::push`].
-    pub(super) unsafe fn push_all(&self, mut items: std::vec::Drain<'_, T>) {
-        while items.len() > 0 {
-            let pushed = self.pushed.load(Ordering::Relaxed);
-            // SAFETY: a set has begun, so a chunk is open; chunks live as long as the lane.
-            let chunk = unsafe { &*self.open.get() };
-            let room = &chunk.slots[pushed.wrapping_sub(chunk.first.get())..];
-            let count = room.len().min(items.len());
-            for (slot, item) in room.iter().zip(items.by_ref().take(count)) {
-                // SAFETY: nobody else puts in, and nobody reads what is not counted yet.
-                slot.with_mut(|slot| unsafe { _ = (*slot).write(item) });
-            }
-            self.pushed.store(pushed.wrapping_add(count), Ordering::Release);
-            if items.len() > 0 {
-                // SAFETY: as the caller promises.
-                unsafe { self.go_on() };
-            }
-        }
-    }
-
-    /// Opens a larger chunk for the same set: the open one is full.
-    ///
-    /// # Safety
-    /// As [`Lane::push`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn go_on(&self) {
-        // SAFETY: chunks live as long as the lane; the set of one that is linked is only read.
-        let full = unsafe { &*self.open.get() };
-        // SAFETY: as the caller promises.
-        let next = unsafe { self.empty_chunk(full.slots.len() * 2) };
-        // SAFETY: the next one is nobody else's before it is linked.
-        full.points.with(|points| next.points.with_mut(|set| unsafe { (*set).clone_from(&*points) }));
-        self.link(next);
-    }
-
-    /// Opens a chunk with another set.
-    ///
-    /// # Safety
-    /// Nobody else puts items in at the same time.
-    #[inline(never)]
-    unsafe fn change_set(&self, set: impl FnOnce(&mut SyncSet)) {
+    /// As [`Lane::fill_from`], and a chunk is open.
+    unsafe fn fill_open(&self, step: usize, items: &mut impl ExactSizeIterator<Item = T>) {
+        // SAFETY: chunks live as long as the lane.
+        let chunk = unsafe { &*self.open.get() };
         let pushed = self.pushed.load(Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        let next = unsafe { self.empty_chunk(pushed.wrapping_sub(self.set_began.get())) };
-        // SAFETY: it is nobody else's before it is linked.
-        next.points.with_mut(|points| set(unsafe { &mut *points }));
-        self.set_began.set(pushed);
-        self.link(next);
+        let room = &chunk.slots[pushed.wrapping_sub(chunk.first.get())..];
+        let count = room.len().min(items.len());
+        for (slot, item) in room.iter().zip(items.by_ref().take(count)) {
+            // SAFETY: nobody else puts in, and nobody reads what is not counted yet.
+            slot.with_mut(|slot| unsafe { _ = (*slot).write(item) });
+        }
+        let pushed = pushed.wrapping_add(count);
+        self.pushed.store(pushed, Ordering::Release);
+        self.limit.set(pushed.wrapping_add(step.min(room.len() - count)));
+    }
+
+    /// Has items go into this chunk from now on, unless the open one does by now: who gave memory out for this one may
+    /// have put something in.
+    ///
+    /// # Safety
+    /// Nobody else puts items in at the same time; the chunk is ready, for this key, and this lane gave it.
+    pub(super) unsafe fn go_on(&self, next: Next<T>, key: Key<'_>) {
+        // SAFETY: a chunk that was taken or made for this lane is nobody else's.
+        let chunk = unsafe { &*next.chunk };
+        if next.is_made {
+            chunk.made_before.set(self.made.replace(next.chunk));
+        }
+        let same_set = self.is_for(key);
+        // SAFETY: null before the first item, or a chunk, which lives as long as the lane.
+        let open = unsafe { self.open.get().as_ref() }.filter(|_| same_set);
+        let pushed = self.pushed.load(Ordering::Relaxed);
+        if open.is_some_and(|open| pushed.wrapping_sub(open.first.get()) < open.slots.len()) {
+            return self.keep(next.chunk);
+        }
+        if !same_set {
+            self.set_began.set(pushed);
+        }
+        self.turn.set(if let Key::Turn(turn) = key { turn } else { NO_TURN });
+        self.link(chunk);
     }
 
     /// Has items go into this chunk from now on.
@@ -307,28 +328,21 @@ impl<T> Lane<T> {
         before.store(next, Ordering::Release);
     }
 
-    /// A chunk that is nobody's, for at least so many items if any chunk holds as many.
-    ///
-    /// # Safety
-    /// Nobody else puts items in at the same time.
-    unsafe fn empty_chunk(&self, items: usize) -> &Chunk<T> {
+    /// A spare chunk for at least so many items if any chunk holds as many; or what size to make.
+    fn take_spare(&self, items: usize) -> Next<T> {
         let size = (0..Self::LARGEST).find(|size| SMALLEST << size >= items).unwrap_or(Self::LARGEST);
         let spare = || self.spare[size..].iter().find(|list| !list.get().is_null());
         let list = spare().or_else(|| {
             self.sort_returned();
             spare()
         });
-        let chunk = match list {
-            Some(list) => {
-                let chunk = list.get();
-                // SAFETY: chunks live as long as the lane; a spare one is nobody else's.
-                list.set(unsafe { (*chunk).next.load(Ordering::Relaxed) });
-                chunk
-            }
-            None => self.make_chunk(SMALLEST << size),
-        };
-        // SAFETY: as above.
-        unsafe { &*chunk }
+        let chunk = list.map_or(ptr::null_mut(), |list| {
+            let chunk = list.get();
+            // SAFETY: chunks live as long as the lane; a spare one is nobody else's.
+            list.set(unsafe { (*chunk).next.load(Ordering::Relaxed) });
+            chunk
+        });
+        Next { chunk, items: SMALLEST << size, is_made: false }
     }
 
     /// Puts what has come back with the spare ones.
@@ -339,28 +353,18 @@ impl<T> Lane<T> {
         let mut chunk = self.returned.swap(ptr::null_mut(), Ordering::Acquire);
         while !chunk.is_null() {
             // SAFETY: chunks live as long as the lane; the stack was taken as a whole, so they are nobody else's.
-            let empty = unsafe { &*chunk };
-            let list = &self.spare[(empty.slots.len() / SMALLEST).trailing_zeros() as usize];
-            let below = empty.next.load(Ordering::Relaxed);
-            empty.next.store(list.replace(chunk), Ordering::Relaxed);
+            let below = unsafe { &*chunk }.next.load(Ordering::Relaxed);
+            self.keep(chunk);
             chunk = below;
         }
     }
 
-    #[cold]
-    fn make_chunk(&self, items: usize) -> *mut Chunk<T> {
-        let chunk = Box::new(Chunk {
-            points: UnsafeCell::new(SyncSet::new()),
-            first: Cell::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
-            slots: (0..items).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
-            users: Cell::new(1),
-            made_before: Cell::new(ptr::null_mut()),
-        });
-        // Not before: whoever gives memory out is somebody else's code.
-        chunk.made_before.set(self.made.get());
-        self.made.set(Box::into_raw(chunk));
-        self.made.get()
+    /// Puts a chunk that is nobody's with the spare ones.
+    fn keep(&self, chunk: *mut Chunk<T>) {
+        // SAFETY: chunks live as long as the lane; this one is nobody else's.
+        let spare = unsafe { &*chunk };
+        let list = &self.spare[(spare.slots.len() / SMALLEST).trailing_zeros() as usize];
+        spare.next.store(list.replace(chunk), Ordering::Relaxed);
     }
 
     /// Says that a batch is done with. Empty, or its items are lost.
@@ -392,6 +396,25 @@ impl<T> Lane<T> {
     }
 }
 
+/// One by one, as tests have it.
+#[cfg(test)]
+impl<T> Lane<T> {
+    /// # Safety
+    /// Nobody else puts items in at the same time.
+    pub(super) unsafe fn put(
+        &self,
+        key: Key<'_>,
+        set: impl Fn(&mut SyncSet),
+        mut items: impl ExactSizeIterator<Item = T>,
+    ) {
+        // SAFETY: as the caller promises; the chunk is made ready in between.
+        while let Some(next) = unsafe { self.fill_from(key, usize::MAX, &mut items) } {
+            // SAFETY: as above.
+            unsafe { self.go_on(next.ready(&set), key) };
+        }
+    }
+}
+
 impl<T> Drop for Lane<T> {
     fn drop(&mut self) {
         let mut chunk = self.made.get();
@@ -404,6 +427,18 @@ impl<T> Drop for Lane<T> {
 }
 
 impl<T> Chunk<T> {
+    #[cold]
+    fn make(items: usize) -> *mut Self {
+        Box::into_raw(Box::new(Self {
+            points: UnsafeCell::new(SyncSet::new()),
+            first: Cell::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+            slots: (0..items).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+            users: Cell::new(1),
+            made_before: Cell::new(ptr::null_mut()),
+        }))
+    }
+
     fn has_passed(&self, progress: &(impl Progress + ?Sized)) -> bool {
         // SAFETY: nobody changes the set of a chunk that is linked, and only such a one is asked.
         self.points.with(|points| progress.passed_all(unsafe { &*points }))
@@ -413,6 +448,20 @@ impl<T> Chunk<T> {
 impl<T> Head<T> {
     pub(super) const fn new() -> Self {
         Self { chunk: ptr::null_mut(), taken: 0 }
+    }
+
+    /// Gives the set of each chunk from here on that is in the lane by now.
+    ///
+    /// # Safety
+    /// It is always this lane, and one thread at a time takes out of it.
+    pub(super) unsafe fn sets(&self, lane: &Lane<T>, mut each: impl FnMut(&SyncSet)) {
+        let mut chunk = if self.chunk.is_null() { lane.start.load(Ordering::Acquire) } else { self.chunk };
+        // SAFETY: null, or a chunk of the lane, which lives as long; what is read of it was written before it was linked.
+        while let Some(held) = unsafe { chunk.as_ref() } {
+            // SAFETY: nobody changes the set of a chunk that is linked.
+            held.points.with(|points| each(unsafe { &*points }));
+            chunk = held.next.load(Ordering::Acquire);
+        }
     }
 
     /// Items that were taken out of the lane, around the end of the number.

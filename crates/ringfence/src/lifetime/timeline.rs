@@ -8,13 +8,24 @@
 //! ```
 //!
 //! `completed ≤ submitted ≤ begun`. What is let go of now may be used by any submission that has begun, so it waits
-//! for `begun`. A timeline that has completed all that was begun holds nothing back. A frame that is dropped without
-//! being submitted leaves a gap: its value is never used again, and whatever waits for it is let go of with the next value
-//! that is signalled, or as soon as nothing is open or running.
+//! for `begun`. A timeline that has completed all that was begun holds nothing back.
+//!
+//! # How a frame ends
+//!
+//! | end | what it says | what was in use while the frame was open |
+//! |---|---|---|
+//! | [`Timeline::submitted`] | its value will be signalled | waits for its value |
+//! | [`Frame::discard`] | it was not and will not be submitted | does not wait for it |
+//! | dropped | nothing: an early return or a panic may have come before or after the submission | waits for its value or a later one |
+//!
+//! A value is never given twice. What waits for the value of a discarded frame is released with the next value that is
+//! signalled, or as soon as all that was submitted before it is complete. A frame that is dropped is *unresolved* until
+//! the fence has reached its value: submissions of one timeline complete in order, so that the signal of any later frame
+//! resolves it. Nothing waits without a bound for the value of an unresolved frame, which may never be signalled.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | begin, submitted, drop of a frame | O(open frames), one short lock of this timeline |
+//! | begin, submitted, discard, drop of a frame | O(open frames), one short lock of this timeline |
 //! | the set that a release waits for | O(timelines), one atomic read each |
 //! | reading progress | O(timelines), one driver call each |
 
@@ -31,8 +42,10 @@ use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
 ///
-/// Dropping it says that it will never be submitted.
-#[must_use = "a frame that is dropped at once is never submitted"]
+/// It ends in one of three ways. [`Timeline::submitted`] says that it was submitted, [`Frame::discard`] that it was not and
+/// will not be. Dropping it says neither, since whatever returns early, an error or a panic, may do so before or after the
+/// submission: what was in use while it was open is held until the timeline's fence has reached its value or a later one.
+#[must_use = "a frame that is dropped holds what it may use until a later one is complete: submit or discard it"]
 pub struct Frame {
     clock: Arc<Clock>,
     value: u64,
@@ -52,6 +65,15 @@ impl Frame {
     pub fn point(&self) -> SyncPoint {
         SyncPoint::new(self.clock.id, self.value)
     }
+
+    /// Ends the frame as one that was not submitted and never will be: it holds nothing back any more. Its value is not
+    /// given again.
+    ///
+    /// That it is so is part of what [`Allocator::timeline`](crate::Allocator::timeline) was promised. Where it is not
+    /// known, as after an error of the submission itself that says nothing of it, drop the frame instead.
+    pub fn discard(self) {
+        self.clock.discard(self.value);
+    }
 }
 
 impl fmt::Debug for Frame {
@@ -62,7 +84,7 @@ impl fmt::Debug for Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        self.clock.close(self.value);
+        self.clock.leave(self.value);
     }
 }
 
@@ -106,7 +128,7 @@ impl OpenFrame {
     }
 }
 
-/// Why a submission was not accepted. Nothing has changed but that the frame is closed.
+/// Why a submission was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -126,6 +148,44 @@ pub enum FrameError {
         /// The latest value that was submitted.
         submitted: u64,
     },
+}
+
+/// A submission that was not accepted, with its frame. Nothing has changed: the frame is as open as before.
+///
+/// A frame that was refused because a later one was submitted can not be submitted any more. If its work is under way all
+/// the same, dropping it is right: the later frame's value covers it.
+#[derive(Debug)]
+pub struct SubmittedError {
+    frame: Frame,
+    error: FrameError,
+}
+
+impl SubmittedError {
+    /// Why it was not accepted.
+    #[must_use]
+    pub fn error(&self) -> FrameError {
+        self.error
+    }
+
+    /// The frame, open as before: to be said to be submitted on its own timeline, discarded or dropped.
+    pub fn into_frame(self) -> Frame {
+        self.frame
+    }
+}
+
+impl fmt::Display for SubmittedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for SubmittedError {}
+
+/// The reason alone. The frame is dropped: what it may use is held until a later value is reached.
+impl From<SubmittedError> for FrameError {
+    fn from(refused: SubmittedError) -> Self {
+        refused.error
+    }
 }
 
 /// A queue's progress, as its fence tells it. Made by [`Allocator::timeline`](crate::Allocator::timeline).
@@ -164,15 +224,31 @@ impl<D: Device> Timeline<D> {
     /// Says that the work of `frame` is submitted and will signal [`Frame::value`].
     ///
     /// # Errors
-    /// The frame is of another timeline, or a later one was submitted before it.
-    pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, FrameError> {
+    /// The frame is of another timeline, or a later one was submitted before it. The error has the frame, which is open as
+    /// before.
+    pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, SubmittedError> {
         let point = frame.point();
-        if !Arc::ptr_eq(&frame.clock, &self.clock) {
-            return Err(FrameError::WrongTimeline { frame: point, timeline: self.clock.id });
+        let result = if !Arc::ptr_eq(&frame.clock, &self.clock) {
+            Err(FrameError::WrongTimeline { frame: point, timeline: self.clock.id })
+        } else {
+            self.clock.submit(point.value).map_err(|submitted| FrameError::OutOfOrder { frame: point, submitted })
+        };
+        match result {
+            Ok(()) => {
+                self.shared.trace.submitted(self.clock.id.index(), point.value);
+                Ok(point)
+            }
+            Err(error) => Err(SubmittedError { frame, error }),
         }
-        self.clock.submit(point.value).map_err(|submitted| FrameError::OutOfOrder { frame: point, submitted })?;
-        self.shared.trace.submitted(self.clock.id.index(), point.value);
-        Ok(point)
+    }
+
+    /// Says that no work of the frames that were dropped on this timeline is under way or will be: each was never
+    /// submitted, or its work is complete. For the end of a program that has waited for its queue to be idle, and has
+    /// no later frame whose signal would show it. Frames that are open are not meant.
+    ///
+    /// That it is so is part of what [`Allocator::timeline`](crate::Allocator::timeline) was promised.
+    pub fn discard_dropped(&self) {
+        self.clock.discard_dropped();
     }
 
     /// The value that the GPU has reached. One driver call.
@@ -189,11 +265,16 @@ impl<D: Device> Timeline<D> {
         self.clock.state.lock().submitted
     }
 
-    /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has.
+    /// Waits until the GPU has reached `value`, at most for `timeout`; says whether it has. The value of a frame that was
+    /// discarded counts as reached once all that was begun before it is.
+    ///
+    /// A value that was not submitted yet is waited for like any other, as another thread may submit it: the timeout is
+    /// what bounds the wait for one that never comes.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        let value = self.clock.state.lock().signalled_with(value);
         self.shared.lifetimes.wait_point(&self.shared.device, SyncPoint::new(self.clock.id, value), timeout)
     }
 }
@@ -214,31 +295,75 @@ impl<D: Device> fmt::Debug for Timeline<D> {
 /// The bookkeeping of one timeline.
 struct Clock {
     id: TimelineId,
-    /// The latest open value, or the latest submitted one if none is open. A copy of what `state` says, for readers.
+    /// The latest value that may be signalled: of the open, submitted and dropped ones. A copy of what `state` says, for
+    /// readers.
     begun: AtomicU64,
     /// The value that the GPU was last seen to have reached.
     seen: AtomicU64,
-    /// Counts the frames that were submitted or dropped.
+    /// Counts the frames that were submitted, discarded or dropped.
     closes: AtomicU64,
     state: Mutex<ClockState>,
 }
 
 struct ClockState {
     submitted: u64,
-    /// The highest value that was ever begun. No value is given twice, so that progress read at one moment never
+    /// The latest value of a frame that was dropped, as far as it is not known what became of it. What is not above
+    /// `submitted` is covered by that.
+    dropped: u64,
+    /// The highest value that was ever begun, or that the fence has shown. No value is given twice, so that progress read at one moment never
     /// covers a frame that begins after it.
     issued: u64,
     /// Values of the frames that are open, ascending, each above `submitted` unless it was overtaken.
     open: SmallVec<[u64; 4]>,
 }
 
+/// What stands between now and a value's being reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ahead {
+    /// Nothing but the GPU: the fence will reach this value, and with it the other is over.
+    Submitted(u64),
+    /// A frame that is open, or was not begun.
+    Open(u64),
+    /// A frame that was dropped. The fence may reach this value or never do so.
+    Dropped(u64),
+}
+
 impl Clock {
+    fn new(id: TimelineId, completed: u64) -> Self {
+        let state = ClockState { submitted: completed, dropped: 0, issued: completed, open: SmallVec::new() };
+        Self {
+            id,
+            begun: AtomicU64::new(completed),
+            seen: AtomicU64::new(completed),
+            closes: AtomicU64::new(0),
+            state: Mutex::new(state),
+        }
+    }
+
     fn open(&self) -> u64 {
-        let mut state = self.state.lock();
+        let mut room = SmallVec::new();
+        loop {
+            let mut state = self.state.lock();
+            let count = state.open.len();
+            if count < state.open.capacity() || count < room.capacity() {
+                return self.issue(&mut state, &mut room);
+            }
+            // Host memory is got without the lock: whoever gives it out may come back here.
+            drop(state);
+            room = SmallVec::with_capacity(2 * count);
+        }
+    }
+
+    /// Opens the next value; `room` is for when the list of open ones is full.
+    fn issue(&self, state: &mut ClockState, room: &mut SmallVec<[u64; 4]>) -> u64 {
+        if state.open.len() == state.open.capacity() {
+            room.extend(state.open.drain(..));
+            std::mem::swap(&mut state.open, room);
+        }
         state.issued += 1;
         let value = state.issued;
         state.open.push(value);
-        self.begun.store(value, Ordering::SeqCst);
+        self.begun.store(state.begun(), Ordering::SeqCst);
         value
     }
 
@@ -249,85 +374,183 @@ impl Clock {
             return Err(submitted);
         }
         state.submitted = value;
-        state.open.retain(|open| *open != value);
-        self.begun.store(state.begun(), Ordering::SeqCst);
-        self.closes.fetch_add(1, Ordering::Release);
+        self.close(&mut state, value);
         Ok(())
     }
 
-    /// Takes the value off the open ones. Nothing to do if it was submitted.
-    fn close(&self, value: u64) {
+    /// Takes the value off the open ones: it is never signalled.
+    fn discard(&self, value: u64) {
+        self.close(&mut self.state.lock(), value);
+    }
+
+    /// The frame is gone. If it was open, it is not known whether its value will be signalled.
+    fn leave(&self, value: u64) {
         let mut state = self.state.lock();
+        if state.open.contains(&value) {
+            state.dropped = state.dropped.max(value);
+            self.close(&mut state, value);
+        }
+    }
+
+    fn discard_dropped(&self) {
+        let mut state = self.state.lock();
+        state.dropped = 0;
+        self.begun.store(state.begun(), Ordering::SeqCst);
+    }
+
+    fn close(&self, state: &mut ClockState, value: u64) {
         state.open.retain(|open| *open != value);
         self.begun.store(state.begun(), Ordering::SeqCst);
         self.closes.fetch_add(1, Ordering::Release);
     }
 
-    /// The value up to which everything is over, given what the GPU has reached: if it has reached all that was
-    /// submitted and nothing is open, every value ever begun, those of dropped frames too.
+    /// The value up to which everything is over, given what the GPU has reached: the values of discarded frames too.
     fn passed(&self, completed: u64) -> u64 {
+        let mut state = self.state.lock();
+        self.see(&mut state, completed);
+        state.passed(completed)
+    }
+
+    /// Takes note of what the GPU has reached. Values up to there are not given to frames any more: where the fence is
+    /// beyond all that was begun, what it shows says nothing of what will begin.
+    fn see(&self, state: &mut ClockState, completed: u64) {
+        state.issued = state.issued.max(completed);
         self.seen.fetch_max(completed, Ordering::AcqRel);
+    }
+
+    /// As [`Clock::see`].
+    fn saw(&self, completed: u64) {
+        self.see(&mut self.state.lock(), completed);
+    }
+
+    /// The latest value of a dropped frame that the GPU was not seen to have reached.
+    fn unresolved(&self) -> Option<u64> {
         let state = self.state.lock();
-        if state.open.is_empty() && completed >= state.submitted { completed.max(state.issued) } else { completed }
+        let reached = state.submitted.max(self.seen.load(Ordering::Acquire));
+        (state.dropped > reached).then_some(state.dropped)
     }
 }
 
 impl ClockState {
     fn begun(&self) -> u64 {
-        self.open.last().copied().unwrap_or(0).max(self.submitted)
+        self.open.last().copied().unwrap_or(0).max(self.submitted).max(self.dropped)
+    }
+
+    fn passed(&self, completed: u64) -> u64 {
+        if completed < self.submitted.max(self.dropped) {
+            return completed;
+        }
+        // Values from there up to the next open one were discarded.
+        let open = self.open.iter().find(|open| **open > completed);
+        open.map_or(self.issued, |open| open - 1).max(completed)
+    }
+
+    fn ahead(&self, value: u64) -> Ahead {
+        if value <= self.submitted {
+            return Ahead::Submitted(value);
+        }
+        let open = self.open.iter().rev().find(|open| (self.submitted + 1..=value).contains(*open));
+        match open {
+            Some(open) => Ahead::Open(*open),
+            None if value > self.issued => Ahead::Open(value),
+            None if self.dropped > self.submitted => Ahead::Dropped(value.min(self.dropped)),
+            None => Ahead::Submitted(self.submitted),
+        }
+    }
+
+    /// The value to wait for instead of this one, which may be that of a discarded frame.
+    fn signalled_with(&self, value: u64) -> u64 {
+        match self.ahead(value) {
+            Ahead::Submitted(signalled) | Ahead::Dropped(signalled) => signalled,
+            Ahead::Open(_) => value,
+        }
     }
 }
 
 /// Every timeline of an allocator.
 pub(crate) struct Lifetimes<D: Device> {
+    /// The number of the allocator, which is in the ids of its timelines.
+    owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
-    /// Counts the begun frames: as long as it stands, what is let go of waits for the same set.
+    /// Another one after each frame that has begun, and never that of another allocator: as long as it stands, what is
+    /// let go of waits for the same set.
     turn: AtomicU64,
 }
 
 /// Why a wait ended without its points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WaitError {
-    /// The work that would reach this point is not submitted: waiting could last for ever.
+    /// The work that would reach this point is not submitted: waiting could last without end.
     NotSubmitted(SyncPoint),
+    /// The frame that would reach this point was dropped, and the point was not reached in time.
+    Unresolved(SyncPoint),
     /// The time is over.
     Timeout,
     /// The driver failed.
     Device(DeviceError),
 }
 
+/// A number that no other allocator of the process has; never 0.
+fn next_owner() -> u32 {
+    // Not in the seam: it orders nothing.
+    static OWNERS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+    let next = OWNERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owner| owner.checked_add(1));
+    next.expect("a process makes fewer than 4 billion allocators")
+}
+
+/// A turn that no allocator has had.
+fn next_turn() -> u64 {
+    // Not in the seam: `Lifetimes::turn` is what orders.
+    static TURNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    TURNS.fetch_add(1, std::sync::atomic::Ordering::SeqCst)
+}
+
 impl<D: Device> Lifetimes<D> {
     pub(crate) fn new() -> Self {
-        Self { entries: RwLock::new(Vec::new()), turn: AtomicU64::new(0) }
+        Self { owner: next_owner(), entries: RwLock::new(Vec::new()), turn: AtomicU64::new(next_turn()) }
+    }
+
+    /// The number that is in the ids of its timelines.
+    pub(crate) fn owner(&self) -> u32 {
+        self.owner
     }
 
     fn register(&self, device: &D, fence: D::Fence) -> Result<Arc<Clock>, DeviceError> {
         // SAFETY: whoever handed the fence over promised that it is this device's and outlives the allocator.
         let completed = unsafe { device.completed(&fence) }?;
-        let mut entries = self.entries.write();
-        let clock = Arc::new(Clock {
-            id: TimelineId::new(entries.len() as u32),
-            begun: AtomicU64::new(completed),
-            seen: AtomicU64::new(completed),
-            closes: AtomicU64::new(0),
-            state: Mutex::new(ClockState { submitted: completed, issued: completed, open: SmallVec::new() }),
-        });
-        entries.push((Arc::clone(&clock), fence));
-        Ok(clock)
+        if completed == u64::MAX {
+            // What a lost device's fences show, and no value is left to be signalled.
+            return Err(DeviceError::Lost);
+        }
+        loop {
+            let count = self.entries.read_recursive().len();
+            // Host memory is got without the lock: whoever gives it out may come back here.
+            let clock = Arc::new(Clock::new(TimelineId::of(self.owner, count as u32), completed));
+            let mut grown = Vec::with_capacity(count + 1);
+            let mut entries = self.entries.write();
+            if entries.len() == count {
+                grown.extend(entries.drain(..));
+                grown.push((Arc::clone(&clock), fence));
+                std::mem::swap(&mut *entries, &mut grown);
+                drop(entries);
+                return Ok(clock);
+            }
+        }
     }
 
     /// Begins a frame; its value.
     fn begin(&self, clock: &Clock) -> u64 {
         let value = clock.open();
-        // After the value is there to be read: a set that is kept for this turn has it.
-        self.turn.fetch_add(1, Ordering::SeqCst);
+        // After the value is there to be read: a set that is kept for this turn has it. Of frames that begin at the same
+        // time the last to draw has the higher turn, and its set has the values of all that drew before.
+        self.turn.fetch_max(next_turn(), Ordering::SeqCst);
         value
     }
 
     /// What something let go of now has to wait for: the latest begun on every timeline that is behind.
     pub(crate) fn begun(&self, set: &mut SyncSet) {
         set.clear();
-        for (clock, _) in self.entries.read().iter() {
+        for (clock, _) in self.entries.read_recursive().iter() {
             let begun = clock.begun.load(Ordering::SeqCst);
             if begun > clock.seen.load(Ordering::Acquire) {
                 set.insert(SyncPoint::new(clock.id, begun));
@@ -335,38 +558,68 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
+    /// See [`RetireBin::retire_tagged`].
+    #[inline]
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn.load(Ordering::SeqCst)
+    }
+
+    /// Whether the GPU was seen to have completed all that has begun. No driver call.
+    pub(crate) fn is_idle(&self) -> bool {
+        let mut set = SyncSet::new();
+        self.begun(&mut set);
+        set.is_empty()
+    }
+
+    /// What each timeline was last seen to have reached. No driver call.
+    pub(crate) fn seen_by_all(&self, progress: &mut Passed) {
+        progress.owner = self.owner;
+        progress.values.clear();
+        let entries = self.entries.read_recursive();
+        progress.values.extend(entries.iter().map(|(clock, _)| clock.seen.load(Ordering::Acquire)));
+    }
+
     /// Puts an item down that waits for all that has begun.
     #[inline]
     pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
-        bin.retire_tagged(self.turn.load(Ordering::SeqCst), |set| self.begun(set), item);
+        bin.retire_tagged(self.turn(), |set| self.begun(set), item);
     }
 
     /// Puts items down that wait for all that has begun.
     pub(crate) fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
-        bin.retire_all_tagged(self.turn.load(Ordering::SeqCst), |set| self.begun(set), items);
+        bin.retire_all_tagged(self.turn(), |set| self.begun(set), items);
     }
 
     /// The latest open frame of every timeline that has one: who may use what is written now.
     pub(crate) fn open(&self, set: &mut SyncSet) {
         set.clear();
-        for (clock, _) in self.entries.read().iter() {
-            if let Some(&value) = clock.state.lock().open.last() {
+        for (clock, _) in self.entries.read_recursive().iter() {
+            let open = clock.state.lock().open.last().copied();
+            if let Some(value) = open {
                 set.insert(SyncPoint::new(clock.id, value));
             }
         }
     }
 
-    /// The value that a timeline was last seen to have reached. No driver call.
+    /// Whether the timeline is one of these: a set that waits for another one would never pass here.
+    pub(crate) fn owns_timeline(&self, timeline: TimelineId) -> bool {
+        timeline.index_of(self.owner).is_some_and(|index| index < self.entries.read_recursive().len())
+    }
+
+    /// The value that a timeline was last seen to have reached; 0 of one that is not one of these. No driver call.
     pub(crate) fn seen(&self, timeline: TimelineId) -> u64 {
-        self.entries.read().get(timeline.index()).map_or(0, |(clock, _)| clock.seen.load(Ordering::Acquire))
+        let entries = self.entries.read_recursive();
+        let entry = timeline.index_of(self.owner).and_then(|index| entries.get(index));
+        entry.map_or(0, |(clock, _)| clock.seen.load(Ordering::Acquire))
     }
 
     /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
     /// the last such failure is told, device loss before all others.
     pub(crate) fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
-        progress.0.clear();
+        progress.owner = self.owner;
+        progress.values.clear();
         let mut result = Ok(());
-        for (clock, fence) in self.entries.read().iter() {
+        for (clock, fence) in self.entries.read_recursive().iter() {
             // SAFETY: the fence's owner promised at `Allocator::timeline` that it outlives the allocator.
             let completed = unsafe { device.completed(fence) }.unwrap_or_else(|error| {
                 if result != Err(DeviceError::Lost) {
@@ -374,66 +627,70 @@ impl<D: Device> Lifetimes<D> {
                 }
                 clock.seen.load(Ordering::Acquire)
             });
-            progress.0.push(clock.passed(completed));
+            progress.values.push(clock.passed(completed));
         }
         result
     }
 
+    /// A timeline of this allocator. Ids of others are refused before they come here.
+    fn entry(&self, timeline: TimelineId) -> (Arc<Clock>, D::Fence) {
+        let index = timeline.index_of(self.owner).expect("the id of one of the allocator's own timelines");
+        self.entries.read_recursive()[index].clone()
+    }
+
     fn completed(&self, device: &D, timeline: TimelineId) -> Result<u64, DeviceError> {
-        let (clock, fence) = self.entries.read()[timeline.index()].clone();
+        let (clock, fence) = self.entry(timeline);
         // SAFETY: as in `read`.
         let completed = unsafe { device.completed(&fence) }?;
-        clock.seen.fetch_max(completed, Ordering::AcqRel);
+        clock.saw(completed);
         Ok(completed)
     }
 
     fn wait_point(&self, device: &D, point: SyncPoint, timeout: Duration) -> Result<bool, DeviceError> {
-        let (clock, fence) = self.entries.read()[point.timeline.index()].clone();
+        let (clock, fence) = self.entry(point.timeline);
         // SAFETY: as in `read`. No lock is held while waiting.
         let reached = unsafe { device.wait(&fence, point.value, timeout) }?;
         if reached {
-            clock.seen.fetch_max(point.value, Ordering::AcqRel);
+            clock.saw(point.value);
         }
         Ok(reached)
     }
 
-    /// Waits for every point of the set, at most until `deadline`. Waits for nothing that is not submitted.
+    /// Waits for every point of the set, at most until `deadline`. Waits for nothing that is not submitted, and without a
+    /// deadline for nothing of a frame that was dropped: that is looked at once.
     pub(crate) fn wait(&self, device: &D, set: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
-        if let Some(point) = set.iter().find(|point| self.is_open(*point)) {
-            return Err(WaitError::NotSubmitted(point));
-        }
+        let ahead = |point: SyncPoint| self.entry(point.timeline).0.state.lock().ahead(point.value);
         for point in set.iter() {
-            let timeout = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-            match self.wait_point(device, self.clamp(point), timeout) {
+            if let Ahead::Open(value) = ahead(point) {
+                return Err(WaitError::NotSubmitted(SyncPoint::new(point.timeline, value)));
+            }
+        }
+        for SyncPoint { timeline, value } in set.iter() {
+            let (value, submitted) = match ahead(SyncPoint::new(timeline, value)) {
+                Ahead::Submitted(value) => (value, true),
+                Ahead::Open(value) | Ahead::Dropped(value) => (value, false),
+            };
+            let point = SyncPoint::new(timeline, value);
+            let endless = if submitted { Duration::MAX } else { Duration::ZERO };
+            let timeout = deadline.map_or(endless, |at| at.saturating_duration_since(Instant::now()));
+            match self.wait_point(device, point, timeout) {
                 Ok(true) => {}
-                Ok(false) => return Err(WaitError::Timeout),
+                Ok(false) if submitted => return Err(WaitError::Timeout),
+                Ok(false) => return Err(WaitError::Unresolved(point)),
                 Err(error) => return Err(WaitError::Device(error)),
             }
         }
         Ok(())
     }
 
-    /// Whether some open frame will reach the point, and no submitted one.
-    fn is_open(&self, point: SyncPoint) -> bool {
-        let entries = self.entries.read();
-        let state = entries[point.timeline.index()].0.state.lock();
-        point.value > state.submitted && !state.open.is_empty()
-    }
-
-    /// Nothing that was submitted comes after the last submitted value; a dropped frame's value is never signalled.
-    fn clamp(&self, point: SyncPoint) -> SyncPoint {
-        let submitted = self.entries.read()[point.timeline.index()].0.state.lock().submitted;
-        SyncPoint::new(point.timeline, point.value.min(submitted))
-    }
-
-    /// Whether the frame is one of these timelines'. A frame of another allocator has the same numbers.
+    /// Whether the frame is one of these timelines'.
     pub(crate) fn owns(&self, frame: &Frame) -> bool {
-        self.entries.read().get(frame.clock.id.index()).is_some_and(|(clock, _)| Arc::ptr_eq(clock, &frame.clock))
+        frame.clock.id.owner() == self.owner
     }
 
     /// Whether the point has passed. One driver call.
     pub(crate) fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
-        let (clock, fence) = self.entries.read()[point.timeline.index()].clone();
+        let (clock, fence) = self.entry(point.timeline);
         // SAFETY: as in `read`.
         let completed = unsafe { device.completed(&fence) }?;
         Ok(point.value <= clock.passed(completed))
@@ -441,28 +698,52 @@ impl<D: Device> Lifetimes<D> {
 
     /// Everything that was submitted and was not seen to be complete.
     pub(crate) fn submitted(&self) -> SyncSet {
-        let entries = self.entries.read();
+        let entries = self.entries.read_recursive();
         let points = entries.iter().map(|(clock, _)| (clock, clock.state.lock().submitted));
         let behind = points.filter(|(clock, submitted)| *submitted > clock.seen.load(Ordering::Acquire));
         behind.map(|(clock, submitted)| SyncPoint::new(clock.id, submitted)).collect()
     }
+
+    /// The oldest open frame of the first timeline that has one, and how many are open on all.
+    pub(crate) fn open_frames(&self) -> Option<(SyncPoint, usize)> {
+        let (mut first, mut count) = (None, 0);
+        for (clock, _) in self.entries.read_recursive().iter() {
+            let state = clock.state.lock();
+            count += state.open.len();
+            first = first.or_else(|| state.open.first().map(|value| SyncPoint::new(clock.id, *value)));
+        }
+        Some((first?, count))
+    }
+
+    /// Of each timeline the latest frame that was dropped, if the GPU was not seen to have reached its value.
+    pub(crate) fn unresolved(&self) -> SyncSet {
+        let entries = self.entries.read_recursive();
+        let dropped = |clock: &Clock| Some(SyncPoint::new(clock.id, clock.unresolved()?));
+        entries.iter().filter_map(|(clock, _)| dropped(clock)).collect()
+    }
 }
 
-/// How far each timeline has come, by [`TimelineId::index`].
+/// How far each timeline of an allocator has come, by [`TimelineId::index`].
 #[derive(Default, Debug)]
-pub(crate) struct Passed(SmallVec<[u64; 8]>);
+pub(crate) struct Passed {
+    /// The allocator's number. With 0, the values are of timelines without an owner.
+    owner: u32,
+    values: SmallVec<[u64; 8]>,
+}
 
 impl Passed {
     /// By timeline.
     pub(crate) fn values(&self) -> impl Iterator<Item = u64> + '_ {
-        self.0.iter().copied()
+        self.values.iter().copied()
     }
 }
 
 impl Progress for Passed {
-    /// A timeline that was registered after the reading has passed nothing.
+    /// A timeline that was registered after the reading has passed nothing, nor has one of another allocator.
+    #[inline]
     fn completed(&self, timeline: TimelineId) -> u64 {
-        self.0.as_slice().completed(timeline)
+        let value = timeline.index_of(self.owner).and_then(|index| self.values.get(index));
+        value.copied().unwrap_or(0)
     }
 }
 

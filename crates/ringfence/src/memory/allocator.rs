@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_core::range::Invalid;
+use ringfence_core::sync::SyncPoint;
 
 use super::place::ArenaRef;
 use super::shared::Shared;
@@ -108,6 +109,29 @@ pub enum ShutdownError {
         /// Resources that wait for the device.
         waiting: usize,
     },
+    /// Frames are open, which may still be submitted.
+    #[error("{open} frames are open, among them the one with {frame}: {waiting} objects still wait")]
+    OpenFrames {
+        /// What the oldest of them on its timeline signals.
+        frame: SyncPoint,
+        /// How many are open, on all timelines.
+        open: usize,
+        /// Resources that wait for them or for the device.
+        waiting: usize,
+    },
+    /// A frame was dropped, neither submitted nor discarded, and its value was not reached in time.
+    #[error(
+        "the frame with {frame} was dropped, and was not complete within {waited_ns} ns: {waiting} objects still wait \
+         (if it was not submitted, it had to be discarded; see `Timeline::discard_dropped`)"
+    )]
+    DroppedFrame {
+        /// What the last such frame of its timeline signals, if it was submitted.
+        frame: SyncPoint,
+        /// How long was waited.
+        waited_ns: u64,
+        /// Resources that wait for it or for the device.
+        waiting: usize,
+    },
     /// The driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -133,9 +157,23 @@ impl<D: Device> Allocator<D> {
     /// [`DeviceError::Lost`].
     ///
     /// # Safety
-    /// The fence is of this allocator's device and outlives the allocator and all that it makes. Every submission that
-    /// touches what the allocator made is begun with [`Timeline::begin`] before it is recorded, and signals this fence
-    /// with the value of its [`Frame`](crate::Frame) when it is complete.
+    /// The fence is of this allocator's device and outlives the allocator and all that it makes. For as long as that, the
+    /// caller sees to it, in the whole program, that:
+    ///
+    /// 1. Each submission that touches what the allocator made is begun with [`Timeline::begin`] *before* any command of it
+    ///    that uses such an object is recorded, and before the object is written for it. While it records, the program
+    ///    holds the objects or has dropped them since the frame began.
+    /// 2. The submission signals this fence with [`Frame::value`](crate::Frame::value) once it is complete, with all of its
+    ///    commands. Submissions of one timeline go to one queue, in the order of their values, so that a value that is
+    ///    reached means that all work with lower values is complete. Nothing else signals the fence.
+    /// 3. The frame stays open until the submission is made: [`Timeline::submitted`] is called after it, and neither
+    ///    that nor dropping the frame comes before the submission. After either, no command is added for it.
+    /// 4. A frame that is [discarded](crate::Frame::discard) was not submitted and never will be. When
+    ///    [`Timeline::discard_dropped`] is called, no work of the frames that were dropped on the timeline is under way
+    ///    or comes later.
+    ///
+    /// A frame that is dropped says nothing: it may have been submitted or not, and both are sound. That holds for one that
+    /// is dropped by an early return or a panic between the submission and [`Timeline::submitted`], too.
     pub unsafe fn timeline(&self, fence: D::Fence) -> Result<Timeline<D>, DeviceError> {
         Timeline::new(Arc::clone(&self.shared), fence)
     }
@@ -302,7 +340,8 @@ impl<D: Device> Allocator<D> {
     /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a
     /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
     ///
-    /// If another thread is at it already, there is nothing to do and nothing is done.
+    /// If another thread is at it already, or this one further up, there is nothing to do and nothing is done. Threads that
+    /// drop faster than one destroys help it: of what each has dropped at most 1,280 objects wait that the GPU is done with.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }
@@ -327,7 +366,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Moves what has passed out of `bin`, `items_max` items at the most, and says how many those were. One driver call
-    /// a timeline. Points on timelines of another allocator never pass here.
+    /// a timeline. Points on timelines of another allocator never pass here: items of several allocators may share a bin,
+    /// and each comes out where it was put in.
     ///
     /// # Errors
     /// [`DeviceError::Lost`]: [`RetireBin::collect_all`] gives everything then. Or a driver's failure; nothing has
@@ -340,7 +380,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<usize, DeviceError> {
         let mut passed = Passed::default();
         self.shared.lifetimes.read(&self.shared.device, &mut passed)?;
-        Ok(bin.collect(&passed, items_max, into))
+        Ok(bin.collect_passed(&passed, items_max, into))
     }
 
     /// Gives what has passed of `bin` to `each`, as [`RetireBin::release`] does: [`Allocator::collect_from`] without the
@@ -356,17 +396,19 @@ impl<D: Device> Allocator<D> {
     ) -> Result<usize, DeviceError> {
         let mut passed = Passed::default();
         self.shared.lifetimes.read(&self.shared.device, &mut passed)?;
-        Ok(bin.release(&passed, items_max, each))
+        Ok(bin.release_passed(&passed, items_max, each))
     }
 
-    /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it.
+    /// Waits until all that was submitted is complete, at most for `timeout`, then destroys what waits for it. After `Ok`
+    /// nothing waits.
     ///
-    /// Frames that are open are not waited for, and what they hold stays: [`Reclaimed::waiting`] says how much. With a
-    /// timeout of zero it is a question, with [`Duration::MAX`] it waits for however long it takes. After a device loss
-    /// nothing is waited for, and everything is destroyed at once.
+    /// Frames that were dropped may have been submitted, and are waited for as well. With a timeout of zero it is a
+    /// question, with [`Duration::MAX`] it waits for however long it takes, but for dropped frames not at all, as these may
+    /// never come. After a device loss nothing is waited for, and everything is destroyed at once.
     ///
     /// # Errors
-    /// The time is over, or the driver failed for another reason than device loss. What was waiting still waits.
+    /// A frame is open, or was dropped and is not complete; the time is over; or the driver failed for another reason than
+    /// device loss. What was waiting still waits.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         self.shared.shutdown(timeout)
     }

@@ -7,21 +7,30 @@
 //!                      destroy object ──▶ range back to its arena ──▶ empty for long? block back to the driver
 //! ```
 //!
-//! No driver call is made while a lock is held that an allocation needs.
+//! No driver call is made while a lock is held that an allocation needs, and no lock is held while objects are destroyed:
+//! what is called then may come back here.
+//!
+//! One thread at a time reclaims. Where others drop faster than it destroys, they help: a thread with more than 1,024
+//! objects of its own that wait destroys up to 64 of them that have passed, and what it drops itself at once if the device
+//! is done with everything. So at most 1,280 objects wait for each thread that drops, and for each of the few places that
+//! threads beyond the 64th share, that the GPU is done with: a chunk of 256 may be filled before it is looked at again. It
+//! asks the device at most once in 32 drops, and waits for no thread that takes objects out.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1), no lock that is waited for |
+//! | retire | O(1), no lock that is waited for; in a crowd a driver call a timeline in 32 drops, and one for each of up to 65 objects |
 //! | reclaim | a driver call a timeline, and one for each object that goes, of which there are as many as the caller allows |
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::range::Invalid;
-use ringfence_core::sync::SyncSet;
+use ringfence_core::sync::{Progress, SyncSet};
 
 use super::allocation::Common;
 use super::arena::{Arena, ArenaDesc, Compact, Cutter, Moves, Request};
@@ -69,23 +78,20 @@ pub(crate) enum Backing<D: Device> {
     Buffer { object: RawBuffer<D>, place: Place<D> },
 }
 
-/// What `reclaim` works with, kept so that a steady frame makes nothing.
-struct Scratch {
-    passed: Passed,
-    /// Counts the calls of reclaim: the clock of empty blocks.
-    tick: u64,
-}
-
 /// What an allocator keeps of releases.
 pub(super) struct Releases<D: Device> {
     retired: RetireBin<Retired<D>>,
-    scratch: Mutex<Scratch>,
+    /// What `reclaim` works with, kept so that a steady frame makes nothing. Taken out by the thread that is at it: no lock
+    /// is held meanwhile.
+    scratch: Mutex<Option<Passed>>,
+    /// Counts the calls of reclaim: the clock of empty blocks.
+    tick: AtomicU64,
 }
 
 impl<D: Device> Releases<D> {
     pub(super) fn new() -> Self {
-        let scratch = Scratch { passed: Passed::default(), tick: 0 };
-        Self { retired: RetireBin::new(), scratch: Mutex::new(scratch) }
+        let scratch = Mutex::new(Some(Passed::default()));
+        Self { retired: RetireBin::new(), scratch, tick: AtomicU64::new(0) }
     }
 
     pub(super) fn retired_count(&self) -> u64 {
@@ -97,40 +103,159 @@ impl<D: Device> Releases<D> {
     }
 }
 
+/// The scratch of reclaim, given back when it goes, also when a panic passes.
+struct Scratch<'a> {
+    home: &'a Mutex<Option<Passed>>,
+    passed: Passed,
+}
+
+impl<'a> Scratch<'a> {
+    /// `None` if a reclaim is under way.
+    fn take(home: &'a Mutex<Option<Passed>>) -> Option<Self> {
+        let passed = home.lock().take()?;
+        Some(Self { home, passed })
+    }
+}
+
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        *self.home.lock() = Some(std::mem::take(&mut self.passed));
+    }
+}
+
+/// Of what a thread has dropped at most so many objects wait that the GPU is done with, and at most one chunk of
+/// [`RetireBin`] more: beyond that, its drops destroy some.
+const CROWD: usize = 1024;
+
+/// How many objects a drop destroys at the most, beside its own.
+const HELP_MAX: usize = 64;
+
+/// Of a thread beyond [`CROWD`] one drop in so many asks the device how far it is.
+const HELP_STEP: usize = 32;
+
+thread_local! {
+    static HELPS: Cell<bool> = const { Cell::new(false) };
+    /// Counts drops of a thread that shares its place.
+    static DROPS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// This thread destroys what was retired: what is dropped in the course of that is put down and nothing else.
+struct Helping;
+
+impl Helping {
+    /// `None` if it does so already, or is being torn down.
+    fn begin() -> Option<Self> {
+        let begins = HELPS.try_with(|helps| !helps.replace(true));
+        begins.unwrap_or(false).then_some(Self)
+    }
+
+    /// Whether it is this drop's turn to look, of [`HELP_STEP`]: for a thread each of whose drops comes this way.
+    fn is_due() -> bool {
+        DROPS.try_with(|drops| drops.replace(drops.get().wrapping_add(1)) % HELP_STEP == 0).unwrap_or(false)
+    }
+
+    fn is_under_way() -> bool {
+        HELPS.try_with(Cell::get).unwrap_or(true)
+    }
+}
+
+impl Drop for Helping {
+    fn drop(&mut self) {
+        _ = HELPS.try_with(|helps| helps.set(false));
+    }
+}
+
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
-        self.lifetimes.retire_into(&self.releases.retired, Retired { object, place: Some(place) });
+        self.put_down(Retired { object, place: Some(place) });
     }
 
     /// Lets go of an object whose memory is let go of by itself.
     pub(crate) fn retire_object(&self, object: RawObject<D>) {
-        self.lifetimes.retire_into(&self.releases.retired, Retired { object: Some(object), place: None });
+        self.put_down(Retired { object: Some(object), place: None });
+    }
+
+    #[inline]
+    fn put_down(&self, item: Retired<D>) {
+        let turn = self.lifetimes.turn();
+        if let Err(item) = self.releases.retired.try_retire_in_turn(turn, item) {
+            self.put_down_the_long_way(turn, item);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_down_the_long_way(&self, turn: u64, item: Retired<D>) {
+        let retired = &self.releases.retired;
+        let has_passed = |_: &Passed| self.lifetimes.is_idle();
+        match self.help_with(item, has_passed) {
+            Ok(()) => {}
+            Err((item, step)) => retired.put_tagged(turn, |set| self.lifetimes.begun(set), step, item),
+        }
     }
 
     /// Lets go of a resource that only the submissions of `points` use.
+    ///
+    /// # Panics
+    /// If a point is on a timeline of another allocator. The object waits for all that has begun then.
     pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+        if let Some(foreign) = points.iter().find(|point| !self.lifetimes.owns_timeline(point.timeline)) {
+            self.retire(object, place);
+            panic!("{foreign} is not of the allocator of what waits for it");
+        }
         self.note_retired(&place);
-        self.releases.retired.retire(points, Retired { object, place: Some(place) });
+        let retired = &self.releases.retired;
+        let Err(item) = retired.try_retire(points, Retired { object, place: Some(place) }) else { return };
+        if let Err((item, step)) = self.help_with(item, |passed| passed.passed_all(points)) {
+            retired.put_points(points, step, item);
+        }
     }
 
-    /// Nothing to do if another thread is at it.
+    /// If very much waits where this thread puts what it drops, destroys some of it that has passed, and the item too if
+    /// that has. Gives the item back if it has to wait, and after how many more to come here again. Waits for no lock that
+    /// another thread holds for longer than a release of one object takes.
+    fn help_with(&self, item: Retired<D>, has_passed: impl Fn(&Passed) -> bool) -> Result<(), (Retired<D>, usize)> {
+        if self.releases.retired.len_near() <= CROWD {
+            return Err((item, usize::MAX));
+        }
+        let Some(_helping) = Helping::begin() else { return Err((item, HELP_STEP)) };
+        let retired = &self.releases.retired;
+        let is_due = retired.has_own_shard() || Helping::is_due();
+        let mut passed = Passed::default();
+        self.lifetimes.seen_by_all(&mut passed);
+        // Most often what was seen last is enough to see that the device is idle.
+        let asks = is_due && !has_passed(&passed);
+        if asks && self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        if is_due {
+            retired.release_near(&passed, HELP_MAX, |item| self.destroy(item));
+        }
+        if !self.lost.load(Ordering::Relaxed) && !has_passed(&passed) {
+            return Err((item, HELP_STEP));
+        }
+        self.destroy(item);
+        Ok(())
+    }
+
+    /// Nothing to do if another thread is at it, or this one further up.
     pub(crate) fn reclaim(&self, objects_max: usize) -> Reclaimed {
-        match self.releases.scratch.try_lock() {
-            Some(mut scratch) => self.reclaim_with(&mut scratch, objects_max),
+        match Scratch::take(&self.releases.scratch) {
+            Some(mut scratch) => self.reclaim_with(&mut scratch.passed, objects_max),
             None => Reclaimed { waiting: self.releases.retired.len(), ..Default::default() },
         }
     }
 
-    /// As [`Shared::reclaim`], after whoever is at it. For the end of life.
+    /// As [`Shared::reclaim`], also if another thread is at it. For the end of life.
     fn reclaim_last(&self) -> Reclaimed {
-        self.reclaim_with(&mut self.releases.scratch.lock(), usize::MAX)
+        self.reclaim_with(&mut Passed::default(), usize::MAX)
     }
 
-    fn reclaim_with(&self, scratch: &mut Scratch, objects_max: usize) -> Reclaimed {
-        let Scratch { passed, tick } = scratch;
-        *tick += 1;
+    fn reclaim_with(&self, passed: &mut Passed, objects_max: usize) -> Reclaimed {
+        let _helping = Helping::begin();
+        let tick = self.releases.tick.fetch_add(1, Ordering::Relaxed) + 1;
         self.budgets.refresh(&self.device);
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
@@ -143,24 +268,15 @@ impl<D: Device> Shared<D> {
         self.rings.reclaim(&Told { passed, device_lost });
         self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = match device_lost {
-            true => self.destroy_all(),
-            false => self.releases.retired.release(passed, objects_max, |item| self.destroy(item)),
+            true => self.releases.retired.release_all(|item| self.destroy(item)),
+            false => self.releases.retired.release_passed(passed, objects_max, |item| self.destroy(item)),
         };
         let mut blocks = self.free_pools(|pool| pool.is_closed());
-        blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(*tick))).sum::<usize>();
-        blocks += self.reclaim_custom_pools(*tick);
+        blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(tick))).sum::<usize>();
+        blocks += self.reclaim_custom_pools(tick);
         let budgets = || self.device.budgets().unwrap_or_default();
         self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
-    }
-
-    /// Destroys everything that waits: the device is lost.
-    fn destroy_all(&self) -> usize {
-        let mut all = Vec::new();
-        self.releases.retired.collect_all(&mut all);
-        let objects = all.len();
-        all.into_iter().for_each(|item| self.destroy(item));
-        objects
     }
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
@@ -406,8 +522,24 @@ impl<D: Device> Shared<D> {
 
     /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
     pub(super) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
-        self.wait_submitted(timeout)?;
+        let wait = LastWait::begin(timeout);
+        if !self.sees_loss() {
+            self.no_frame_is_open()?;
+            self.wait_submitted(&wait)?;
+            self.wait_dropped(&wait)?;
+        }
         let mut reclaimed = self.reclaim_last();
+        while reclaimed.waiting > 0 && !reclaimed.device_lost {
+            // Other threads begin frames and drop things meanwhile, or have some that they are about to destroy.
+            self.no_frame_is_open()?;
+            if reclaimed.objects == 0 && (Helping::is_under_way() || wait.is_over()) {
+                return Err(self.timeout(&wait));
+            }
+            yield_now();
+            let more = self.reclaim_last();
+            reclaimed =
+                Reclaimed { objects: reclaimed.objects + more.objects, blocks: reclaimed.blocks + more.blocks, ..more };
+        }
         reclaimed.blocks += self.trim();
         if let Some(debug) = &self.debug {
             debug.tell_leaks();
@@ -415,17 +547,45 @@ impl<D: Device> Shared<D> {
         Ok(reclaimed)
     }
 
-    fn wait_submitted(&self, timeout: Duration) -> Result<(), ShutdownError> {
-        let started = Instant::now();
-        let deadline = started.checked_add(timeout);
-        match self.wait(&self.lifetimes.submitted(), deadline) {
+    /// Whether the device is lost, as the timelines say now.
+    fn sees_loss(&self) -> bool {
+        let read = self.lifetimes.read(&self.device, &mut Passed::default());
+        self.lost.load(Ordering::Relaxed) || read == Err(DeviceError::Lost)
+    }
+
+    fn no_frame_is_open(&self) -> Result<(), ShutdownError> {
+        let waiting = self.releases.retired.len();
+        let open = self.lifetimes.open_frames();
+        open.map_or(Ok(()), |(frame, open)| Err(ShutdownError::OpenFrames { frame, open, waiting }))
+    }
+
+    fn wait_submitted(&self, wait: &LastWait) -> Result<(), ShutdownError> {
+        match self.wait(&self.lifetimes.submitted(), wait.deadline) {
             Ok(()) | Err(WaitError::Device(DeviceError::Lost)) => Ok(()),
             Err(WaitError::Device(error)) => Err(error.into()),
-            Err(WaitError::Timeout | WaitError::NotSubmitted(_)) => {
-                let waited_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                Err(ShutdownError::Timeout { waited_ns, waiting: self.releases.retired.len() })
-            }
+            Err(WaitError::Timeout | WaitError::NotSubmitted(_) | WaitError::Unresolved(_)) => Err(self.timeout(wait)),
         }
+    }
+
+    /// Waits for frames that were dropped: they may have been submitted.
+    fn wait_dropped(&self, wait: &LastWait) -> Result<(), ShutdownError> {
+        let dropped = self.lifetimes.unresolved();
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        match self.wait(&dropped, wait.deadline) {
+            Ok(()) | Err(WaitError::Device(DeviceError::Lost)) => Ok(()),
+            Err(WaitError::Device(error)) => Err(error.into()),
+            Err(WaitError::Unresolved(frame) | WaitError::NotSubmitted(frame)) => {
+                let (waited_ns, waiting) = (wait.waited_ns(), self.releases.retired.len());
+                Err(ShutdownError::DroppedFrame { frame, waited_ns, waiting })
+            }
+            Err(WaitError::Timeout) => Err(self.timeout(wait)),
+        }
+    }
+
+    fn timeout(&self, wait: &LastWait) -> ShutdownError {
+        ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.releases.retired.len() }
     }
 
     /// Waits for points, counted.
@@ -436,27 +596,76 @@ impl<D: Device> Shared<D> {
     }
 }
 
+/// How long the end of a life waits, in parts.
+struct LastWait {
+    started: Instant,
+    deadline: Option<Instant>,
+}
+
+impl LastWait {
+    fn begin(timeout: Duration) -> Self {
+        let started = Instant::now();
+        Self { started, deadline: started.checked_add(timeout) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn waited_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
 /// How often the end of an allocator's life asks the driver to wait: it may be short of memory for a moment.
 const LAST_WAITS: usize = 3;
+
+/// How long the end of an allocator's life waits for a frame that was dropped, which may have been submitted.
+const DROPPED_WAIT: Duration = Duration::from_secs(1);
+
+impl<D: Device> Shared<D> {
+    /// Waits until nothing that was retired or has a heap is used by the GPU; says whether that is so.
+    fn is_idle_at_last(&self) -> bool {
+        let is_unused = || self.releases.retired.is_empty() && self.rooms.is_empty();
+        if is_unused() {
+            return true;
+        }
+        if !(0..LAST_WAITS).any(|_| self.wait_submitted(&LastWait::begin(Duration::MAX)).is_ok()) {
+            tell!(error, "the driver cannot wait: what it may use is leaked", objects = self.releases.retired.len());
+            return false;
+        }
+        let Err(error) = self.wait_dropped(&LastWait::begin(DROPPED_WAIT)) else { return true };
+        // What does not wait for the dropped frame can go.
+        let mut passed = Passed::default();
+        if self.lifetimes.read(&self.device, &mut passed) == Ok(()) {
+            self.releases.retired.release_passed(&passed, usize::MAX, |item| self.destroy(item));
+            self.rooms.reclaim(&self.device, &self.trace, &passed, false);
+        }
+        if !is_unused() {
+            tell!(error, "what a dropped frame may use is leaked", %error, objects = self.releases.retired.len());
+        }
+        _ = error;
+        is_unused()
+    }
+}
 
 impl<D: Device> Drop for Shared<D> {
     /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`] there
     /// is nothing left to wait for.
     fn drop(&mut self) {
-        let unused = self.releases.retired.is_empty() && self.rooms.is_empty();
-        let idle = unused || (0..LAST_WAITS).any(|_| self.wait_submitted(Duration::MAX).is_ok());
-        let mut left = Vec::new();
-        self.releases.retired.collect_all(&mut left);
+        let idle = self.is_idle_at_last();
         if !idle {
-            // The driver failed at every wait: what the GPU may still use is better leaked than destroyed under it. The blocks
-            // too, as what lies in them does not own their memory, and on Direct3D 12 a heap goes with its last owner.
+            // What the GPU may still use is better leaked than destroyed under it. The blocks too, as what lies in them does
+            // not own their memory, and on Direct3D 12 a heap goes with its last owner.
+            let mut left = Vec::new();
+            self.releases.retired.collect_all(&mut left);
             self.rooms.leak();
             let arenas = std::mem::take(&mut self.arenas);
             return std::mem::forget((left, std::mem::take(self.pools.get_mut()), arenas));
         }
         // SAFETY: the device is idle, and whoever has a heap has this allocator too.
         unsafe { self.rooms.destroy(&self.device, &self.trace) };
-        left.into_iter().for_each(|item| self.destroy(item));
+        self.releases.retired.release_all(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();
     }

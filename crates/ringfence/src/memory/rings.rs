@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 
 use super::snapshot::RingSnapshot;
 use crate::trace::Trace;
@@ -36,16 +35,21 @@ impl Rings {
         book.noted.push(Noted { number, ring: Arc::downgrade(ring), told: None });
     }
 
-    /// Frees what has passed now, so that few writes have to poll. Those that ask for it are looked after once the lock is
-    /// free: that may take driver calls.
+    /// Frees what has passed now, so that few writes have to poll, and looks after those that ask for it. The lock is not
+    /// held meanwhile: that may take driver calls.
     pub(super) fn reclaim(&self, told: &Told<'_>) {
-        let mut asking: SmallVec<[Arc<dyn Recycle>; 4]> = SmallVec::new();
-        for ring in self.0.lock().noted.iter().filter_map(|noted| noted.ring.upgrade()) {
-            if ring.release(told) {
-                asking.push(ring);
+        for at in 0.. {
+            // One by one: the last owner of a ring may be this loop, and what goes with it is the caller's.
+            let ring = match self.0.lock().noted.get(at) {
+                Some(noted) => noted.ring.upgrade(),
+                None => break,
+            };
+            if let Some(ring) = ring
+                && ring.release(told)
+            {
+                ring.upkeep();
             }
         }
-        asking.iter().for_each(|ring| ring.upkeep());
     }
 
     pub(super) fn snapshot(&self) -> Vec<RingSnapshot> {

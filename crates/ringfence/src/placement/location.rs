@@ -147,6 +147,9 @@ impl<D: Device> BufferLocation<D> {
 
     /// Lets go of it for once `points` have passed, whatever other submissions are under way.
     ///
+    /// # Panics
+    /// If a point is on a timeline of another allocator, or of none. It is let go of as if it were dropped then.
+    ///
     /// # Safety
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {

@@ -79,7 +79,7 @@ impl<D: Device> TransientAllocator<D> {
             name: desc.name.into(),
             desc: TransientDesc { name: "", ..desc },
             owner,
-            order: Order::new(owner),
+            order: Order::new(owner).of_allocator(memory.shared().lifetimes.owner()),
             barriers: Barriers::default(),
             heaps: Vec::new(),
             idle_heaps: Vec::new(),

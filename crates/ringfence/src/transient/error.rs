@@ -1,5 +1,7 @@
 //! What can go wrong with transient resources. Nothing has changed then.
 
+use ringfence_core::sync::TimelineId;
+
 use super::{Pass, TransientId};
 use crate::device::DeviceError;
 use crate::error::Error;
@@ -16,6 +18,12 @@ pub enum TransientError {
     UnknownPass {
         /// What was given.
         pass: Pass,
+    },
+    /// The timeline that stands for the queue is of another allocator: it says nothing of what is complete here.
+    #[error("{queue} is not of the transient allocator's own allocator")]
+    ForeignQueue {
+        /// What was given.
+        queue: TimelineId,
     },
     /// Something was acquired for a later pass of the queue before.
     #[error("{pass:?} comes before pass {latest} of its queue, for which something was acquired already")]

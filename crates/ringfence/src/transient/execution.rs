@@ -83,7 +83,7 @@ impl<'a, D: Device> Execution<'a, D> {
     /// wait for, by semaphores or fences. O(waits).
     ///
     /// # Errors
-    /// A pass of another transient allocator; or more than [`QUEUES_MAX`](super::QUEUES_MAX) queues.
+    /// A pass of another transient allocator; a timeline of another allocator; or more than [`QUEUES_MAX`](super::QUEUES_MAX) queues.
     pub fn pass(&mut self, queue: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
         self.transient.order.pass(queue, waits)
     }
@@ -169,7 +169,7 @@ impl<'a, D: Device> Execution<'a, D> {
     ///
     /// `ends` holds for each queue the point at which the execution's passes there are complete: that of the last frame
     /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without
-    /// it they take passes of other queues to be still running, and give nobody bytes that those have used.
+    /// it (points of other allocators' timelines say nothing) they take passes of other queues to be still running, and give nobody bytes that those have used.
     ///
     /// What is still in use is taken to be used by every pass. O(heaps · objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> Flushed {

@@ -94,6 +94,8 @@ impl Queue {
 /// The order of all passes of a transient allocator. See the [module](self).
 pub(super) struct Order {
     owner: u32,
+    /// The number of the allocator, whose timelines stand for queues. Those of others are refused.
+    allocator: u32,
     queues: Vec<Queue>,
     /// What the host has seen the device complete.
     completed: Clock,
@@ -101,13 +103,21 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn new(owner: u32) -> Self {
-        Self { owner, queues: Vec::with_capacity(QUEUES_MAX), completed: Clock::default() }
+        Self { owner, allocator: 0, queues: Vec::with_capacity(QUEUES_MAX), completed: Clock::default() }
+    }
+
+    /// The same, for the timelines of this allocator, and those without an owner.
+    pub(super) fn of_allocator(self, allocator: u32) -> Self {
+        Self { allocator, ..self }
     }
 
     /// The next pass of a queue, which begins when those of `waits` are over.
     pub(super) fn pass(&mut self, timeline: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
         for &wait in waits {
             self.check(wait)?;
+        }
+        if ![0, self.allocator].contains(&timeline.owner()) {
+            return Err(TransientError::ForeignQueue { queue: timeline });
         }
         let queue = self.queue(timeline)?;
         let mut clock = self.completed;

@@ -174,7 +174,7 @@ impl<D: Device> TransientAllocator<D> {
         words.clear();
         words.extend([passes.len() as u64, resources.len() as u64]);
         for pass in passes {
-            words.extend([pass.queue.index() as u64, pass.waits.len() as u64]);
+            words.extend([u64::from(pass.queue.owner()) << 32 | pass.queue.index() as u64, pass.waits.len() as u64]);
             words.extend(pass.waits.iter().map(|at| *at as u64));
         }
         for resource in resources {

@@ -35,7 +35,7 @@ pub enum UploadError {
         free: u64,
         /// The ring's capacity in bytes.
         capacity: u64,
-        /// What holds the oldest bytes, if it is not submitted yet.
+        /// What holds the oldest bytes, if it is not submitted yet, or its frame was dropped.
         waits_for: Option<SyncPoint>,
     },
     /// There is no room, since results that arrived long ago were neither read nor dropped.
@@ -94,7 +94,7 @@ pub enum UploadError {
 
 fn unsubmitted(point: &Option<SyncPoint>) -> String {
     match point {
-        Some(point) => format!("the oldest wait for {point}, which is not submitted"),
+        Some(point) => format!("the oldest wait for {point}, which was not reported as submitted"),
         None => "waiting is not wanted".to_owned(),
     }
 }

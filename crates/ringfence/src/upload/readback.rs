@@ -194,7 +194,9 @@ impl<D: Device> Readback<D> {
         let deadline = Instant::now().checked_add(timeout);
         match self.state.shared().wait(&SyncSet::from(self.point), deadline) {
             Ok(()) => Ok(()),
-            Err(WaitError::NotSubmitted(point)) => Err(ReadbackError::NotReady { point }),
+            Err(WaitError::NotSubmitted(point) | WaitError::Unresolved(point)) => {
+                Err(ReadbackError::NotReady { point })
+            }
             Err(WaitError::Timeout) => Err(ReadbackError::NotReady { point: self.point }),
             Err(WaitError::Device(error)) => Err(error.into()),
         }

@@ -277,7 +277,7 @@ impl<D: Device> RingState<D> {
         self.figures.wait_ns.fetch_add(nanoseconds(waiting.elapsed()), Ordering::Relaxed);
         match waited {
             Ok(()) => Ok(()),
-            Err(WaitError::NotSubmitted(point)) => Err(self.full(size, Some(point))),
+            Err(WaitError::NotSubmitted(point) | WaitError::Unresolved(point)) => Err(self.full(size, Some(point))),
             Err(WaitError::Timeout) => Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) }),
             Err(WaitError::Device(error)) => Err(error.into()),
         }

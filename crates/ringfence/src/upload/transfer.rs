@@ -26,6 +26,8 @@ pub struct TransferQueue<D: Device> {
     ring: UploadRing<D>,
     /// There iff something was staged since the last submission.
     frame: Option<Frame>,
+    /// Whether the frame's value was given to the program, which may have submitted it.
+    was_tried: bool,
     batch: UploadBatch<D>,
 }
 
@@ -56,7 +58,7 @@ impl<D: Device> TransferQueue<D> {
     /// order of the frames' values.
     #[must_use]
     pub fn new(timeline: Timeline<D>, ring: UploadRing<D>) -> Self {
-        Self { timeline, writer: None, ring, frame: None, batch: UploadBatch::new() }
+        Self { timeline, writer: None, ring, frame: None, was_tried: false, batch: UploadBatch::new() }
     }
 
     /// Stages bytes for `offset` of a buffer. Waits for the ring at most.
@@ -104,24 +106,39 @@ impl<D: Device> TransferQueue<D> {
         submit: impl FnOnce(&mut UploadBatch<D>, u64) -> Result<(), E>,
     ) -> Result<Option<SyncPoint>, SubmitError<E>> {
         let Some(frame) = self.frame.take() else { return Ok(None) };
+        self.was_tried = true;
         if let Err(error) = submit(&mut self.batch, frame.value()) {
             self.frame = Some(frame);
             return Err(SubmitError::Submit(error));
         }
         self.batch.clear();
-        self.timeline.submitted(frame).map(Some).map_err(SubmitError::Frame)
+        self.was_tried = false;
+        self.timeline.submitted(frame).map(Some).map_err(|refused| SubmitError::Frame(refused.error()))
     }
 
-    /// Forgets what was gathered since the last submission.
+    /// Forgets what was gathered since the last submission. After a submission that failed its frame is dropped, as nothing
+    /// says that none of it is under way: its bytes are held until a later value is reached.
     pub fn abandon(&mut self) {
         self.batch.clear();
-        self.frame = None;
+        self.end_frame();
+    }
+
+    fn end_frame(&mut self) {
+        let was_tried = std::mem::take(&mut self.was_tried);
+        // Only the program submits, and it was not asked to.
+        self.frame.take().filter(|_| !was_tried).into_iter().for_each(Frame::discard);
     }
 
     /// The ring that it stages through.
     #[must_use]
     pub fn ring(&self) -> &UploadRing<D> {
         &self.ring
+    }
+}
+
+impl<D: Device> Drop for TransferQueue<D> {
+    fn drop(&mut self) {
+        self.end_frame();
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use ringfence::Frame;
+use ringfence::device::sim::Command;
+use ringfence::lifetime::RetireBin;
 use ringfence::memory::ShutdownError;
 
-use super::world::{QUEUES, World};
+use super::world::{BYTES, Dice, QUEUES, World};
 
 /// Frames with drops, until some work is pending.
 fn busy(seed: u64) -> World {
@@ -79,16 +82,121 @@ fn shutdown_waits_as_long_as_it_takes_or_as_it_is_told() {
 }
 
 #[test]
-fn shutdown_leaves_what_an_open_frame_holds() {
+fn shutdown_leaves_what_an_open_frame_holds_and_says_so() {
     let mut world = World::new(4);
     world.make();
     let open = world.timelines[1].begin();
+    let frame = open.point();
     world.held.clear();
-    let done = world.memory.shutdown(Duration::MAX).expect("nothing is submitted");
-    assert_eq!((done.objects, done.waiting), (0, 1));
-    drop(open);
-    assert_eq!(world.memory.reclaim().objects, 1);
+    let refused = world.memory.shutdown(Duration::MAX);
+    assert_eq!(refused, Err(ShutdownError::OpenFrames { frame, open: 1, waiting: 1 }));
+    open.discard();
+    assert_eq!(world.memory.shutdown(Duration::MAX).map(|done| (done.objects, done.waiting)), Ok((1, 0)));
     world.close();
+}
+
+/// The queue stands still, so that the end of the allocator cannot see that frame's end: nothing that it uses is freed.
+#[test]
+fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
+    let mut world = World::new(7);
+    world.make();
+    let (from, to) = (*world.held[0].buffer.object(), *world.target(0).object());
+    let frame = world.timelines[0].begin();
+    let work = vec![Command::CopyBuffer { src: from, src_offset: 0, dst: to, dst_offset: 0, size: BYTES }];
+    world.device.pause(0);
+    world.device.submit(0, &[], work, (world.fences[0], frame.value())).expect("the device is not lost");
+    drop(frame);
+    let device = world.device.clone();
+    drop(world);
+    assert_eq!(device.live().buffers, 1 + QUEUES as u64);
+    device.resume(0);
+    device.advance(1_000_000);
+    let found: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The same with a queue that goes on: it is waited for, and nothing is leaked.
+#[test]
+fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
+    let mut world = World::new(8);
+    world.make();
+    let (from, to) = (*world.held[0].buffer.object(), *world.target(0).object());
+    let frame = world.timelines[0].begin();
+    let work = vec![Command::CopyBuffer { src: from, src_offset: 0, dst: to, dst_offset: 0, size: BYTES }];
+    world.device.submit(0, &[], work, (world.fences[0], frame.value())).expect("the device is not lost");
+    drop(frame);
+    world.close();
+}
+
+/// Frames that are begun, discarded, dropped and submitted in every order; what is let go of in one of them goes when
+/// nothing that was begun before can use it any more, and not before.
+#[test]
+fn each_end_of_a_frame_holds_what_it_may_use() {
+    for seed in 0..200 {
+        let mut dice = Dice(seed);
+        let world = World::new(seed);
+        let timeline = world.timelines[0].clone();
+        let fence = world.fences[0];
+        let bin = RetireBin::new();
+        // Open frames, ascending; values that may be signalled; what was let go of, with those that may use it.
+        let (mut open, mut pending) = (Vec::<Frame>::new(), Vec::<u64>::new());
+        let (mut twin, mut reached, mut submitted) = (Vec::<(u64, Vec<u64>)>::new(), 0, 0);
+        for number in 0..120 {
+            match dice.below(7) {
+                0 | 1 => {
+                    open.push(timeline.begin());
+                    pending.push(open.last().expect("pushed").value());
+                }
+                2 if !open.is_empty() => {
+                    let frame = open.remove(dice.below(open.len() as u64) as usize);
+                    pending.retain(|value| *value != frame.value());
+                    frame.discard();
+                }
+                3 if !open.is_empty() => drop(open.remove(0)),
+                4 if !open.is_empty() => {
+                    let frame = open.remove(0);
+                    // What comes back is open as before.
+                    let frame = match world.timelines[1].submitted(frame) {
+                        Err(refused) => refused.into_frame(),
+                        Ok(point) => panic!("{point} is of another timeline"),
+                    };
+                    submitted = frame.value();
+                    timeline.submitted(frame).expect("in order");
+                }
+                5 if submitted > reached => {
+                    reached = submitted;
+                    world.device.submit(0, &[], vec![], (fence, reached)).expect("the device is not lost");
+                    assert!(timeline.wait(reached, Duration::MAX).expect("the device is not lost"));
+                    pending.retain(|value| *value > reached);
+                }
+                _ => {
+                    world.memory.retire_into(&bin, number);
+                    twin.push((number, pending.clone()));
+                }
+            }
+            let mut out = Vec::new();
+            world.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+            for item in out {
+                let at = twin.iter().position(|(held, _)| *held == item).expect("given out once");
+                let (_, users) = twin.swap_remove(at);
+                assert!(users.iter().all(|user| !pending.contains(user)), "seed {seed}: {item} is too early");
+            }
+            if pending.is_empty() {
+                assert!(twin.is_empty(), "seed {seed}: nothing is open, under way or unknown");
+            }
+        }
+        open.into_iter().for_each(Frame::discard);
+        timeline.discard_dropped();
+        let last = timeline.begin();
+        world.device.submit(0, &[], vec![], (fence, last.value())).expect("the device is not lost");
+        timeline.submitted(last).expect("in order");
+        world.memory.shutdown(Duration::MAX).expect("the work is complete");
+        let mut out = Vec::new();
+        world.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+        assert_eq!(out.len(), twin.len(), "seed {seed}");
+        drop(timeline);
+        world.close();
+    }
 }
 
 #[test]
@@ -109,7 +217,7 @@ fn an_open_frame_keeps_the_allocator_alive() {
     let device = world.device.clone();
     drop(world);
     assert_eq!(device.live().buffers, 4, "the frame may use what was let go of during it");
-    drop(frame);
+    frame.discard();
     assert_eq!(device.live(), Default::default());
     assert!(device.take_hazards().is_empty());
 }

@@ -100,7 +100,7 @@ fn run(profile: Profile, seed: u64) {
             let held = buffers.swap_remove(dice.below(buffers.len() as u64) as usize);
             if dice.below(2) == 0 {
                 // SAFETY: exactly these submissions use it.
-                unsafe { held.what.retire_after(&set(held.users)) };
+                unsafe { held.what.retire_after(&set(&timelines, held.users)) };
             }
         }
         if textures.len() > 6 {

@@ -45,7 +45,7 @@ fn run(seed: u64, precise: bool) -> Held {
             gone.push(Gone { users: used.users, waits, free_since: None });
             if precise {
                 // SAFETY: exactly these submissions use it.
-                unsafe { used.buffer.retire_after(&set(used.users)) };
+                unsafe { used.buffer.retire_after(&set(&world.timelines, used.users)) };
             }
         }
         let reached = world.stand_still();

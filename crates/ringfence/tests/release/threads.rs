@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence::device::sim::{Command, Device, Profile, SimOptions};
-use ringfence::device::{BufferUsage, TextureDesc};
+use ringfence::device::{BufferDesc, BufferUsage, TextureDesc};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
-use ringfence::{Allocator, AllocatorDesc};
+use ringfence::{Allocator, AllocatorDesc, Buffer};
 
 use super::world::Dice;
 
@@ -46,6 +46,73 @@ fn threads_place_and_drop_while_frames_end() {
     let hazards: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();
     assert!(hazards.is_empty(), "{hazards:#?}");
     drop((placement, memory));
+    assert_eq!(device.live(), Default::default());
+}
+
+/// What a thread of those that drop may have waiting, as the module `memory::release` says.
+const WAITING_MAX: u64 = 1024 + 256;
+
+fn small(memory: &Allocator<Device>) -> Buffer<Device> {
+    memory
+        .create_buffer(&BufferDesc { size: 64, usage: BufferUsage::COPY_DST }, Default::default())
+        .expect("there is room")
+}
+
+/// The device is done with everything, and no thread reclaims: those that drop do it.
+#[test]
+fn threads_that_drop_destroy_what_the_device_is_done_with() {
+    let device = Device::new(Profile::h200(), SimOptions::default());
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    let fence = device.create_fence(0);
+    // SAFETY: the fence is the device's, and every submission signals its frame's value.
+    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+    let frame = timeline.begin();
+    let value = frame.value();
+    // Dropped in an open frame, of which nothing may go before it is complete.
+    (0..5_000).for_each(|_| drop(small(&memory)));
+    assert_eq!(memory.statistics().retired_count, 5_000);
+    device.submit(0, &[], vec![], (fence, value)).expect("the device is not lost");
+    timeline.submitted(frame).expect("in order");
+    assert!(timeline.wait(value, Duration::MAX).expect("the device is not lost"));
+    std::thread::scope(|scope| {
+        let drops = || (0..20_000).for_each(|_| drop(small(&memory)));
+        (0..THREADS - 1).for_each(|_| _ = scope.spawn(drops));
+        drops();
+    });
+    let waiting = memory.statistics().retired_count;
+    assert!(waiting <= THREADS * WAITING_MAX, "{waiting} of {} wait", THREADS * 20_000);
+    memory.validate().expect("the allocator is sound");
+    assert_eq!(memory.reclaim().objects as u64, waiting);
+    drop((timeline, memory));
+    assert_eq!(device.live(), Default::default());
+    assert!(device.take_hazards().is_empty());
+}
+
+/// One thread and many frames, of which each is complete before the next one ends: what has passed never piles up, though
+/// no call reclaims, and the device is asked at most once in 32 drops, and once a frame.
+#[test]
+fn what_has_passed_does_not_pile_up_between_frames_and_the_device_is_rarely_asked() {
+    const DROPS: u64 = 500;
+    let device = Device::new(Profile::h200(), SimOptions::default());
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    let fence = device.create_fence(0);
+    // SAFETY: the fence is the device's, and every submission signals its frame's value.
+    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+    for _ in 0..100 {
+        let frame = timeline.begin();
+        let before = device.calls().completed;
+        (0..DROPS).for_each(|_| drop(small(&memory)));
+        let asked = device.calls().completed - before;
+        assert!(asked <= DROPS / 32 + 2, "{asked} times");
+        let waiting = memory.statistics().retired_count;
+        assert!(waiting <= WAITING_MAX + 2 * DROPS, "{waiting} wait");
+        let value = frame.value();
+        device.submit(0, &[], vec![], (fence, value)).expect("the device is not lost");
+        timeline.submitted(frame).expect("in order");
+        assert!(timeline.wait(value, Duration::MAX).expect("the device is not lost"));
+    }
+    memory.shutdown(Duration::MAX).expect("the work is complete");
+    drop((timeline, memory));
     assert_eq!(device.live(), Default::default());
 }
 

@@ -78,6 +78,11 @@ impl World {
         self.timelines[queue].submitted(frame).expect("in order");
     }
 
+    /// Where a queue copies to.
+    pub fn target(&self, queue: usize) -> &Buffer<Device> {
+        &self.targets[queue]
+    }
+
     /// What the device has reached. Work stands still until [`World::go_on`], so that it stays what it is.
     pub fn stand_still(&self) -> [u64; QUEUES] {
         (0..QUEUES).for_each(|queue| self.device.pause(queue));
@@ -107,10 +112,9 @@ impl World {
     }
 }
 
-pub fn set(values: [u64; QUEUES]) -> SyncSet {
-    let ids = (0..).map(ringfence::TimelineId::new);
-    let points = ids.zip(values).filter(|&(_, value)| value > 0);
-    points.map(|(timeline, value)| SyncPoint::new(timeline, value)).collect()
+pub fn set(timelines: &[Timeline<Device>], values: [u64; QUEUES]) -> SyncSet {
+    let points = timelines.iter().zip(values).filter(|&(_, value)| value > 0);
+    points.map(|(timeline, value)| SyncPoint::new(timeline.id(), value)).collect()
 }
 
 fn buffer(memory: &Allocator<Device>, location: Location, usage: BufferUsage) -> Buffer<Device> {

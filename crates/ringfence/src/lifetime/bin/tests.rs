@@ -58,13 +58,13 @@ fn gives_out_what_a_list_of_everything_would() {
                     let all = set(begun);
                     let mut items: Vec<_> = (0..dice.below(4)).map(|item| 1000 * (item + 1) + number).collect();
                     twin.extend(items.iter().map(|item| (all.clone(), *item)));
-                    bin.retire_all_tagged(turn, |tag| *tag = all, &mut items);
+                    bin.retire_all_tagged(turn, |tag| tag.clone_from(&all), &mut items);
                     assert!(items.is_empty());
                 }
                 _ => {
                     let all = set(begun);
                     twin.push((all.clone(), number));
-                    bin.retire_tagged(turn, |tag| *tag = all, number);
+                    bin.retire_tagged(turn, |tag| tag.clone_from(&all), number);
                 }
             }
             bin.validate().unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
@@ -143,14 +143,13 @@ fn a_bounded_collection_starves_no_shard() {
 /// Puts an item into a shard, whoever's it is: nobody else is there.
 fn put<T>(shard: &Shard<T>, turn: u64, own: Option<&SyncSet>, item: T) {
     let lane = &shard.lanes[if own.is_some() { PRECISE } else { BEGUN }];
+    let item = std::iter::once(item);
     match own {
         // SAFETY: one thread alone has the bin.
-        Some(points) => unsafe { lane.wait_for(points) },
+        Some(points) => unsafe { lane.put(Key::Points(points), |set| set.clone_from(points), item) },
         // SAFETY: as above.
-        None => unsafe { lane.begin_turn(turn, |_| {}) },
+        None => unsafe { lane.put(Key::Turn(turn), |_| {}, item) },
     }
-    // SAFETY: as above, and the set has begun.
-    unsafe { lane.push(item) };
 }
 
 /// Counts how often it is dropped.
@@ -243,6 +242,100 @@ fn an_item_that_is_dropped_may_let_go_of_others() {
         bin.validate().expect("sound");
     }
     assert_eq!(released, 11);
+}
+
+/// Fails if the test does not end: a deadlock is to be seen and not to be waited for.
+fn ends(test: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = std::sync::mpsc::channel();
+    let running = std::thread::spawn(move || {
+        test();
+        _ = done.send(());
+    });
+    match is_done.recv_timeout(std::time::Duration::from_secs(120)) {
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("it waits for itself"),
+        _ => running.join().expect("no panic"),
+    }
+}
+
+/// Progress is the caller's code: it may use the bin, in every way there is.
+#[test]
+fn progress_may_use_the_bin_that_asks_for_it() {
+    struct Nosy<'a>(&'a RetireBin<u64>, Mutex<Vec<u64>>);
+    impl Progress for Nosy<'_> {
+        fn completed(&self, _: TimelineId) -> u64 {
+            let mut out = self.1.lock().expect("no panic");
+            self.0.retire(&SyncSet::new(), 100);
+            self.0.collect([1].as_slice(), 1, &mut out);
+            self.0.release([1].as_slice(), 1, |item| out.push(item));
+            self.0.collect_all(&mut out);
+            self.0.validate().expect("sound");
+            2
+        }
+    }
+    ends(|| {
+        let bin = RetireBin::with_shards(2);
+        (0..10).for_each(|item| bin.retire(&set([1 + item % 2, 0, 0]), item));
+        let nosy = Nosy(&bin, Mutex::new(Vec::new()));
+        let mut out = Vec::new();
+        bin.collect(&nosy, usize::MAX, &mut out);
+        bin.release(&nosy, usize::MAX, |item| out.push(item));
+        out.extend(nosy.1.into_inner().expect("no panic"));
+        bin.collect_all(&mut out);
+        out.retain(|item| *item != 100);
+        out.sort_unstable();
+        assert_eq!(out, (0..10).collect::<Vec<_>>(), "each once");
+    });
+}
+
+/// An item's end is the caller's code as well, and may do all that and panic.
+#[test]
+fn an_item_that_is_dropped_may_collect_and_panic_and_nothing_is_lost_or_dropped_twice() {
+    struct Sore {
+        bin: &'static RetireBin<Sore>,
+        dropped: &'static AtomicU64,
+        panics: bool,
+    }
+    impl Drop for Sore {
+        fn drop(&mut self) {
+            self.dropped.fetch_add(1, Ordering::SeqCst);
+            let mut out = Vec::new();
+            if self.panics {
+                self.bin.collect([1].as_slice(), 1, &mut out);
+                self.bin.collect_all(&mut out);
+                // Those are not dropped while this one panics.
+                out.into_iter().for_each(|item| self.bin.retire(&SyncSet::new(), item));
+                panic!("on purpose");
+            }
+        }
+    }
+    ends(|| {
+        let bin: &'static RetireBin<Sore> = Box::leak(Box::new(RetireBin::with_shards(2)));
+        let dropped: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
+        (0..30).for_each(|item| bin.retire(&set([item % 3, 0, 0]), Sore { bin, dropped, panics: item % 5 == 0 }));
+        for _ in 0..100 {
+            let release = || bin.release([2].as_slice(), usize::MAX, drop);
+            _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(release));
+            bin.validate().expect("sound");
+        }
+        assert_eq!((dropped.load(Ordering::SeqCst), bin.len()), (30, 0));
+    });
+}
+
+#[test]
+fn a_bin_that_goes_goes_on_however_many_items_panic() {
+    struct Sore<'a>(&'a AtomicU64, bool);
+    impl Drop for Sore<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            assert!(!self.1, "on purpose");
+        }
+    }
+    let dropped = AtomicU64::new(0);
+    let bin = RetireBin::with_shards(1);
+    (0..30).for_each(|item| bin.retire(&SyncSet::new(), Sore(&dropped, item % 7 == 3)));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(bin)));
+    assert!(panicked.is_err());
+    assert_eq!(dropped.load(Ordering::SeqCst), 30);
 }
 
 #[test]

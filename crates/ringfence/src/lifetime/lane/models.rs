@@ -29,10 +29,10 @@ unsafe impl Send for Shared {}
 
 impl Shared {
     fn push(&self, value: u64, item: u64) {
+        let points = set(value);
+        let item = std::iter::once(Box::new(item));
         // SAFETY: one thread puts in.
-        unsafe { self.0.wait_for(&set(value)) };
-        // SAFETY: as above, and the set has begun.
-        unsafe { self.0.push(Box::new(item)) };
+        unsafe { self.0.put(Key::Points(&points), |set| set.clone_from(&points), item) };
     }
 
     /// What has passed; what has not is lost, with its set seen to be later.

@@ -26,17 +26,17 @@ impl<T> Ends<T> {
     }
 
     fn push(&mut self, value: u64, item: T) {
-        // SAFETY: both ends are in one hand.
-        unsafe { self.lane.wait_for(&set(value)) };
-        // SAFETY: as above, and the set has begun.
-        unsafe { self.lane.push(item) };
+        self.put(value, std::iter::once(item));
     }
 
-    fn push_all(&mut self, value: u64, mut items: Vec<T>) {
-        // SAFETY: as above.
-        unsafe { self.lane.wait_for(&set(value)) };
-        // SAFETY: as above, and the set has begun.
-        unsafe { self.lane.push_all(items.drain(..)) };
+    fn push_all(&mut self, value: u64, items: Vec<T>) {
+        self.put(value, items.into_iter());
+    }
+
+    fn put(&mut self, value: u64, items: impl ExactSizeIterator<Item = T>) {
+        let points = set(value);
+        // SAFETY: both ends are in one hand.
+        unsafe { self.lane.put(Key::Points(&points), |set| set.clone_from(&points), items) };
     }
 
     /// The batches that are closed, with their sets, and what has passed of the open one.

@@ -68,13 +68,33 @@ fn the_end_of_one_frame_does_not_hide_another() {
         let other = Arc::clone(&world);
         let other = thread::spawn(move || {
             assert_eq!(other.clock.submit(1), Ok(()));
-            other.clock.close(1);
+            other.clock.leave(1);
         });
         let value = world.lifetimes.begin(&world.clock);
         world.lifetimes.retire_into(&world.bin, 7);
         other.join().unwrap();
         assert_eq!(world.passed(value - 1), [], "it waits for the frame that has begun last");
         assert_eq!(world.passed(value), [7]);
+    });
+}
+
+/// While a frame is dropped, its value counts as open or as unknown: never as over.
+#[test]
+fn a_frame_that_is_dropped_is_not_over_before_a_later_one() {
+    model(3, || {
+        let world = Arc::new(World::new());
+        world.lifetimes.begin(&world.clock);
+        world.lifetimes.retire_into(&world.bin, 7);
+        let other = Arc::clone(&world);
+        let other = thread::spawn(move || other.clock.leave(1));
+        assert_eq!(world.clock.passed(0), 0);
+        world.lifetimes.retire_into(&world.bin, 8);
+        other.join().unwrap();
+        assert_eq!(world.clock.passed(0), 0);
+        assert_eq!(world.passed(world.clock.passed(0)), [], "what was dropped may be under way");
+        let value = world.lifetimes.begin(&world.clock);
+        assert_eq!(world.clock.submit(value), Ok(()));
+        assert_eq!(world.passed(world.clock.passed(value)), [7, 8]);
     });
 }
 

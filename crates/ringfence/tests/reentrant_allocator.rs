@@ -1,0 +1,200 @@
+//! A global allocator whose hooks come back into the library: one that drops what it has cached when memory is asked for.
+//! What it finds must be whole, and what it leaves behind too.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, RefCell};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
+use ringfence::device::{BufferDesc, BufferUsage};
+use ringfence::lifetime::RetireBin;
+use ringfence::{Allocator, AllocatorDesc, Buffer, Timeline};
+
+/// The system's allocator, which calls the thread's hook first.
+struct Hooked;
+
+type Hook = Box<dyn FnMut()>;
+
+thread_local! {
+    static ARMED: Cell<bool> = const { Cell::new(false) };
+    static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+}
+
+fn call_hook() {
+    // Not from within itself, nor while the thread is torn down.
+    if ARMED.try_with(|armed| armed.replace(false)) == Ok(true) {
+        _ = HOOK.try_with(|hook| {
+            if let Some(hook) = hook.borrow_mut().as_mut() {
+                hook();
+            }
+        });
+        ARMED.set(true);
+    }
+}
+
+// SAFETY: forwards to the system's allocator; the hook runs before it.
+unsafe impl GlobalAlloc for Hooked {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        call_hook();
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        call_hook();
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Hooked = Hooked;
+
+/// Has each allocation of this thread during `work` call `hook` first.
+fn hooked<R>(hook: impl FnMut() + 'static, work: impl FnOnce() -> R) -> R {
+    HOOK.set(Some(Box::new(hook)));
+    ARMED.set(true);
+    let result = work();
+    ARMED.set(false);
+    drop(HOOK.take());
+    result
+}
+
+/// Runs a test on a thread of its own, and fails if it does not end.
+fn ends(test: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let running = std::thread::spawn(move || {
+        test();
+        _ = done.send(());
+    });
+    match is_done.recv_timeout(Duration::from_secs(120)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for itself"),
+        _ => running.join().expect("no panic"),
+    }
+}
+
+struct World {
+    device: Device,
+    memory: Allocator<Device>,
+    timeline: Timeline<Device>,
+    fence: Fence,
+}
+
+fn world() -> World {
+    let device = Device::new(Profile::h200(), SimOptions::default());
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    let fence = device.create_fence(0);
+    // SAFETY: the fence is the device's, and every submission signals its frame's value.
+    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+    World { device, memory, timeline, fence }
+}
+
+impl World {
+    fn complete(&self, frame: ringfence::Frame) {
+        let value = frame.value();
+        self.device.submit(0, &[], vec![], (self.fence, value)).expect("the device is not lost");
+        self.timeline.submitted(frame).expect("in order");
+        assert!(self.timeline.wait(value, Duration::MAX).expect("the device is not lost"));
+    }
+}
+
+/// The first chunk of a thread is full; while memory for the next one is got, the hook begins a frame and retires.
+#[test]
+fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
+    ends(|| {
+        let world = world();
+        for many in [1, 3, 4, 5, 12, 28, 60] {
+            let bin = RetireBin::with_shards(64);
+            let frame = world.timeline.begin();
+            (0..many).for_each(|item| world.memory.retire_into(&bin, item));
+            let second = std::rc::Rc::new(Cell::new(None));
+            let (memory, timeline, begun) = (world.memory.clone(), world.timeline.clone(), second.clone());
+            // SAFETY: the hook is gone before the bin is.
+            let shared: &'static RetireBin<i32> = unsafe { &*std::ptr::from_ref(&bin) };
+            let hook = move || {
+                if let None = begun.replace(None).map(|frame| begun.set(Some(frame))) {
+                    begun.set(Some(timeline.begin()));
+                }
+                memory.retire_into(shared, 1000);
+            };
+            hooked(hook, || (many..many + 70).for_each(|item| world.memory.retire_into(&bin, item)));
+            let second = second.take().expect("memory was asked for");
+            world.memory.retire_into(&bin, 2000);
+            world.complete(frame);
+            let mut out = Vec::new();
+            world.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+            assert!(!out.contains(&2000), "{many}: the second frame may use it");
+            assert!(!out.contains(&1000), "{many}: and what the hook retired after it was begun");
+            bin.validate().expect("sound");
+            world.complete(second);
+            world.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+            let mut own: Vec<_> = out.iter().copied().filter(|item| *item != 1000).collect();
+            own.sort_unstable();
+            assert!(own.into_iter().eq((0..many + 70).chain([2000])), "{many}: each once: {out:?}");
+            assert!(bin.is_empty());
+        }
+    });
+}
+
+/// A thread without a shard of its own takes the door of the only one that is shared; its hook wants in too.
+#[test]
+fn a_hook_that_retires_where_the_thread_is_does_not_wait_for_it() {
+    ends(|| {
+        let bin: &'static RetireBin<u32> = Box::leak(Box::new(RetireBin::with_shards(1)));
+        // One thread has the only shard there is, if any; each of the two puts in where the other may.
+        let work = move || {
+            hooked(
+                move || bin.retire(&Default::default(), 1),
+                || (0..200).for_each(|_| bin.retire(&Default::default(), 0)),
+            );
+        };
+        std::thread::spawn(move || {
+            bin.retire(&Default::default(), 0);
+            std::thread::spawn(work).join().expect("no panic");
+        })
+        .join()
+        .expect("no panic");
+        work();
+        let mut out = Vec::new();
+        bin.collect_all(&mut out);
+        assert_eq!(out.iter().filter(|item| **item == 0).count(), 401);
+        bin.validate().expect("sound");
+    });
+}
+
+/// A whole program, of which each allocation and release of host memory drops a buffer that waits for that.
+#[test]
+fn a_hook_that_drops_buffers_disturbs_nothing() {
+    ends(|| {
+        let world = world();
+        let small = |memory: &Allocator<Device>| -> Buffer<Device> {
+            let desc = BufferDesc { size: 64, usage: BufferUsage::COPY_DST };
+            memory.create_buffer(&desc, Default::default()).expect("there is room")
+        };
+        // Fewer than a thread lets wait: where it destroys some, the library has locks of its own.
+        let mut cached: Vec<_> = (0..900).map(|_| small(&world.memory)).collect();
+        let mut kept = Vec::with_capacity(1_000);
+        for step in 0..30 {
+            let taken: Vec<_> = cached.drain(..30).collect();
+            let stock = RefCell::new(taken.into_iter());
+            let hook = move || _ = stock.borrow_mut().next().map(drop);
+            let frame = world.timeline.begin();
+            hooked(hook, || {
+                for item in 0..20 {
+                    let made = small(&world.memory);
+                    if item % 3 == 0 { kept.push(made) } else { drop(made) }
+                }
+            });
+            world.complete(frame);
+            world.memory.reclaim();
+            world.memory.validate().unwrap_or_else(|error| panic!("step {step}: {error}"));
+        }
+        drop((kept, cached));
+        world.memory.shutdown(Duration::MAX).expect("the work is complete");
+        let World { device, memory, timeline, .. } = world;
+        drop((timeline, memory));
+        assert_eq!(device.live(), Default::default());
+        assert!(device.take_hazards().is_empty());
+    });
+}
