@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ringfence::d3d12::Device;
 use ringfence::device::sharing::ShareKind;
-use ringfence::device::{DeviceError, Driver};
+use ringfence::device::{DeviceError, Driver, Hresult};
 use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::{
@@ -57,7 +57,7 @@ fn failed(what: &'static str) -> impl Fn(windows::core::Error) -> OpenError {
 
 /// A failed call of the harness's own.
 fn device_error(error: &windows::core::Error) -> DeviceError {
-    DeviceError::Other(error.code().0.into())
+    DeviceError::Hresult(Hresult { code: error.code().0, call: "a call of the harness" })
 }
 
 fn adapters() -> Result<Vec<IDXGIAdapter1>, OpenError> {

@@ -9,15 +9,20 @@ mod residency;
 use std::time::{Duration, Instant};
 
 use ringfence::d3d12::{Device, Memory, ResourceInfo};
+use ringfence::descriptor::View;
+use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, Kind, Mapped, MemoryDesc, MemoryProperties,
     Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
 };
+use ringfence::transient::{TransientAllocator, TransientDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_harness::d3d12::{D3d12Gpu, enumerate};
 use ringfence_harness::{Command, Gpu, OpenError, Options, TextureRegion};
 use windows::Win32::Graphics::Direct3D12::{
-    D3D12_FENCE_FLAG_NONE, D3D12_HEAP_TYPE, D3D12_HEAP_TYPE_DEFAULT, D3D12_HEAP_TYPE_READBACK, D3D12_HEAP_TYPE_UPLOAD,
-    ID3D12Fence, ID3D12Resource,
+    D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_FENCE_FLAG_NONE, D3D12_HEAP_TYPE, D3D12_HEAP_TYPE_DEFAULT,
+    D3D12_HEAP_TYPE_READBACK, D3D12_HEAP_TYPE_UPLOAD, ID3D12CommandAllocator, ID3D12Fence, ID3D12GraphicsCommandList,
+    ID3D12Resource,
 };
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -587,4 +592,61 @@ fn buffers_that_shaders_write_stay_with_the_device() {
     for heap_type in [D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK] {
         assert_eq!(needs.memory_type_bits & (1 << memory_type(&device, heap_type)), 0);
     }
+}
+
+/// One object again, another over its bytes, and the first again: the driver takes the barriers of each pass.
+#[test]
+fn the_barriers_of_transient_memory_are_recorded() {
+    let Some(mut gpu) = open(1) else { return };
+    let device = gpu.device();
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    // SAFETY: the fence lives as long as the device, and nothing is submitted.
+    let timeline = unsafe { memory.timeline(gpu.fence(0)) }.unwrap();
+    let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
+    // SAFETY: calls on a live device; the list is recorded here alone.
+    let list: ID3D12GraphicsCommandList = unsafe {
+        let own: ID3D12CommandAllocator = device.raw().CreateCommandAllocator(D3D12_COMMAND_LIST_TYPE_DIRECT).unwrap();
+        device.raw().CreateCommandList(0, D3D12_COMMAND_LIST_TYPE_DIRECT, &own, None).unwrap()
+    };
+    let mut execution = transient.begin();
+    let mut recorded = Vec::new();
+    for size in [4096, 4096, 1 << 20, 4096] {
+        let pass = execution.pass(timeline.id(), &[]).unwrap();
+        let desc = BufferDesc { size, usage: BufferUsage::STORAGE };
+        let info = Create::<Buffers>::describe(&device, &desc).unwrap();
+        let held = execution.acquire_buffer(&info, pass, "").unwrap();
+        let barriers = execution.barriers().iter().filter(|barrier| barrier.pass == pass);
+        recorded.push(barriers.flat_map(|barrier| barrier.on_direct3d_12()).count());
+        // SAFETY: the list is open, of this device and this thread's.
+        unsafe { execution.record_barriers(pass, &list) };
+        execution.discard(held, &[]).unwrap();
+    }
+    assert_eq!(recorded, [0, 1, 2, 2], "nothing; unordered access; that and aliasing, twice");
+    // SAFETY: the list is open.
+    unsafe { list.Close() }.expect("what was recorded is in order");
+    drop((list, execution));
+    assert_silent(&mut gpu);
+}
+
+#[test]
+fn constants_and_addresses_are_aligned_in_memory() {
+    let Some(mut gpu) = open(1) else { return };
+    let device = gpu.device();
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    for size in [100, 300, 100, 20] {
+        for usage in [BufferUsage::CONSTANT, BufferUsage::DEVICE_ADDRESS, BufferUsage::VERTEX] {
+            let info = Create::<Buffers>::describe(&device, &BufferDesc { size, usage }).unwrap();
+            let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
+            let floor = if usage == BufferUsage::VERTEX { 16 } else { 256 };
+            // SAFETY: a call without arguments on a live object.
+            let address = unsafe { buffer.raw().GetGPUVirtualAddress() };
+            assert_eq!((buffer.offset() % floor, address % floor), (0, 0));
+            let constants = BufferView { kind: BufferViewKind::Constants, offset: 0, size: 16 };
+            if usage == BufferUsage::CONSTANT {
+                View::buffer(&buffer, constants).expect("a view of it ends inside");
+            }
+        }
+    }
+    drop(memory);
+    assert_silent(&mut gpu);
 }

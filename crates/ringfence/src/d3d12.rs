@@ -29,6 +29,7 @@ mod record;
 mod resource;
 mod sharing;
 mod sparse;
+mod transient;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -62,7 +63,7 @@ struct Inner {
     capabilities: Capabilities,
     /// The heap type of each memory type: as long as `capabilities.memory_types`.
     heap_types: Vec<D3D12_HEAP_TYPE>,
-    /// Whether heaps that the host can map are custom ones that equal UPLOAD and READBACK.
+    /// Whether heaps that the host can map are the custom ones that UPLOAD and READBACK stand for.
     custom_heaps: bool,
     events: event::Pool,
 }
@@ -77,9 +78,9 @@ impl Device {
         Self::wrap(device, adapter, false)
     }
 
-    /// As [`Device::new`], with custom heaps in place of UPLOAD and READBACK: write-combined and cached memory of the host.
-    /// What is placed in them may be in any state and may change it, which those two do not allow; for programs that
-    /// place their resources themselves.
+    /// As [`Device::new`], with custom heaps in place of UPLOAD and READBACK: of the same memory
+    /// (`GetCustomHeapProperties`), but what is placed in them may change its state. What the library places there begins in
+    /// the state that UPLOAD and READBACK prescribe; programs that place their resources themselves choose one.
     ///
     /// # Errors
     /// As [`Device::new`].
@@ -89,7 +90,9 @@ impl Device {
 
     fn wrap(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>, custom_heaps: bool) -> Result<Self, DeviceError> {
         // SAFETY: a call without arguments on a live object.
-        unsafe { device.GetDeviceRemovedReason() }.map_err(|error| error::from_driver(&error, "a removed device"))?;
+        unsafe { device.GetDeviceRemovedReason() }.map_err(|error| {
+            error::from_driver(&error, error::call!("ID3D12Device::GetDeviceRemovedReason", "a removed device"))
+        })?;
         let adapter = adapter.cloned().or_else(|| capabilities::find_adapter(device));
         let features = Features::query(device)?;
         let (mut capabilities, heap_types) = capabilities::query(adapter.as_ref(), features);
@@ -136,11 +139,7 @@ impl Device {
 
     fn heap_properties(&self, memory_type: u32) -> Result<D3D12_HEAP_PROPERTIES, DeviceError> {
         let heap_type = self.heap_type(memory_type).ok_or(DeviceError::InvalidInfo("no such memory type"))?;
-        let page = match heap_type {
-            D3D12_HEAP_TYPE_UPLOAD => D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE,
-            D3D12_HEAP_TYPE_READBACK => D3D12_CPU_PAGE_PROPERTY_WRITE_BACK,
-            _ => D3D12_CPU_PAGE_PROPERTY_UNKNOWN,
-        };
+        let is_mapped = [D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK].contains(&heap_type);
         let of = |heap_type, page, pool| D3D12_HEAP_PROPERTIES {
             Type: heap_type,
             CPUPageProperty: page,
@@ -148,8 +147,10 @@ impl Device {
             CreationNodeMask: 1,
             VisibleNodeMask: 1,
         };
-        if self.0.custom_heaps && page != D3D12_CPU_PAGE_PROPERTY_UNKNOWN {
-            return Ok(of(D3D12_HEAP_TYPE_CUSTOM, page, D3D12_MEMORY_POOL_L0));
+        if self.0.custom_heaps && is_mapped {
+            // SAFETY: a call on a live object, with a heap type that it knows.
+            let custom = unsafe { self.raw().GetCustomHeapProperties(0, heap_type) };
+            return Ok(of(custom.Type, custom.CPUPageProperty, custom.MemoryPoolPreference));
         }
         Ok(of(heap_type, D3D12_CPU_PAGE_PROPERTY_UNKNOWN, D3D12_MEMORY_POOL_UNKNOWN))
     }
@@ -283,7 +284,7 @@ unsafe impl Driver for Device {
         let mut heap: Option<ID3D12Heap> = None;
         // SAFETY: both pointers are to locals that live through the call.
         let made = unsafe { self.raw().CreateHeap(&heap_desc, &mut heap) };
-        let heap = error::made(made, heap, "the description of a heap")?;
+        let heap = error::made(made, heap, error::call!("ID3D12Device::CreateHeap", "the description of a heap"))?;
         name_object(&heap, desc.name);
         let pageable = <&ID3D12Pageable>::from(&heap).clone();
         let memory = Memory::new(Some(heap), pageable, desc);
@@ -299,14 +300,16 @@ unsafe impl Driver for Device {
         let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
         // SAFETY: the objects are alive; the caller promises that they are this device's.
         let made = unsafe { self.raw().MakeResident(&objects) };
-        made.map_err(|error| error::from_driver(&error, "making memory resident"))
+        made.map_err(|error| {
+            error::from_driver(&error, error::call!("ID3D12Device::MakeResident", "making memory resident"))
+        })
     }
 
     unsafe fn evict(&self, memory: &[ID3D12Pageable]) -> Result<(), DeviceError> {
         let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
         // SAFETY: the objects are alive; the caller promises that they are this device's and that no work uses them.
         let evicted = unsafe { self.raw().Evict(&objects) };
-        evicted.map_err(|error| error::from_driver(&error, "evicting memory"))
+        evicted.map_err(|error| error::from_driver(&error, error::call!("ID3D12Device::Evict", "evicting memory")))
     }
 
     unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {

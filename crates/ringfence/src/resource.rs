@@ -10,9 +10,10 @@ use ringfence_core::sync::SyncSet;
 use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::sharing::ShareKind;
 use crate::device::{
-    Buffers, Create, Device, Kind, Mapped, MemoryProperties, Placed, Priority, RawBuffer, RawTexture, Textures,
+    BufferUsage, Buffers, Capabilities, Create, Device, Kind, Mapped, MemoryProperties, Placed, Priority, RawBuffer,
+    RawTexture, Requirements, Textures,
 };
-use crate::error::AccessError;
+use crate::error::{AccessError, Error};
 use crate::memory::{Location, Memory, Place, Shared};
 
 /// How a resource gets its memory.
@@ -50,6 +51,9 @@ pub struct AllocationDesc<'a> {
     /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
     /// evicted only if everything in it may be. Such a resource is never one of many equal cells.
     pub evictable: bool,
+    /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
+    /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
+    pub alignment: u64,
     /// Anything: given back by [`Resource::user_data`] and shown in reports.
     pub user_data: u64,
 }
@@ -71,9 +75,31 @@ impl Default for AllocationDesc<'_> {
             movable: false,
             priority: Priority::Normal,
             evictable: false,
+            alignment: 1,
             user_data: 0,
         }
     }
+}
+
+impl AllocationDesc<'_> {
+    /// What is needed, at the alignment that is asked for here at least.
+    #[inline]
+    pub(crate) fn aligned(&self, needs: Requirements) -> Result<Requirements, Error> {
+        match self.alignment {
+            0 | 1 => Ok(needs),
+            alignment if !alignment.is_power_of_two() => Err(Error::BadAlignment { alignment }),
+            alignment => Ok(Requirements { alignment: needs.alignment.max(alignment), ..needs }),
+        }
+    }
+}
+
+/// The alignment in memory of a buffer of so many bytes whose ranges are handed out at offsets of any alignment: what is
+/// aligned in it is aligned in its memory too, up to 64 KiB where there are addresses (as much as every buffer of Direct3D
+/// 12 has without tight alignment), else as far as a rule of the API goes.
+pub(crate) fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
+    const ADDRESSED: u64 = 64 << 10;
+    let by_rule = capabilities.range_alignment(usage);
+    if has_address && bytes > 0 { by_rule.max(ADDRESSED.min(1 << bytes.ilog2())) } else { by_rule }
 }
 
 /// Whether a resource gets a memory object of its own.

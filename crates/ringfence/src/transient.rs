@@ -79,7 +79,7 @@ mod validate;
 
 pub use advice::UsedResource;
 pub use allocator::TransientAllocator;
-pub use barrier::{Barrier, TransientId};
+pub use barrier::{Barrier, Direct3d12Barrier, TransientId};
 pub use desc::{TransientDesc, TransientFigures};
 pub use error::TransientError;
 pub use execution::{Execution, Transient, TransientBuffer, TransientTexture};

@@ -159,6 +159,8 @@ unsafe impl Descriptors for Bare {
             texel_alignment: 16,
             constant_bytes_max: 64 << 10,
             storage_bytes_max: 1 << 30,
+            storage_elements_max: 1 << 27,
+            texel_elements_max: 1 << 27,
             slots_own_objects: true,
             anisotropy_max: 16,
         }

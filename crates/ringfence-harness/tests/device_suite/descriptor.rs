@@ -553,7 +553,30 @@ pub fn every_portable_view_is_written_and_bad_ones_are_refused<G: Gpu>(rig: &mut
 
 /// Direct3D 12 knows no usage of buffers but writes by shaders.
 fn is_lenient(kind: BufferViewKind) -> bool {
-    matches!(kind, BufferViewKind::Texels { writes: false, .. })
+    matches!(kind, BufferViewKind::Texels { writes: false, .. } | BufferViewKind::Storage { writes: false, .. })
+}
+
+/// Words and structures that shaders only read, in memory that the host writes: on Direct3D 12 no buffer there may be
+/// written by shaders.
+pub fn storage_that_is_only_read_lies_in_upload_memory<G: Gpu>(rig: &mut Rig<G>) {
+    let usage = BufferUsage::STORAGE_READ | BufferUsage::COPY_SRC;
+    let mut from = buffer(&rig.memory, BYTES, usage, Location::Upload, "read by shaders");
+    assert!(from.is_mapped());
+    let value = 0x5a5a_0001_u32;
+    from.write(0, &value.to_le_bytes().repeat(BYTES as usize / 4)).expect("upload memory is mapped");
+    let cpu = cpu(rig);
+    let mut slots: Cpu<G> = cpu.allocate(2).expect("blocks grow");
+    for (slot, stride) in [(0, 0), (1, 16)] {
+        let kind = BufferViewKind::Storage { stride, writes: false };
+        let view = View::buffer(&from, BufferView { kind, offset: 0, size: BYTES }).expect("it was made for it");
+        slots.write(slot, &view).expect("every device has it");
+    }
+    let written = BufferView { kind: STORAGE, offset: 0, size: BYTES };
+    assert!(matches!(View::buffer(&from, written), Err(DescriptorError::BadView(_))), "shaders never write it");
+    let small = BufferDesc { size: 100, usage };
+    let small = rig.memory.create_small_buffer(small, Location::Upload).expect("there is room");
+    assert!(small.is_mapped());
+    assert!(holds(rig, &from, value));
 }
 
 fn texture<G: Gpu>(rig: &Rig<G>, format: Format, usage: TextureUsage) -> Texture<G::Device> {

@@ -273,6 +273,7 @@ macro_rules! suite {
             every_portable_view_is_written_and_bad_ones_are_refused,
             anything_may_be_dropped_in_any_order,
             constants_come_with_their_descriptors,
+            storage_that_is_only_read_lies_in_upload_memory,
             a_trace_tells_of_descriptors_what_a_snapshot_does,
         );
     };

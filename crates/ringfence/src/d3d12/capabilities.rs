@@ -38,21 +38,52 @@ pub struct Features {
     pub small_msaa: bool,
     /// Bits of an address inside one resource or heap.
     pub resource_address_bits: u32,
+    /// The resource binding tier, 1 to 3.
+    pub resource_binding_tier: u32,
+    /// The most slots of a shader-visible heap of views.
+    pub view_slots_max: u32,
+    /// The most slots of a shader-visible heap of samplers. Above 2,048 a root signature that is used with the heap has no
+    /// static samplers, if the device says so
+    /// (`D3D12_FEATURE_DATA_D3D12_OPTIONS19::MaxSamplerDescriptorHeapSizeWithStaticSamplers`).
+    pub sampler_slots_max: u32,
 }
 
 /// Newer than some versions of the `windows` crate; the numbers are those of the SDK.
 const TIGHT_ALIGNMENT: D3D12_FEATURE = D3D12_FEATURE(54);
+const OPTIONS19: D3D12_FEATURE = D3D12_FEATURE(48);
+
+/// `D3D12_FEATURE_DATA_D3D12_OPTIONS19`: ten words, of which those of these places are read.
+type Options19 = [u32; 10];
+const MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE: usize = 6;
+const MAX_VIEW_DESCRIPTOR_HEAP_SIZE: usize = 8;
+
+/// The most slots of shader-visible heaps of views and of samplers: as the device says, if it is asked; as the tier says.
+///
+/// Tier 3 has no number of its own ("1,000,000+"): the driver refuses what it has no memory for.
+fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
+    let views = if tier >= 3 { i32::MAX as u32 } else { D3D12_MAX_SHADER_VISIBLE_DESCRIPTOR_HEAP_SIZE_TIER_1 };
+    let samplers = D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE;
+    // A runtime that answers with nothing has not asked its driver.
+    let said = |at: usize, otherwise: u32| said.map(|words| words[at]).filter(|most| *most > 0).unwrap_or(otherwise);
+    (said(MAX_VIEW_DESCRIPTOR_HEAP_SIZE, views), said(MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE, samplers))
+}
 
 impl Features {
     pub(super) fn query(device: &ID3D12Device) -> Result<Self, DeviceError> {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
-        ask(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options)
-            .map_err(|error| error::from_driver(&error, "a question for the heap tier"))?;
+        ask(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options).map_err(|error| {
+            error::from_driver(
+                &error,
+                error::call!("ID3D12Device::CheckFeatureSupport", "a question for the heap tier"),
+            )
+        })?;
         let address =
             asked::<D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT>(device, D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT);
         let architecture = asked::<D3D12_FEATURE_DATA_ARCHITECTURE>(device, D3D12_FEATURE_ARCHITECTURE);
         let options4 = asked::<D3D12_FEATURE_DATA_D3D12_OPTIONS4>(device, D3D12_FEATURE_D3D12_OPTIONS4);
         let options16 = asked::<D3D12_FEATURE_DATA_D3D12_OPTIONS16>(device, D3D12_FEATURE_D3D12_OPTIONS16);
+        let resource_binding_tier = u32::try_from(options.ResourceBindingTier.0).unwrap_or(0).max(1);
+        let (view_slots_max, sampler_slots_max) = heap_limits(resource_binding_tier, asked(device, OPTIONS19));
         Ok(Self {
             mixed_heaps: options.ResourceHeapTier.0 >= D3D12_RESOURCE_HEAP_TIER_2.0,
             unified_memory: architecture.is_some_and(|held| held.UMA.as_bool()),
@@ -62,6 +93,9 @@ impl Features {
             tight_alignment: asked::<i32>(device, TIGHT_ALIGNMENT).is_some_and(|tier| tier >= 1),
             small_msaa: options4.is_some_and(|held| held.MSAA64KBAlignedTextureSupported.as_bool()),
             resource_address_bits: address.map_or(31, |held| held.MaxGPUVirtualAddressBitsPerResource),
+            resource_binding_tier,
+            view_slots_max,
+            sampler_slots_max,
         })
     }
 }
@@ -104,6 +138,8 @@ pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capa
         texture_copy_offset_alignment: D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT.into(),
         texture_copy_row_alignment: D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into(),
         constant_alignment: D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT.into(),
+        storage_alignment: D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT.into(),
+        texel_alignment: D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT.into(),
         residency: true,
         memory_priority: MemoryPriority::None,
     };
@@ -150,4 +186,19 @@ pub(super) fn budgets(adapter: &IDXGIAdapter3, heap_count: usize) -> Option<Heap
         Some(HeapBudget { usage_bytes: info.CurrentUsage, budget_bytes: info.Budget })
     };
     groups.into_iter().take(heap_count).map(budget).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heaps_are_as_large_as_the_device_says_or_its_tier() {
+        for (tier, views) in [(1, 1_000_000), (2, 1_000_000), (3, i32::MAX as u32)] {
+            assert_eq!(heap_limits(tier, None), (views, 2048));
+            assert_eq!(heap_limits(tier, Some([0; 10])), (views, 2048), "an answer without numbers is none");
+            let said = [1, 31, 1, 1, 1, 1, 4080, 2048, 1_500_000, 0];
+            assert_eq!(heap_limits(tier, Some(said)), (1_500_000, 4080));
+        }
+    }
 }

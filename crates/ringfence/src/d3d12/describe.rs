@@ -7,13 +7,22 @@ use super::ResourceInfo;
 use crate::device::record::{TextureAspects, TextureParts};
 use crate::device::{BufferDesc, BufferUsage, DeviceError, Format, InfoKey, TextureDesc, TextureUsage};
 
-/// A buffer. What it is used for makes no difference but for writes by shaders.
+/// The alignment that serves each view of a buffer: that of constants.
+pub(super) const EVERY_VIEW: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
+/// The alignment that serves each view but constants, and what is read by index or vertex.
+const OTHER_VIEWS: u64 = D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT as u64;
+
+/// A buffer. What it is used for makes no difference but for writes by shaders; and for constants, whose views end at
+/// multiples of 256 bytes, which have to be the buffer's.
 pub(super) fn buffer(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
     let storage = desc.usage.contains(BufferUsage::STORAGE);
+    let constants = desc.usage.contains(BufferUsage::CONSTANT);
+    let whole = || desc.size.checked_next_multiple_of(EVERY_VIEW);
+    let width = if constants { whole().ok_or(DeviceError::OutOfDeviceMemory)? } else { desc.size };
     Ok(D3D12_RESOURCE_DESC {
         Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
         Alignment: 0,
-        Width: desc.size,
+        Width: width,
         Height: 1,
         DepthOrArraySize: 1,
         MipLevels: 1,
@@ -22,6 +31,12 @@ pub(super) fn buffer(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceErr
         Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
         Flags: if storage { D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS } else { D3D12_RESOURCE_FLAG_NONE },
     })
+}
+
+/// The alignment that a buffer of this usage is placed at, at least, where the driver measures less: as a description has it
+/// (`D3D12_RESOURCE_DESC::Alignment`), 0 standing for that of every view.
+pub(super) fn buffer_floor(usage: BufferUsage) -> u64 {
+    if usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
 }
 
 /// A two-dimensional texture.
@@ -43,20 +58,23 @@ pub(super) fn texture(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceE
     })
 }
 
-/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer.
+/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, and constants to
+/// those that are aligned for them.
 pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
     let always = [
         BufferUsage::COPY_SRC,
         BufferUsage::COPY_DST,
         BufferUsage::VERTEX,
         BufferUsage::INDEX,
-        BufferUsage::CONSTANT,
         BufferUsage::INDIRECT,
         BufferUsage::TEXELS,
+        BufferUsage::STORAGE_READ,
     ];
     let usage = always.into_iter().fold(BufferUsage::empty(), BufferUsage::union);
     let storage = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
     let usage = if storage { usage | BufferUsage::STORAGE } else { usage };
+    let constants = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
+    let usage = if constants { usage | BufferUsage::CONSTANT } else { usage };
     (desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER).then_some(BufferDesc { size: desc.Width, usage })
 }
 

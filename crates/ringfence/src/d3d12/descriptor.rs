@@ -8,8 +8,9 @@
 //!   DepthStencils   DSV, CPU-only             DSV of no texture
 //! ```
 //!
-//! A slot is bytes in the driver's memory and owns nothing. Devices of resource binding tier 1 take 1,000,000 shader-visible
-//! slots, higher tiers more if there is memory; all take 2,048 samplers.
+//! A slot is bytes in the driver's memory and owns nothing. How many a shader-visible heap has at the most is what the
+//! device says, where the runtime knows the question; else 1,000,000 views up to resource binding tier 2, as many as the driver
+//! has memory for on tier 3, and 2,048 samplers ([`Features`](super::Features)).
 
 mod view;
 
@@ -18,11 +19,11 @@ use windows::Win32::Graphics::Direct3D12::*;
 
 use super::{Device, error, name_object};
 use crate::descriptor::{Binding, DescriptorError};
-use crate::device::DeviceError;
 use crate::device::descriptors::{
     CpuHandle, DescriptorModel, DescriptorSupport, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, PortableView,
     ViewCopy, ViewTypes,
 };
+use crate::device::{DeviceError, Driver};
 pub use view::View;
 
 /// A descriptor heap of the driver. A copy is the same heap.
@@ -98,7 +99,10 @@ unsafe impl Descriptors for Device {
             storage_alignment: D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT.into(),
             texel_alignment: 16,
             constant_bytes_max: u64::from(D3D12_REQ_CONSTANT_BUFFER_ELEMENT_COUNT) * 16,
-            storage_bytes_max: 1 << D3D12_REQ_BUFFER_RESOURCE_TEXEL_COUNT_2_TO_EXP,
+            // The API counts elements, not bytes.
+            storage_bytes_max: self.capabilities().memory_object_bytes_max,
+            storage_elements_max: 1 << D3D12_REQ_BUFFER_RESOURCE_TEXEL_COUNT_2_TO_EXP,
+            texel_elements_max: 1 << D3D12_REQ_BUFFER_RESOURCE_TEXEL_COUNT_2_TO_EXP,
             slots_own_objects: false,
             anisotropy_max: D3D12_REQ_MAXANISOTROPY as u8,
         }
@@ -106,8 +110,8 @@ unsafe impl Descriptors for Device {
 
     fn visible_slots_max(&self, kind: HeapKind, _: ViewTypes) -> u32 {
         match kind {
-            HeapKind::Resources => D3D12_MAX_SHADER_VISIBLE_DESCRIPTOR_HEAP_SIZE_TIER_1,
-            HeapKind::Samplers => D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE,
+            HeapKind::Resources => self.features().view_slots_max,
+            HeapKind::Samplers => self.features().sampler_slots_max,
             HeapKind::RenderTargets | HeapKind::DepthStencils => 0,
         }
     }
@@ -129,7 +133,12 @@ unsafe impl Descriptors for Device {
         let info = D3D12_DESCRIPTOR_HEAP_DESC { Type: of_type, NumDescriptors: desc.slots, Flags: flags, NodeMask: 0 };
         // SAFETY: the description lives through the call.
         let made = unsafe { self.raw().CreateDescriptorHeap::<ID3D12DescriptorHeap>(&info) };
-        let raw = made.map_err(|error| error::from_driver(&error, "the description of a descriptor heap"))?;
+        let raw = made.map_err(|error| {
+            error::from_driver(
+                &error,
+                error::call!("ID3D12Device::CreateDescriptorHeap", "the description of a descriptor heap"),
+            )
+        })?;
         name_object(&raw, desc.name);
         // SAFETY: calls without arguments that matter on live objects; the heap is shader-visible where that is asked.
         let (start, increment, gpu) = unsafe {

@@ -30,9 +30,18 @@ pub(super) fn completed(fence: &ID3D12Fence) -> Result<u64, DeviceError> {
     }
 }
 
+/// Waits at once whose events are kept without a host allocation: room for them is made with the device.
+const KEPT: usize = 64;
+
 /// The events that no wait is using now; as many as there ever were waits at once.
-#[derive(Default)]
 pub(super) struct Pool(Mutex<Vec<Event>>);
+
+impl Default for Pool {
+    /// With room for the events of [`KEPT`] waits, and without an event.
+    fn default() -> Self {
+        Self(Mutex::new(Vec::with_capacity(KEPT)))
+    }
+}
 
 impl Pool {
     /// Waits until `fence` reaches `value`, at most for `timeout`; says whether it did.
@@ -69,7 +78,7 @@ impl Event {
     fn new() -> Result<Self, DeviceError> {
         // SAFETY: neither attributes nor a name are passed.
         let handle = unsafe { CreateEventW(None, false, false, PCWSTR::null()) };
-        let handle = handle.map_err(|error| error::from_driver(&error, "an event"))?;
+        let handle = handle.map_err(|error| error::from_driver(&error, error::call!("CreateEventW", "an event")))?;
         Ok(Self { handle, pending: false })
     }
 
@@ -77,7 +86,9 @@ impl Event {
         let deadline = Instant::now().checked_add(timeout);
         // SAFETY: the event is open, and stays so while it is pending (see `drop`).
         let asked = unsafe { fence.SetEventOnCompletion(value, self.handle) };
-        asked.map_err(|error| error::from_driver(&error, "an event for a fence"))?;
+        asked.map_err(|error| {
+            error::from_driver(&error, error::call!("ID3D12Fence::SetEventOnCompletion", "an event for a fence"))
+        })?;
         let was_pending = std::mem::replace(&mut self.pending, true);
         loop {
             let signalled = self.sleep(deadline)?;
@@ -100,8 +111,7 @@ impl Event {
         // SAFETY: the event is open.
         let woken = unsafe { WaitForSingleObject(self.handle, left_ms) };
         if woken == WAIT_FAILED {
-            let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-            return Err(DeviceError::Other(code.into()));
+            return Err(error::from_system("WaitForSingleObject"));
         }
         Ok(woken == WAIT_OBJECT_0)
     }
@@ -114,5 +124,20 @@ impl Drop for Event {
             // SAFETY: the event is open, nobody else closes it, and the driver has no more use for it.
             let _ = unsafe { CloseHandle(self.handle) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_leave_behind_has_room_already() {
+        let pool = Pool::default();
+        let mut kept = pool.0.lock().unwrap();
+        let room = kept.capacity();
+        assert!(room >= KEPT);
+        kept.extend((0..KEPT).map(|_| Event::new().unwrap()));
+        assert_eq!(kept.capacity(), room, "64 events take no host memory more");
     }
 }

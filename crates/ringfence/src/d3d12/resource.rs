@@ -29,7 +29,10 @@ use crate::device::{
 #[derive(Clone, Copy)]
 pub struct ResourceInfo {
     /// The driver's description. An alignment of 0 leaves it to the library to take the smallest that the driver
-    /// grants.
+    /// grants; of a buffer, the smallest at which every view of it can begin, which is 256.
+    ///
+    /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one that is
+    /// never shown as constants.
     pub desc: D3D12_RESOURCE_DESC,
     /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
     pub initial_state: D3D12_RESOURCE_STATES,
@@ -61,6 +64,12 @@ pub trait Shape: Kind + sealed::Sealed {
     /// Direct3D 12's description portably; `None` where there is no word for it.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
 
+    /// The alignment in the description that its use asks for, where the driver may measure less; 0 leaves it open.
+    fn floor(desc: &Self::Desc) -> u64 {
+        let _ = desc;
+        0
+    }
+
     /// What all of a texture is; `None` for buffers.
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
         let _ = desc;
@@ -78,6 +87,10 @@ impl Shape for Buffers {
 
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc> {
         describe::portable_buffer(desc)
+    }
+
+    fn floor(desc: &Self::Desc) -> u64 {
+        describe::buffer_floor(desc.usage)
     }
 
     fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
@@ -113,7 +126,11 @@ unsafe impl<K: Shape> Create<K> for Device {
 
     fn describe(&self, desc: &K::Desc) -> Result<ResourceInfo, DeviceError> {
         K::check(desc)?;
-        K::resource_desc(desc).map(ResourceInfo::from)
+        let mut described = K::resource_desc(desc)?;
+        if self.features().tight_alignment {
+            described.Alignment = K::floor(desc);
+        }
+        Ok(ResourceInfo::from(described))
     }
 
     fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
@@ -174,7 +191,8 @@ unsafe impl<K: Shape> Create<K> for Device {
         let made = unsafe {
             self.raw().CreatePlacedResource(heap, offset, &unplaced.desc, state, clear_value(unplaced), &mut object)
         };
-        let object = error::made(made, object, "a placed resource")?;
+        let object =
+            error::made(made, object, error::call!("ID3D12Device::CreatePlacedResource", "a placed resource"))?;
         self.mapped(object, memory.memory_type)
     }
 
@@ -196,7 +214,8 @@ unsafe impl<K: Shape> Create<K> for Device {
             let clear_value = clear_value(unplaced);
             self.raw().CreateCommittedResource(&properties, flags, &unplaced.desc, state, clear_value, &mut object)
         };
-        let object = error::made(made, object, "a committed resource")?;
+        let object =
+            error::made(made, object, error::call!("ID3D12Device::CreateCommittedResource", "a committed resource"))?;
         name_object(&object, desc.name);
         let pageable = <&ID3D12Pageable>::from(&object).clone();
         let memory = Memory::new(None, pageable, desc);
@@ -295,7 +314,7 @@ impl Device {
 
 /// A map that fails for anything but a lost device has failed as a map.
 fn map_error(failed: windows::core::Error) -> DeviceError {
-    match error::from_driver(&failed, "a mapping") {
+    match error::from_driver(&failed, error::call!("ID3D12Resource::Map", "a mapping")) {
         DeviceError::Lost => DeviceError::Lost,
         _ => DeviceError::MapFailed,
     }

@@ -65,7 +65,9 @@ unsafe impl Share for Device {
         let heap = memory.heap().ok_or(DeviceError::InvalidInfo("the memory is a committed resource's own"))?;
         // SAFETY: the heap is alive; no attributes and no name are given.
         let made = unsafe { self.raw().CreateSharedHandle(heap, None, GENERIC_ALL.0, PCWSTR::null()) };
-        let handle = made.map_err(|failed| error::from_driver(&failed, "a shared handle to a heap"))?;
+        let handle = made.map_err(|failed| {
+            error::from_driver(&failed, error::call!("ID3D12Device::CreateSharedHandle", "a shared handle to a heap"))
+        })?;
         // SAFETY: the handle is new and the caller's.
         Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) })
     }
@@ -80,7 +82,7 @@ unsafe impl Share for Device {
         let mut heap: Option<ID3D12Heap> = None;
         // SAFETY: the handle is open during the call, and the pointer is to a local.
         let opened = unsafe { self.raw().OpenSharedHandle(HANDLE(handle.as_raw_handle()), &mut heap) };
-        let heap = error::made(opened, heap, "a shared heap")?;
+        let heap = error::made(opened, heap, error::call!("ID3D12Device::OpenSharedHandle", "a shared heap"))?;
         // SAFETY: a call without arguments on a live object.
         let held = unsafe { heap.GetDesc() };
         if held.SizeInBytes < desc.size {

@@ -42,7 +42,8 @@ unsafe impl Sparse for Device {
         let mut object: Option<ID3D12Resource> = None;
         // SAFETY: the pointers are to values that live through the call.
         let made = unsafe { self.raw().CreateReservedResource(&desc, info.initial_state, None, &mut object) };
-        let object = error::made(made, object, "a reserved buffer")?;
+        let object =
+            error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved buffer"))?;
         let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
         Ok((object, SparseNeeds { size, page_bytes: TILE_BYTES, memory_type_bits: default }))
     }
@@ -82,7 +83,8 @@ unsafe impl Sparse for Device {
         let mut object: Option<ID3D12Resource> = None;
         // SAFETY: the pointers are to values that live through the call.
         let made = unsafe { self.raw().CreateReservedResource(&desc, info.initial_state, clear, &mut object) };
-        let object = error::made(made, object, "a reserved texture")?;
+        let object =
+            error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved texture"))?;
         let tiling = self.tiling(&object, &desc)?;
         Ok((object, tiling))
     }
@@ -183,7 +185,9 @@ unsafe fn map_all(
     if !maps.iter().all(is_heap) {
         return Err(DeviceError::InvalidInfo("the memory is a committed resource's own"));
     }
-    let failed = |failed: windows::core::Error| error::from_driver(&failed, "a queue or a fence");
+    let failed = |failed: windows::core::Error| {
+        error::from_driver(&failed, error::call!("ID3D12CommandQueue::Wait or Signal", "a queue or a fence"))
+    };
     for (fence, value) in waits {
         // SAFETY: the caller promises that queue and fence are alive.
         unsafe { queue.Wait(fence, *value) }.map_err(failed)?;

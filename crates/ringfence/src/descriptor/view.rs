@@ -107,17 +107,19 @@ pub(super) fn check_kind(heap: HeapKind, found: HeapKind) -> Result<(), Descript
 
 fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport) -> Result<(), DescriptorError> {
     let BufferView { kind, offset, size } = view;
-    if !desc.usage.contains(kind.usage()) {
+    if !kind.is_served_by(desc.usage) {
         return Err(DescriptorError::BadView("the buffer was not made for it"));
     }
     let bad = |rule, limit| Err(DescriptorError::BadRange { offset, size, rule, limit });
     if size == 0 || offset.checked_add(size).is_none_or(|end| end > desc.size) {
         return bad("the buffer's bytes are", desc.size);
     }
-    let (alignment, size_max) = match kind {
-        BufferViewKind::Constants => (support.constant_alignment, support.constant_bytes_max),
-        BufferViewKind::Storage { .. } => (support.storage_alignment, support.storage_bytes_max),
-        BufferViewKind::Texels { .. } => (support.texel_alignment, support.storage_bytes_max),
+    let (alignment, size_max, count_max) = match kind {
+        BufferViewKind::Constants => (support.constant_alignment, support.constant_bytes_max, u64::MAX),
+        BufferViewKind::Storage { .. } => {
+            (support.storage_alignment, support.storage_bytes_max, support.storage_elements_max)
+        }
+        BufferViewKind::Texels { .. } => (support.texel_alignment, u64::MAX, support.texel_elements_max),
     };
     let unit = match kind {
         BufferViewKind::Constants | BufferViewKind::Storage { stride: 0, .. } => 4,
@@ -132,6 +134,9 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
     }
     if size > size_max {
         return bad("the most bytes shown at once are", size_max);
+    }
+    if size / unit > count_max {
+        return bad("the most elements shown at once are", count_max);
     }
     Ok(())
 }
@@ -169,6 +174,56 @@ impl<D: Descriptors> fmt::Debug for View<'_, D> {
             Shown::Portable { view: PortableView::Texture { view, .. }, .. } => write!(f, "View({view:?})"),
             Shown::Portable { view: PortableView::Sampler(desc), .. } => write!(f, "View({desc:?})"),
             Shown::Native { kind, .. } => write!(f, "View(native, of {kind})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::descriptors::DescriptorModel;
+    use crate::device::{BufferUsage, Format};
+
+    /// As on Direct3D 12, which counts elements and knows no limit of bytes.
+    const COUNTED: DescriptorSupport = DescriptorSupport {
+        model: DescriptorModel::Heaps,
+        constant_alignment: 256,
+        storage_alignment: 16,
+        texel_alignment: 16,
+        constant_bytes_max: 64 << 10,
+        storage_bytes_max: 1 << 40,
+        storage_elements_max: 1 << 27,
+        texel_elements_max: 1 << 27,
+        slots_own_objects: false,
+        anisotropy_max: 16,
+    };
+
+    #[test]
+    fn what_is_counted_in_elements_is_limited_in_elements() {
+        let desc = BufferDesc { size: 8 << 30, usage: BufferUsage::STORAGE_READ | BufferUsage::TEXELS };
+        let check = |kind, size| check_buffer(desc, BufferView { kind, offset: 0, size }, &COUNTED);
+        let structures = |stride| BufferViewKind::Storage { stride, writes: false };
+        assert_eq!(check(structures(16), 160 << 20), Ok(()), "ten million structures");
+        let texels = BufferViewKind::Texels { format: Format::Rgba8Unorm, writes: false };
+        for (kind, element) in [(structures(0), 4), (structures(16), 16), (structures(48), 48), (texels, 4)] {
+            let most = element << 27;
+            assert_eq!(check(kind, most), Ok(()), "{kind:?}");
+            let refused = check(kind, most + element);
+            assert!(matches!(refused, Err(DescriptorError::BadRange { limit, .. }) if limit == 1 << 27), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_read_needs_no_right_to_write() {
+        let of = |usage| BufferDesc { size: 4096, usage };
+        let view = |writes| BufferView { kind: BufferViewKind::Storage { stride: 0, writes }, offset: 0, size: 256 };
+        for (usage, reads, writes) in [
+            (BufferUsage::STORAGE_READ, true, false),
+            (BufferUsage::STORAGE, true, true),
+            (BufferUsage::CONSTANT, false, false),
+        ] {
+            assert_eq!(check_buffer(of(usage), view(false), &COUNTED).is_ok(), reads, "{usage:?} is read");
+            assert_eq!(check_buffer(of(usage), view(true), &COUNTED).is_ok(), writes, "{usage:?} is written");
         }
     }
 }

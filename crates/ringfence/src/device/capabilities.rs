@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::flags;
+use super::{BufferUsage, flags};
 
 flags! {
     /// What a memory type is.
@@ -84,6 +84,9 @@ pub enum MemoryPriority {
     AtAnyTime,
 }
 
+/// The strictest alignment in bytes of what both APIs reach by its address alone: acceleration structures.
+const ADDRESS_ALIGNMENT: u64 = 256;
+
 /// What a device is and can do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capabilities {
@@ -114,8 +117,13 @@ pub struct Capabilities {
     pub texture_copy_offset_alignment: u64,
     /// Alignment in bytes of a row in a buffer that is copied to a texture.
     pub texture_copy_row_alignment: u64,
-    /// Alignment in bytes of constants in a buffer.
+    /// Alignment in bytes of constants, in their buffer and in its memory; a power of two.
     pub constant_alignment: u64,
+    /// The same of words and structures that shaders read or write; a power of two. Structures lie at multiples of their
+    /// stride too.
+    pub storage_alignment: u64,
+    /// The same of texels in a buffer; a power of two.
+    pub texel_alignment: u64,
     /// Whether the program says what is resident ([`Driver::evict`](super::Driver::evict),
     /// [`Driver::make_resident`](super::Driver::make_resident)); else the system does.
     pub residency: bool,
@@ -135,6 +143,33 @@ impl Capabilities {
     pub fn is_non_coherent(&self, memory_type: u32) -> bool {
         let properties = self.properties(memory_type);
         properties.contains(MemoryProperties::HOST_VISIBLE) && !properties.contains(MemoryProperties::HOST_COHERENT)
+    }
+
+    /// The alignment in bytes with which a buffer of this usage has to lie in its memory, so that a view of its first bytes
+    /// has an address that the API takes. Vulkan's drivers measure no less; tight alignment on Direct3D 12 does, which knows
+    /// of no usage.
+    #[must_use]
+    pub fn buffer_alignment(&self, usage: BufferUsage) -> u64 {
+        let rules = [
+            (BufferUsage::CONSTANT, self.constant_alignment),
+            (BufferUsage::STORAGE.union(BufferUsage::STORAGE_READ), self.storage_alignment),
+            (BufferUsage::TEXELS, self.texel_alignment),
+        ];
+        rules.into_iter().filter(|(of, _)| usage.intersects(*of)).map(|(_, bytes)| bytes).fold(1, u64::max)
+    }
+
+    /// The alignment in bytes of a range that shares a buffer of this usage, for every rule that a range may meet: those of
+    /// [`Capabilities::buffer_alignment`], of flushes, of copies to textures, and of what is reached by its address (256:
+    /// acceleration structures; shader tables take 64). The buffer has to lie so too, for an address counts from the memory's
+    /// first byte and an offset from the buffer's.
+    #[must_use]
+    pub fn range_alignment(&self, usage: BufferUsage) -> u64 {
+        let rules = [
+            (BufferUsage::COPY_SRC, self.texture_copy_offset_alignment),
+            (BufferUsage::DEVICE_ADDRESS, ADDRESS_ALIGNMENT),
+        ];
+        let shared = rules.into_iter().filter(|(of, _)| usage.contains(*of)).map(|(_, bytes)| bytes);
+        shared.fold(self.buffer_alignment(usage).max(self.non_coherent_atom_bytes), u64::max)
     }
 
     /// The properties of a memory type; none if there is no such type.

@@ -154,8 +154,12 @@ pub struct DescriptorSupport {
     pub texel_alignment: u64,
     /// The largest buffer range in bytes shown as constants.
     pub constant_bytes_max: u64,
-    /// The largest buffer range in bytes shown as bytes or structures.
+    /// The largest buffer range in bytes shown as words or structures.
     pub storage_bytes_max: u64,
+    /// The most words or structures shown at once.
+    pub storage_elements_max: u64,
+    /// The most texels in a buffer shown at once.
+    pub texel_elements_max: u64,
     /// Whether slots own objects of the driver, which have to be taken out of a slot that is let go of.
     pub slots_own_objects: bool,
     /// The largest anisotropy of samplers; 1 if there is none.
@@ -204,15 +208,23 @@ pub enum BufferViewKind {
 }
 
 impl BufferViewKind {
-    /// What the buffer has to be made for.
+    /// What the buffer has to be made for. Words and structures that are only read may be of [`BufferUsage::STORAGE`] too.
     #[must_use]
     pub const fn usage(self) -> BufferUsage {
         match self {
             Self::Constants => BufferUsage::CONSTANT,
-            Self::Storage { .. } => BufferUsage::STORAGE,
+            Self::Storage { writes: false, .. } => BufferUsage::STORAGE_READ,
+            Self::Storage { writes: true, .. } => BufferUsage::STORAGE,
             Self::Texels { writes: false, .. } => BufferUsage::TEXELS,
             Self::Texels { writes: true, .. } => BufferUsage::TEXELS.union(BufferUsage::STORAGE),
         }
+    }
+
+    /// Whether a buffer that was made for `usage` can be shown so.
+    #[must_use]
+    pub const fn is_served_by(self, usage: BufferUsage) -> bool {
+        let is_read = matches!(self, Self::Storage { writes: false, .. });
+        usage.contains(self.usage()) || is_read && usage.contains(BufferUsage::STORAGE)
     }
 
     /// The type that its heap has to have.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::record::{TextureAspects, TextureParts};
-use super::{DeviceError, flags};
+use super::{Capabilities, DeviceError, flags};
 
 /// Buffers or textures.
 pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
@@ -23,6 +23,12 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
         let _ = desc;
         None
     }
+
+    /// The alignment in memory, in bytes, that its usage asks for, whatever the driver measures; 1 for textures.
+    fn alignment(desc: &Self::Desc, capabilities: &Capabilities) -> u64 {
+        let _ = (desc, capabilities);
+        1
+    }
 }
 
 /// `Ok` if the rule holds.
@@ -41,6 +47,10 @@ impl Kind for Buffers {
     fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
         rule(desc.size != 0, "a buffer has at least one byte")?;
         rule(desc.usage != BufferUsage::empty(), "a buffer is for something")
+    }
+
+    fn alignment(desc: &BufferDesc, capabilities: &Capabilities) -> u64 {
+        capabilities.buffer_alignment(desc.usage)
     }
 }
 
@@ -156,6 +166,9 @@ flags! {
         DEVICE_ADDRESS = 7;
         /// Shown to shaders as texels; with `STORAGE` too where they write.
         TEXELS = 8;
+        /// Read by shaders as words or structures, and never written by them. `STORAGE` is for that too, but on Direct3D 12
+        /// what shaders write cannot lie in memory that the host sees, which this can.
+        STORAGE_READ = 9;
     }
 }
 

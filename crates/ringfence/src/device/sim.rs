@@ -30,6 +30,7 @@
 //! assert!(device.hazards().is_empty());
 //! ```
 
+mod barrier;
 mod check;
 mod command;
 mod counts;
@@ -51,6 +52,7 @@ mod state;
 mod store;
 mod tiles;
 
+pub use barrier::{Barrier, Resource};
 pub use command::{BufferLayout, BufferRange, Command, DescriptorUse, Kernel, KernelFn, KernelMemory, TextureRegion};
 pub use counts::{CallCounts, Live};
 pub use descriptor::View;
@@ -59,10 +61,10 @@ pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
 pub use profile::{CostCurve, Costs, Profile};
 pub use sharing::SharedHandle;
 
-use crate::device::{DeviceError, Priority};
+use crate::device::{BufferDesc, DeviceError, Priority};
 use check::Address;
 use parking_lot::Mutex;
-use state::State;
+use state::{Shape, State};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -81,11 +83,21 @@ pub struct SimOptions {
     pub poison: u8,
     /// Whether calls take the time that the profile says; else it is only counted.
     pub spends_time: bool,
+    /// Whether commands of one submission that use the same bytes have to be kept apart by [`Command::Barrier`].
+    pub watches_barriers: bool,
 }
 
 impl Default for SimOptions {
     fn default() -> Self {
-        Self { seed: 0, queues: 3, lateness: 4, tick_ns: 1_000, poison: 0xcd, spends_time: false }
+        Self {
+            seed: 0,
+            queues: 3,
+            lateness: 4,
+            tick_ns: 1_000,
+            poison: 0xcd,
+            spends_time: false,
+            watches_barriers: false,
+        }
     }
 }
 
@@ -215,6 +227,15 @@ impl Device {
     #[must_use]
     pub fn priority(&self, memory: &Memory) -> Option<Priority> {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.priority))
+    }
+
+    /// What a buffer was made as; `None` if it is not alive.
+    #[must_use]
+    pub fn buffer_desc(&self, buffer: Buffer) -> Option<BufferDesc> {
+        self.with(|state| match state.resources.get(&buffer.0)?.shape {
+            Shape::Buffer(desc) => Some(desc),
+            Shape::Texture(_) => None,
+        })
     }
 
     /// Bytes of a buffer as the device sees them now, for assertions: no command, no call, no hazard if it is early.

@@ -426,6 +426,7 @@ impl<D: Device> Allocator<D> {
     #[track_caller]
     #[inline]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
+        let needs = desc.aligned(needs)?;
         if let Some(made) = Allocation::at_hand(self.shared(), &needs, &desc) {
             return Ok(made);
         }
@@ -449,7 +450,8 @@ impl<D: Device> Allocator<D> {
     /// [`Error::MixedClasses`] on devices that never let classes share a memory object (Direct3D 12, heap tier 1); else
     /// as [`Allocator::allocate`].
     #[track_caller]
-    pub fn allocate_mixed(&self, mut needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
+    pub fn allocate_mixed(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
+        let mut needs = desc.aligned(needs)?;
         let capabilities = self.device().capabilities();
         let [first, rest @ ..] = capabilities.class_groups;
         let grain = capabilities.class_granularity_bytes;
@@ -483,6 +485,7 @@ impl<D: Device> Allocator<D> {
         K: Kind,
         D: Create<K>,
     {
+        let needs = desc.aligned(needs)?;
         Allocation::new(self.shared(), &BytesFor::<D, K>(unplaced, PhantomData), &self.ask(needs, &desc), false)
     }
 }

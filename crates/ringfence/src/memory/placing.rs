@@ -86,7 +86,7 @@ impl<D: Device> Allocator<D> {
     {
         let shared = self.shared();
         shared.check_lost()?;
-        let needs = shared.measure_as::<K>(info, desc.share)?;
+        let needs = desc.aligned(shared.measure_as::<K>(info, desc.share)?)?;
         shared.plan(&self.ask(needs, &desc))
     }
 }
@@ -142,9 +142,10 @@ impl<D: Device> Shared<D> {
                 return Err(DeviceError::Unsupported("making handles of this kind: the device only takes them").into());
             }
         }
-        let (unplaced, needs) = self.prepare::<K>(info, desc.share)?;
-        match place(&unplaced, needs) {
-            Ok((placed, place)) => {
+        let (unplaced, measured) = self.prepare::<K>(info, desc.share)?;
+        let placed = desc.aligned(measured).and_then(|needs| place(&unplaced, needs).map(|made| (made, needs)));
+        match placed {
+            Ok(((placed, place), needs)) => {
                 count(&self.calls.create_object);
                 if !desc.name.is_empty() {
                     // SAFETY: the object was made just now.
@@ -182,12 +183,29 @@ impl<D: Device> Shared<D> {
         D: Create<K>,
     {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        unsafe {
+        let (unplaced, mut needs) = unsafe {
             match share {
                 None => Create::<K>::prepare(&self.device, info),
                 Some(kind) => Create::<K>::prepare_shared(&self.device, info, kind),
             }
+        }?;
+        needs.alignment = needs.alignment.max(self.alignment_of::<K>(info, &needs));
+        Ok((unplaced, needs))
+    }
+
+    /// The alignment in memory that the usage asks for, where the driver may have measured less.
+    fn alignment_of<K>(&self, info: &<D as Create<K>>::Info<'_>, needs: &Requirements) -> u64
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let capabilities = self.device.capabilities();
+        let most =
+            capabilities.constant_alignment.max(capabilities.storage_alignment).max(capabilities.texel_alignment);
+        if needs.class != ResourceClass::Buffer || needs.alignment >= most {
+            return 1;
         }
+        Create::<K>::portable(&self.device, info).map_or(1, |desc| K::alignment(&desc, capabilities))
     }
 
     /// What a resource would need, no memory taken.

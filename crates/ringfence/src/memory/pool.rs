@@ -212,7 +212,7 @@ impl<D: Device> Pool<D> {
     /// As [`Pool::create_buffer`].
     #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
-        let ask = self.ask(needs, &desc)?;
+        let ask = self.ask(desc.aligned(needs)?, &desc)?;
         Allocation::new(self.shared(), &super::subject::Bytes, &ask, false)
     }
 
@@ -221,7 +221,7 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// Those of [`Pool::allocate`] that can be foreseen.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.shared().plan(&self.ask(needs, &desc)?)
+        self.shared().plan(&self.ask(desc.aligned(needs)?, &desc)?)
     }
 
     /// What handles to its blocks are.

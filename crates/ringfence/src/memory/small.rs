@@ -7,7 +7,8 @@
 //!
 //! *Safe by usage class*: buffers that shaders may write never share with those that they only read, since a driver's
 //! buffer is in one state as a whole (Direct3D 12) and barriers name it as a whole. Within a class the driver's buffer
-//! is made for every usage of the class. Each start is aligned for every usage that the small buffer has.
+//! is made for every usage of the class. Each start is aligned for every usage that the small buffer has, in the driver's
+//! buffer and in its memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -30,14 +31,20 @@ use super::{Allocator, Location};
 use crate::debugging::{Margins, NewRange};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, RawBuffer};
 use crate::error::{AccessError, Error};
-use crate::resource::{AllocationDesc, Buffer, RawObject};
+use crate::resource::{AllocationDesc, Buffer, RawObject, shared_alignment};
 
 /// Bytes of a driver's buffer that small ones share.
 const SHARED_BYTES: u64 = 1 << 20;
 /// The largest small buffer in bytes.
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
-/// The strictest alignment in bytes that Vulkan and Direct3D 12 let a device ask for storage and constants.
+/// The strictest alignment in bytes that Vulkan and Direct3D 12 let a device ask for storage, constants and texels.
 const SHADER_ALIGNMENT: u64 = 256;
+/// What shaders see a buffer as.
+const SHOWN: BufferUsage = BufferUsage::CONSTANT
+    .union(BufferUsage::STORAGE)
+    .union(BufferUsage::STORAGE_READ)
+    .union(BufferUsage::TEXELS)
+    .union(BufferUsage::DEVICE_ADDRESS);
 
 /// Usages that only read, but for copies.
 const READ_ONLY: BufferUsage = BufferUsage::COPY_SRC
@@ -45,7 +52,9 @@ const READ_ONLY: BufferUsage = BufferUsage::COPY_SRC
     .union(BufferUsage::VERTEX)
     .union(BufferUsage::INDEX)
     .union(BufferUsage::CONSTANT)
-    .union(BufferUsage::INDIRECT);
+    .union(BufferUsage::INDIRECT)
+    .union(BufferUsage::TEXELS)
+    .union(BufferUsage::STORAGE_READ);
 
 /// What may share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -67,12 +76,9 @@ impl UsageClass {
         self.location as usize * 4 + usize::from(self.is_written) * 2 + usize::from(self.has_address)
     }
 
-    /// What the driver's buffer is made for. A readback buffer is written by copies and nothing else.
+    /// What the driver's buffer is made for: whatever a buffer of the class may be for.
     fn usage(self) -> BufferUsage {
         let mut usage = READ_ONLY;
-        if self.location == Location::Readback {
-            return BufferUsage::COPY_DST;
-        }
         if self.is_written {
             usage = usage | BufferUsage::STORAGE;
         }
@@ -245,12 +251,10 @@ impl<D: Device> Allocator<D> {
         let capabilities = self.device().capabilities();
         let atom = capabilities.non_coherent_atom_bytes;
         let mut alignment = atom.max(16);
-        if desc.usage.intersects(BufferUsage::STORAGE | BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) {
-            alignment = alignment.max(SHADER_ALIGNMENT).max(capabilities.constant_alignment);
+        if desc.usage.intersects(SHOWN) {
+            alignment = alignment.max(SHADER_ALIGNMENT);
         }
-        if desc.usage.contains(BufferUsage::COPY_SRC) {
-            alignment = alignment.max(capabilities.texture_copy_offset_alignment);
-        }
+        alignment = alignment.max(capabilities.range_alignment(desc.usage));
         (desc.size.next_multiple_of(atom), alignment)
     }
 
@@ -276,9 +280,12 @@ impl<D: Device> Allocator<D> {
     }
 
     fn backing(&self, class: UsageClass) -> Result<Backing<D>, Error> {
-        let desc = BufferDesc { size: SHARED_BYTES, usage: class.usage() };
-        let info = Create::<Buffers>::describe(self.device(), &desc)?;
-        let allocation = AllocationDesc { name: "small buffers", location: class.location, ..Default::default() };
+        let (device, usage) = (self.device(), class.usage());
+        let info = Create::<Buffers>::describe(device, &BufferDesc { size: SHARED_BYTES, usage })?;
+        let has_address = Create::<Buffers>::has_address(device, &info);
+        let alignment = shared_alignment(device.capabilities(), usage, SHARED_BYTES, has_address);
+        let (name, location) = ("small buffers", class.location);
+        let allocation = AllocationDesc { name, location, alignment, ..Default::default() };
         let buffer: Buffer<D> = self.create_buffer(&info, allocation)?;
         let (mapped, address) = (buffer.mapped_base(), buffer.device_address());
         let (_, object, place) = buffer.into_parts();

@@ -169,7 +169,8 @@ impl<D: Device> Placement<D> {
     ) -> Result<BufferLocation<D>, Error> {
         let (shared, mut route) = (self.shared(), route);
         let info = Create::<Buffers>::describe(&shared.device, &request.desc())?;
-        let desc = AllocationDesc { name: request.name, location: Location::Device, ..Default::default() };
+        let BufferRequest { name, alignment, .. } = *request;
+        let desc = AllocationDesc { name, alignment, location: Location::Device, ..Default::default() };
         let ((placed, place), needs) = shared.create_with::<Buffers>(&info, desc, |unplaced, needs| {
             if needs.requires_dedicated {
                 route = Route::StandAlone;
@@ -192,7 +193,8 @@ impl<D: Device> Placement<D> {
         location: Location,
     ) -> Result<BufferLocation<D>, Error> {
         let info = Create::<Buffers>::describe(self.memory().device(), &request.desc())?;
-        let desc = AllocationDesc { name: request.name, location, dedicated: Dedicated::Always, ..Default::default() };
+        let BufferRequest { name, alignment, .. } = *request;
+        let desc = AllocationDesc { name, location, alignment, dedicated: Dedicated::Always, ..Default::default() };
         let buffer = self.memory().create_buffer(&info, desc)?;
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
@@ -203,6 +205,9 @@ impl<D: Device> Placement<D> {
         let by_usage = [
             (BufferUsage::CONSTANT, capabilities.constant_alignment),
             (BufferUsage::STORAGE, 256),
+            (BufferUsage::STORAGE_READ, 256),
+            (BufferUsage::TEXELS, capabilities.texel_alignment),
+            (BufferUsage::DEVICE_ADDRESS, 256),
             (BufferUsage::COPY_SRC, 16),
             (BufferUsage::COPY_DST, 16),
             (BufferUsage::empty(), 16),

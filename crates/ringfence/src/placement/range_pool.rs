@@ -27,7 +27,7 @@ use ringfence_core::range::{Invalid, RangeAllocator};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Mapped, RawBuffer};
 use crate::error::Error;
 use crate::memory::{Backing, Location, Memory, Place, RangeOwner, Shared};
-use crate::resource::AllocationDesc;
+use crate::resource::{AllocationDesc, shared_alignment};
 
 /// A block: what lies under its ranges.
 pub(crate) struct Block<D: Device> {
@@ -52,7 +52,8 @@ impl<D: Device> Block<D> {
     ) -> Result<Self, Error> {
         let info = Create::<Buffers>::describe(&shared.device, &BufferDesc { size: bytes, usage })?;
         let has_address = Create::<Buffers>::has_address(&shared.device, &info);
-        let desc = AllocationDesc { name, location, ..Default::default() };
+        let alignment = shared_alignment(shared.device.capabilities(), usage, bytes, has_address);
+        let desc = AllocationDesc { name, location, alignment, ..Default::default() };
         let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
         // SAFETY: the object is alive, and was described as one that has an address.
         let address = has_address.then(|| unsafe { Create::<Buffers>::address(&shared.device, &placed.object) });

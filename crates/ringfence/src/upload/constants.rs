@@ -43,7 +43,7 @@ use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer}
 use crate::error::Error;
 use crate::lifetime::Frame;
 use crate::memory::{Allocator, Location, RingSnapshot};
-use crate::resource::{AllocationDesc, Buffer};
+use crate::resource::{AllocationDesc, Buffer, shared_alignment};
 
 pub use dynamic::{ConstantWriter, DynamicConstants};
 pub use statics::StaticConstants;
@@ -410,6 +410,9 @@ fn device_buffer<D: Device>(
     usage: BufferUsage,
     name: &str,
 ) -> Result<Buffer<D>, Error> {
-    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size, usage })?;
-    memory.create_buffer(&info, AllocationDesc { name, location: Location::Device, ..Default::default() })
+    let device = memory.device();
+    let info = Create::<Buffers>::describe(device, &BufferDesc { size, usage })?;
+    let has_address = Create::<Buffers>::has_address(device, &info);
+    let alignment = shared_alignment(device.capabilities(), usage, size, has_address);
+    memory.create_buffer(&info, AllocationDesc { name, location: Location::Device, alignment, ..Default::default() })
 }

@@ -32,7 +32,7 @@ use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
 use super::{Recycle, Staged, Told, UploadError};
-use crate::device::{BufferUsage, Device, Mapped};
+use crate::device::{BufferUsage, Device, DeviceError, Mapped};
 use crate::error::{AccessError, Error};
 use crate::lifetime::{Frame, OpenFrame, Passed};
 use crate::memory::{Allocator, Backing, Location, RingSnapshot};
@@ -46,11 +46,11 @@ pub struct FastConstantsDesc<'a> {
     /// Bytes of a driver's buffer that pages are cut from; as many as a page at least, and rounded up to a power of two.
     /// Where there is no memory for it, a page gets a buffer of its own.
     pub buddy_bytes: u64,
-    /// The most pages that may be in use at once.
+    /// The most pages that may be in use at once. A page counts until its frame is complete.
     pub pages_max: u32,
     /// What the bytes may be used for.
     pub usage: BufferUsage,
-    /// Where the pages live.
+    /// Where the pages live: in memory that the host sees, so never [`Location::Device`].
     pub location: Location,
     /// A buddy goes after so many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) in which it had no page in
     /// use.
@@ -58,6 +58,9 @@ pub struct FastConstantsDesc<'a> {
     /// A name for reports and for the driver's objects.
     pub name: &'a str,
 }
+
+/// The largest page and the largest buddy in bytes: a power of two that can be doubled.
+const BYTES_MAX: u64 = 1 << 62;
 
 impl Default for FastConstantsDesc<'_> {
     /// Pages of 64 KiB, as document 004 has them, from buddies of 1 MiB; up to 1024 pages.
@@ -123,13 +126,16 @@ pub struct FastConstants<D: Device> {
 impl<D: Device> FastConstants<D> {
     pub(crate) fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>, cleaning: Cleaning) -> Self {
         // A page of 0 bytes refuses everything as too large.
-        let page_bytes = desc.page_bytes.clamp(1, 1 << 62).next_power_of_two();
-        let buddy_bytes = desc.buddy_bytes.clamp(page_bytes, page_bytes.saturating_mul(1 << 20)).next_power_of_two();
+        let desc = FastConstantsDesc { page_bytes: desc.page_bytes.min(BYTES_MAX), ..desc };
+        let page_bytes = desc.page_bytes.max(1).next_power_of_two();
+        let buddy_bytes_max = page_bytes.saturating_mul(1 << 20).min(BYTES_MAX);
+        let buddy_bytes = desc.buddy_bytes.clamp(page_bytes, buddy_bytes_max).next_power_of_two();
         let grace = u64::from(desc.shrink_after.max(1));
         let buddies = Arc::new(RangePool::new(buddy_bytes, grace, Buddy::new, page_bytes));
         memory.shared().add_pool(Arc::<RangePool<D, Buddy>>::clone(&buddies));
         let capabilities = memory.device().capabilities();
-        let alignment = capabilities.constant_alignment.max(capabilities.non_coherent_atom_bytes);
+        let alignment = capabilities.constant_alignment.max(capabilities.buffer_alignment(desc.usage));
+        let alignment = alignment.max(capabilities.non_coherent_atom_bytes);
         let state = Arc::new(State {
             memory: memory.clone(),
             alignment,
@@ -156,9 +162,12 @@ impl<D: Device> FastConstants<D> {
     /// ([`FastWriter::begin`]).
     ///
     /// # Errors
-    /// The frame is of another allocator.
+    /// The frame is of another allocator; or [`FastConstantsDesc::location`] is one that the host does not see.
     pub fn writer(&self, frame: &Frame) -> Result<FastWriter<D>, UploadError> {
         self.state.check(frame)?;
+        if self.state.desc.location == Location::Device {
+            return Err(UNSEEN.into());
+        }
         Ok(FastWriter {
             state: Arc::clone(&self.state),
             alignment: self.state.alignment,
@@ -209,41 +218,33 @@ impl<D: Device> State<D> {
         if let Some(page) = self.free_page() {
             return Ok(page);
         }
-        if !self.books.lock().take(self.desc.pages_max) {
-            let capacity = u64::from(self.desc.pages_max) * self.desc.page_bytes;
+        let Some(claim) = Claim::take(self) else {
+            let capacity = u64::from(self.desc.pages_max).saturating_mul(self.desc.page_bytes);
             return Err(UploadError::Full { size: self.desc.page_bytes, free: 0, capacity, waits_for: None });
-        }
+        };
+        // The driver and the program's eviction callback are called from here: whatever they do, the claim ends.
         let size = self.granule();
         let made = self.buddies.allocate(size, size, |bytes| self.buddy(bytes)).or_else(|_| {
             // Without memory for a whole buddy there may be some for a page.
             self.buddies.allocate_in_own_block(size, size, |bytes| self.buddy(bytes))
         });
-        match made {
-            Ok(found) => Ok(self.found(found)),
-            Err(error) => {
-                self.books.lock().in_use -= 1;
-                Err(error.into())
-            }
-        }
+        Ok(self.found(made?, claim))
     }
 
     fn granule(&self) -> u64 {
-        self.desc.page_bytes.clamp(1, 1 << 62).next_power_of_two()
+        self.desc.page_bytes.max(1).next_power_of_two()
     }
 
     fn free_page(&self) -> Option<Page<D>> {
-        if !self.books.lock().take(self.desc.pages_max) {
-            return None;
-        }
+        let claim = Claim::take(self)?;
         let size = self.granule();
-        let found = self.buddies.try_allocate(size, size);
-        if found.is_none() {
-            self.books.lock().in_use -= 1;
-        }
-        found.map(|found| self.found(found))
+        let found = self.buddies.try_allocate(size, size)?;
+        Some(self.found(found, claim))
     }
 
-    fn found(&self, found: InPool<D>) -> Page<D> {
+    /// The page for which one was counted.
+    fn found(&self, found: InPool<D>, claim: Claim<'_, D>) -> Page<D> {
+        claim.keep();
         let address = found.address;
         let (shared, location) = (self.memory.shared(), self.desc.location);
         Page { bytes: BufferLocation::in_pool(shared, found, self.desc.page_bytes, location, Route::FastPage), address }
@@ -261,8 +262,8 @@ impl<D: Device> State<D> {
         RingSnapshot {
             name: String::new(),
             capacity_bytes: self.buddies.figures().block_bytes,
-            used_bytes: u64::from(books.in_use) * self.desc.page_bytes,
-            high_water_bytes: u64::from(books.high_water) * self.desc.page_bytes,
+            used_bytes: u64::from(books.in_use).saturating_mul(self.desc.page_bytes),
+            high_water_bytes: u64::from(books.high_water).saturating_mul(self.desc.page_bytes),
             submission_count: books.retired.batches() as u64,
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
             ..Default::default()
@@ -279,6 +280,28 @@ impl<D: Device> Books<D> {
             self.high_water = self.high_water.max(self.in_use);
         }
         may
+    }
+}
+
+/// A page that was counted before there is one. It is counted no more when this is dropped, as by a panic in a callback.
+struct Claim<'a, D: Device>(&'a State<D>);
+
+impl<'a, D: Device> Claim<'a, D> {
+    /// `None` if there may be no page more.
+    fn take(state: &'a State<D>) -> Option<Self> {
+        let may = state.books.lock().take(state.desc.pages_max);
+        may.then(|| Self(state))
+    }
+
+    /// There is the page now.
+    fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<D: Device> Drop for Claim<'_, D> {
+    fn drop(&mut self) {
+        self.0.books.lock().in_use -= 1;
     }
 }
 
@@ -334,6 +357,10 @@ impl<D: Device> Drop for State<D> {
         self.buddies.close();
     }
 }
+
+/// What is refused where the pages would not be mapped.
+const UNSEEN: DeviceError =
+    DeviceError::InvalidInfo("fast constants lie in memory that the host sees: not Location::Device");
 
 /// A page that a thread bumps through.
 struct Own<D: Device> {
@@ -418,7 +445,8 @@ impl<D: Device> FastWriter<D> {
         match own.page.bytes.write(offset, bytes) {
             Ok(()) => own.bump = bump,
             Err(AccessError::Device(error)) => return Err(error.into()),
-            Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a page is mapped as a whole"),
+            Err(AccessError::NotMapped) => return Err(UNSEEN.into()),
+            Err(AccessError::OutOfRange { .. }) => unreachable!("the bump is as long as the page"),
         }
         Ok(offset)
     }

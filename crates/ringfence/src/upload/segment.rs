@@ -5,7 +5,7 @@ use super::state::{Config, Paired};
 use crate::device::{BufferDesc, Buffers, Create, Device};
 use crate::error::Error;
 use crate::memory::Allocator;
-use crate::resource::{AllocationDesc, Buffer};
+use crate::resource::{AllocationDesc, Buffer, shared_alignment};
 
 /// A buffer that a ring hands out, from when it was made until the ring got a larger or smaller one.
 pub(crate) struct Segment<D: Device> {
@@ -33,9 +33,11 @@ impl<D: Device> Segment<D> {
         let device = memory.device();
         let info = Create::<Buffers>::describe(device, &BufferDesc { size: capacity, usage: config.desc.usage })?;
         let location = config.desc.location;
-        let desc = AllocationDesc { name: &config.name, location, ..Default::default() };
-        let buffer = memory.create_buffer(&info, desc)?;
+        let has_address = Create::<Buffers>::has_address(device, &info);
         let capabilities = device.capabilities();
+        let alignment = shared_alignment(capabilities, config.desc.usage, capacity, has_address);
+        let desc = AllocationDesc { name: &config.name, location, alignment, ..Default::default() };
+        let buffer = memory.create_buffer(&info, desc)?;
         let atomic = capabilities.is_non_coherent(buffer.memory_type());
         let atom = if atomic { capabilities.non_coherent_atom_bytes } else { 1 };
         let address = buffer.device_address();

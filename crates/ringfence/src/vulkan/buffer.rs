@@ -19,7 +19,7 @@ unsafe impl Create<Buffers> for Device {
 
     fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
         let mut usage = buffer_usage(desc.usage);
-        let shown = BufferUsage::STORAGE | BufferUsage::CONSTANT | BufferUsage::TEXELS;
+        let shown = BufferUsage::STORAGE | BufferUsage::STORAGE_READ | BufferUsage::CONSTANT | BufferUsage::TEXELS;
         if self.0.desc.descriptor_buffer && desc.usage.intersects(shown) {
             // Descriptors in buffers show addresses.
             usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
@@ -159,7 +159,8 @@ impl Device {
     }
 }
 
-/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`].
+/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`], and storage that shaders only read
+/// is storage.
 const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
     (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
@@ -178,6 +179,7 @@ const TEXELS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 
 /// Vulkan's usage flags for the portable ones.
 fn buffer_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
+    let usage = if usage.contains(BufferUsage::STORAGE_READ) { usage | BufferUsage::STORAGE } else { usage };
     let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));
     let texels = if usage.contains(BufferUsage::TEXELS) { TEXELS } else { vk::BufferUsageFlags::empty() };
     present.fold(texels, |all, (_, equal)| all | equal)

@@ -119,6 +119,9 @@ fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Resul
         BufferViewKind::Storage { stride, writes } => (DXGI_FORMAT_UNKNOWN, stride, writes),
         BufferViewKind::Texels { format, writes } => (shader_format(format), 0, writes),
     };
+    if stride > D3D12_REQ_MULTI_ELEMENT_STRUCTURE_SIZE_IN_BYTES {
+        return Err(DeviceError::Unsupported("structures of more than 2,048 bytes in a view"));
+    }
     let unit = match kind {
         BufferViewKind::Texels { format, .. } => format.texel_bytes(),
         _ => u64::from(stride.max(4)),

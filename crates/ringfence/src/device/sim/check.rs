@@ -92,7 +92,7 @@ impl State {
             Command::CopyTexture { src, dst, mip, layer } => self.check_texture_copy((src, dst), (mip, layer), uses),
             Command::Kernel(kernel) => self.check_kernel(kernel, uses),
             // Carried out with the submission.
-            Command::Release { .. } | Command::Acquire { .. } => None,
+            Command::Release { .. } | Command::Acquire { .. } | Command::Barrier(_) => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The work that a simulated queue can be given.
 
+use super::barrier::Barrier;
 use super::ids::{Buffer, DescriptorHeap, Texture};
 use crate::device::TextureDesc;
 use std::fmt;
@@ -68,6 +69,8 @@ pub enum Command {
     },
     /// Runs a host closure in place of a shader.
     Kernel(Kernel),
+    /// Keeps the commands before it apart from those behind it, where the device watches that.
+    Barrier(Barrier),
     /// Lets go of resources, so that a queue of another family may have them, content and all.
     Release {
         /// The buffers.

@@ -16,8 +16,8 @@ use super::ids::{DescriptorHeap, Label, Texture, What};
 use super::order::Access;
 use super::state::{Shape, State};
 use crate::device::descriptors::{
-    DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, SamplerDesc,
-    ViewCopy, ViewTypes,
+    BufferViewKind, DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView,
+    SamplerDesc, ViewCopy, ViewTypes,
 };
 use crate::device::{Capabilities, DeviceError, Driver};
 
@@ -39,8 +39,10 @@ pub(super) struct Heap {
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum View {
-    /// A range of a buffer.
+    /// A range of a buffer, as nothing in particular.
     Buffer(BufferRange),
+    /// A range of a buffer as something, which has rules of alignment.
+    Shown(BufferRange, BufferViewKind),
     /// All texels of a texture.
     Texture(Texture, HeapKind),
     /// A sampler; it shows no bytes.
@@ -50,7 +52,7 @@ pub enum View {
 impl View {
     const fn kind(&self) -> HeapKind {
         match self {
-            Self::Buffer(_) => HeapKind::Resources,
+            Self::Buffer(_) | Self::Shown(..) => HeapKind::Resources,
             Self::Texture(_, kind) => *kind,
             Self::Sampler(_) => HeapKind::Samplers,
         }
@@ -108,14 +110,16 @@ unsafe impl Descriptors for Device {
     type Leftover = std::convert::Infallible;
 
     fn descriptor_support(&self) -> DescriptorSupport {
-        let Capabilities { constant_alignment, .. } = *self.capabilities();
+        let Capabilities { constant_alignment, storage_alignment, texel_alignment, .. } = *self.capabilities();
         DescriptorSupport {
             model: DescriptorModel::Heaps,
             constant_alignment,
-            storage_alignment: 16,
-            texel_alignment: 16,
+            storage_alignment,
+            texel_alignment,
             constant_bytes_max: 64 << 10,
             storage_bytes_max: u64::from(u32::MAX),
+            storage_elements_max: 1 << 27,
+            texel_elements_max: 1 << 27,
             slots_own_objects: false,
             anisotropy_max: 16,
         }
@@ -132,7 +136,7 @@ unsafe impl Descriptors for Device {
     fn describe_view<'a>(&self, view: &PortableView<'a, Self>) -> Result<View, DeviceError> {
         Ok(match view {
             PortableView::Buffer { object, view, .. } => {
-                View::Buffer(BufferRange::new(**object, view.offset, view.size))
+                View::Shown(BufferRange::new(**object, view.offset, view.size), view.kind)
             }
             PortableView::Texture { object, view, .. } => View::Texture(**object, view.kind.heap_kind()),
             PortableView::Sampler(desc) => View::Sampler(*desc),
@@ -224,6 +228,7 @@ impl State {
     fn view_access(&mut self, heap: DescriptorHeap, slot: u32, view: &View) -> Option<Access> {
         match *view {
             View::Buffer(range) => self.buffer_access(range, None, true),
+            View::Shown(range, kind) => self.shown_access(range, kind),
             View::Texture(texture, _) => self.whole_texture(texture),
             View::Sampler(_) => {
                 let label = self.descriptor_heaps.get(&heap.0)?.label.clone();
@@ -231,6 +236,25 @@ impl State {
                 Some(Access { space: heap.0, range, writes: false, space_label: label.clone(), label })
             }
         }
+    }
+
+    /// The bytes of a range that is shown as something; a hazard if they do not lie as that has to, in the buffer (an offset
+    /// of Vulkan's) and in the memory (an address of Direct3D 12's).
+    fn shown_access(&mut self, range: BufferRange, kind: BufferViewKind) -> Option<Access> {
+        let access = self.buffer_access(range, None, true)?;
+        let Capabilities { constant_alignment, storage_alignment, texel_alignment, .. } = self.profile.capabilities;
+        let (alignment, element) = match kind {
+            BufferViewKind::Constants => (constant_alignment, 1),
+            BufferViewKind::Storage { stride, .. } => (storage_alignment, u64::from(stride.max(4))),
+            BufferViewKind::Texels { format, .. } => (texel_alignment, format.texel_bytes()),
+        };
+        let is_aligned = |at: u64| at.is_multiple_of(alignment);
+        if !is_aligned(range.offset) || !is_aligned(access.range.start) || !range.offset.is_multiple_of(element) {
+            let hazard = Hazard::about(HazardKind::Unaligned, access.label).within(access.space_label, access.range);
+            self.report(hazard.detail("the first byte of a view"));
+            return None;
+        }
+        Some(access)
     }
 
     fn whole_texture(&mut self, texture: Texture) -> Option<Access> {

@@ -73,6 +73,7 @@ impl State {
                     self.use_by(queue, family, range.buffer.0, Use::Content);
                 }
             }
+            Command::Barrier(_) => {}
             Command::Release { buffers, textures, to } => {
                 for id in ids(buffers, textures) {
                     self.use_by(queue, family, id, Use::Content);

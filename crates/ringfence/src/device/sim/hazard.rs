@@ -60,6 +60,8 @@ pub enum HazardKind {
     DescriptorWhilePending,
     /// Work of two queues uses the same bytes, one of them writes, and nothing orders them.
     QueueConflict,
+    /// Two commands of one submission use the same bytes, one of them writes, and no barrier keeps them apart.
+    MissingBarrier,
     /// A resource was placed over another that is alive, where nobody declared that they may share bytes.
     Overlap,
     /// A buffer and a texture lie closer than `class_granularity_bytes`.
@@ -93,6 +95,7 @@ impl HazardKind {
             Self::UsedWhileEvicted => "was used by work, but is evicted",
             Self::DescriptorWhilePending => "was overwritten by the host",
             Self::QueueConflict => "was used by two queues that nothing orders",
+            Self::MissingBarrier => "was used without a barrier behind an earlier use",
             Self::Overlap => "was placed over a resource that is alive",
             Self::TooClose => "was placed too close to a resource of another class",
             Self::FreedUnderResource => "was freed while a resource lies in it",

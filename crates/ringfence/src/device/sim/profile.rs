@@ -154,7 +154,7 @@ impl Profile {
     }
 
     /// A Direct3D 12 card of resource heap tier 2 with what recent drivers add: one heap for all classes, GPU-upload
-    /// heaps, and tight alignment, so that small buffers take 256 bytes instead of 64 KiB.
+    /// heaps, and tight alignment: buffers lie at multiples of 8 bytes instead of 64 KiB, whatever views they are for.
     #[must_use]
     pub fn d3d12_modern() -> Self {
         let tier1 = Self::d3d12_tier1();
@@ -172,7 +172,7 @@ impl Profile {
                 ..tier1.capabilities
             },
             buffer_types: 0b1111,
-            buffer_alignment: 256,
+            buffer_alignment: 8,
             texture_alignment: 4 * KIB,
             small_texture_alignment: 256,
             multisampled_alignment: 64 * KIB,
@@ -269,6 +269,8 @@ fn vulkan_like() -> Capabilities {
         texture_copy_offset_alignment: 1,
         texture_copy_row_alignment: 1,
         constant_alignment: 64,
+        storage_alignment: 16,
+        texel_alignment: 16,
         residency: false,
         memory_priority: MemoryPriority::None,
     }

@@ -7,6 +7,7 @@
 //! ```
 
 use super::SimOptions;
+use super::barrier::{How, Overlaps};
 use super::check::{Address, Rows, Step};
 use super::command::{Command, KernelMemory};
 use super::hazard::{Hazard, HazardKind};
@@ -118,9 +119,19 @@ impl State {
         self.spend(self.profile.costs.submit_ns);
         let mut uses = Vec::new();
         let first_hazard = self.hazards.len();
+        let mut overlaps = Overlaps::default();
         let mut checked = |command| {
             self.check_owners(queue, &command);
-            self.steps(command, &mut uses)
+            let (first, how) =
+                (uses.len(), if matches!(command, Command::Kernel(_)) { How::Kernel } else { How::Copy });
+            if let Command::Barrier(barrier) = command {
+                overlaps.barrier(barrier);
+            }
+            let steps = self.steps(command, &mut uses);
+            if self.watches_barriers {
+                self.watch_overlaps(&mut overlaps, &uses[first..], how);
+            }
+            steps
         };
         let steps: VecDeque<_> = commands.into_iter().flat_map(&mut checked).collect();
         for hazard in &mut self.hazards[first_hazard..] {

@@ -29,6 +29,7 @@ pub(super) struct State {
     pub(super) profile: Arc<Profile>,
     pub(super) poison: u8,
     pub(super) lost: bool,
+    pub(super) watches_barriers: bool,
     next_id: u64,
     pub(super) memories: HashMap<u64, MemoryObject>,
     /// Memory objects that were imported, and whose bytes they are.
@@ -124,6 +125,7 @@ impl State {
             profile,
             poison: options.poison,
             lost: false,
+            watches_barriers: options.watches_barriers,
             next_id: 1,
             memories: HashMap::new(),
             imports: HashMap::new(),

@@ -93,6 +93,8 @@ impl Facts {
             texel_alignment: limits.min_texel_buffer_offset_alignment.max(1),
             constant_bytes_max: limits.max_uniform_buffer_range.into(),
             storage_bytes_max: limits.max_storage_buffer_range.into(),
+            storage_elements_max: u64::MAX,
+            texel_elements_max: limits.max_texel_buffer_elements.into(),
             slots_own_objects: true,
             // Anisotropy is a feature that the program may not have enabled; native samplers may ask for it.
             anisotropy_max: if self.desc.sampler_anisotropy { limits.max_sampler_anisotropy as u8 } else { 1 },

@@ -1,0 +1,62 @@
+//! The barriers of transient memory, recorded.
+
+use std::mem::ManuallyDrop;
+
+use smallvec::SmallVec;
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::Device;
+use crate::resource::RawObject;
+use crate::transient::{Direct3d12Barrier, Pass, TransientAllocator, TransientId};
+
+impl TransientAllocator<Device> {
+    /// Records what the barriers of a pass are on Direct3D 12 ([`Barrier::on_direct3d_12`]), in one call of the driver: at
+    /// the beginning of the pass, when everything of it is acquired. An [`Execution`] has it too.
+    ///
+    /// Changes of state and discards are the program's own, behind it.
+    ///
+    /// # Safety
+    /// The list is of this device, open, and recorded by this thread alone.
+    ///
+    /// [`Barrier::on_direct3d_12`]: crate::transient::Barrier::on_direct3d_12
+    /// [`Execution`]: crate::transient::Execution
+    pub unsafe fn record_barriers(&self, pass: Pass, list: &ID3D12GraphicsCommandList) {
+        let of_pass = self.barriers().iter().filter(|barrier| barrier.pass == pass);
+        let native = of_pass.flat_map(|barrier| barrier.on_direct3d_12()).map(|barrier| self.native(barrier));
+        let barriers: SmallVec<[_; 16]> = native.collect();
+        if !barriers.is_empty() {
+            // SAFETY: the caller promises that the list is open; the barriers name live objects, or none.
+            unsafe { list.ResourceBarrier(&barriers) };
+        }
+    }
+
+    fn native(&self, barrier: Direct3d12Barrier) -> D3D12_RESOURCE_BARRIER {
+        let (kind, barrier) = match barrier {
+            Direct3d12Barrier::UnorderedAccess => {
+                let every = D3D12_RESOURCE_UAV_BARRIER { pResource: ManuallyDrop::new(None) };
+                (D3D12_RESOURCE_BARRIER_TYPE_UAV, D3D12_RESOURCE_BARRIER_0 { UAV: ManuallyDrop::new(every) })
+            }
+            Direct3d12Barrier::Aliasing { before, after } => {
+                let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
+                    pResourceBefore: before.map_or(ManuallyDrop::new(None), |before| self.borrowed(before)),
+                    pResourceAfter: self.borrowed(after),
+                };
+                (
+                    D3D12_RESOURCE_BARRIER_TYPE_ALIASING,
+                    D3D12_RESOURCE_BARRIER_0 { Aliasing: ManuallyDrop::new(aliasing) },
+                )
+            }
+        };
+        D3D12_RESOURCE_BARRIER { Type: kind, Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE, Anonymous: barrier }
+    }
+
+    /// The object for a structure that the driver only reads, without counting a reference for it; null if it has gone.
+    fn borrowed(&self, id: TransientId) -> ManuallyDrop<Option<ID3D12Resource>> {
+        match self.raw(id) {
+            // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it takes
+            // no reference away, and the structure is used no longer than `self` is borrowed, which holds the object.
+            Some(RawObject::Buffer(raw) | RawObject::Texture(raw)) => unsafe { std::mem::transmute_copy(raw) },
+            None => ManuallyDrop::new(None),
+        }
+    }
+}

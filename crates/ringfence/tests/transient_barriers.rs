@@ -1,0 +1,172 @@
+//! The barriers of transient memory on Direct3D 12: what is recorded from them keeps every two passes apart that share
+//! bytes, on a device that watches the commands of a submission.
+
+use proptest::prelude::*;
+use ringfence::device::sim::{
+    Barrier as SimBarrier, BufferRange, Command, Device, Fence, HazardKind, Kernel, Profile, SimOptions,
+};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers};
+use ringfence::transient::{
+    Barrier, Direct3d12Barrier, Execution, Pass, Transient, TransientAllocator, TransientDesc, TransientId,
+};
+use ringfence::{Allocator, AllocatorDesc, RawObject, Timeline};
+
+struct World {
+    device: Device,
+    memory: Allocator<Device>,
+    timeline: Timeline<Device>,
+    fence: Fence,
+}
+
+impl World {
+    fn new() -> Self {
+        let options = SimOptions { watches_barriers: true, ..Default::default() };
+        let device = Device::new(Profile::d3d12_modern(), options);
+        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+        let fence = device.create_fence(0);
+        // SAFETY: the fence lives as long as the device, and every frame that is submitted signals it.
+        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        Self { device, memory, timeline, fence }
+    }
+
+    fn submit(&self, commands: Vec<Command>) {
+        let frame = self.timeline.begin();
+        self.device.submit(0, &[], commands, (self.fence, frame.value())).expect("the device is not lost");
+        self.timeline.submitted(frame).expect("in order");
+    }
+}
+
+/// A pass that writes what it is given as unordered accesses: two such passes may overlap.
+fn writes(buffers: &[(ringfence::device::sim::Buffer, u64)]) -> Command {
+    let ranges = buffers.iter().map(|(buffer, size)| BufferRange::new(*buffer, 0, *size)).collect();
+    Command::Kernel(Kernel::new(vec![], ranges, |_| {}))
+}
+
+/// What a program records of the barriers of `pass`.
+fn record(
+    execution: &Execution<'_, Device>,
+    pass: Pass,
+    of: impl Fn(&Barrier) -> Vec<Direct3d12Barrier>,
+) -> Vec<Command> {
+    let resource = |id: TransientId| match execution.raw(id)? {
+        RawObject::Buffer(buffer) => Some((*buffer).into()),
+        RawObject::Texture(texture) => Some((*texture).into()),
+    };
+    let native = |barrier| match barrier {
+        Direct3d12Barrier::UnorderedAccess => SimBarrier::UnorderedAccess(None),
+        Direct3d12Barrier::Aliasing { before, after } => {
+            SimBarrier::Aliasing { before: before.and_then(resource), after: resource(after).expect("it begins here") }
+        }
+    };
+    let barriers = execution.barriers().iter().filter(|barrier| barrier.pass == pass);
+    barriers.flat_map(of).map(|barrier| Command::Barrier(native(barrier))).collect()
+}
+
+fn all(barrier: &Barrier) -> Vec<Direct3d12Barrier> {
+    barrier.on_direct3d_12().collect()
+}
+
+/// As it was: a dependency is nothing on Direct3D 12.
+fn without_dependencies(barrier: &Barrier) -> Vec<Direct3d12Barrier> {
+    barrier.on_direct3d_12().filter(|held| *held != Direct3d12Barrier::UnorderedAccess).collect()
+}
+
+fn without_aliasing(barrier: &Barrier) -> Vec<Direct3d12Barrier> {
+    barrier.on_direct3d_12().filter(|held| *held == Direct3d12Barrier::UnorderedAccess).collect()
+}
+
+fn acquire(execution: &mut Execution<'_, Device>, size: u64, pass: Pass) -> Transient<Buffers> {
+    let desc = BufferDesc { size, usage: BufferUsage::STORAGE };
+    execution.acquire_buffer(&desc, pass, "").expect("there is room")
+}
+
+/// Buffers of these sizes, one a pass and each the only one of its pass, in one submission.
+fn one_after_the_other(sizes: &[u64], of: impl Fn(&Barrier) -> Vec<Direct3d12Barrier>) -> Vec<HazardKind> {
+    let world = World::new();
+    let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+    for _ in 0..3 {
+        let mut execution = transient.begin();
+        let mut commands = Vec::new();
+        for &size in sizes {
+            let pass = execution.pass(world.timeline.id(), &[]).expect("one queue");
+            let handle = acquire(&mut execution, size, pass);
+            let buffer = *execution.buffer(handle).expect("of now");
+            commands.extend(record(&execution, pass, &of));
+            commands.push(writes(&[(buffer, size)]));
+            execution.discard(handle, &[]).expect("in use");
+        }
+        execution.finish(&[]);
+        world.submit(commands);
+    }
+    world.device.hazards().iter().map(|hazard| hazard.kind).collect()
+}
+
+#[test]
+fn two_passes_that_write_one_object_as_unordered_accesses_are_kept_apart() {
+    assert_eq!(one_after_the_other(&[4096, 4096, 4096], all), []);
+    let found = one_after_the_other(&[4096, 4096, 4096], without_dependencies);
+    assert_eq!(found, [HazardKind::MissingBarrier; 6], "both passes behind the first, in three submissions");
+}
+
+#[test]
+fn passes_whose_objects_share_bytes_are_kept_apart() {
+    assert_eq!(one_after_the_other(&[4096, 8192, 4096, 8192], all), []);
+    let found = one_after_the_other(&[4096, 8192, 4096], without_aliasing);
+    assert_eq!(found, [HazardKind::MissingBarrier; 6]);
+}
+
+#[test]
+fn one_object_used_again_beside_others_is_kept_apart_by_one_barrier_a_pass() {
+    let world = World::new();
+    let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+    let mut execution = transient.begin();
+    let mut commands = Vec::new();
+    for _ in 0..4 {
+        let pass = execution.pass(world.timeline.id(), &[]).expect("one queue");
+        let handles: Vec<_> = (0..5).map(|at| acquire(&mut execution, 4096 << at, pass)).collect();
+        let buffers: Vec<_> = (0..5).map(|at| (*execution.buffer(handles[at]).expect("of now"), 4096 << at)).collect();
+        let recorded = record(&execution, pass, all);
+        assert!(recorded.len() <= 1, "{recorded:?}: they are the same objects again");
+        commands.extend(recorded);
+        commands.push(writes(&buffers));
+        handles.iter().for_each(|handle| execution.discard(*handle, &[]).expect("in use"));
+    }
+    execution.finish(&[]);
+    world.submit(commands);
+    assert_eq!(world.device.hazards(), []);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Random lives of buffers of random sizes, several frames of them, each one submission: every pass writes all that is
+    /// in use by it alone.
+    #[test]
+    fn random_passes_are_kept_apart(
+        frames in prop::collection::vec(prop::collection::vec((prop::collection::vec(0..4_u32, 0..4), any::<bool>()), 1..12), 1..4)
+    ) {
+        let world = World::new();
+        let mut transient = TransientAllocator::new(&world.memory, TransientDesc { heap_bytes: 64 << 10, ..Default::default() });
+        for frame in &frames {
+            let mut execution = transient.begin();
+            let mut commands = Vec::new();
+            let mut kept: Vec<Transient<Buffers>> = Vec::new();
+            for (sizes, keeps) in frame {
+                let pass = execution.pass(world.timeline.id(), &[]).expect("one queue");
+                let mine: Vec<_> = sizes.iter().map(|shift| (acquire(&mut execution, 1024 << shift, pass), 1024 << shift)).collect();
+                let buffers: Vec<_> = mine.iter().map(|(handle, size)| (*execution.buffer(*handle).expect("of now"), *size)).collect();
+                commands.extend(record(&execution, pass, all));
+                commands.push(writes(&buffers));
+                kept.drain(..).for_each(|handle| execution.discard(handle, &[pass]).expect("in use"));
+                for (handle, _) in mine {
+                    if *keeps { kept.push(handle) } else { execution.discard(handle, &[]).expect("in use") }
+                }
+            }
+            execution.finish(&[]);
+            transient.end_frame();
+            world.submit(commands);
+        }
+        prop_assert_eq!(world.device.hazards(), vec![]);
+        prop_assert!(world.device.run_until_idle());
+    }
+}
