@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
@@ -26,13 +25,14 @@ use ringfence_core::sync::SyncSet;
 use super::allocation::Common;
 use super::arena::{Arena, ArenaDesc, Compact, Cutter, Moves, Request};
 use super::place::{ArenaRef, Hold, Memory, Place};
+use super::rings::Seen;
 use super::shared::Shared;
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
-use crate::telling::{slow, tell};
+use crate::telling::{Lock, slow, tell};
 use crate::upload::Told;
 
 /// What waits for the GPU.
@@ -79,13 +79,13 @@ struct Scratch {
 /// What an allocator keeps of releases.
 pub(super) struct Releases<D: Device> {
     retired: RetireBin<Retired<D>>,
-    scratch: Mutex<Scratch>,
+    scratch: Lock<Scratch>,
 }
 
 impl<D: Device> Releases<D> {
     pub(super) fn new() -> Self {
         let scratch = Scratch { passed: Passed::default(), tick: 0 };
-        Self { retired: RetireBin::new(), scratch: Mutex::new(scratch) }
+        Self { retired: RetireBin::new(), scratch: Lock::new(scratch) }
     }
 
     pub(super) fn retired_count(&self) -> u64 {
@@ -102,6 +102,9 @@ impl<D: Device> Shared<D> {
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
         self.lifetimes.retire_into(&self.releases.retired, Retired { object, place: Some(place) });
+        if self.trace.is_on() {
+            self.trace.write_due();
+        }
     }
 
     /// Lets go of an object whose memory is let go of by itself.
@@ -117,18 +120,29 @@ impl<D: Device> Shared<D> {
 
     /// Nothing to do if another thread is at it.
     pub(crate) fn reclaim(&self, objects_max: usize) -> Reclaimed {
-        match self.releases.scratch.try_lock() {
-            Some(mut scratch) => self.reclaim_with(&mut scratch, objects_max),
-            None => Reclaimed { waiting: self.releases.retired.len(), ..Default::default() },
-        }
+        let Some(mut scratch) = self.releases.scratch.try_lock() else {
+            return Reclaimed { waiting: self.releases.retired.len(), ..Default::default() };
+        };
+        let (reclaimed, seen) = self.reclaim_with(&mut scratch, objects_max);
+        drop(scratch);
+        self.after_reclaim(seen);
+        reclaimed
     }
 
     /// As [`Shared::reclaim`], after whoever is at it. For the end of life.
     fn reclaim_last(&self) -> Reclaimed {
-        self.reclaim_with(&mut self.releases.scratch.lock(), usize::MAX)
+        let (reclaimed, seen) = self.reclaim_with(&mut self.releases.scratch.lock(), usize::MAX);
+        self.after_reclaim(seen);
+        reclaimed
     }
 
-    fn reclaim_with(&self, scratch: &mut Scratch, objects_max: usize) -> Reclaimed {
+    /// What may run code of the program's: with no lock held.
+    fn after_reclaim(&self, seen: Seen) {
+        self.rings.look_after(seen);
+        self.trace.write_due();
+    }
+
+    fn reclaim_with(&self, scratch: &mut Scratch, objects_max: usize) -> (Reclaimed, Seen) {
         let Scratch { passed, tick } = scratch;
         *tick += 1;
         self.budgets.refresh(&self.device);
@@ -139,8 +153,9 @@ impl<D: Device> Shared<D> {
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         // Before they free anything: as full as the frame made them.
-        self.rings.tell(&self.trace);
-        self.rings.reclaim(&Told { passed, device_lost });
+        let mut seen = self.rings.all();
+        self.rings.tell(&seen, &self.trace);
+        self.rings.reclaim(&mut seen, &Told { passed, device_lost });
         self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = match device_lost {
             true => self.destroy_all(),
@@ -151,7 +166,7 @@ impl<D: Device> Shared<D> {
         blocks += self.reclaim_custom_pools(*tick);
         let budgets = || self.device.budgets().unwrap_or_default();
         self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
-        Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
+        (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }
 
     /// Destroys everything that waits: the device is lost.
@@ -391,7 +406,7 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn free_memory(&self, memory: Memory<D>) {
-        if memory.is_evicted() {
+        if memory.residence.as_ref().is_some_and(|residence| self.close_residence(residence)) {
             self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
         }
         let Memory { object, memory_type, size, block, .. } = memory;

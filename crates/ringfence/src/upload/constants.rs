@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::ring::check_location;
 use super::state::{self, RingState};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
@@ -279,6 +280,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     pub const BYTES_MAX: u64 = 64 << 10;
 
     pub(crate) fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
+        check_location(desc.location)?;
         let views = Arc::new(views);
         let ring = |class: usize| dynamic_ring(memory, &desc, &views, class);
         let dynamic = [ring(0)?, ring(1)?, ring(2)?, ring(LARGE)?];
