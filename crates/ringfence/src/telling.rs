@@ -17,7 +17,7 @@
 //! `took_ns` says how long it took. A panic of the subscriber ends there: the panic hook has shown it, and what is
 //! reported on has happened.
 //!
-//! The eviction callback is not asked under a [`Lock`] either: whoever holds one asks it once the lock is free
+//! The eviction callback is not asked under a [`Lock`] either: the owner asks it once the lock is free
 //! (`memory/shortage.rs`), and what a caller's `Drop` may be in goes once it is ([`drop_unlocked`]).
 
 use std::cell::{Cell, RefCell};

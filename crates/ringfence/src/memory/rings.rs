@@ -14,8 +14,8 @@ use crate::upload::{Recycle, Told};
 #[derive(Default)]
 pub(super) struct Rings(Mutex<Book>);
 
-/// Rings that were looked at, kept until no lock is held: whoever holds the last handle drops what goes with a ring, and
-/// in that there may be a `Drop` of the program's.
+/// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that there
+/// may be a `Drop` of the program's.
 #[derive(Default)]
 pub(super) struct Seen {
     rings: Vec<Arc<dyn Recycle>>,

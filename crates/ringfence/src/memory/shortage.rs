@@ -1,4 +1,4 @@
-//! Asking the caller's eviction callback: with no lock held, whoever asks.
+//! Asking the caller's eviction callback: with no lock held.
 //!
 //! ```text
 //!   a request of the program's ── no room ──▶ the callback, and again
@@ -13,7 +13,7 @@ use super::ladder::{Evict, Pressure, Tried};
 use crate::error::Error;
 use crate::telling::{drop_unlocked, is_locked};
 
-/// So often the callback is asked for one request, as long as it says that it let go of something.
+/// So often the callback is asked for one request, as long as it says that it released something.
 pub(super) const EVICTIONS_MAX: u32 = 8;
 
 thread_local! {
@@ -34,11 +34,17 @@ impl<T: Copy> Drop for Reset<T> {
     }
 }
 
+/// Notes what is to be asked instead of what was noted. At the end of a thread there is no room for it.
+fn note(asked: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)> {
+    NOTED.try_with(|noted| noted.replace(asked)).ok().flatten()
+}
+
 /// Asks the callback; or, under a lock, notes that it is to be asked. Says whether something went.
 pub(super) fn ask(callback: Arc<Evict>, pressure: Pressure) -> bool {
     if is_locked() {
         let is_wanted = ASKING.get() > 0 && !EVICTING.get();
-        let surplus = if is_wanted { NOTED.replace(Some((callback, pressure))) } else { Some((callback, pressure)) };
+        let asked = Some((callback, pressure));
+        let surplus = if is_wanted { note(asked) } else { asked };
         // The callback may be gone but for this: its `Drop` is the caller's code.
         drop_unlocked(surplus);
         return false;
@@ -61,9 +67,9 @@ pub(crate) fn asking<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T,
             work()
         };
         if is_locked() && outer > 0 {
-            return result; // asked by whoever holds the lock
+            return result; // asked by the owner of the lock
         }
-        let noted = NOTED.take();
+        let noted = note(None);
         let (Err(error), Some((callback, pressure)), false) = (&result, &noted, is_locked()) else {
             drop_unlocked(noted);
             return result;

@@ -61,6 +61,9 @@ const PAGE_SLOTS: u64 = 32;
 
 /// Makes the views of constant buffers: a heap of them for each pool, one view a slot (row 002-4).
 ///
+/// Its functions, and what views and heaps do when they are cloned or dropped, run with no lock held: they may use the
+/// allocator, and a panic of theirs loses nothing.
+///
 /// Pools that go take what was made for them along. [`NoViews`] makes none.
 pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     /// The views of one pool.

@@ -99,7 +99,7 @@ pub(crate) struct RingState<D: Device> {
     /// Which buffer the ring has now: [`Segment::generation`], for whoever wants to know without the lock.
     pub(super) generation: AtomicU64,
     pub(super) books: Mutex<Books<D>>,
-    /// Held by whoever makes a new buffer for the ring, so that only one does; not while the program's code runs, so that
+    /// Held while a new buffer is made for the ring, so that one thread does; not while the program's code runs, so that
     /// there may be a second one after all. Never taken under `books`.
     pub(super) resizing: Lock<()>,
     /// What polling works with, kept so that it makes nothing.

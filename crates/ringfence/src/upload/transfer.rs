@@ -102,7 +102,14 @@ impl<D: Device> TransferQueue<D> {
         match &mut self.writer {
             Some(writer) if writer.point() == frame.point() => {}
             Some(writer) => writer.begin(frame)?,
-            None => self.writer = Some(self.ring.writer(frame)?),
+            None => match self.ring.writer(frame) {
+                Ok(writer) => self.writer = Some(writer),
+                Err(error) => {
+                    // The frame was begun for this: nothing was gathered yet.
+                    self.frame = None;
+                    return Err(error);
+                }
+            },
         }
         Ok(self.writer.as_mut().expect("made just now"))
     }

@@ -267,7 +267,7 @@ impl<D: Device, V: ConstantViews<D>> Drop for Untaken<'_, D, V> {
             books.large_count -= 1;
             return;
         }
-        // No submission was told of it.
+        // No submission knows it.
         let listed = &mut books.pools[self.pool.class][self.index];
         listed.in_use[self.slot as usize] = false;
         listed.free.push(self.slot);
