@@ -144,6 +144,12 @@ pub enum Error {
         /// What the pool has.
         pool: Option<ShareKind>,
     },
+    /// The host is to write the memory, and the location is not one that it writes.
+    #[error("the host does not write {location:?} memory: name Upload or DeviceUpload")]
+    NotHostWritten {
+        /// What was asked for.
+        location: Location,
+    },
     /// What was made was to have descriptors, and there are none to be had.
     #[error(transparent)]
     Descriptors(#[from] DescriptorError),

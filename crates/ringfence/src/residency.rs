@@ -39,6 +39,8 @@
 
 mod manager;
 mod object;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use manager::Residents;
 pub use manager::{Committed, Residency, ResidencyDesc, ResidencyError, ResidencyStatistics, UseList};

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use ringfence::core::range::{Allocate, FreeError, Range, RangeAllocator, Serial};
 use ringfence::core::tlsf::Tlsf;
+use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{BindlessDesc, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::sim::{Command, Device, Fence, HazardKind, Profile, SimOptions};
-use ringfence::device::{BufferDesc, BufferUsage};
+use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
 use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
+use ringfence::upload::NoViews;
 use ringfence::{
-    AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, FrameError, Location, Timeline, UploadDesc,
-    UploadError, WhenFull,
+    AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantsDesc, Error, FrameError, Location,
+    Timeline, UploadDesc, UploadError, WhenFull,
 };
 
 struct World {
@@ -236,4 +238,97 @@ fn frames_out_of_order_and_writes_out_of_range_are_named() {
     assert!(matches!(refused, Err(AccessError::OutOfRange { offset: 200, size: 100, .. })), "{refused:?}");
     let refused = buffer(&world.memory, Location::Device).write(0, &[1]);
     assert!(matches!(refused, Ok(()) | Err(AccessError::NotMapped)), "{refused:?}");
+}
+
+/// The room of a pass is its run's: forgotten, it leaves nothing that outlives the allocator.
+#[test]
+fn a_pass_that_is_forgotten_leaves_nothing_behind() {
+    let device = Device::new(Profile::h200(), SimOptions::default());
+    for ends_with_the_run in [true, false] {
+        let small = AllocatorDesc { device_block_bytes_max: 256 << 10, ..Default::default() };
+        let memory = Allocator::over(device.clone(), small);
+        let fence = device.create_fence(0);
+        // SAFETY: every frame signals the fence.
+        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        let info = BufferDesc { size: 60 << 10, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+        let desc = AllocationDesc { movable: true, ..Default::default() };
+        let held: Vec<_> = (0..32).map(|_| memory.create_buffer(&info, desc).expect("room")).collect();
+        let mut held: Vec<_> =
+            held.into_iter().enumerate().filter(|(at, _)| at % 4 == 0).map(|(_, buffer)| buffer).collect();
+        memory.reclaim();
+        let before = memory.statistics().total().range_count;
+        let mut run = memory.defragment(DefragDesc::default());
+        let frame = timeline.begin();
+        let pass = run.begin_pass(&frame).expect("our own frame");
+        let count = pass.moves().len();
+        assert!(count > 0);
+        std::mem::forget(pass);
+        if !ends_with_the_run {
+            drop(run.begin_pass(&frame).expect("our own frame"));
+            assert!(run.statistics().ignored_count >= count as u64, "those of the pass that was forgotten");
+        }
+        drop(run);
+        assert_eq!(memory.statistics().total().range_count, before, "the room is free again");
+        // They can be made by another run.
+        let mut run = memory.defragment(DefragDesc::default());
+        let mut pass = run.begin_pass(&frame).expect("our own frame");
+        let moved = held.iter_mut().map(|buffer| usize::from(pass.copy_buffer(buffer).is_ok())).sum::<usize>();
+        assert!(moved > 0 && moved == pass.moves().len());
+        std::mem::forget(pass);
+        drop(run);
+        drop(frame);
+        memory.validate().expect("sound");
+        drop(held);
+        memory.shutdown(Duration::MAX).expect("nothing is under way");
+        drop((memory, timeline));
+        assert_eq!(device.live(), Default::default(), "nothing outlives the allocator");
+    }
+}
+
+/// Where nothing more is looked at than the sum, it may be more than a number holds.
+#[test]
+fn an_aliasing_resource_far_outside_is_refused_and_not_lost() {
+    let world = world();
+    let needs = Requirements {
+        size: 4096,
+        alignment: 256,
+        memory_type_bits: u32::MAX,
+        class: ResourceClass::Buffer,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    };
+    let mut first = world.memory.allocate(needs, AllocationDesc::default()).expect("room");
+    let mut second = world.memory.allocate(needs, AllocationDesc::default()).expect("room");
+    let before = world.device.live();
+    for held in [&mut first, &mut second] {
+        for offset in [u64::MAX, u64::MAX - 255, 1 << 63, 4096, 3841] {
+            let info = BufferDesc { size: 256, usage: BufferUsage::COPY_DST };
+            let refused = held.create_aliasing_buffer(&info, offset, "").expect_err("outside");
+            assert!(matches!(refused, Error::DoesNotFit { offset: at, .. } if at == offset), "{refused}");
+        }
+    }
+    assert_eq!(world.device.live(), before, "no object is lost");
+}
+
+/// Every description that names a location, with each location.
+#[test]
+fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
+    let world = world();
+    for location in [Location::Device, Location::Readback] {
+        let refused = world.memory.upload_ring(UploadDesc { location, capacity: 4096, ..Default::default() });
+        assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
+        let constants = ConstantsDesc { location, ..Default::default() };
+        let refused = world.memory.constant_buffers(constants, NoViews);
+        assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
+    }
+    assert_eq!(world.device.live(), Default::default(), "nothing was made");
+    let frame = world.timeline.begin();
+    for location in [Location::Upload, Location::DeviceUpload] {
+        let ring = world.memory.upload_ring(UploadDesc { location, capacity: 4096, ..Default::default() });
+        ring.expect("room").write_for(&frame, &[1; 4], 4).expect("the host writes it");
+        let constants = ConstantsDesc { location, ..Default::default() };
+        let constants = world.memory.constant_buffers(constants, NoViews).expect("room");
+        let bound = constants.dynamic(16).expect("small");
+        constants.writer(&frame).expect("our own").bind(&bound).expect("the host writes it");
+    }
 }

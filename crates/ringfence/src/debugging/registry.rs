@@ -16,13 +16,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
 use super::DebugDesc;
 use super::guard::{Guards, Margins, fill};
 use super::report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Spot};
 use crate::device::{Device, Mapped};
 use crate::memory::{Memory, Shared};
+use crate::telling::Lock;
 
 /// So many findings are kept.
 const FINDINGS_MAX: usize = 1024;
@@ -134,7 +133,7 @@ struct State<D: Device> {
 /// What an allocator keeps to find what went wrong. There iff something is looked for.
 pub(crate) struct Debugger<D: Device> {
     desc: DebugDesc,
-    state: Mutex<State<D>>,
+    state: Lock<State<D>>,
 }
 
 impl<D: Device> Debugger<D> {
@@ -146,7 +145,7 @@ impl<D: Device> Debugger<D> {
             findings: VecDeque::new(),
             operations: 0,
         };
-        (!desc.is_off()).then(|| Box::new(Self { desc, state: Mutex::new(state) }))
+        (!desc.is_off()).then(|| Box::new(Self { desc, state: Lock::new(state) }))
     }
 
     pub(crate) fn margin_bytes(&self) -> u32 {
@@ -338,7 +337,7 @@ impl<D: Device> Debugger<D> {
 
 impl<D: Device> State<D> {
     fn tell(&mut self, finding: Finding) {
-        crate::telling::tell!(error, "debugging", finding = %finding);
+        crate::telling::tell!(error, "debugging", finding = finding.to_string());
         if self.findings.len() == FINDINGS_MAX {
             self.findings.pop_front();
         }

@@ -24,8 +24,6 @@ use crate::resource::{Buffer, Resource, ResourceKind, Texture};
 pub struct DefragPass<'r, D: Device> {
     run: &'r mut Defrag<D>,
     moves: Vec<Move>,
-    /// By move, until it is made or given up.
-    rooms: Vec<Option<Room<D>>>,
     copies: Vec<BufferCopy<D>>,
     texture_copies: Vec<TextureCopy<RawTexture<D>>>,
     /// How many of either are recorded.
@@ -39,10 +37,10 @@ pub(super) struct Pending<D: Device> {
 }
 
 /// Room for a move.
-struct Room<D: Device> {
+pub(super) struct Room<D: Device> {
     arena: usize,
-    ticket: Arc<Ticket>,
-    place: Place<D>,
+    pub(super) ticket: Arc<Ticket>,
+    pub(super) place: Place<D>,
     from_block: u64,
 }
 
@@ -119,7 +117,6 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let mut pass = Self {
             run,
             moves: Vec::with_capacity(pending.len()),
-            rooms: Vec::with_capacity(pending.len()),
             copies: Vec::new(),
             texture_copies: Vec::new(),
             recorded: (0, 0),
@@ -147,7 +144,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let is_held = both.into_iter().try_for_each(|held| shared.hold_resident(held, frame)).is_ok();
         let index = self.moves.len() - 1;
         let place = Place::in_block(self.run.arena(arena).clone(), memory, allocation);
-        self.rooms.push(Some(Room { arena, ticket, place, from_block }));
+        self.run.rooms.push(Some(Room { arena, ticket, place, from_block }));
         if !is_held {
             self.ignore(index);
         }
@@ -243,7 +240,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     pub fn move_allocation(&mut self, allocation: &mut Allocation<D>) -> Result<Allocation<D>, MoveError> {
         let index = self.index_of(allocation.place()).ok_or(MoveError::NotInPass)?;
         let (from, margins) = self.debugged(allocation.place());
-        let mut room = self.rooms[index].take().expect("an open move has its room");
+        let mut room = self.run.rooms[index].take().expect("an open move has its room");
         room.place.offset += margins.front;
         let old = *room.ticket.allocation();
         let arena = room.arena;
@@ -261,11 +258,9 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// # Panics
     /// If there is no such move.
     pub fn ignore(&mut self, index: usize) {
-        if let Some(Room { ticket, place, .. }) = self.rooms[index].take() {
-            ticket.put_back();
-            self.run.shared().give_back(place);
+        if let Some(room) = self.run.rooms[index].take() {
             self.moves[index].outcome = MoveOutcome::Ignored;
-            self.run.left();
+            self.run.give_up(room);
         }
     }
 
@@ -300,14 +295,16 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// the old resources before is in the same queue, or the submission waits for it.
     pub unsafe fn record(&mut self, recorder: &mut impl Record<D>) {
         let (buffers, textures) = self.recorded;
-        self.recorded = (self.copies.len(), self.texture_copies.len());
         // SAFETY: the caller promises what is asked; old and new ones are alive until the frame is complete, as the old ones
         // are retired after it was begun; a texture is moved once a pass, so that each is in one copy.
         unsafe {
+            // Each is noted once it is recorded: what a recorder that panics has left out is recorded by the next.
             self.record_buffers(buffers, recorder);
+            self.recorded.0 = self.copies.len();
             if textures < self.texture_copies.len() {
                 recorder.copy_textures(&self.texture_copies[textures..]);
             }
+            self.recorded.1 = self.texture_copies.len();
         }
     }
 
@@ -344,7 +341,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// The move whose resource lies in this place.
     fn index_of(&self, place: &Place<D>) -> Option<usize> {
         let ticket = place.ticket().filter(|ticket| ticket.is_moving())?;
-        let room = self.rooms.get(ticket.index())?.as_ref()?;
+        let room = self.run.rooms.get(ticket.index())?.as_ref()?;
         Arc::ptr_eq(&room.ticket, ticket).then(|| ticket.index())
     }
 
@@ -373,7 +370,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let index = self.index_of(resource.place()).ok_or(MoveError::NotInPass)?;
         let shared = Arc::clone(self.run.shared());
         let (from, margins) = self.debugged(resource.place());
-        let room = self.rooms[index].as_ref().expect("an open move has its room");
+        let room = self.run.rooms[index].as_ref().expect("an open move has its room");
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         let prepared = unsafe { Create::<K>::prepare(&shared.device, info) };
         let (unplaced, needs) = prepared.map_err(|error| MoveError::Make(error.into()))?;
@@ -382,7 +379,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
             unsafe { Create::<K>::discard(&shared.device, unplaced) };
             return Err(error);
         }
-        let Room { arena, ticket, mut place, from_block } = self.rooms[index].take().expect("it is there");
+        let Room { arena, ticket, mut place, from_block } = self.run.rooms[index].take().expect("it is there");
         place.offset += margins.front;
         // SAFETY: type, class, size and alignment were checked just now.
         let (placed, place) = match unsafe { shared.place_at::<K>(&unplaced, place) } {

@@ -18,8 +18,8 @@ use std::time::Instant;
 use ringfence_core::blocks::BlockAllocation;
 
 use super::arena::ArenaRun;
-use super::pass::{DefragPass, Pending};
-use super::{DefragDesc, Room};
+use super::pass::{DefragPass, Pending, Room};
+use super::{DefragDesc, Room as Bounds};
 use crate::device::Device;
 use crate::lifetime::Frame;
 use crate::memory::{ArenaRef, BlockFacts, Shared};
@@ -31,6 +31,9 @@ pub struct Defrag<D: Device> {
     shared: Arc<Shared<D>>,
     desc: DefragDesc,
     arenas: Vec<ArenaRun<D>>,
+    /// Room for the moves of the pass, by move, until each is made or given up. It is the run's and not the pass's, so that a
+    /// pass that is forgotten leaves nothing behind.
+    pub(super) rooms: Vec<Option<Room<D>>>,
     /// The arena that the next pass begins with.
     first: usize,
     statistics: DefragStatistics,
@@ -134,13 +137,14 @@ impl<D: Device> Defrag<D> {
     pub(crate) fn new(shared: Arc<Shared<D>>, arenas: Vec<ArenaRef<D>>, desc: DefragDesc) -> Self {
         let arenas = arenas.into_iter().filter(|arena| !shared.compact(arena).is_ordered());
         let arenas = arenas.map(ArenaRun::new).collect();
-        Self { shared, desc, arenas, first: 0, statistics: DefragStatistics::default() }
+        Self { shared, desc, arenas, rooms: Vec::new(), first: 0, statistics: DefragStatistics::default() }
     }
 
     /// Begins a pass: plans moves within the bounds of [`DefragDesc`] and allocates room for them. What is moved is to be
     /// copied in the frame, which is open as long as the pass.
     ///
-    /// A pass may have no moves: see [`Defrag::state`] then.
+    /// A pass may have no moves: see [`Defrag::state`] then. What a pass before left open, forgotten rather than dropped, is
+    /// given up.
     ///
     /// # Errors
     /// The frame is of another allocator.
@@ -148,8 +152,9 @@ impl<D: Device> Defrag<D> {
         if !self.shared.lifetimes.owns(frame) {
             return Err(BeginPassError::ForeignFrame);
         }
+        self.close_pass();
         let started = Instant::now();
-        let (mut room, mut pending) = (Room::of(&self.desc), Vec::new());
+        let (mut room, mut pending) = (Bounds::of(&self.desc), Vec::new());
         let count = self.arenas.len();
         for step in 0..count {
             let at = (self.first + step) % count;
@@ -215,9 +220,29 @@ impl<D: Device> Defrag<D> {
         self.shared.moved.bytes.fetch_add(old.size(), Ordering::Relaxed);
     }
 
+    /// A move is not made: its resource stays, the room is free again.
+    pub(super) fn give_up(&mut self, Room { ticket, place, .. }: Room<D>) {
+        ticket.put_back();
+        self.shared.give_back(place);
+        self.left();
+    }
+
+    /// Gives up what the last pass has not made.
+    pub(super) fn close_pass(&mut self) {
+        for room in std::mem::take(&mut self.rooms).into_iter().flatten() {
+            self.give_up(room);
+        }
+    }
+
     /// Counts a move that was not made.
     pub(super) fn left(&mut self) {
         self.statistics.ignored_count += 1;
+    }
+}
+
+impl<D: Device> Drop for Defrag<D> {
+    fn drop(&mut self) {
+        self.close_pass();
     }
 }
 

@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use ringfence_core::free_list::FreeList;
@@ -49,11 +49,13 @@ impl Default for BindlessDesc {
     }
 }
 
-/// An entry of a [`BindlessTable`]. A plain value: the table refuses one that was removed.
+/// An entry of a [`BindlessTable`]. A plain value: the table refuses one that was removed, or that is another table's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BindlessIndex {
     slot: u32,
     generation: u32,
+    /// The number of its table, of all in the process.
+    table: u64,
 }
 
 impl BindlessIndex {
@@ -94,6 +96,8 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
 }
 
 struct Entries {
+    /// The table's number, of all in the process.
+    table: u64,
     /// Slots from the base on, longest free first.
     free: VecDeque<u32>,
     /// Odd iff the entry is live.
@@ -130,7 +134,9 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         };
         let staging = CpuDescriptorHeap::new(memory, staging)?;
         let keeper = Arc::clone(&heap.keeper);
+        static TABLES: AtomicU64 = AtomicU64::new(0);
         let entries = Entries {
+            table: TABLES.fetch_add(1, Ordering::Relaxed),
             free: (0..desc.capacity).collect(),
             generations: vec![0; desc.capacity as usize].into_boxed_slice(),
             live_count: 0,
@@ -156,7 +162,11 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// take such a view.
     pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         let Keeper { shared, state: heap } = &*self.keeper;
-        let Some((slot, generation)) = self.state.entries.lock().begin() else {
+        let (begun, table) = {
+            let mut entries = self.state.entries.lock();
+            (entries.begin(), entries.table)
+        };
+        let Some((slot, generation)) = begun else {
             return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
         };
         let at = self.state.base + slot;
@@ -166,13 +176,13 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             return Err(error);
         }
         shared.trace.bindless_inserted(heap.number, at);
-        Ok(BindlessIndex { slot: at, generation })
+        Ok(BindlessIndex { slot: at, generation, table })
     }
 
     /// Takes an entry out. Its slot is another's once every submission that has begun by now is complete.
     ///
     /// # Errors
-    /// The entry is not in the table (any more).
+    /// The entry is not in the table (any more), or another table's.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
         let slot = self.state.entries.lock().end(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
@@ -321,6 +331,9 @@ impl Entries {
     }
 
     fn find(&self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
+        if index.table != self.table {
+            return Err(DescriptorError::ForeignEntry { slot: index.slot });
+        }
         let slot = index.slot.wrapping_sub(base);
         match self.generations.get(slot as usize) {
             Some(generation) if *generation == index.generation && generation % 2 == 1 => Ok(slot),

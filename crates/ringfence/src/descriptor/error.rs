@@ -114,6 +114,12 @@ pub enum DescriptorError {
         /// Its generation.
         generation: u32,
     },
+    /// The entry is of another table.
+    #[error("entry {slot} is of another table")]
+    ForeignEntry {
+        /// The entry's slot.
+        slot: u32,
+    },
     /// The view and what it shows do not go together.
     #[error("the view is not valid: {0}")]
     BadView(&'static str),

@@ -241,7 +241,7 @@ mod tests {
         put_mine(&stocks, 1).expect("room");
         let mut out = Vec::new();
         stocks.sweep(|item| out.push(item));
-        assert_eq!(out, [], "it was used since the last time");
+        assert_eq!(out, Vec::<u32>::new(), "it was used since the last time");
         stocks.sweep(|item| out.push(item));
         assert_eq!(out, [1]);
         put_mine(&stocks, 2).expect("room");

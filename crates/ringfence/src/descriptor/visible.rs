@@ -276,9 +276,10 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// A slot as command lists of this frame name it.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If there is no such slot, or the frame is of another allocator.
     #[must_use]
     pub fn gpu_handle(&self, slot: u32, frame: &Frame) -> GpuHandle {
+        assert!(self.check_frame(frame).is_ok(), "the frame is of another allocator than the heap");
         let epochs = self.keeper.state.core.epochs.read();
         epochs.of(frame.point()).heap.gpu_handle(slot).expect("shaders see the heap")
     }

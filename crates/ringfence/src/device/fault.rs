@@ -273,7 +273,9 @@ impl Faults {
     /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None` takes it
     /// away.
     pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
-        self.0.lock().hook = hook.map(Arc::from);
+        let replaced = std::mem::replace(&mut self.0.lock().hook, hook.map(Arc::from));
+        // Its `Drop` is the caller's code, so it runs with no lock held.
+        drop(replaced);
     }
 
     /// Counts a call and says whether it may reach the device.

@@ -20,6 +20,7 @@ use ringfence_core::sync::SyncSet;
 use super::Allocator;
 use super::ladder::Ask;
 use super::place::{Hold, Place};
+use super::placing::Prepared;
 use super::shared::Shared;
 use super::statistics::count;
 use super::subject::{Bytes, BytesFor, Subject};
@@ -260,22 +261,15 @@ impl<D: Device> Allocation<D> {
     {
         self.shared.check_lost()?;
         let (unplaced, needs) = self.shared.prepare::<K>(info, self.place.memory(&self.shared).share)?;
-        let placed = self.check_aliasing(&needs, offset).and_then(|()| {
-            self.make_common();
-            // SAFETY: type, class, size and alignment were checked just now.
-            let placed = unsafe {
-                Create::<K>::place(&self.shared.device, &unplaced, self.memory(), self.place.offset + offset)
-            };
-            Ok(placed?)
-        });
-        let mut placed = match placed {
-            Ok(placed) => placed,
-            Err(error) => {
-                // SAFETY: nothing has used it up, since it was not placed.
-                unsafe { Create::<K>::discard(&self.shared.device, unplaced) };
-                return Err(error);
-            }
-        };
+        let shared = Arc::clone(&self.shared);
+        let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
+        self.check_aliasing(&needs, offset)?;
+        self.make_common();
+        // SAFETY: type, class, size and alignment were checked just now.
+        let placed =
+            unsafe { Create::<K>::place(&shared.device, unplaced.get(), self.memory(), self.place.offset + offset) };
+        let mut placed = placed?;
+        unplaced.used_up();
         count(&self.shared.calls.create_object);
         if !name.is_empty() {
             // SAFETY: the object was made just now.
@@ -287,7 +281,6 @@ impl<D: Device> Allocation<D> {
         let hold = Hold::Common(Arc::clone(common));
         let place = Place { offset: self.place.offset + offset, arena: self.place.arena.clone(), hold };
         let has_address = Create::<K>::has_address(&self.shared.device, info);
-        let shared = Arc::clone(&self.shared);
         let portable = Create::<K>::portable(&self.shared.device, info);
         let made = Resource::new(shared, placed, place, needs.size, self.location);
         Ok(made.with_address(has_address).described(portable))
@@ -303,8 +296,9 @@ impl<D: Device> Allocation<D> {
             return Err(Error::WrongClass { class: needs.class, block_class: self.class });
         }
         let is_inside = offset.checked_add(needs.size).is_some_and(|end| end <= self.size);
-        let is_aligned = (self.place.offset + offset).is_multiple_of(needs.alignment);
-        if !is_inside || !is_aligned || needs.requires_dedicated {
+        // Only inside: elsewhere the sum may be more than a number holds.
+        let is_aligned = || (self.place.offset + offset).is_multiple_of(needs.alignment);
+        if !is_inside || !is_aligned() || needs.requires_dedicated {
             let Requirements { size, alignment, .. } = *needs;
             return Err(Error::DoesNotFit { offset, size, alignment, allocation_size: self.size });
         }
@@ -364,6 +358,11 @@ impl<D: Device> Allocation<D> {
 
     pub(crate) fn place(&self) -> &Place<D> {
         &self.place
+    }
+
+    /// Whether it is of this allocator.
+    pub(crate) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
+        Arc::ptr_eq(&self.shared, shared)
     }
 
     /// Puts it into another place, of the same kind and size; the old one is returned as a value of its own.

@@ -244,9 +244,12 @@ impl<D: Device> Allocator<D> {
     /// is done with is reclaimed and everything is tried again, a few times at most. `None` takes the callback away.
     ///
     /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it asks
-    /// for itself does not call it again.
+    /// for itself does not call it again. If it panics, nothing was made and nothing is lost. The callback before goes
+    /// here, or with the call of it that is under way.
     pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
-        *self.shared.evict.write() = evict.map(Arc::from);
+        let replaced = std::mem::replace(&mut *self.shared.evict.write(), evict.map(Arc::from));
+        // Its `Drop` is the program's code, so it runs with no lock held.
+        drop(replaced);
     }
 
     /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
@@ -303,7 +306,7 @@ impl<D: Device> Allocator<D> {
     /// Makes a ring for data on its way to the GPU.
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`].
+    /// As [`Allocator::create_buffer`]; [`Error::NotHostWritten`] for a location that the host does not write.
     #[track_caller]
     pub fn upload_ring(&self, desc: UploadDesc<'_>) -> Result<UploadRing<D>, Error> {
         UploadRing::new(self, desc)
@@ -322,7 +325,7 @@ impl<D: Device> Allocator<D> {
     /// [`NoViews`](crate::upload::NoViews).
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`], and those of `views`.
+    /// As [`Allocator::upload_ring`], and those of `views`.
     pub fn constant_buffers<V: ConstantViews<D>>(
         &self,
         desc: ConstantsDesc<'_>,
@@ -417,7 +420,8 @@ impl<D: Device> Allocator<D> {
     /// allocator is gone: see [`crate::trace`]. Writes come in pieces of 64 KiB or of a quarter of a second, from
     /// [`Allocator::reclaim`], so that a file needs no buffer of its own.
     ///
-    /// A write that fails ends the recording and nothing else; `stop_trace` says why.
+    /// A write that fails, or panics, ends the recording and nothing else; `stop_trace` says why. It runs with no lock held,
+    /// and may use the allocator.
     ///
     /// # Errors
     /// A recording is under way, something was made already, or the beginning cannot be written.
@@ -425,10 +429,12 @@ impl<D: Device> Allocator<D> {
         self.shared.start_trace(Box::new(to))
     }
 
-    /// Ends the recording and says how large it is; `None` if nothing was being recorded.
+    /// Ends the recording and says how large it is; `None` if nothing was being recorded. Waits for a write that is under
+    /// way on another thread.
     ///
     /// # Errors
-    /// Some of it could not be written: what was written before that can be read.
+    /// Some of it could not be written: what was written before that can be read. Or the write itself asks for it: the
+    /// recording goes on then.
     pub fn stop_trace(&self) -> std::io::Result<Option<TraceSummary>> {
         self.shared.stop_trace().transpose()
     }

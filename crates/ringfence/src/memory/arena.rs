@@ -43,6 +43,7 @@ use crate::defrag::Ticket;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use crate::resource::AllocationDesc;
+use crate::telling::Lock;
 
 mod compact;
 
@@ -206,9 +207,9 @@ pub(crate) struct Arena<D: Device, A = Tlsf> {
     pub(crate) desc: ArenaDesc,
     pub(super) cells: Cells<D>,
     state: Mutex<State<D, A>>,
-    growth: Mutex<()>,
+    growth: Lock<()>,
     /// Held by who makes a chunk for cells; taken before the one of growth.
-    chunks: Mutex<()>,
+    chunks: Lock<()>,
     /// Set when free bytes fall below the low-water mark, until somebody has seen to it.
     wants_block: AtomicBool,
 }
@@ -265,8 +266,8 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             desc,
             cells: Cells::new(),
             state: Mutex::new(state),
-            growth: Mutex::new(()),
-            chunks: Mutex::new(()),
+            growth: Lock::new(()),
+            chunks: Lock::new(()),
             wants_block: AtomicBool::new(false),
         }
     }

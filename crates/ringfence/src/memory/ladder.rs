@@ -16,7 +16,6 @@
 //! halved first, and what is still beyond it is asked for only if the request is not `within_budget`. Beyond a limit
 //! that the caller has set nothing is asked for.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use ringfence_core::algorithm::Algorithm;
@@ -26,13 +25,14 @@ use super::budget::Grant;
 use super::place::{ArenaRef, Hold, Memory, Place};
 use super::pool::PoolState;
 use super::shared::Shared;
+use super::shortage::{self, EVICTIONS_MAX};
 use super::subject::Subject;
 use super::types::Location;
 use crate::debugging::{Margins, NewRange};
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Dedicated};
-use crate::telling::{slow, tell};
+use crate::telling::{is_locked, slow, tell};
 
 flags! {
     /// Rungs of the ladder that were tried.
@@ -51,9 +51,6 @@ flags! {
         RESIDENCY = 5;
     }
 }
-
-/// So often the callback is asked for one request, as long as it says that it let go of something.
-const EVICTIONS_MAX: u32 = 8;
 
 /// What an eviction callback is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,15 +145,6 @@ pub(super) struct Ask<'a, 'd, D: Device> {
 impl<D: Device> Ask<'_, '_, D> {
     pub(super) fn request(&self, size: u64, alignment: u64) -> Request<'_> {
         Request { high: self.high, ..Request::of(self.desc, size, alignment) }
-    }
-}
-
-/// Sets the flag back, even if the callback panics.
-struct Reset(&'static std::thread::LocalKey<Cell<bool>>);
-
-impl Drop for Reset {
-    fn drop(&mut self) {
-        self.0.set(false);
     }
 }
 
@@ -456,28 +444,30 @@ impl<D: Device> Shared<D> {
         relieved
     }
 
-    /// Asks the caller to let go of something; says whether he did.
+    /// Asks the caller's callback; says whether something went. Under a lock it is asked later: see [`asking`].
+    ///
+    /// [`asking`]: super::shortage::asking
     fn evict(&self, ask: &Ask<'_, '_, D>, attempt: &mut Attempt, refusal: Refusal, round: u32) -> bool {
-        thread_local!(static EVICTING: Cell<bool> = const { Cell::new(false) });
         let is_shortage = matches!(refusal, Refusal::Driver(_) | Refusal::OverBudget);
-        let callback = self.evict.read().clone();
-        let (Some(callback), Some(best), true) = (callback, attempt.best, is_shortage) else { return false };
-        // What the callback itself asks for must not ask the callback.
-        if round >= EVICTIONS_MAX || EVICTING.replace(true) {
+        let (true, Some(best)) = (is_shortage, attempt.best) else { return false };
+        if round >= EVICTIONS_MAX {
             return false;
         }
-        let _until_it_returns = Reset(&EVICTING);
-        attempt.tried = attempt.tried | Tried::EVICTION;
+        let Some(callback) = self.evict.read().clone() else { return false };
+        if !is_locked() {
+            attempt.tried = attempt.tried | Tried::EVICTION;
+        }
         let heap = self.heap_of(best);
         let budget = self.budgets.heap(heap);
-        callback(&Pressure {
+        let pressure = Pressure {
             size: ask.needs.size,
             location: ask.desc.location,
             heap,
             usage_bytes: budget.usage_bytes,
             budget_bytes: budget.budget_bytes,
             round,
-        })
+        };
+        shortage::ask(callback, pressure)
     }
 
     fn give_up(&self, ask: &Ask<'_, '_, D>, attempt: &Attempt, refusal: Refusal) -> Error {
@@ -509,7 +499,14 @@ impl<D: Device> Shared<D> {
         match refusal {
             Refusal::Driver(cause) if !cause.is_out_of_memory() => cause.into(),
             Refusal::Driver(cause) => {
-                tell!(warn, "out of memory", bytes = size, location = ?location, tried_type_bits, cause = %cause);
+                tell!(
+                    warn,
+                    "out of memory",
+                    bytes = size,
+                    location = format!("{location:?}"),
+                    tried_type_bits = tried_type_bits,
+                    cause = cause.to_string(),
+                );
                 Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
             }
             Refusal::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },

@@ -1,6 +1,7 @@
 //! From a description to a resource in its memory; and the driver's memory objects, counted.
 
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ use super::statistics::count;
 use super::subject::Unplaced;
 use crate::debugging::{Margins, NewRange};
 use crate::device::sharing::ShareKind;
-use crate::device::{Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass};
+use crate::device::{Create, Device, DeviceError, Kind, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Resource, ResourceKind};
 use crate::telling::slow;
@@ -70,6 +71,9 @@ impl<D: Device> Allocator<D> {
         let resource = resource.described(portable).described_in_full(is_full);
         if shared.debug.is_some() {
             resource.note_made_at(Location::caller());
+        }
+        if shared.trace.is_on() {
+            shared.trace.write_due();
         }
         Ok(resource)
     }
@@ -143,22 +147,17 @@ impl<D: Device> Shared<D> {
             }
         }
         let (unplaced, measured) = self.prepare::<K>(info, desc.share)?;
-        let placed = desc.aligned(measured).and_then(|needs| place(&unplaced, needs).map(|made| (made, needs)));
-        match placed {
-            Ok(((placed, place), needs)) => {
-                count(&self.calls.create_object);
-                if !desc.name.is_empty() {
-                    // SAFETY: the object was made just now.
-                    unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
-                }
-                Ok(((placed, place), needs))
-            }
-            Err(error) => {
-                // SAFETY: nothing has used it up, since it was not placed.
-                unsafe { Create::<K>::discard(&self.device, unplaced) };
-                Err(error)
-            }
+        // Where there is no room the caller's callback is asked, which may panic.
+        let unplaced = Prepared::<D, K>::new(&self.device, unplaced);
+        let needs = desc.aligned(measured)?;
+        let (placed, place) = place(unplaced.get(), needs)?;
+        unplaced.used_up();
+        count(&self.calls.create_object);
+        if !desc.name.is_empty() {
+            // SAFETY: the object was made just now.
+            unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
         }
+        Ok(((placed, place), needs))
     }
 
     /// Whether a portable description leads to the same resource as the one that it was taken from.
@@ -401,6 +400,38 @@ impl<D: Device> Shared<D> {
             }
             _ => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
         }
+    }
+}
+
+/// A resource that is measured and not placed: discarded unless it is used up.
+pub(super) struct Prepared<'a, D: Create<K>, K: Kind> {
+    device: &'a D,
+    /// There until this is dropped.
+    unplaced: ManuallyDrop<D::Unplaced>,
+}
+
+impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
+    pub(super) fn new(device: &'a D, unplaced: D::Unplaced) -> Self {
+        Self { device, unplaced: ManuallyDrop::new(unplaced) }
+    }
+
+    pub(super) fn get(&self) -> &D::Unplaced {
+        &self.unplaced
+    }
+
+    /// It was placed.
+    pub(super) fn used_up(self) {
+        let mut used = ManuallyDrop::new(self);
+        // SAFETY: `used` is never dropped nor used again, so that the value is taken once.
+        drop(unsafe { ManuallyDrop::take(&mut used.unplaced) });
+    }
+}
+
+impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was not
+        // placed.
+        unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
     }
 }
 

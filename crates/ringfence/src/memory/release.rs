@@ -35,6 +35,7 @@ use ringfence_core::sync::{Progress, SyncSet};
 use super::allocation::Common;
 use super::arena::{Arena, ArenaDesc, Compact, Cutter, Moves, Request};
 use super::place::{ArenaRef, Hold, Memory, Place};
+use super::rings::Seen;
 use super::shared::Shared;
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
@@ -170,6 +171,9 @@ impl<D: Device> Shared<D> {
     pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
         self.put_down(Retired { object, place: Some(place) });
+        if self.trace.is_on() {
+            self.trace.write_due();
+        }
     }
 
     /// Lets go of an object whose memory is let go of by itself.
@@ -242,18 +246,29 @@ impl<D: Device> Shared<D> {
 
     /// Nothing to do if another thread is at it, or this one further up.
     pub(crate) fn reclaim(&self, objects_max: usize) -> Reclaimed {
-        match Scratch::take(&self.releases.scratch) {
-            Some(mut scratch) => self.reclaim_with(&mut scratch.passed, objects_max),
-            None => Reclaimed { waiting: self.releases.retired.len(), ..Default::default() },
-        }
+        let Some(mut scratch) = Scratch::take(&self.releases.scratch) else {
+            return Reclaimed { waiting: self.releases.retired.len(), ..Default::default() };
+        };
+        let (reclaimed, seen) = self.reclaim_with(&mut scratch.passed, objects_max);
+        drop(scratch);
+        self.after_reclaim(seen);
+        reclaimed
     }
 
     /// As [`Shared::reclaim`], also if another thread is at it. For the end of life.
     fn reclaim_last(&self) -> Reclaimed {
-        self.reclaim_with(&mut Passed::default(), usize::MAX)
+        let (reclaimed, seen) = self.reclaim_with(&mut Passed::default(), usize::MAX);
+        self.after_reclaim(seen);
+        reclaimed
     }
 
-    fn reclaim_with(&self, passed: &mut Passed, objects_max: usize) -> Reclaimed {
+    /// What may run code of the program's: with no lock held.
+    fn after_reclaim(&self, seen: Seen) {
+        self.rings.look_after(seen);
+        self.trace.write_due();
+    }
+
+    fn reclaim_with(&self, passed: &mut Passed, objects_max: usize) -> (Reclaimed, Seen) {
         let _helping = Helping::begin();
         let tick = self.releases.tick.fetch_add(1, Ordering::Relaxed) + 1;
         self.budgets.refresh(&self.device);
@@ -264,8 +279,9 @@ impl<D: Device> Shared<D> {
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         // Before they free anything: as full as the frame made them.
-        self.rings.tell(&self.trace);
-        self.rings.reclaim(&Told { passed, device_lost });
+        let mut seen = self.rings.all();
+        self.rings.tell(&seen, &self.trace);
+        self.rings.reclaim(&mut seen, &Told { passed, device_lost });
         self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = match device_lost {
             true => self.releases.retired.release_all(|item| self.destroy(item)),
@@ -276,7 +292,7 @@ impl<D: Device> Shared<D> {
         blocks += self.reclaim_custom_pools(tick);
         let budgets = || self.device.budgets().unwrap_or_default();
         self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
-        Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }
+        (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }
 
     /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
@@ -507,7 +523,7 @@ impl<D: Device> Shared<D> {
     }
 
     pub(super) fn free_memory(&self, memory: Memory<D>) {
-        if memory.is_evicted() {
+        if memory.residence.as_ref().is_some_and(|residence| self.close_residence(residence)) {
             self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
         }
         let Memory { object, memory_type, size, block, .. } = memory;
@@ -642,9 +658,10 @@ impl<D: Device> Shared<D> {
             self.rooms.reclaim(&self.device, &self.trace, &passed, false);
         }
         if !is_unused() {
-            tell!(error, "what a dropped frame may use is leaked", %error, objects = self.releases.retired.len());
+            let objects = self.releases.retired.len();
+            tell!(error, "what a dropped frame may use is leaked", error = error.to_string(), objects = objects);
+            _ = (error, objects);
         }
-        _ = error;
         is_unused()
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use super::snapshot::RingSnapshot;
+use crate::telling::drop_unlocked;
 use crate::trace::Trace;
 use crate::upload::{Recycle, Told};
 
@@ -12,10 +14,21 @@ use crate::upload::{Recycle, Told};
 #[derive(Default)]
 pub(super) struct Rings(Mutex<Book>);
 
+/// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that there
+/// may be a `Drop` of the program's.
+#[derive(Default)]
+pub(super) struct Seen {
+    rings: Vec<Arc<dyn Recycle>>,
+    /// Those that want [`Recycle::upkeep`], by their place among the others.
+    asking: SmallVec<[usize; 8]>,
+}
+
 #[derive(Default)]
 struct Book {
     noted: Vec<Noted>,
     made: u64,
+    /// Kept so that a steady frame makes nothing; empty.
+    seen: Vec<Arc<dyn Recycle>>,
 }
 
 struct Noted {
@@ -35,34 +48,56 @@ impl Rings {
         book.noted.push(Noted { number, ring: Arc::downgrade(ring), told: None });
     }
 
-    /// Frees what has passed now, so that few writes have to poll, and looks after those that ask for it. The lock is not
-    /// held meanwhile: that may take driver calls.
-    pub(super) fn reclaim(&self, told: &Told<'_>) {
-        for at in 0.. {
-            // One by one: the last owner of a ring may be this loop, and what goes with it is the caller's.
-            let ring = match self.0.lock().noted.get(at) {
-                Some(noted) => noted.ring.upgrade(),
-                None => break,
-            };
-            if let Some(ring) = ring
-                && ring.release(told)
-            {
-                ring.upkeep();
-            }
+    /// Every ring that lives.
+    pub(super) fn all(&self) -> Seen {
+        let mut book = self.0.lock();
+        let mut rings = std::mem::take(&mut book.seen);
+        rings.extend(book.noted.iter().filter_map(|noted| noted.ring.upgrade()));
+        Seen { rings, asking: SmallVec::new() }
+    }
+
+    /// Frees what has passed now, so that few writes have to poll.
+    pub(super) fn reclaim(&self, seen: &mut Seen, told: &Told<'_>) {
+        let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.release(told));
+        seen.asking.extend(asking.map(|(at, _)| at));
+    }
+
+    /// Looks after those that asked for it, which may take driver calls, and drops all of them. No lock is held.
+    pub(super) fn look_after(&self, Seen { mut rings, asking }: Seen) {
+        asking.iter().for_each(|at| rings[*at].upkeep());
+        rings.drain(..).for_each(drop_unlocked);
+        let mut book = self.0.lock();
+        if book.seen.capacity() < rings.capacity() {
+            book.seen = rings;
         }
     }
 
     pub(super) fn snapshot(&self) -> Vec<RingSnapshot> {
-        let book = self.0.lock();
-        let alive = book.noted.iter().filter_map(|noted| noted.ring.upgrade());
-        alive.filter_map(|ring| Some(RingSnapshot { name: ring.name().to_owned(), ..ring.figures()? })).collect()
+        let seen = self.all();
+        let shown = seen.rings.iter().filter_map(|ring| {
+            let figures = ring.figures()?;
+            Some(RingSnapshot { name: ring.name().to_owned(), ..figures })
+        });
+        let shown = shown.collect();
+        self.look_after(seen);
+        shown
     }
 
     /// Tells the trace of what has changed since the last call.
-    pub(super) fn tell(&self, trace: &Trace) {
-        if trace.is_on() {
-            self.0.lock().noted.retain_mut(|noted| noted.is_alive(trace) && noted.tell(trace));
+    pub(super) fn tell(&self, seen: &Seen, trace: &Trace) {
+        if !trace.is_on() {
+            return;
         }
+        // In the order in which they are noted: what was seen is alive, and what is new stands behind it.
+        let mut rings = seen.rings.iter().peekable();
+        self.0.lock().noted.retain_mut(|noted| {
+            let is_alive = noted.is_alive(trace);
+            let is_it = |ring: &&Arc<dyn Recycle>| std::ptr::addr_eq(Arc::as_ptr(ring), noted.ring.as_ptr());
+            if let Some(ring) = rings.next_if(is_it) {
+                noted.tell(&**ring, trace);
+            }
+            is_alive
+        });
     }
 
     /// A new trace knows nothing of them.
@@ -80,10 +115,8 @@ impl Noted {
         is_alive
     }
 
-    /// Always true: it stays noted.
-    fn tell(&mut self, trace: &Trace) -> bool {
-        let Some(ring) = self.ring.upgrade() else { return true };
-        let Some(figures) = ring.figures() else { return true };
+    fn tell(&mut self, ring: &dyn Recycle, trace: &Trace) {
+        let Some(figures) = ring.figures() else { return };
         if self.told.is_none() {
             trace.ring_made(self.number, ring.name());
         }
@@ -91,6 +124,5 @@ impl Noted {
             trace.ring(self.number, &figures);
             self.told = Some(figures);
         }
-        true
     }
 }

@@ -249,7 +249,9 @@ impl<D: Device> Shared<D> {
 
     /// Ends the recording with how the rings are.
     pub(super) fn stop_trace(&self) -> Option<std::io::Result<TraceSummary>> {
-        self.rings.tell(&self.trace);
+        let seen = self.rings.all();
+        self.rings.tell(&seen, &self.trace);
+        self.rings.look_after(seen);
         self.trace.stop()
     }
 

@@ -27,11 +27,13 @@ use ringfence_core::tlsf::Tlsf;
 
 use super::place::{Hold, Place};
 use super::shared::Shared;
+use super::shortage;
 use super::{Allocator, Location};
 use crate::debugging::{Margins, NewRange};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::resource::{AllocationDesc, Buffer, RawObject, shared_alignment};
+use crate::telling::Lock;
 
 /// Bytes of a driver's buffer that small ones share.
 const SHARED_BYTES: u64 = 1 << 20;
@@ -97,7 +99,7 @@ pub(super) struct Backing<D: Device> {
 /// The buffers of one usage class.
 pub(super) struct SmallState<D: Device> {
     blocks: Mutex<Blocks<Tlsf, Arc<Backing<D>>>>,
-    growth: Mutex<()>,
+    growth: Lock<()>,
 }
 
 /// The buffers of every usage class.
@@ -106,7 +108,7 @@ pub(super) struct SmallBuffers<D: Device>([Arc<SmallState<D>>; UsageClass::COUNT
 impl<D: Device> SmallBuffers<D> {
     pub(super) fn new() -> Self {
         let desc = BlocksDesc { basic_size: SHARED_BYTES, ..Default::default() };
-        let state = || SmallState { blocks: Mutex::new(Blocks::new(desc)), growth: Mutex::new(()) };
+        let state = || SmallState { blocks: Mutex::new(Blocks::new(desc)), growth: Lock::new(()) };
         Self(std::array::from_fn(|_| Arc::new(state())))
     }
 
@@ -268,15 +270,17 @@ impl<D: Device> Allocator<D> {
         if let Some(found) = state.allocate(size, alignment) {
             return Ok(found);
         }
-        let _growing = state.growth.lock();
-        if let Some(found) = state.allocate(size, alignment) {
-            return Ok(found);
-        }
-        let backing = Arc::new(self.backing(class)?);
-        let mut blocks = state.blocks.lock();
-        let id = blocks.insert(Arc::clone(&backing), Tlsf::new(SHARED_BYTES));
-        let allocation = blocks.allocate_in(id, size, alignment).expect("a new block holds a small buffer");
-        Ok((backing, allocation))
+        shortage::asking(|| {
+            let _growing = state.growth.lock();
+            if let Some(found) = state.allocate(size, alignment) {
+                return Ok(found);
+            }
+            let backing = Arc::new(self.backing(class)?);
+            let mut blocks = state.blocks.lock();
+            let id = blocks.insert(Arc::clone(&backing), Tlsf::new(SHARED_BYTES));
+            let allocation = blocks.allocate_in(id, size, alignment).expect("a new block holds a small buffer");
+            Ok((backing, allocation))
+        })
     }
 
     fn backing(&self, class: UsageClass) -> Result<Backing<D>, Error> {

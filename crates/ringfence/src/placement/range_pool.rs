@@ -26,8 +26,9 @@ use ringfence_core::range::{Invalid, RangeAllocator};
 
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Mapped, RawBuffer};
 use crate::error::Error;
-use crate::memory::{Backing, Location, Memory, Place, RangeOwner, Shared};
+use crate::memory::{Backing, Location, Memory, Place, RangeOwner, Shared, asking};
 use crate::resource::{AllocationDesc, shared_alignment};
+use crate::telling::Lock;
 
 /// A block: what lies under its ranges.
 pub(crate) struct Block<D: Device> {
@@ -83,7 +84,7 @@ pub(crate) struct RangePool<D: Device, A> {
     ranges: fn(u64, u64) -> A,
     granule: u64,
     state: Mutex<Blocks<A, Block<D>>>,
-    growth: Mutex<()>,
+    growth: Lock<()>,
     /// Nobody allocates any more: what is empty goes at once.
     closed: AtomicBool,
 }
@@ -92,7 +93,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
     pub(crate) fn new(block_bytes: u64, idle_frames: u64, ranges: fn(u64, u64) -> A, granule: u64) -> Self {
         let desc = BlocksDesc { basic_size: block_bytes, destroy_threshold: 0, grace_ticks: idle_frames };
         let state = Mutex::new(Blocks::new(desc));
-        Self { block_bytes, ranges, granule, state, growth: Mutex::new(()), closed: AtomicBool::new(false) }
+        Self { block_bytes, ranges, granule, state, growth: Lock::new(()), closed: AtomicBool::new(false) }
     }
 
     /// A range in a block at hand, or in one that `make` gives: asked for so many bytes, while no lock is held that
@@ -101,16 +102,18 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         self: &Arc<Self>,
         size: u64,
         alignment: u64,
-        make: impl FnOnce(u64) -> Result<Block<D>, Error>,
+        make: impl Fn(u64) -> Result<Block<D>, Error>,
     ) -> Result<InPool<D>, Error> {
         if let Some(found) = self.try_allocate(size, alignment) {
             return Ok(found);
         }
-        let _growing = self.growth.lock();
-        if let Some(found) = self.try_allocate(size, alignment) {
-            return Ok(found);
-        }
-        self.add_block(self.block_bytes.max(size), size, alignment, make)
+        asking(|| {
+            let _growing = self.growth.lock();
+            if let Some(found) = self.try_allocate(size, alignment) {
+                return Ok(found);
+            }
+            self.add_block(self.block_bytes.max(size), size, alignment, &make)
+        })
     }
 
     /// A range in a block that holds nothing else, where there was no memory for a block as large as others.
@@ -118,10 +121,12 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         self: &Arc<Self>,
         size: u64,
         alignment: u64,
-        make: impl FnOnce(u64) -> Result<Block<D>, Error>,
+        make: impl Fn(u64) -> Result<Block<D>, Error>,
     ) -> Result<InPool<D>, Error> {
-        let _growing = self.growth.lock();
-        self.add_block(size, size, alignment, make)
+        asking(|| {
+            let _growing = self.growth.lock();
+            self.add_block(size, size, alignment, &make)
+        })
     }
 
     fn add_block(
@@ -129,7 +134,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         bytes: u64,
         size: u64,
         alignment: u64,
-        make: impl FnOnce(u64) -> Result<Block<D>, Error>,
+        make: impl Fn(u64) -> Result<Block<D>, Error>,
     ) -> Result<InPool<D>, Error> {
         let block = make(bytes)?;
         let mut state = self.state.lock();

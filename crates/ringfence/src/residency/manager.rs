@@ -7,6 +7,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::Residence;
+#[cfg(test)]
+use super::tests;
 use crate::device::{Create, Device, DeviceError, MemoryProperties, Priority};
 use crate::lifetime::{Frame, Passed};
 use crate::memory::{Allocation, Allocator, Budget, Shared};
@@ -38,12 +40,13 @@ pub(crate) struct Residents<D: Device> {
     calls: Mutex<Scratch<D>>,
     /// Counts commits.
     tick: AtomicU64,
-    /// The latest list.
-    serial: AtomicU64,
     evicted_count: AtomicU64,
     evicted_bytes: AtomicU64,
     returned_count: AtomicU64,
     returned_bytes: AtomicU64,
+    /// What a test does between the choice of what is evicted and the eviction.
+    #[cfg(test)]
+    pub(super) between: tests::Between,
 }
 
 /// Kept so that a steady frame makes nothing.
@@ -183,20 +186,32 @@ impl<D: Device> UseList<D> {
     /// Forgets what is listed, for the next submission.
     pub fn clear(&mut self) {
         self.uses.clear();
-        self.serial = self.shared.residents.serial.fetch_add(1, Ordering::Relaxed) + 1;
+        // Of all allocators: no two lists of the process have the same number.
+        static LISTS: AtomicU64 = AtomicU64::new(0);
+        self.serial = LISTS.fetch_add(1, Ordering::Relaxed) + 1;
     }
 
     /// The submission uses this resource. Nothing to do for one whose memory cannot be evicted.
+    ///
+    /// # Panics
+    /// If the resource is of another allocator than the list. Nothing is listed then.
+    #[track_caller]
     pub fn add<K: ResourceKind>(&mut self, resource: &Resource<D, K>)
     where
         D: Create<K>,
     {
+        assert!(Arc::ptr_eq(resource.shared(), &self.shared), "the resource is of another allocator than the list");
         let residence = resource.place().memory(&self.shared).residence.as_ref();
         add(&mut self.uses, self.serial, residence);
     }
 
     /// The submission uses this memory.
+    ///
+    /// # Panics
+    /// As [`UseList::add`].
+    #[track_caller]
     pub fn add_allocation(&mut self, allocation: &Allocation<D>) {
+        assert!(allocation.is_of(&self.shared), "the allocation is of another allocator than the list");
         let residence = allocation.place().memory(&self.shared).residence.as_ref();
         add(&mut self.uses, self.serial, residence);
     }
@@ -235,11 +250,12 @@ impl<D: Device> Residents<D> {
             all: Mutex::new(Vec::new()),
             calls: Mutex::new(Scratch { passed: Passed::default(), missing: Vec::new() }),
             tick: AtomicU64::new(0),
-            serial: AtomicU64::new(0),
             evicted_count: AtomicU64::new(0),
             evicted_bytes: AtomicU64::new(0),
             returned_count: AtomicU64::new(0),
             returned_bytes: AtomicU64::new(0),
+            #[cfg(test)]
+            between: Default::default(),
         }
     }
 
@@ -253,7 +269,7 @@ impl<D: Device> Residents<D> {
     }
 
     fn each(&self) -> Vec<Arc<Residence<D>>> {
-        self.all.lock().iter().filter_map(Weak::upgrade).collect()
+        self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
     }
 
     fn count_evicted(&self, objects: &[Arc<Residence<D>>]) -> u64 {
@@ -321,7 +337,7 @@ impl<D: Device> Shared<D> {
         missing.clear();
         for residence in &list.uses {
             residence.stamp(frame.point(), tick);
-            if residence.is_evicted() {
+            if residence.is_evicted() && !residence.is_gone() {
                 missing.push(Arc::clone(residence));
             }
         }
@@ -388,9 +404,11 @@ impl<D: Device> Shared<D> {
         };
         let mut objects: Vec<_> = self.residents.each().into_iter().filter(may_go).collect();
         objects.sort_by_key(|held| held.rank());
+        #[cfg(test)]
+        self.residents.between.run();
         let mut sum = 0;
         objects.retain(|held| {
-            let goes = sum < bytes && held.take();
+            let goes = sum < bytes && held.take(passed);
             sum += if goes { held.bytes } else { 0 };
             goes
         });
@@ -439,6 +457,16 @@ impl<D: Device> Shared<D> {
         self.returned(residence);
         self.residents.count_returned(std::slice::from_ref(residence));
         Ok(())
+    }
+
+    /// Notes that memory is going to be freed, and says whether it is evicted. Neither changes afterwards.
+    pub(crate) fn close_residence(&self, residence: &Residence<D>) -> bool {
+        residence.close();
+        if residence.is_evicted() {
+            // It may be on its way out, or in: the driver's call is made for memory that is there.
+            drop(self.residents.calls.lock());
+        }
+        residence.is_evicted()
     }
 
     /// Holds memory resident until a point, for a move.

@@ -8,7 +8,10 @@
 //!      no: it stays resident, for pins != 0         no: the driver evicts it
 //! ```
 //!
-//! Each side writes its word before it reads the other's, all in one order (`SeqCst`): so that not both can miss.
+//! Each side writes its word before it reads the other's, all in one order (`SeqCst`): so that not both can miss. A use
+//! that is noted while nothing holds eviction up, by a pass of a defragmentation, does the same: it notes its point, then
+//! looks whether the memory is evicted; eviction looks for uses once more after it has said so. Memory that is freed is
+//! pinned first, and stays so.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -26,6 +29,8 @@ pub(crate) struct Residence<D: Device> {
     /// Ranges in it that are not evictable.
     pins: AtomicU32,
     evicted: AtomicBool,
+    /// Whether the memory is freed, or about to be.
+    gone: AtomicBool,
     /// The list that has it, of those that are being made, latest first.
     listed: AtomicU64,
     /// What uses it.
@@ -43,6 +48,7 @@ impl<D: Device> Residence<D> {
             priority: AtomicU8::new(priority as u8),
             pins: AtomicU32::new(0),
             evicted: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             listed: AtomicU64::new(0),
             used: Mutex::new(SyncSet::new()),
             tick: AtomicU64::new(tick),
@@ -67,13 +73,23 @@ impl<D: Device> Residence<D> {
     }
 
     /// Takes it for eviction; says whether it may go. Eviction's lock is held.
-    pub(super) fn take(&self) -> bool {
+    pub(super) fn take(&self, passed: &impl Progress) -> bool {
         self.evicted.store(true, Ordering::SeqCst);
-        if self.is_pinned() {
+        let may_go = !self.is_pinned() && self.is_unused(passed);
+        if !may_go {
             self.set_resident();
-            return false;
         }
-        true
+        may_go
+    }
+
+    /// The memory is going to be freed: it is not evicted nor brought back from now on.
+    pub(super) fn close(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+        self.pin();
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
     }
 
     /// It is there again. Eviction's lock is held.

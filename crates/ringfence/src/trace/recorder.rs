@@ -1,27 +1,37 @@
 //! Writing a trace while the program runs.
 //!
-//! Two locks, never waited for the wrong way round: `events` guards the buffer that hooks append to and is held for
-//! some nanoseconds; `writer` guards the file and is held while writing. A flush takes `writer`, then swaps the buffers
-//! under `events`: chunks come in order, and no hook waits for the file.
+//! Two locks, each held for some nanoseconds: `events` guards the buffer that hooks append to, `writer` guards what is
+//! written to. To write, a thread takes that out, swaps the buffers under `events`, and writes with no lock held: chunks
+//! come in order, as only one thread has it, and no hook waits for the file.
+//!
+//! ```text
+//!   writer   Idle ──start──▶ Out ──the beginning is written──▶ Ready ──write_due, stop──▶ Out ──▶ Ready, or Idle
+//! ```
+//!
+//! What is written to is the program's code. It may call in: what it allocates is recorded; a stop or a start by the write
+//! itself is refused. If it panics, that is a write that failed. Hooks never write, since they run under locks: what is due
+//! is written by [`Trace::write_due`], where no lock is held.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::event::{Event, ring_numbers};
 use super::format::{MAGIC, VERSION, checksum, code, push_number, push_text};
 use crate::device::descriptors::HeapKind;
 use crate::device::{Capabilities, HeapBudget, HeapBudgets};
 use crate::memory::RingSnapshot;
+use crate::telling::{contain, is_locked};
 
 /// A chunk is written when so much has gathered,
 const CHUNK_BYTES: usize = 64 << 10;
 /// or, by a call of `reclaim`, so long after the last one,
 const CHUNK_AGE_MAX: Duration = Duration::from_millis(250);
-/// or, where nobody reclaims, by whoever adds an event to so much.
+/// or, where nothing is reclaimed, by what is released once there is so much.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// The clock is read once in so many events, and with each frame.
 const EVENTS_PER_TIME: u32 = 64;
@@ -66,7 +76,19 @@ pub(crate) struct Trace {
     next_descriptors: AtomicU64,
     next_transient: AtomicU64,
     events: Mutex<Events>,
-    writer: Mutex<Option<Writer>>,
+    /// Whether enough has gathered to be written.
+    is_due: AtomicBool,
+    writer: Mutex<Slot>,
+    /// Notified when what is written to is put back.
+    back: Condvar,
+}
+
+/// What is written to, or who has it.
+enum Slot {
+    Idle,
+    Ready(Box<Writer>),
+    /// A thread writes.
+    Out(ThreadId),
 }
 
 /// A descriptor heap as traces tell of it.
@@ -110,7 +132,9 @@ impl Trace {
             next_descriptors: AtomicU64::new(1),
             next_transient: AtomicU64::new(1),
             events: Mutex::new(events),
-            writer: Mutex::new(None),
+            is_due: AtomicBool::new(false),
+            writer: Mutex::new(Slot::Idle),
+            back: Condvar::new(),
         }
     }
 
@@ -140,16 +164,24 @@ impl Trace {
         mut to: Box<dyn Write + Send>,
         capabilities: &Capabilities,
     ) -> Result<(), StartTraceError> {
-        let mut writer = self.writer.lock();
-        if writer.is_some() {
-            return Err(StartTraceError::Recording);
+        {
+            let mut slot = self.writer.lock();
+            if !matches!(*slot, Slot::Idle) {
+                return Err(StartTraceError::Recording);
+            }
+            *slot = Slot::Out(std::thread::current().id());
         }
-        to.write_all(&MAGIC)?;
-        to.write_all(&VERSION.to_le_bytes())?;
+        let written = contained(|| {
+            to.write_all(&MAGIC)?;
+            to.write_all(&VERSION.to_le_bytes())
+        });
+        if let Err(error) = written {
+            self.put(Slot::Idle);
+            return Err(error.into());
+        }
         let bytes = (MAGIC.len() + size_of_val(&VERSION)) as u64;
         let summary = TraceSummary { event_count: 0, bytes };
         let now = Instant::now();
-        *writer = Some(Writer { to, spare: Vec::with_capacity(CHUNK_BYTES), summary, written: now, failure: None });
         let mut events = self.events.lock();
         *events = Events {
             buffer: Vec::with_capacity(2 * CHUNK_BYTES),
@@ -159,23 +191,54 @@ impl Trace {
             budget_told: None,
         };
         events.push_device(capabilities);
+        drop(events);
+        let writer = Writer { to, spare: Vec::with_capacity(CHUNK_BYTES), summary, written: now, failure: None };
+        // On before another thread can stop it.
+        self.is_due.store(false, Ordering::Relaxed);
         self.is_on.store(true, Ordering::Release);
+        self.put(Slot::Ready(Box::new(writer)));
         Ok(())
     }
 
-    /// Ends the recording; `None` if there was none.
+    fn put(&self, slot: Slot) {
+        *self.writer.lock() = slot;
+        self.back.notify_all();
+    }
+
+    /// Ends the recording; `None` if there was none. Waits for a write of another thread.
     pub(crate) fn stop(&self) -> Option<io::Result<TraceSummary>> {
-        let mut held = self.writer.lock();
-        self.is_on.store(false, Ordering::Release);
-        let mut writer = held.take()?;
+        let this = std::thread::current().id();
+        let mut writer = {
+            let mut slot = self.writer.lock();
+            loop {
+                match &*slot {
+                    Slot::Idle => return None,
+                    Slot::Out(thread) if *thread == this => {
+                        return Some(Err(io::Error::other("the write itself cannot end the recording")));
+                    }
+                    Slot::Out(_) => self.back.wait(&mut slot),
+                    Slot::Ready(_) => break,
+                }
+            }
+            self.is_on.store(false, Ordering::Release);
+            let Slot::Ready(writer) = std::mem::replace(&mut *slot, Slot::Out(this)) else {
+                unreachable!("it is ready")
+            };
+            writer
+        };
         writer.flush(&self.events);
         let end = Event::End { event_count: writer.summary.event_count };
         self.events.lock().push(&end);
         writer.flush(&self.events);
-        Some(match writer.failure {
+        let Writer { mut to, summary, failure, .. } = *writer;
+        let ended = match failure {
             Some(error) => Err(error),
-            None => writer.to.flush().map(|()| writer.summary),
-        })
+            None => contained(|| to.flush()).map(|()| summary),
+        };
+        self.put(Slot::Idle);
+        // The end of what was written to is the program's code: all is over by then.
+        drop(to);
+        Some(ended)
     }
 
     /// Adds an event, if anything is recorded.
@@ -190,24 +253,33 @@ impl Trace {
     fn note_now(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut events = self.events.lock();
         events.add(write);
-        let is_full = events.buffer.len() >= BUFFER_BYTES_MAX;
-        drop(events);
-        if is_full {
-            self.flush();
+        if events.buffer.len() >= BUFFER_BYTES_MAX {
+            self.is_due.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Nothing to do if another thread is at it.
-    fn flush(&self) {
-        if let Some(mut writer) = self.writer.try_lock()
-            && let Some(writer) = &mut *writer
-        {
-            writer.flush(&self.events);
-            if writer.failure.is_some() {
-                // The program must not suffer from a full disk: recording ends, `stop` says why.
-                self.is_on.store(false, Ordering::Release);
-            }
+    /// Writes what has gathered, if it is time to. Runs the program's code, so that it does nothing under a lock, nor where
+    /// another thread is at it.
+    pub(crate) fn write_due(&self) {
+        if !self.is_due.load(Ordering::Relaxed) || is_locked() {
+            return;
         }
+        let mut writer = {
+            let mut slot = self.writer.lock();
+            if !matches!(*slot, Slot::Ready(_)) {
+                return;
+            }
+            let taken = std::mem::replace(&mut *slot, Slot::Out(std::thread::current().id()));
+            let Slot::Ready(writer) = taken else { unreachable!("it is ready") };
+            writer
+        };
+        self.is_due.store(false, Ordering::Relaxed);
+        writer.flush(&self.events);
+        if writer.failure.is_some() {
+            // The program must not suffer from a full disk: recording ends, `stop` says why.
+            self.is_on.store(false, Ordering::Release);
+        }
+        self.put(Slot::Ready(writer));
     }
 
     fn numbers<const N: usize>(&self, code: u8, numbers: [u64; N]) {
@@ -369,20 +441,25 @@ impl Trace {
                 events.add(|buffer| push_numbers(buffer, code::BUDGET, [heap as u64, usage_bytes, budget_bytes]));
             }
         }
-        let is_old = || {
-            let writer = self.writer.try_lock();
-            writer.is_some_and(|writer| writer.as_ref().is_some_and(|held| now - held.written >= CHUNK_AGE_MAX))
+        let is_old = || match &*self.writer.lock() {
+            Slot::Ready(held) => now.saturating_duration_since(held.written) >= CHUNK_AGE_MAX,
+            Slot::Idle | Slot::Out(_) => false,
         };
         if is_large || is_old() {
-            self.flush();
+            self.is_due.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// What a write says; a panic is an error.
+fn contained<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    contain(write).unwrap_or_else(|| Err(io::Error::other("the write panicked")))
 }
 
 impl Drop for Trace {
     /// A trace that nobody stopped is ended in order all the same.
     fn drop(&mut self) {
-        let _ = self.stop();
+        contain(|| self.stop());
     }
 }
 
@@ -441,7 +518,7 @@ impl Writer {
             std::mem::take(&mut events.count)
         };
         if !self.spare.is_empty() && self.failure.is_none() {
-            self.failure = self.write_chunk(count).err();
+            self.failure = contained(|| self.write_chunk(count)).err();
         }
         self.spare.clear();
         self.written = Instant::now();

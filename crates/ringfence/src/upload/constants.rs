@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::ring::check_location;
 use super::state::{self, RingState};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
@@ -59,6 +60,9 @@ const ALIGNMENT: u64 = 256;
 const PAGE_SLOTS: u64 = 32;
 
 /// Makes the views of constant buffers: a heap of them for each pool, one view a slot (row 002-4).
+///
+/// Its functions, and what views and heaps do when they are cloned or dropped, run with no lock held: they may use the
+/// allocator, and a panic of theirs loses nothing.
 ///
 /// Pools that go take what was made for them along. [`NoViews`] makes none.
 pub trait ConstantViews<D: Device>: Send + Sync + 'static {
@@ -279,6 +283,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     pub const BYTES_MAX: u64 = 64 << 10;
 
     pub(crate) fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
+        check_location(desc.location)?;
         let views = Arc::new(views);
         let ring = |class: usize| dynamic_ring(memory, &desc, &views, class);
         let dynamic = [ring(0)?, ring(1)?, ring(2)?, ring(LARGE)?];

@@ -29,6 +29,8 @@ use super::state::{Config, Lease, Request, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
 use crate::error::Error;
+use crate::memory::asking;
+use crate::resource::Buffer;
 
 /// How long a ring has been mostly empty.
 #[derive(Default)]
@@ -55,6 +57,16 @@ impl Calm {
         self.ticks = self.ticks.saturating_add(1);
         self.ticks >= shrink_after.max(1)
     }
+}
+
+/// What a ring that is to grow came to.
+enum Grown<D: Device> {
+    /// Another thread was faster.
+    Already,
+    /// It has all that it may have.
+    AtCap,
+    /// A buffer of so many bytes, to follow that of this generation.
+    By(Buffer<D>, u64, u64),
 }
 
 impl<D: Device> RingState<D> {
@@ -86,50 +98,78 @@ impl<D: Device> RingState<D> {
     /// Gives the ring a buffer of at least twice the size, or what the cap allows; `false` if it is there already.
     fn grow(&self, needed: u64) -> Result<bool, Error> {
         let before = self.capacity();
-        let _resizing = self.resizing.lock();
-        let capacity = self.capacity();
-        if capacity > before {
-            return Ok(true); // another thread was faster
+        let made = asking(|| {
+            let _resizing = self.resizing.lock();
+            let (capacity, generation) = self.present();
+            if capacity > before {
+                return Ok(Grown::Already); // another thread was faster
+            }
+            let wanted = capacity.saturating_mul(2).max(needed.checked_next_power_of_two().unwrap_or(needed));
+            let wanted = wanted.min(self.config.capacity_max());
+            if wanted <= capacity {
+                return Ok(Grown::AtCap);
+            }
+            Ok(Grown::By(Segment::buffer(&self.memory, &self.config, wanted)?, wanted, generation))
+        });
+        match made? {
+            Grown::AtCap => return Ok(false),
+            Grown::Already => {}
+            Grown::By(buffer, capacity, generation) => {
+                if self.exchange(buffer, capacity, generation)? {
+                    self.figures.grow_count.fetch_add(1, Ordering::Relaxed);
+                }
+            }
         }
-        let wanted = capacity.saturating_mul(2).max(needed.checked_next_power_of_two().unwrap_or(needed));
-        let wanted = wanted.min(self.config.capacity_max());
-        if wanted <= capacity {
-            return Ok(false);
-        }
-        self.exchange(wanted)?;
-        self.figures.grow_count.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
 
     /// Halves the ring, if it still is time to.
     pub(super) fn shrink(&self) {
-        let Some(_resizing) = self.resizing.try_lock() else { return };
-        let capacity = self.capacity();
-        let wanted = (capacity / 2).max(self.config.desc.capacity);
-        if wanted >= capacity {
-            return;
-        }
+        let made = {
+            let Some(_resizing) = self.resizing.try_lock() else { return };
+            let (capacity, generation) = self.present();
+            let wanted = (capacity / 2).max(self.config.desc.capacity);
+            if wanted >= capacity {
+                return;
+            }
+            let buffer = Segment::buffer(&self.memory, &self.config, wanted);
+            buffer.map(|buffer| (buffer, wanted, generation))
+        };
         // Without memory for the smaller one there is nothing to gain now.
-        if self.exchange(wanted).is_ok() {
+        if let Ok((buffer, capacity, generation)) = made
+            && self.exchange(buffer, capacity, generation) == Ok(true)
+        {
             self.figures.shrink_count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Puts an empty buffer of `capacity` bytes in place of the present one, which goes once nobody uses it.
-    fn exchange(&self, capacity: u64) -> Result<(), Error> {
-        let generation = self.books.lock().segment.generation + 1;
-        let segment = Arc::new(Segment::make(&self.memory, &self.config, capacity, generation)?);
-        let left = {
+    /// Puts an empty buffer of `capacity` bytes in the place of that of `generation`, which goes once nothing uses it. Says
+    /// whether it did: not if another thread was faster.
+    fn exchange(&self, buffer: Buffer<D>, capacity: u64, generation: u64) -> Result<bool, Error> {
+        // The program's code may run here: no lock is held, so that it may come by here again.
+        let segment = Segment::around(buffer, &self.memory, &self.config, capacity, generation + 1)?;
+        let mut segment = Arc::new(segment);
+        let is_first = {
             let mut books = self.books.lock();
-            books.past_high_water = books.high_water();
-            books.ring = Ring::new(capacity);
-            books.calm = Calm::default();
-            self.generation.store(generation, Ordering::Release);
-            std::mem::replace(&mut books.segment, segment)
+            let is_first = books.segment.generation == generation;
+            if is_first {
+                books.past_high_water = books.high_water();
+                books.ring = Ring::new(capacity);
+                books.calm = Calm::default();
+                self.generation.store(generation + 1, Ordering::Release);
+                std::mem::swap(&mut books.segment, &mut segment);
+            }
+            is_first
         };
         // Retired here, outside of the lock, unless a writer still holds it.
-        drop(left);
-        Ok(())
+        drop(segment);
+        Ok(is_first)
+    }
+
+    /// How large the present buffer is, and which one.
+    fn present(&self) -> (u64, u64) {
+        let books = self.books.lock();
+        (books.ring.capacity(), books.segment.generation)
     }
 
     pub(super) fn capacity(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! The ring as its users hold it.
 
+use std::cell::Cell;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::{Staged, UploadDesc, UploadError, UploadWriter};
 use crate::device::{Capabilities, Device, DeviceError};
 use crate::error::{AccessError, Error};
 use crate::lifetime::Frame;
-use crate::memory::{Allocator, RingSnapshot};
+use crate::memory::{Allocator, Location, RingSnapshot, Shared};
 
 /// A ring of mapped memory that every thread may write to. See the [module](crate::upload).
 ///
@@ -25,6 +26,7 @@ pub struct UploadRing<D: Device> {
 
 impl<D: Device> UploadRing<D> {
     pub(crate) fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
+        check_location(desc.location)?;
         Ok(Self { state: RingState::new(memory, desc, true, None)? })
     }
 
@@ -78,6 +80,11 @@ impl<D: Device> UploadRing<D> {
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         self.state.count_written(1, size);
         Ok(staged(segment, offset, size))
+    }
+
+    /// Whether it is of this allocator.
+    pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
+        Arc::ptr_eq(self.state.shared(), shared)
     }
 
     pub(super) fn capabilities(&self) -> &Capabilities {
@@ -141,6 +148,7 @@ pub(super) unsafe fn fill<D: Device>(
     size: u64,
     fill: impl FnOnce(&mut [MaybeUninit<u8>]),
 ) -> Result<(), DeviceError> {
+    let _filling = Filling::begin();
     let fill = |to: *mut u8| {
         // SAFETY: `write_shared` gives a pointer to `size` mapped bytes, which the caller keeps others from.
         fill(unsafe { std::slice::from_raw_parts_mut(to.cast(), size as usize) });
@@ -150,6 +158,40 @@ pub(super) unsafe fn fill<D: Device>(
         Ok(()) => Ok(()),
         Err(AccessError::Device(error)) => Err(error),
         Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a ring is mapped as a whole"),
+    }
+}
+
+/// Refuses a location that the host does not write: at the beginning, rather than with the first write.
+pub(super) fn check_location(location: Location) -> Result<(), Error> {
+    match location {
+        Location::Upload | Location::DeviceUpload => Ok(()),
+        Location::Device | Location::Readback => Err(Error::NotHostWritten { location }),
+    }
+}
+
+thread_local! {
+    /// How many copies into rings are under way on this thread.
+    static FILLING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A copy that is under way: the program's code may run, and write to the same ring.
+pub(super) struct Filling;
+
+impl Filling {
+    pub(super) fn begin() -> Self {
+        FILLING.set(FILLING.get() + 1);
+        Self
+    }
+
+    /// Whether this thread is in the middle of a copy: then it must not wait until its end.
+    pub(super) fn is_under_way() -> bool {
+        FILLING.get() > 0
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        FILLING.set(FILLING.get() - 1);
     }
 }
 

@@ -23,21 +23,26 @@ pub(crate) struct Segment<D: Device> {
 }
 
 impl<D: Device> Segment<D> {
-    /// Makes the buffer. A driver call: no lock may be held that a write needs.
-    pub(super) fn make(
+    /// Makes its buffer: a driver call.
+    pub(super) fn buffer(memory: &Allocator<D>, config: &Config<D>, capacity: u64) -> Result<Buffer<D>, Error> {
+        let device = memory.device();
+        let info = Create::<Buffers>::describe(device, &BufferDesc { size: capacity, usage: config.desc.usage })?;
+        let location = config.desc.location;
+        let has_address = Create::<Buffers>::has_address(device, &info);
+        let alignment = shared_alignment(device.capabilities(), config.desc.usage, capacity, has_address);
+        let desc = AllocationDesc { name: &config.name, location, alignment, ..Default::default() };
+        memory.create_buffer(&info, desc)
+    }
+
+    /// Makes what goes with the buffer. That may be the program's code: no lock may be held.
+    pub(super) fn around(
+        buffer: Buffer<D>,
         memory: &Allocator<D>,
         config: &Config<D>,
         capacity: u64,
         generation: u64,
     ) -> Result<Self, Error> {
-        let device = memory.device();
-        let info = Create::<Buffers>::describe(device, &BufferDesc { size: capacity, usage: config.desc.usage })?;
-        let location = config.desc.location;
-        let has_address = Create::<Buffers>::has_address(device, &info);
-        let capabilities = device.capabilities();
-        let alignment = shared_alignment(capabilities, config.desc.usage, capacity, has_address);
-        let desc = AllocationDesc { name: &config.name, location, alignment, ..Default::default() };
-        let buffer = memory.create_buffer(&info, desc)?;
+        let capabilities = memory.device().capabilities();
         let atomic = capabilities.is_non_coherent(buffer.memory_type());
         let atom = if atomic { capabilities.non_coherent_atom_bytes } else { 1 };
         let address = buffer.device_address();

@@ -23,6 +23,7 @@ use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
 use super::pin::{HeldPin, Pin, Pins, release, tail};
 use super::resize::Calm;
+use super::ring::Filling;
 use super::segment::Segment;
 use super::{Recycle, Told, UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
@@ -30,6 +31,7 @@ use crate::error::Error;
 use crate::lifetime::{Passed, WaitError};
 use crate::memory::{Allocator, RingSnapshot, Shared};
 use crate::resource::Buffer;
+use crate::telling::{Lock, is_locked};
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +99,9 @@ pub(crate) struct RingState<D: Device> {
     /// Which buffer the ring has now: [`Segment::generation`], for whoever wants to know without the lock.
     pub(super) generation: AtomicU64,
     pub(super) books: Mutex<Books<D>>,
-    /// Held by whoever makes a new buffer for the ring, so that only one does. Never taken under `books`.
-    pub(super) resizing: Mutex<()>,
+    /// Held while a new buffer is made for the ring, so that one thread does; not while the program's code runs, so that
+    /// there may be a second one after all. Never taken under `books`.
+    pub(super) resizing: Lock<()>,
     /// What polling works with, kept so that it makes nothing.
     polled: Mutex<Passed>,
     pub(super) figures: Figures,
@@ -122,7 +125,8 @@ impl<D: Device> RingState<D> {
         pair: Option<Pair<D>>,
     ) -> Result<Arc<Self>, Error> {
         let config = Config { name: desc.name.to_owned(), desc: UploadDesc { name: "", ..desc }, short_pins, pair };
-        let segment = Segment::make(memory, &config, desc.capacity, 0)?;
+        let buffer = Segment::buffer(memory, &config, desc.capacity)?;
+        let segment = Segment::around(buffer, memory, &config, desc.capacity, 0)?;
         let books = Books {
             ring: Ring::new(desc.capacity),
             segment: Arc::new(segment),
@@ -135,7 +139,7 @@ impl<D: Device> RingState<D> {
             config,
             generation: AtomicU64::new(0),
             books: Mutex::new(books),
-            resizing: Mutex::new(()),
+            resizing: Lock::new(()),
             polled: Mutex::new(Passed::default()),
             figures: Figures::default(),
         });
@@ -288,6 +292,10 @@ impl<D: Device> RingState<D> {
         if !self.config.short_pins {
             return Err(UploadError::Unread { size, capacity: self.books.lock().ring.capacity() });
         }
+        if Filling::is_under_way() {
+            // It may be this one, whose copy calls in again.
+            return Err(self.full(size, None));
+        }
         if deadline.is_some_and(|at| Instant::now() >= at) {
             return Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) });
         }
@@ -366,7 +374,10 @@ impl<D: Device> Recycle for RingState<D> {
     }
 
     fn upkeep(&self) {
-        self.shrink();
+        // What goes with a buffer is made by the program's code. Under a lock the next call of reclaim asks again.
+        if !is_locked() {
+            self.shrink();
+        }
     }
 
     fn figures(&self) -> Option<RingSnapshot> {

@@ -15,9 +15,9 @@ use std::fmt;
 use ringfence_core::sync::SyncPoint;
 
 use super::{BatchError, StagedTexels, TexelTarget, Texels, UploadBatch, UploadError, UploadRing, UploadWriter};
-use crate::device::Device;
+use crate::device::{Create, Device};
 use crate::lifetime::{Frame, FrameError, Timeline};
-use crate::resource::{Buffer, Texture};
+use crate::resource::{Buffer, Resource, ResourceKind, Texture};
 
 /// Gathers uploads for a copy queue, one submission at a time. For one thread; several may have one each.
 pub struct TransferQueue<D: Device> {
@@ -33,7 +33,11 @@ pub struct TransferQueue<D: Device> {
 
 /// Why an upload was not gathered. What was gathered before still is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TransferError {
+    /// The destination is of another allocator, which does not wait for the copy before it destroys it.
+    #[error("the destination is of another allocator than the ring")]
+    ForeignDestination,
     /// It was not staged.
     #[error(transparent)]
     Upload(#[from] UploadError),
@@ -64,8 +68,9 @@ impl<D: Device> TransferQueue<D> {
     /// Stages bytes for `offset` of a buffer. Waits for the ring at most.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`] and [`UploadBatch::copy`].
+    /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].
     pub fn upload(&mut self, bytes: &[u8], to: &Buffer<D>, offset: u64) -> Result<(), TransferError> {
+        self.check_destination(to)?;
         let staged = self.writer()?.write(bytes, 4)?;
         Ok(self.batch.copy(&staged, to, offset)?)
     }
@@ -73,16 +78,24 @@ impl<D: Device> TransferQueue<D> {
     /// Stages texels for a texture.
     ///
     /// # Errors
-    /// As [`UploadWriter::write_texels`].
+    /// As [`UploadWriter::write_texels`]; [`TransferError::ForeignDestination`].
     pub fn upload_texels(
         &mut self,
         texels: &Texels<'_>,
         to: &Texture<D>,
         at: TexelTarget,
     ) -> Result<(), TransferError> {
+        self.check_destination(to)?;
         let staged: StagedTexels<D> = self.writer()?.write_texels(texels)?;
         self.batch.copy_texels(&staged, to, at);
         Ok(())
+    }
+
+    fn check_destination<K: ResourceKind>(&self, to: &Resource<D, K>) -> Result<(), TransferError>
+    where
+        D: Create<K>,
+    {
+        if self.ring.is_of(to.shared()) { Ok(()) } else { Err(TransferError::ForeignDestination) }
     }
 
     /// The writer, for the frame that is being gathered; one begins if none is.
@@ -91,7 +104,14 @@ impl<D: Device> TransferQueue<D> {
         match &mut self.writer {
             Some(writer) if writer.point() == frame.point() => {}
             Some(writer) => writer.begin(frame)?,
-            None => self.writer = Some(self.ring.writer(frame)?),
+            None => match self.ring.writer(frame) {
+                Ok(writer) => self.writer = Some(writer),
+                Err(error) => {
+                    // The frame was begun for this: nothing was gathered yet.
+                    self.frame = None;
+                    return Err(error);
+                }
+            },
         }
         Ok(self.writer.as_mut().expect("made just now"))
     }
@@ -99,20 +119,21 @@ impl<D: Device> TransferQueue<D> {
     /// Has `submit` record and submit what was gathered, signalling the value that it is given on the queue's fence;
     /// gives the point that the users of what was uploaded have to wait for. `None` if nothing was gathered.
     ///
+    /// If `submit` panics, all is kept as after an error of it.
+    ///
     /// # Errors
     /// What `submit` says; all is kept then, and the next call tries again with the same value.
     pub fn submit<E>(
         &mut self,
         submit: impl FnOnce(&mut UploadBatch<D>, u64) -> Result<(), E>,
     ) -> Result<Option<SyncPoint>, SubmitError<E>> {
-        let Some(frame) = self.frame.take() else { return Ok(None) };
+        let Some(frame) = &self.frame else { return Ok(None) };
         self.was_tried = true;
-        if let Err(error) = submit(&mut self.batch, frame.value()) {
-            self.frame = Some(frame);
-            return Err(SubmitError::Submit(error));
-        }
+        // The frame stays open meanwhile: if the closure panics, what is staged stays in use.
+        submit(&mut self.batch, frame.value()).map_err(SubmitError::Submit)?;
         self.batch.clear();
         self.was_tried = false;
+        let Some(frame) = self.frame.take() else { return Ok(None) };
         self.timeline.submitted(frame).map(Some).map_err(|refused| SubmitError::Frame(refused.error()))
     }
 

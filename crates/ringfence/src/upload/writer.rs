@@ -24,7 +24,7 @@ use ringfence_core::range::align_up;
 use ringfence_core::sync::{SyncPoint, SyncSet};
 
 use super::pin::{HeldPin, Pin, Unpin};
-use super::ring::{copy, fill, staged};
+use super::ring::{Filling, copy, fill, staged};
 use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::{Staged, UploadError};
@@ -168,9 +168,13 @@ impl<D: Device> UploadWriter<D> {
         let segment = large.as_ref().or(own).expect("a spot lies in the page, or brings its segment");
         // SAFETY: the bytes are this writer's alone: the ring gives them to nobody else as long as the pin stands.
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
+        let of = {
+            let _filling = Filling::begin();
+            of(segment, offset)
+        };
         self.written_bytes += size;
         self.written_count += 1;
-        Ok((staged(segment, offset, size), of(segment, offset)))
+        Ok((staged(segment, offset, size), of))
     }
 
     fn over(&self) -> UploadError {

@@ -120,6 +120,19 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
     }
 }
 
+impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
+    /// Notes what was bound, after so many copies more.
+    fn keep(&self, last: Last<D, V::View>, copies: u32) {
+        let replaced = {
+            let mut history = self.bound.lock();
+            history.copies += copies;
+            history.last.replace(last)
+        };
+        // Views are dropped by the program's code: with no lock held.
+        drop(replaced);
+    }
+}
+
 impl<D: Device, V: ConstantViews<D>> fmt::Debug for DynamicConstants<D, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DynamicConstants")
@@ -196,20 +209,27 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
             return Err(UploadError::FrameOver { frame });
         }
         self.figures.bind_count += 1;
-        let mut history = constants.bound.lock();
-        history.count(frame);
-        if let Some(last) = &history.last
-            && (last.frame, last.version) == (frame, constants.version)
-            && last.place.generation == writer.generation()
-        {
+        // Taken out, as views are cloned and dropped by the program's code, and room for a copy may have to be made: no lock
+        // is held then. Another thread that binds the same meanwhile makes a copy of its own.
+        let (last, reads) = {
+            let mut history = constants.bound.lock();
+            history.count(frame);
+            (history.last.take(), history.reads)
+        };
+        let generation = writer.generation();
+        let is_there = |last: &Last<D, V::View>| {
+            (last.frame, last.version, last.place.generation) == (frame, constants.version, generation)
+        };
+        if let Some(last) = last.filter(is_there) {
             self.figures.unchanged_count += 1;
-            return Ok(last.place.bound.clone());
+            let bound = last.place.bound.clone();
+            constants.keep(last, 0);
+            return Ok(bound);
         }
-        let promote = self.shared.desc.promote_reads.is_some_and(|reads| history.reads >= reads);
-        let place = self.place(constants.class, &constants.content, promote)?;
-        let bound = place.bound.clone();
-        history.copies += 1;
-        history.last = Some(Last { frame, version: constants.version, place });
+        let promote = self.shared.desc.promote_reads.is_some_and(|wanted| reads >= wanted);
+        let made = self.place(constants.class, &constants.content, promote);
+        let (bound, place) = made.map(|place| (place.bound.clone(), place))?;
+        constants.keep(Last { frame, version: constants.version, place }, 1);
         Ok(bound)
     }
 

@@ -26,8 +26,9 @@ use super::{BoundConstants, ConstantBuffers, ConstantPool, ConstantViews, Consta
 use super::{CLASS_BYTES, classify};
 use crate::device::{BufferUsage, Device};
 use crate::error::Error;
-use crate::memory::{Allocator, RingSnapshot};
+use crate::memory::{Allocator, RingSnapshot, asking};
 use crate::resource::Buffer;
+use crate::telling::Lock;
 use crate::upload::ring::copy;
 use crate::upload::{Recycle, Told, UploadBatch, UploadError};
 
@@ -157,8 +158,8 @@ pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
     books: Mutex<Books<D, V>>,
     /// Held while a pool is made, so that one is made and not one a thread. Never taken under `books`.
-    making: Mutex<()>,
-    /// What is being staged; held by whoever stages.
+    making: Lock<()>,
+    /// Room for what is being staged: empty, and kept so that a steady frame makes nothing.
     staging: Mutex<Gathered<D, V>>,
 }
 
@@ -173,7 +174,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         let statics = Arc::new(Self {
             memory: memory.clone(),
             books: Mutex::new(books),
-            making: Mutex::new(()),
+            making: Lock::new(()),
             staging: Mutex::new(Gathered::new()),
         });
         let listed: Arc<dyn Recycle> = statics.clone();
@@ -191,23 +192,40 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         if let Some(taken) = self.books.lock().take(class) {
             return Ok(taken);
         }
-        let _making = self.making.lock();
-        if let Some(taken) = self.books.lock().take(class) {
-            return Ok(taken);
-        }
         let slots = shared.desc.static_slots.max(1);
-        let pool = Arc::new(self.make(shared, class, CLASS_BYTES[class], slots)?);
+        let made = asking(|| {
+            let _making = self.making.lock();
+            if let Some(taken) = self.books.lock().take(class) {
+                return Ok(Err(taken));
+            }
+            self.buffer(shared, CLASS_BYTES[class], slots).map(Ok)
+        });
+        let buffer = match made? {
+            Ok(buffer) => buffer,
+            Err(taken) => return Ok(taken),
+        };
+        // Its views are made by the program's code: no lock is held.
+        let pool = Arc::new(self.pool(shared, class, buffer, CLASS_BYTES[class], slots)?);
         let mut books = self.books.lock();
         let free = (0..slots).rev().collect();
         books.pools[class].push(Listed { pool, free, in_use: vec![false; slots as usize] });
         Ok(books.take(class).expect("all slots of a new pool are free"))
     }
 
-    fn make(&self, shared: &Shared<D, V>, class: usize, slot_bytes: u64, slots: u32) -> Result<Pool<D, V>, Error> {
-        static IDS: AtomicU64 = AtomicU64::new(0);
+    fn buffer(&self, shared: &Shared<D, V>, slot_bytes: u64, slots: u32) -> Result<Buffer<D>, Error> {
         let usage = shared.desc.usage | BufferUsage::COPY_DST;
-        let size = slot_bytes * u64::from(slots);
-        let buffer = super::device_buffer(&self.memory, size, usage, &shared.name)?;
+        super::device_buffer(&self.memory, slot_bytes * u64::from(slots), usage, &shared.name)
+    }
+
+    fn pool(
+        &self,
+        shared: &Shared<D, V>,
+        class: usize,
+        buffer: Buffer<D>,
+        slot_bytes: u64,
+        slots: u32,
+    ) -> Result<Pool<D, V>, Error> {
+        static IDS: AtomicU64 = AtomicU64::new(0);
         let pool = ConstantPool { buffer: &buffer, slot_bytes, slot_count: slots };
         let heap = if class == LARGE { None } else { Some(shared.views.make(&pool)?) };
         let address = buffer.device_address();
@@ -234,6 +252,28 @@ impl<D: Device, V: ConstantViews<D>> Recycle for Statics<D, V> {
     }
 }
 
+/// A slot that goes back if the program's code, which makes its view, panics.
+struct Untaken<'a, D: Device, V: ConstantViews<D>> {
+    statics: &'a Statics<D, V>,
+    pool: &'a Pool<D, V>,
+    index: usize,
+    slot: u32,
+}
+
+impl<D: Device, V: ConstantViews<D>> Drop for Untaken<'_, D, V> {
+    fn drop(&mut self) {
+        let mut books = self.statics.books.lock();
+        if self.pool.class == LARGE {
+            books.large_count -= 1;
+            return;
+        }
+        // No submission knows it.
+        let listed = &mut books.pools[self.pool.class][self.index];
+        listed.in_use[self.slot as usize] = false;
+        listed.free.push(self.slot);
+    }
+}
+
 /// A constant buffer whose content rarely changes, in device memory, at one place for its life. Made by
 /// [`ConstantBuffers::create_static`].
 ///
@@ -252,12 +292,14 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
         let shared = Arc::clone(&buffers.shared);
         let (class, bytes) = classify(content.len() as u64, ConstantBuffers::<D, V>::BYTES_MAX)?;
         let Place { pool, index, slot } = if class == LARGE {
-            let pool = Arc::new(shared.statics.make(&shared, LARGE, bytes, 1)?);
+            let buffer = shared.statics.buffer(&shared, bytes, 1)?;
+            let pool = Arc::new(shared.statics.pool(&shared, LARGE, buffer, bytes, 1)?);
             shared.statics.books.lock().large_count += 1;
             Place { pool, index: 0, slot: 0 }
         } else {
             shared.statics.take(&shared, class)?
         };
+        let untaken = Untaken { statics: &shared.statics, pool: &pool, index, slot };
         let offset = u64::from(slot) * pool.slot_bytes;
         let bound = BoundConstants {
             buffer: pool.buffer.object().clone(),
@@ -266,6 +308,7 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
             address: pool.address.map(|base| base + offset),
             view: pool.heap.as_ref().map(|heap| shared.views.view(heap, slot)),
         };
+        std::mem::forget(untaken);
         shared.statics.books.lock().pending.put(&pool, slot, content);
         Ok(Self { shared, pool, index, slot, bound })
     }
@@ -333,16 +376,54 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
             return Err(UploadError::ForeignConstants);
         }
         let statics = &self.shared.statics;
-        let mut staging = statics.staging.lock();
-        std::mem::swap(&mut *staging, &mut statics.books.lock().pending);
-        staging.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
-        let (done, staged) = stage_all(&staging, writer, batch);
-        writer.count_static(done as u64);
-        if staged.is_err() {
-            statics.put_back(&staging, done);
+        // Taken out: room may have to be made, by the program's code, so that no lock is held. The lock of `staging` is not
+        // held while the other is taken.
+        let mut gathered = std::mem::replace(&mut *statics.staging.lock(), Gathered::new());
+        std::mem::swap(&mut gathered, &mut statics.books.lock().pending);
+        gathered.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
+        let mut staging = Staging { statics, gathered, done: 0 };
+        let staged = staging.stage_all(writer, batch);
+        let done = staging.done as u64;
+        writer.count_static(done);
+        staged.map(|()| done)
+    }
+}
+
+/// What is being staged. What is not when this is dropped, after an error or a panic, waits for the next time.
+struct Staging<'a, D: Device, V: ConstantViews<D>> {
+    statics: &'a Statics<D, V>,
+    gathered: Gathered<D, V>,
+    /// How many of the list are staged.
+    done: usize,
+}
+
+impl<D: Device, V: ConstantViews<D>> Staging<'_, D, V> {
+    /// Stages as much of the list as there is room for.
+    fn stage_all(&mut self, writer: &mut ConstantWriter<D, V>, batch: &mut UploadBatch<D>) -> Result<(), UploadError> {
+        let Gathered { list, bytes, .. } = &self.gathered;
+        while self.done < list.len() {
+            let mut run = run_length(&list[self.done..]);
+            loop {
+                match stage(&list[self.done..self.done + run], bytes, writer, batch) {
+                    Ok(()) => break,
+                    // Less of it may fit.
+                    Err(UploadError::Full { .. } | UploadError::TooLarge { .. }) if run > 1 => run /= 2,
+                    Err(error) => return Err(error),
+                }
+            }
+            self.done += run;
         }
-        staging.clear();
-        staged.map(|()| done as u64)
+        Ok(())
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> Drop for Staging<'_, D, V> {
+    fn drop(&mut self) {
+        self.statics.put_back(&self.gathered, self.done);
+        self.gathered.clear();
+        let room = std::mem::replace(&mut self.gathered, Gathered::new());
+        let replaced = std::mem::replace(&mut *self.statics.staging.lock(), room);
+        drop(replaced);
     }
 }
 
@@ -356,28 +437,6 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
             }
         }
     }
-}
-
-/// Stages as much of the list as there is room for; says how much, and what was in the way of more.
-fn stage_all<D: Device, V: ConstantViews<D>>(
-    staging: &Gathered<D, V>,
-    writer: &mut ConstantWriter<D, V>,
-    batch: &mut UploadBatch<D>,
-) -> (usize, Result<(), UploadError>) {
-    let mut done = 0;
-    while done < staging.list.len() {
-        let mut run = run_length(&staging.list[done..]);
-        loop {
-            match stage(&staging.list[done..done + run], &staging.bytes, writer, batch) {
-                Ok(()) => break,
-                // Less of it may fit.
-                Err(UploadError::Full { .. } | UploadError::TooLarge { .. }) if run > 1 => run /= 2,
-                Err(error) => return (done, Err(error)),
-            }
-        }
-        done += run;
-    }
-    (done, Ok(()))
 }
 
 /// How many of the first slots lie next to each other, up to what is staged at once.

@@ -1,0 +1,337 @@
+//! What belongs to another allocator is refused by name, and changes nothing: every public function that takes such a
+//! thing, with one of another allocator of the same device.
+//!
+//! What is not here takes nothing of an allocator's, or nothing that says whose it is: points on timelines and bins have
+//! tests of their own, `UploadBatch` is no allocator's, and what is `unsafe` leaves it to the caller.
+
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ringfence::defrag::DefragDesc;
+use ringfence::descriptor::{
+    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View,
+};
+use ringfence::device::descriptors::{BufferView, BufferViewKind, TextureView, TextureViewKind};
+use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass, TextureDesc, TextureUsage};
+use ringfence::placement::{BufferLocation, BufferRequest, Placement, PlacementDesc};
+use ringfence::residency::{Residency, ResidencyDesc};
+use ringfence::sim::{Device, Fence, Profile, SimOptions};
+use ringfence::upload::NoViews;
+use ringfence::{
+    Allocation, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants,
+    Location, ReadbackDesc, ReadbackRing, TexelTarget, Texels, Texture, Timeline, TransferQueue, UploadBatch,
+    UploadDesc, UploadRing,
+};
+
+/// One of everything of an allocator.
+struct World {
+    memory: Allocator<Device>,
+    timeline: Timeline<Device>,
+    fence: Fence,
+    residency: Residency<Device>,
+    buffer: Buffer<Device>,
+    texture: Texture<Device>,
+    allocation: Allocation<Device>,
+    cell: Buffer<Device>,
+    ring: UploadRing<Device>,
+    results: ReadbackRing<Device>,
+    constants: ConstantBuffers<Device>,
+    fast: FastConstants<Device>,
+    placement: Placement<Device>,
+    placed: BufferLocation<Device>,
+    heap: ShaderVisibleHeap<Device>,
+    table: BindlessTable<Device>,
+    cpu: CpuDescriptorHeap<Device>,
+}
+
+fn usage() -> BufferUsage {
+    BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::STORAGE
+}
+
+fn world(device: &Device) -> World {
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    let fence = device.create_fence(0);
+    // SAFETY: the fence lives as long as the device, and nothing is submitted.
+    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+    // SAFETY: as above.
+    let residency = unsafe { memory.residency(ResidencyDesc::default()) };
+    let info = BufferDesc { size: 100 << 10, usage: usage() };
+    let movable = AllocationDesc { movable: true, evictable: true, ..Default::default() };
+    let buffer = memory.create_buffer(&info, movable).expect("room");
+    let sampled = TextureUsage::SAMPLED | TextureUsage::COPY_DST | TextureUsage::COPY_SRC;
+    let desc = TextureDesc { width: 16, height: 16, usage: sampled, ..Default::default() };
+    let texture = memory.create_texture(&desc, AllocationDesc::default()).expect("room");
+    let needs = Requirements {
+        size: 4096,
+        alignment: 256,
+        memory_type_bits: 1 << buffer.memory_type(),
+        class: ResourceClass::Buffer,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    };
+    let allocation = memory.allocate(needs, AllocationDesc::default()).expect("room");
+    let small = BufferDesc { size: 512, usage: usage() };
+    let mut cells: Vec<_> =
+        (0..40).map(|_| memory.create_buffer(&small, AllocationDesc::default()).expect("room")).collect();
+    let cell = cells.pop().expect("there are some");
+    drop(cells);
+    memory.reclaim();
+    let ring = memory.upload_ring(UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let results = memory.readback_ring(ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let constants = memory.constant_buffers(ConstantsDesc::default(), NoViews).expect("room");
+    let fast = memory.fast_constants(Default::default());
+    let placement = Placement::new(&memory, PlacementDesc::default()).expect("sound");
+    let request = BufferRequest { size: 256, usage: usage(), ..Default::default() };
+    let placed = placement.create_buffer(&request).expect("room");
+    let desc = ShaderVisibleDesc { frame_slots: 16, persistent_slots: 64, chunk_slots: 4, ..Default::default() };
+    let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
+    let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 8, clear_freed: true }).expect("room");
+    let cpu = CpuDescriptorHeap::new(&memory, CpuHeapDesc::default()).expect("small");
+    World {
+        memory,
+        timeline,
+        fence,
+        residency,
+        buffer,
+        texture,
+        allocation,
+        cell,
+        ring,
+        results,
+        constants,
+        fast,
+        placement,
+        placed,
+        heap,
+        table,
+        cpu,
+    }
+}
+
+impl World {
+    fn view(&self) -> View<'_, Device> {
+        let kind = BufferViewKind::Storage { stride: 0, writes: true };
+        View::buffer(&self.buffer, BufferView { kind, offset: 0, size: 256 }).expect("made for it")
+    }
+
+    fn texture_view(&self) -> View<'_, Device> {
+        let view = TextureView { kind: TextureViewKind::Sampled, mips: 0..1, layers: 0..1 };
+        View::texture(&self.texture, view).expect("made for it")
+    }
+
+    /// All that a refusal must not change.
+    fn state(&self) -> impl PartialEq + std::fmt::Debug {
+        self.memory.validate().expect("sound");
+        let (table, residency) = ((self.table.live_count(), self.table.free_count()), self.residency.statistics());
+        let rings = (self.ring.snapshot(), self.results.snapshot(), self.constants.dynamic_pools());
+        let snapshot = self.memory.snapshot();
+        let blocks = snapshot.blocks.iter().filter(|block| !block.ranges.is_empty());
+        let blocks: Vec<_> = blocks.map(|block| (block.bytes, block.ranges.clone())).collect();
+        (table, residency, rings, blocks, self.memory.statistics().retired_count)
+    }
+}
+
+/// What a function says.
+fn refused<T, E: Display>(result: Result<T, E>) -> String {
+    match result {
+        Ok(_) => "it was taken".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What a function says whose documented answer is a panic.
+fn panics<T>(work: impl FnOnce() -> T) -> String {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(_) => "it was taken".to_owned(),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+        }
+    }
+}
+
+/// Each function, with something of `b` that is given to what is of `a`.
+type Case = (&'static str, fn(a: &mut World, b: &mut World) -> String);
+
+fn cases() -> Vec<Case> {
+    vec![
+        ("UseList::add(buffer)", |a, b| panics(|| a.residency.list().add(&b.buffer))),
+        ("UseList::add(texture)", |a, b| panics(|| a.residency.list().add(&b.texture))),
+        ("UseList::add(cell)", |a, b| panics(|| a.residency.list().add(&b.cell))),
+        ("UseList::add_allocation", |a, b| panics(|| a.residency.list().add_allocation(&b.allocation))),
+        ("Residency::commit(list)", |a, b| refused(a.residency.commit(&b.residency.list(), &a.timeline.begin()))),
+        ("Residency::commit(frame)", |a, b| refused(a.residency.commit(&a.residency.list(), &b.timeline.begin()))),
+        ("Timeline::submitted", |a, b| refused(a.timeline.submitted(b.timeline.begin()))),
+        ("Defrag::begin_pass", |a, b| {
+            refused(a.memory.defragment(DefragDesc::default()).begin_pass(&b.timeline.begin()))
+        }),
+        ("DefragPass::copy_buffer", |a, b| {
+            let (mut run, frame) = (a.memory.defragment(DefragDesc::default()), a.timeline.begin());
+            let mut pass = run.begin_pass(&frame).expect("our own");
+            assert!(!pass.has(&b.buffer));
+            refused(pass.copy_buffer(&mut b.buffer))
+        }),
+        ("DefragPass::copy_buffer_as", |a, b| {
+            let (mut run, frame) = (a.memory.defragment(DefragDesc::default()), a.timeline.begin());
+            let mut pass = run.begin_pass(&frame).expect("our own");
+            refused(pass.copy_buffer_as(&mut b.buffer, &BufferDesc { size: 100 << 10, usage: usage() }))
+        }),
+        ("DefragPass::copy_texture", |a, b| {
+            let (mut run, frame) = (a.memory.defragment(DefragDesc::default()), a.timeline.begin());
+            refused(run.begin_pass(&frame).expect("our own").copy_texture(&mut b.texture).map(drop))
+        }),
+        ("DefragPass::move_allocation", |a, b| {
+            let (mut run, frame) = (a.memory.defragment(DefragDesc::default()), a.timeline.begin());
+            refused(run.begin_pass(&frame).expect("our own").move_allocation(&mut b.allocation))
+        }),
+        ("UploadRing::write_for", |a, b| refused(a.ring.write_for(&b.timeline.begin(), &[1; 4], 4))),
+        ("UploadRing::writer", |a, b| refused(a.ring.writer(&b.timeline.begin()))),
+        ("UploadWriter::begin", |a, b| {
+            let own = a.timeline.begin();
+            let mut writer = a.ring.writer(&own).expect("our own");
+            refused(writer.begin(&b.timeline.begin()))
+        }),
+        ("ReadbackRing::reserve", |a, b| refused(a.results.reserve(&b.timeline.begin(), 4, 4))),
+        ("ReadbackRing::reserve_texels", |a, b| {
+            refused(a.results.reserve_texels(&b.timeline.begin(), 4, 4, 4).map(drop))
+        }),
+        ("ConstantBuffers::writer", |a, b| refused(a.constants.writer(&b.timeline.begin()))),
+        ("ConstantWriter::begin", |a, b| {
+            let own = a.timeline.begin();
+            refused(a.constants.writer(&own).expect("our own").begin(&b.timeline.begin()))
+        }),
+        ("ConstantWriter::bind", |a, b| {
+            let own = a.timeline.begin();
+            let constants = b.constants.dynamic(16).expect("small");
+            refused(a.constants.writer(&own).expect("our own").bind(&constants))
+        }),
+        ("ConstantBuffers::upload_statics", |a, b| {
+            let own = b.timeline.begin();
+            let mut writer = b.constants.writer(&own).expect("its own");
+            refused(a.constants.upload_statics(&mut writer, &mut UploadBatch::new()))
+        }),
+        ("FastConstants::writer", |a, b| refused(a.fast.writer(&b.timeline.begin()).map(drop))),
+        ("TransferQueue::upload(ring of another timeline)", |a, b| {
+            let ring = a.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
+            refused(TransferQueue::new(b.timeline.clone(), ring).upload(&[1; 4], &a.buffer, 0))
+        }),
+        ("TransferQueue::upload(buffer)", |a, b| {
+            let ring = a.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
+            refused(TransferQueue::new(a.timeline.clone(), ring).upload(&[1; 4], &b.buffer, 0))
+        }),
+        ("TransferQueue::upload_texels(texture)", |a, b| {
+            let ring = a.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
+            let texels = Texels { width: 4, height: 4, texel_bytes: 4, row_bytes: 16, bytes: &[1; 64] };
+            refused(TransferQueue::new(a.timeline.clone(), ring).upload_texels(
+                &texels,
+                &b.texture,
+                TexelTarget::default(),
+            ))
+        }),
+        ("Buffer::resize", |a, b| {
+            let info = BufferDesc { size: 512, usage: usage() };
+            refused(a.buffer.resize(&b.timeline.begin(), &info, 4, AllocationDesc::default()))
+        }),
+        ("Texture::swap_mips", |a, b| {
+            let desc = *a.texture.desc().expect("portable");
+            refused(a.texture.swap_mips(&b.timeline.begin(), &desc, &desc, AllocationDesc::default()).map(drop))
+        }),
+        ("Placement::resize_buffer(frame)", |a, b| {
+            let request = BufferRequest { size: 256, usage: usage(), ..Default::default() };
+            refused(a.placement.resize_buffer(&mut a.placed, &b.timeline.begin(), &request, 4))
+        }),
+        ("Placement::resize_buffer(buffer)", |a, b| {
+            let request = BufferRequest { size: 256, usage: usage(), ..Default::default() };
+            refused(a.placement.resize_buffer(&mut b.placed, &a.timeline.begin(), &request, 4))
+        }),
+        ("BindlessTable::new", |a, b| refused(BindlessTable::new(&a.memory, &b.heap, BindlessDesc::default()))),
+        ("BindlessTable::insert(buffer)", |a, b| refused(a.table.insert(&b.view()))),
+        ("BindlessTable::insert(texture)", |a, b| refused(a.table.insert(&b.texture_view()))),
+        ("BindlessTable::update(view)", |a, b| {
+            let own = a.table.insert(&a.view()).expect("room");
+            let said = refused(a.table.update(own, &b.view()));
+            a.table.remove(own).expect("live");
+            a.memory.reclaim();
+            said
+        }),
+        ("BindlessTable::remove", |a, b| {
+            let (own, foreign) = (a.table.insert(&a.view()).expect("room"), b.table.insert(&b.view()).expect("room"));
+            let said = refused(a.table.remove(foreign));
+            assert!(!a.table.is_live(foreign) && a.table.is_live(own) && b.table.is_live(foreign));
+            a.table.remove(own).expect("live");
+            b.table.remove(foreign).expect("live");
+            (a.memory.reclaim(), b.memory.reclaim());
+            said
+        }),
+        ("BindlessTable::replace", |a, b| {
+            let (own, foreign) = (a.table.insert(&a.view()).expect("room"), b.table.insert(&b.view()).expect("room"));
+            let said = refused(a.table.replace(foreign, &a.view()));
+            a.table.remove(own).expect("live");
+            b.table.remove(foreign).expect("live");
+            (a.memory.reclaim(), b.memory.reclaim());
+            said
+        }),
+        ("ShaderVisibleHeap::lease", |a, b| refused(a.heap.lease(&b.timeline.begin()).map(drop))),
+        ("ShaderVisibleHeap::bind", |a, b| refused(a.heap.bind(&b.timeline.begin()).map(drop))),
+        ("ShaderVisibleHeap::gpu_handle", |a, b| panics(|| a.heap.gpu_handle(0, &b.timeline.begin()))),
+        ("Binding::and", |a, b| {
+            let frame = a.timeline.begin();
+            refused(a.heap.bind(&frame).expect("our own").and(&b.heap).map(drop))
+        }),
+        ("FrameLease::table", |a, b| {
+            let mut held = b.cpu.allocate(1).expect("room");
+            held.write(0, &b.view()).expect("its own");
+            let frame = a.timeline.begin();
+            let mut lease = a.heap.lease(&frame).expect("our own");
+            refused(lease.table(&[held.all()]).map(drop))
+        }),
+        ("FrameLease::table_of", |a, b| {
+            let frame = a.timeline.begin();
+            let mut lease = a.heap.lease(&frame).expect("our own");
+            refused(lease.table_of(&[b.view()]).map(drop))
+        }),
+        ("Persistent::write", |a, b| {
+            let mut run = a.heap.allocate(1).expect("room");
+            refused(run.write(0, &b.view()))
+        }),
+        ("Persistent::copy", |a, b| {
+            let mut held = b.cpu.allocate(1).expect("room");
+            held.write(0, &b.view()).expect("its own");
+            let mut run = a.heap.allocate(1).expect("room");
+            refused(run.copy(0, &[held.all()]))
+        }),
+        ("CpuDescriptors::write", |a, b| {
+            let mut held = a.cpu.allocate(1).expect("room");
+            refused(held.write(0, &b.view()))
+        }),
+    ]
+}
+
+#[test]
+fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
+    let device = Device::new(Profile::d3d12_modern(), SimOptions::default());
+    let (mut a, mut b) = (world(&device), world(&device));
+    assert_eq!(device.take_hazards(), []);
+    std::panic::set_hook(Box::new(|_| ()));
+    let mut wrong = Vec::new();
+    for (name, case) in cases() {
+        let settle = |world: &World| (world.memory.reclaim(), world.memory.reclaim());
+        (settle(&a), settle(&b));
+        let before = (format!("{:?}", a.state()), format!("{:?}", b.state()));
+        let said = case(&mut a, &mut b);
+        (settle(&a), settle(&b));
+        // By name: whose it is, or that what was asked for has nothing of it.
+        let names =
+            ["another", "not of", "foreign", "different", "no open move", "was said to be submitted on timeline"];
+        if !names.iter().any(|name| said.contains(name)) {
+            wrong.push(format!("{name}: {said}"));
+        }
+        if before != (format!("{:?}", a.state()), format!("{:?}", b.state())) {
+            wrong.push(format!("{name}: it changed something"));
+        }
+    }
+    let _ = std::panic::take_hook();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(device.take_hazards(), []);
+    let _ = (a.fence, b.fence, Location::Device);
+}

@@ -1,0 +1,257 @@
+//! What the places have in common: a small device, the caller's code, and the watchdog.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
+use ringfence::sim::{Device, Fence, Live, Profile, SimOptions};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Frame, Location, Timeline};
+
+/// What the caller's code does in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    CallsBack,
+    Panics,
+    WaitsForAnotherThread,
+}
+
+/// So long may a place take before it counts as hung. Generous: a busy machine is no fault.
+fn patience() -> Duration {
+    let seconds = std::env::var("RINGFENCE_WATCHDOG_S").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(240))
+}
+
+/// The bytes that an allocator takes of each heap at most.
+pub const LIMIT: u64 = 64 << 20;
+
+pub struct World {
+    pub device: Device,
+    pub memory: Allocator<Device>,
+    pub timeline: Timeline<Device>,
+    pub fence: Fence,
+}
+
+impl World {
+    /// One memory type that is everything, so that what is short is short for all.
+    pub fn new(desc: AllocatorDesc) -> Self {
+        let device = Device::new(Profile::lavapipe(), SimOptions::default());
+        let fence = device.create_fence(0);
+        let memory = Allocator::over(device.clone(), desc);
+        // SAFETY: the fence lives as long as the device, and every frame is submitted with it.
+        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        Self { device, memory, timeline, fence }
+    }
+
+    pub fn submit(&self, frame: Frame) {
+        self.device.submit(0, &[], vec![], (self.fence, frame.value())).expect("the device is not lost");
+        self.timeline.submitted(frame).expect("in order");
+        assert!(self.device.run_until_idle());
+    }
+
+    /// Memory that takes all that is left below the limit.
+    pub fn hog(&self) -> Option<ringfence::Allocation<Device>> {
+        let budget = self.memory.budget(0);
+        let size = budget.limit_bytes.saturating_sub(budget.reserved_bytes);
+        let needs = Requirements {
+            size,
+            alignment: 256,
+            memory_type_bits: 1,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        let desc = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
+        (size > 0).then(|| self.memory.allocate(needs, desc).expect("it is what is left"))
+    }
+}
+
+pub fn limited() -> AllocatorDesc {
+    AllocatorDesc { heap_bytes_max: [LIMIT; 16], ..Default::default() }
+}
+
+pub fn usage() -> BufferUsage {
+    BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::STORAGE
+}
+
+pub fn buffer(memory: &Allocator<Device>, size: u64, name: &str) -> Option<Buffer<Device>> {
+    memory.create_buffer(&BufferDesc { size, usage: usage() }, AllocationDesc { name, ..Default::default() }).ok()
+}
+
+/// Every operation that takes a lock of the allocator's. What fails for want of memory fails.
+pub fn everything(memory: &Allocator<Device>) {
+    let _ = buffer(memory, 256, "");
+    let _ = buffer(memory, 40 << 10, "called back");
+    let _ = buffer(memory, 9 << 20, "called back");
+    let cells: Vec<_> = (0..40).map(|_| buffer(memory, 512, "")).collect();
+    drop(cells);
+    let desc = BufferDesc { size: 64, usage: BufferUsage::COPY_SRC };
+    let _ = memory.create_small_buffer(desc, Location::Upload);
+    let _ = memory.reserve(ResourceClass::Buffer, 1 << 20, Default::default());
+    memory.reclaim();
+    memory.maintain();
+    memory.trim();
+    let _ = memory.statistics();
+    let _ = memory.snapshot();
+    let _ = memory.check_guards();
+    let _ = (memory.live(), memory.take_findings(), memory.history());
+    let _ = memory.shutdown(Duration::ZERO);
+}
+
+type Work = Box<dyn Fn(&Allocator<Device>) + Send + Sync>;
+
+/// The caller's code: what a callback, a closure, a `Write` or a `Drop` of the test's does.
+#[derive(Clone)]
+pub struct Inside(Arc<State>);
+
+struct State {
+    mode: Mode,
+    memory: Mutex<Option<Allocator<Device>>>,
+    /// What is done by this thread besides, called back.
+    also: Mutex<Option<Arc<Work>>>,
+    busy: AtomicBool,
+    armed: AtomicBool,
+    calls: AtomicU64,
+}
+
+/// What a test panics with.
+pub struct Own;
+
+impl Inside {
+    pub fn new(mode: Mode, memory: &Allocator<Device>) -> Self {
+        Self(Arc::new(State {
+            mode,
+            memory: Mutex::new(Some(memory.clone())),
+            also: Mutex::new(None),
+            busy: AtomicBool::new(false),
+            armed: AtomicBool::new(true),
+            calls: AtomicU64::new(0),
+        }))
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+
+    /// What is called back besides [`everything`].
+    pub fn also(&self, work: impl Fn(&Allocator<Device>) + Send + Sync + 'static) {
+        *self.0.also.lock().expect("no panic under it") = Some(Arc::new(Box::new(work)));
+    }
+
+    pub fn run(&self) {
+        let state = &*self.0;
+        if !state.armed.load(Ordering::SeqCst) || state.busy.swap(true, Ordering::SeqCst) {
+            return; // what is called back comes by here again
+        }
+        let calls = state.calls.fetch_add(1, Ordering::SeqCst);
+        let is_over = match state.mode {
+            // A second one, while the first unwinds, would end the program.
+            Mode::Panics => calls > 0,
+            Mode::CallsBack | Mode::WaitsForAnotherThread => calls >= 4,
+        };
+        if is_over {
+            return state.busy.store(false, Ordering::SeqCst);
+        }
+        let memory = state.memory.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(memory) = memory else { return };
+        match state.mode {
+            Mode::CallsBack => {
+                everything(&memory);
+                let also = state.also.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if let Some(also) = also {
+                    also(&memory);
+                }
+            }
+            Mode::WaitsForAnotherThread => {
+                std::thread::spawn(move || everything(&memory)).join().expect("it goes well there");
+            }
+            Mode::Panics => {
+                state.busy.store(false, Ordering::SeqCst);
+                // Without the hook, which would print it.
+                resume_unwind(Box::new(Own));
+            }
+        }
+        state.busy.store(false, Ordering::SeqCst);
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.0.calls.load(Ordering::SeqCst)
+    }
+
+    pub fn disarm(&self) {
+        self.0.armed.store(false, Ordering::SeqCst);
+    }
+
+    pub fn is_disarmed(&self) -> bool {
+        !self.0.armed.load(Ordering::SeqCst)
+    }
+
+    pub fn over(&self) {
+        let memory = self.0.memory.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let also = self.0.also.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop((memory, also));
+    }
+}
+
+/// Fails rather than hangs.
+pub fn watched(name: &str, work: impl FnOnce() + Send + 'static) {
+    let (done, waiting) = channel();
+    let thread = std::thread::spawn(move || {
+        work();
+        let _ = done.send(());
+    });
+    match waiting.recv_timeout(patience()) {
+        Err(RecvTimeoutError::Timeout) => panic!("{name}: it hangs"),
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+            if let Err(panic) = thread.join() {
+                eprintln!("{name}: it failed");
+                resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// One place, all three ways. `run` brings the caller's code in once, and leaves nothing behind.
+pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&World, &Inside) + Clone + Send + 'static) {
+    for mode in [Mode::CallsBack, Mode::WaitsForAnotherThread, Mode::Panics] {
+        let run = run.clone();
+        watched(name, move || {
+            let world = World::new(desc);
+            let inside = Inside::new(mode, &world.memory);
+            let outcome = catch_unwind(AssertUnwindSafe(|| run(&world, &inside)));
+            assert!(inside.calls() > 0, "{name}, {mode:?}: the caller's code was reached");
+            match outcome {
+                Err(panic) if mode != Mode::Panics || !panic.is::<Own>() => resume_unwind(panic),
+                _ => {}
+            }
+            inside.disarm();
+            world.memory.validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
+            world.memory.reclaim();
+            run(&world, &inside);
+            inside.over();
+            drop(inside);
+            finish(name, mode, world);
+        });
+    }
+}
+
+/// Nothing is left of anything.
+fn finish(name: &str, mode: Mode, world: World) {
+    let World { device, memory, timeline, .. } = world;
+    memory.validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
+    memory.shutdown(Duration::MAX).expect("everything is complete");
+    let statistics = memory.statistics();
+    let (total, calls) = (statistics.total(), statistics.calls);
+    assert_eq!(
+        (total.range_count, total.range_bytes, total.dedicated_count, total.block_count, statistics.retired_count),
+        (0, 0, 0, 0, 0),
+        "{name}, {mode:?}: nothing is left"
+    );
+    assert_eq!(calls.create_object, calls.destroy_object, "{name}, {mode:?}: each object is destroyed once");
+    assert_eq!(calls.allocate_memory, calls.free_memory, "{name}, {mode:?}: each memory object is freed once");
+    drop((memory, timeline));
+    assert_eq!(device.live(), Live::default(), "{name}, {mode:?}: nothing is alive on the device");
+    assert_eq!(device.take_hazards(), [], "{name}, {mode:?}");
+}
