@@ -22,6 +22,9 @@ use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
 use through::Through;
 
+/// See [`Gpu::gate_opener`]. Does nothing once the device is gone.
+pub type GateOpener = Box<dyn Fn() + Send + Sync>;
+
 /// How to open a device.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -104,6 +107,10 @@ pub trait Gpu: Sized + Send + 'static {
     /// # Errors
     /// Device lost.
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError>;
+
+    /// What opens the gate for all that was submitted behind it so far: from any thread, while the device is in use elsewhere. For a
+    /// program that fails while work is held back, so that what waits for that work ends.
+    fn gate_opener(&self) -> GateOpener;
 
     /// Submits `commands` to `queue`: they begin once the fences of `waits` (queue, value) have come so far, run in
     /// order, each after the one before it is complete, and then the queue's fence is signalled with `signal`.

@@ -1,6 +1,7 @@
 //! From the options to a device: which physical device, which queues, which features.
 
 use std::ffi::{CStr, c_char};
+use std::sync::{Arc, Mutex};
 
 use ash::{ext, khr, vk};
 use ringfence::device::descriptors::DescriptorModel;
@@ -9,7 +10,7 @@ use ringfence::vulkan::{Device, DeviceDesc};
 use super::draw::{self, Painter};
 use super::instance::{Instance, ONE_AT_A_TIME, absent, lists};
 use super::queue::{self, Queue};
-use super::{VulkanGpu, enumerate, failed};
+use super::{GateValues, VulkanGpu, enumerate, failed};
 use crate::{OpenError, Options};
 
 /// Opens a device; see [`crate::Gpu::open`].
@@ -33,7 +34,7 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
         OpenError::Failed { what: "reading what the Vulkan device can do", error }
     })?;
     let gate = vk::Semaphore::null();
-    let gate_values = (0, 0);
+    let gate_values = Arc::new(Mutex::new(Some(GateValues::default())));
     let (queues, pipelines) = (Vec::new(), Default::default());
     let queue_family = family;
     let painter = None;

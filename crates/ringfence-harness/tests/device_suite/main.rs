@@ -18,6 +18,7 @@ mod debugging;
 mod defrag;
 mod descriptor;
 mod fast_constants;
+mod gate;
 mod lifetime;
 mod manager;
 mod memory;
@@ -35,6 +36,10 @@ mod upload;
 /// Lists the tests of the suite, for one device.
 macro_rules! suite {
     ($open:expr) => {
+        suite!(@ $open, gate:
+            a_gated_test_that_fails_ends,
+            a_panic_that_is_caught_leaves_the_gate_closed,
+        );
         suite!(@ $open, memory:
             a_buffer_in_each_location_holds_what_was_written,
             a_texture_holds_what_was_copied_in,
