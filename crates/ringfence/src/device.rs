@@ -43,7 +43,7 @@ pub use capabilities::{
     ResourceClass,
 };
 pub(crate) use flags::flags;
-pub use kind::{BufferDesc, BufferUsage, Buffers, Format, Kind, TextureDesc, TextureUsage, Textures};
+pub use kind::{BufferDesc, BufferUsage, Buffers, ClearValue, Format, Kind, TextureDesc, TextureUsage, Textures};
 
 use std::fmt;
 use std::ptr::NonNull;

@@ -59,7 +59,7 @@ pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
 pub use profile::{CostCurve, Costs, Profile};
 pub use sharing::SharedHandle;
 
-use crate::device::{DeviceError, Priority};
+use crate::device::{DeviceError, Priority, TextureDesc};
 use check::Address;
 use parking_lot::Mutex;
 use state::State;
@@ -215,6 +215,15 @@ impl Device {
     #[must_use]
     pub fn priority(&self, memory: &Memory) -> Option<Priority> {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.priority))
+    }
+
+    /// What a texture was made with, its clear value too, for assertions: no call. `None` if there is no such texture.
+    #[must_use]
+    pub fn texture_desc(&self, texture: &Texture) -> Option<TextureDesc> {
+        self.with(|state| match state.resources.get(&texture.0)?.shape {
+            state::Shape::Texture(desc) => Some(desc),
+            state::Shape::Buffer(_) => None,
+        })
     }
 
     /// Bytes of a buffer as the device sees them now, for assertions: no command, no call, no hazard if it is early.
