@@ -354,6 +354,8 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
     ours.iter_mut().enumerate().filter(|(number, _)| number % 3 != 0).for_each(|(_, buffer)| *buffer = None);
     let (over, working) = (AtomicBool::new(false), RwLock::new(()));
     std::thread::scope(|scope| {
+        // Whatever ends this one ends the threads.
+        let _end = Ends(&over);
         // The first round has the pool to itself: what it moves does not depend on how far the threads come.
         let mut alone = Some(working.write().expect("no thread fails"));
         for thread in 0..3 {
@@ -397,7 +399,6 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
             memory.validate().expect("the allocator is sound");
             drop(no_thread_works);
         }
-        over.store(true, Ordering::Relaxed);
     });
     assert!(device.run_until_idle());
     drop(ours);
@@ -406,6 +407,14 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
     assert_eq!(pool.statistics().range_count, 0);
     let hazards = device.hazards();
     assert!(hazards.is_empty(), "{}", hazards[0]);
+}
+
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What planning one pass takes, in nanoseconds, and its moves: every other range of so many blocks is gone.
