@@ -30,6 +30,9 @@ pub type GateOpener = Box<dyn Fn() + Send + Sync>;
 pub struct Options {
     /// Queues wanted; a device with fewer gives what it has, at least one. The first can do everything.
     pub queues: usize,
+    /// Whether queues that the device has not got share one that it has: each has a fence of its own then, and what is
+    /// submitted to any of them runs in the order in which it was submitted.
+    pub shared_queues: bool,
     /// Whether to load the validation layers (core and synchronization) and fail to open without them. Their messages
     /// come through [`Gpu::take_messages`].
     pub validation: bool,
@@ -43,7 +46,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { queues: 1, validation: false, name: None, seed: 0, descriptors: None }
+        Self { queues: 1, shared_queues: false, validation: false, name: None, seed: 0, descriptors: None }
     }
 }
 

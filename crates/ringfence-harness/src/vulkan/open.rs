@@ -40,15 +40,21 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let painter = None;
     let mut gpu =
         VulkanGpu { queues, gate, gate_values, queue_family, copy_family, painter, pipelines, device, instance };
-    furnish(&mut gpu, physical, queue_count)?;
+    // The harness's queues, and how many of the device's they are.
+    let wanted = if options.shared_queues { options.queues.max(1) as u32 } else { queue_count };
+    furnish(&mut gpu, physical, (wanted, queue_count))?;
     Ok(gpu)
 }
 
 /// Makes what the device needs to run commands. Should that fail, dropping `gpu` destroys what there is.
-fn furnish(gpu: &mut VulkanGpu, physical: vk::PhysicalDevice, queue_count: u32) -> Result<(), OpenError> {
+fn furnish(
+    gpu: &mut VulkanGpu,
+    physical: vk::PhysicalDevice,
+    (wanted, queue_count): (u32, u32),
+) -> Result<(), OpenError> {
     gpu.gate = queue::timeline(gpu.device.raw()).map_err(failed("making the gate"))?;
-    for index in 0..queue_count {
-        let queue = Queue::new(gpu.device.raw(), gpu.queue_family, index);
+    for index in 0..wanted {
+        let queue = Queue::new(gpu.device.raw(), gpu.queue_family, index % queue_count);
         gpu.queues.push(queue.map_err(failed("making a queue's timeline"))?);
     }
     if draw::is_supported(gpu.instance.raw(), physical) {
