@@ -18,7 +18,7 @@
 //! | [`ring`] | monotonic head and tail | O(1) |
 //! | [`fixed_pool`] | equal blocks for many threads at once, without a lock | O(1) |
 //! | [`pool_chain`] | such pools with their heaps, added and taken out meanwhile | O(1) expected |
-//! | [`size_class`] | block sizes, and the key of a chain | – |
+//! | [`size_class`] | block sizes | – |
 //! | [`linear`] | a bump page | O(1) |
 //! | [`sync`] | points on timelines, sets of them | – |
 //! | [`retire`] | what may be released once its points have passed | O(1) a batch |

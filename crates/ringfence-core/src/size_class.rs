@@ -1,4 +1,4 @@
-//! Which block a request gets, and the key under which its chain of pools is found (rows 003-3, 003-4, fault 11).
+//! Which block a request gets: its class of size (row 003-3, fault 11).
 //!
 //! ```text
 //!   256  384  512  768  1 Ki  1.5 Ki  …  32 Ki  48 Ki │ 64 Ki   128 Ki   192 Ki   256 Ki  …
@@ -93,22 +93,6 @@ pub const fn size_class(size: u64, alignment: u64) -> Result<u64, AllocError> {
     SizeClasses::COARSE.class(size, alignment)
 }
 
-/// Under what a chain of pools is found: exact, field by field.
-///
-/// The document packs the fields into 64 bits where they overlap, so that device-local blocks of 64 KiB and 128 KiB
-/// share a pool. These are compared one by one, whatever their hash.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PoolKey {
-    /// The memory type's index.
-    pub memory_type: u32,
-    /// Which resources may share a heap: those of one group.
-    pub class_group: u32,
-    /// Units of a block, as [`SizeClasses::class`] gives them.
-    pub block_size: u64,
-    /// The properties that were required, as flags.
-    pub required_properties: u32,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,17 +133,10 @@ mod tests {
         // As printed, with VK_MAX_MEMORY_TYPES = 32: the class lands on the properties.
         let printed = |block: u64, properties: u64| (u64::from(block.ilog2()) << 32) | (properties << 32);
         assert_eq!(printed(64 * KIB, 1), printed(128 * KIB, 1), "16 and 17 differ in the bit that device-local has");
-        let key = |block_size| PoolKey { memory_type: 0, class_group: 0, block_size, required_properties: 1 };
-        assert_ne!(key(64 * KIB), key(128 * KIB));
-    }
-
-    #[test]
-    fn seed_003_04_the_key_tells_every_field() {
-        let key = PoolKey { memory_type: 1, class_group: 0, block_size: 64 * KIB, required_properties: 2 };
-        assert_ne!(key, PoolKey { memory_type: 2, required_properties: 1, ..key });
-        assert_ne!(key, PoolKey { class_group: 1, ..key });
-        assert_ne!(key, PoolKey { block_size: 128 * KIB, ..key });
-        assert_ne!(key, PoolKey { required_properties: 3, ..key });
+        // A size is a class of its own, and nothing is packed beside it.
+        for (size, next) in [(64 * KIB, 128 * KIB), (128 * KIB, 192 * KIB), (192 * KIB, 256 * KIB)] {
+            assert_eq!((size_class(size, 256), size_class(size + 1, 256)), (Ok(size), Ok(next)));
+        }
     }
 
     /// The classes, one after the other.

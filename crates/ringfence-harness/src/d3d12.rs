@@ -9,6 +9,8 @@
 mod queue;
 mod record;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ringfence::d3d12::Device;
@@ -23,7 +25,7 @@ use windows::core::Interface;
 
 use self::queue::Queue;
 use crate::through::Through;
-use crate::{Command, Gpu, OpenError, Options};
+use crate::{Command, GateOpener, Gpu, OpenError, Options};
 
 /// How long dropping a device waits for work that does not end before it lets go of it all the same.
 const DROP_WAIT: Duration = Duration::from_secs(10);
@@ -34,6 +36,8 @@ pub struct D3d12Gpu {
     queues: Vec<Queue>,
     /// The fence that the host signals.
     gate: ID3D12Fence,
+    /// The highest value of the gate that work waits for.
+    gate_awaited: Arc<AtomicU64>,
     /// Where the debug layer's messages are, if it runs.
     messages: Option<ID3D12InfoQueue>,
 }
@@ -119,7 +123,7 @@ impl Gpu for D3d12Gpu {
         let queues = queues(&device, options.queues.max(1))?;
         // SAFETY: a call with numbers on a live object.
         let gate = unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }.map_err(failed("making the gate"))?;
-        Ok(Self { device, queues, gate, messages })
+        Ok(Self { device, queues, gate, gate_awaited: Arc::default(), messages })
     }
 
     fn device(&self) -> Device {
@@ -146,6 +150,20 @@ impl Gpu for D3d12Gpu {
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
         // SAFETY: a call with a number on a live object.
         unsafe { self.gate.Signal(value) }.map_err(|error| device_error(&error))
+    }
+
+    fn gate_opener(&self) -> GateOpener {
+        let (gate, awaited) = (self.gate.clone(), Arc::clone(&self.gate_awaited));
+        Box::new(move || {
+            let value = awaited.load(Ordering::Relaxed);
+            // SAFETY: calls with numbers on a live object.
+            unsafe {
+                if gate.GetCompletedValue() < value {
+                    // A device that is removed holds nothing back.
+                    let _ = gate.Signal(value);
+                }
+            }
+        })
     }
 
     fn submit(
@@ -191,6 +209,9 @@ impl Gpu for D3d12Gpu {
 impl D3d12Gpu {
     fn wait_for(&self, queue: usize, waits: &[(usize, u64)]) -> Result<(), DeviceError> {
         for (other, value) in waits {
+            if *other == self.gate() {
+                self.gate_awaited.fetch_max(*value, Ordering::Relaxed);
+            }
             let fence = self.queues.get(*other).map_or(&self.gate, Queue::fence).clone();
             self.queues[queue].wait_for(&fence, *value)?;
         }

@@ -13,7 +13,7 @@ use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
 use crate::through::Through;
-use crate::{Command, Gpu, OpenError, Options, TextureRegion};
+use crate::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion};
 
 /// A device whose calls fail when a test wants them to.
 pub struct FaultyGpu<G: Gpu> {
@@ -137,6 +137,10 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
 
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
         self.inner.open_gate(value)
+    }
+
+    fn gate_opener(&self) -> GateOpener {
+        self.inner.gate_opener()
     }
 
     fn submit(

@@ -23,11 +23,17 @@ use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
 use through::Through;
 
+/// See [`Gpu::gate_opener`]. Does nothing once the device is gone.
+pub type GateOpener = Box<dyn Fn() + Send + Sync>;
+
 /// How to open a device.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Queues wanted; a device with fewer gives what it has, at least one. The first can do everything.
     pub queues: usize,
+    /// Whether queues that the device has not got share one that it has: each has a fence of its own then, and what is
+    /// submitted to any of them runs in the order in which it was submitted.
+    pub shared_queues: bool,
     /// Whether to load the validation layers (core and synchronization) and fail to open without them. Their messages
     /// come through [`Gpu::take_messages`].
     pub validation: bool,
@@ -41,7 +47,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { queues: 1, validation: false, name: None, seed: 0, descriptors: None }
+        Self { queues: 1, shared_queues: false, validation: false, name: None, seed: 0, descriptors: None }
     }
 }
 
@@ -105,6 +111,10 @@ pub trait Gpu: Sized + Send + 'static {
     /// # Errors
     /// Device lost.
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError>;
+
+    /// What opens the gate for all that was submitted behind it so far: from any thread, while the device is in use elsewhere. For a
+    /// program that fails while work is held back, so that what waits for that work ends.
+    fn gate_opener(&self) -> GateOpener;
 
     /// Submits `commands` to `queue`: they begin once the fences of `waits` (queue, value) have come so far, run in
     /// order, each after the one before it is complete, and then the queue's fence is signalled with `signal`.

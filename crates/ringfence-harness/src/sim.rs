@@ -1,5 +1,7 @@
 //! The simulated device for the harness: its commands, and a host closure in place of the shader that draws.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ringfence::device::record::Record;
@@ -13,7 +15,7 @@ use ringfence::device::{
 };
 
 use crate::through::{Job, Through};
-use crate::{Command, Disc, Gpu, OpenError, Options, TextureRegion, draw_reference};
+use crate::{Command, Disc, GateOpener, Gpu, OpenError, Options, TextureRegion, draw_reference};
 
 /// The largest picture that can be drawn, in texels.
 const PICTURE_TEXELS_MAX: u64 = 1 << 20;
@@ -24,6 +26,8 @@ pub struct SimGpu {
     fences: Vec<Fence>,
     /// The gate, signalled by work on a queue of its own, the last one.
     gate: Fence,
+    /// The highest value of the gate that work waits for.
+    gate_awaited: Arc<AtomicU64>,
     /// What each queue's fence will reach.
     submitted: Vec<u64>,
     /// Where the closure draws, before a copy command brings it to the texture.
@@ -43,13 +47,26 @@ impl SimGpu {
         let gate = device.create_fence(0);
         let failed = |error| OpenError::Failed { what: "making the canvas of the simulated device", error };
         let (canvas, memory) = canvas(&device).map_err(failed)?;
-        Ok(Self { submitted: vec![0; fences.len()], device, fences, gate, canvas, canvas_memory: Some(memory) })
+        let (submitted, gate_awaited) = (vec![0; fences.len()], Arc::default());
+        Ok(Self { submitted, device, fences, gate, gate_awaited, canvas, canvas_memory: Some(memory) })
     }
 
     /// The simulated device itself: its clock, its hazards, its counters.
     #[must_use]
     pub fn sim(&self) -> &Device {
         &self.device
+    }
+
+    /// The fences that a submission waits for.
+    fn fences_of(&self, waits: &[(usize, u64)]) -> Vec<(Fence, u64)> {
+        let fence_of = |&(queue, value): &(usize, u64)| match self.fences.get(queue) {
+            Some(fence) => (*fence, value),
+            None => {
+                self.gate_awaited.fetch_max(value, Ordering::Relaxed);
+                (self.gate, value)
+            }
+        };
+        waits.iter().map(fence_of).collect()
     }
 
     fn translate(&self, command: &Command<Device>, into: &mut Vec<SimCommand>) {
@@ -203,6 +220,19 @@ impl Gpu for SimGpu {
         unsafe { self.device.wait(&self.gate, value, Duration::MAX) }.map(drop)
     }
 
+    fn gate_opener(&self) -> GateOpener {
+        let (device, gate, awaited) = (self.device.clone(), self.gate, Arc::clone(&self.gate_awaited));
+        let queue = self.fences.len();
+        Box::new(move || {
+            let value = awaited.load(Ordering::Relaxed);
+            // SAFETY: the fence is this device's.
+            if unsafe { device.completed(&gate) }.is_ok_and(|opened| opened < value) {
+                // A device that is lost holds nothing back.
+                let _ = device.submit(queue, &[], vec![], (gate, value));
+            }
+        })
+    }
+
     fn submit(
         &mut self,
         queue: usize,
@@ -210,8 +240,7 @@ impl Gpu for SimGpu {
         commands: &[Command<Device>],
         signal: u64,
     ) -> Result<(), DeviceError> {
-        let fence = |queue: usize| self.fences.get(queue).copied().unwrap_or(self.gate);
-        let waits: Vec<_> = waits.iter().map(|&(queue, value)| (fence(queue), value)).collect();
+        let waits = self.fences_of(waits);
         let mut translated = Vec::with_capacity(commands.len());
         commands.iter().for_each(|command| self.translate(command, &mut translated));
         self.device.submit(queue, &waits, translated, (self.fences[queue], signal))?;
@@ -234,8 +263,7 @@ impl Gpu for SimGpu {
         let heap = bound.ok_or(DeviceError::InvalidInfo("a binding that is empty or was set on another list"))?;
         let uses = |slot: u32, writes| DescriptorUse { heap, slot, writes };
         let commands = through.jobs.iter().map(|job| SimCommand::Kernel(kernel(job, &uses))).collect();
-        let fence = |queue: usize| self.fences.get(queue).copied().unwrap_or(self.gate);
-        let waits: Vec<_> = waits.iter().map(|&(queue, value)| (fence(queue), value)).collect();
+        let waits = self.fences_of(waits);
         self.device.submit(queue, &waits, commands, (self.fences[queue], signal))?;
         self.submitted[queue] = signal;
         Ok(())

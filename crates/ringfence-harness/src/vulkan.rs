@@ -22,6 +22,7 @@ mod record;
 mod through;
 
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
 use ringfence::device::descriptors::HeapKind;
@@ -30,7 +31,7 @@ use ringfence::device::{DeviceError, Driver};
 use ringfence::vulkan::Device;
 
 use crate::through::Through;
-use crate::{Command, Gpu, OpenError, Options};
+use crate::{Command, GateOpener, Gpu, OpenError, Options};
 use draw::Painter;
 pub use enumerate::{DeviceSummary, enumerate};
 use instance::Instance;
@@ -41,8 +42,8 @@ pub struct VulkanGpu {
     queues: Vec<Queue>,
     /// The timeline that the host signals; null until it is made.
     gate: vk::Semaphore,
-    /// The value that the gate has, and the highest that work waits for.
-    gate_values: (u64, u64),
+    /// `None` once the gate is destroyed.
+    gate_values: Arc<Mutex<Option<GateValues>>>,
     /// What all queues are of.
     queue_family: u32,
     /// Of which one queue more was made, if it is another.
@@ -54,6 +55,34 @@ pub struct VulkanGpu {
     device: Device,
     /// Dropped last: the device is destroyed before its instance.
     instance: Instance,
+}
+
+/// How far the gate is open, and how far it has to be in the end.
+#[derive(Clone, Copy, Default, Debug)]
+struct GateValues {
+    opened: u64,
+    /// The highest value that work waits for.
+    awaited: u64,
+}
+
+/// Opens the gate up to a value, or for all that waits for it. Nothing is done if it is open so far, or gone.
+fn open_gate(
+    device: &Device,
+    gate: vk::Semaphore,
+    values: &Mutex<Option<GateValues>>,
+    value: Option<u64>,
+) -> Result<(), DeviceError> {
+    let mut values = values.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(GateValues { opened, awaited }) = values.as_mut() else { return Ok(()) };
+    let value = value.unwrap_or(*awaited);
+    if value > *opened {
+        let info = vk::SemaphoreSignalInfo::default().semaphore(gate).value(value);
+        // SAFETY: the gate is this device's timeline and alive, as its values are there; nothing else signals it, and the
+        // lock is held.
+        unsafe { device.raw().signal_semaphore(&info) }?;
+        *opened = value;
+    }
+    Ok(())
 }
 
 impl VulkanGpu {
@@ -79,8 +108,10 @@ impl VulkanGpu {
     /// Notes up to where the gate has to be opened in the end.
     fn note_gate(&mut self, waits: &[(usize, u64)]) {
         let gate = self.gate();
+        let mut values = self.gate_values.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(values) = values.as_mut() else { return };
         for &(_, value) in waits.iter().filter(|(queue, _)| *queue == gate) {
-            self.gate_values.1 = self.gate_values.1.max(value);
+            values.awaited = values.awaited.max(value);
         }
     }
 
@@ -130,11 +161,13 @@ impl Gpu for VulkanGpu {
     }
 
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
-        let info = vk::SemaphoreSignalInfo::default().semaphore(self.gate).value(value);
-        // SAFETY: the gate is this device's timeline, which nothing else signals.
-        unsafe { self.device.raw().signal_semaphore(&info) }?;
-        self.gate_values.0 = value;
-        Ok(())
+        open_gate(&self.device, self.gate, &self.gate_values, Some(value))
+    }
+
+    fn gate_opener(&self) -> GateOpener {
+        let (device, gate, values) = (self.device.clone(), self.gate, Arc::clone(&self.gate_values));
+        // A device that is lost holds nothing back.
+        Box::new(move || _ = open_gate(&device, gate, &values, None))
     }
 
     fn submit(
@@ -189,11 +222,9 @@ impl Gpu for VulkanGpu {
 
 impl Drop for VulkanGpu {
     fn drop(&mut self) {
-        let (opened, waited) = self.gate_values;
-        if opened < waited {
-            // Whatever a test left behind the gate has to end.
-            let _ = self.open_gate(waited);
-        }
+        // Whatever a test left behind the gate has to end.
+        let _ = open_gate(&self.device, self.gate, &self.gate_values, None);
+        *self.gate_values.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // A lost device has nothing pending either.
         let _ = self.wait_idle();
         let _one = instance::ONE_AT_A_TIME.lock();

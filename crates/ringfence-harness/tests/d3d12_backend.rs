@@ -5,6 +5,8 @@
 
 #[path = "d3d12_backend/residency.rs"]
 mod residency;
+#[path = "d3d12_backend/volumes.rs"]
+mod volumes;
 
 use std::time::{Duration, Instant};
 

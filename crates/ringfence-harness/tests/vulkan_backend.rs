@@ -12,6 +12,8 @@ mod families;
 mod priorities;
 #[path = "vulkan_backend/rig.rs"]
 mod rig;
+#[path = "vulkan_backend/volumes.rs"]
+mod volumes;
 
 use std::time::Duration;
 

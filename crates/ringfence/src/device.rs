@@ -45,7 +45,7 @@ pub use capabilities::{
 };
 pub(crate) use flags::flags;
 pub use hresult::Hresult;
-pub use kind::{BufferDesc, BufferUsage, Buffers, Format, Kind, TextureDesc, TextureUsage, Textures};
+pub use kind::{BufferDesc, BufferUsage, Buffers, ClearValue, Format, Kind, TextureDesc, TextureUsage, Textures};
 
 use std::fmt;
 use std::ptr::NonNull;

@@ -31,7 +31,9 @@
 
 mod aliased;
 mod buffers;
+mod constants;
 mod desc;
+mod graph;
 mod heap_pools;
 mod location;
 mod policy;
@@ -39,7 +41,9 @@ mod range_pool;
 mod textures;
 
 pub use aliased::AliasedHeap;
-pub use desc::{BufferRequest, Dynamism, LocationKind, PlacementDesc, Route, Strategy, TextureKind};
+pub use constants::ConstantsLocation;
+pub use desc::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, PlacementDesc, Route, Strategy, TextureKind};
+pub use graph::{GraphPass, Provided, ProvidedBuffer, ProvidedTexture};
 pub use location::{BufferLocation, Footprint, ReadbackTexture, TextureLocation};
 pub use policy::{Placement, PlacementFigures};
 pub use range_pool::PoolFigures;

@@ -354,6 +354,10 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
     ours.iter_mut().enumerate().filter(|(number, _)| number % 3 != 0).for_each(|(_, buffer)| *buffer = None);
     let (over, working) = (AtomicBool::new(false), RwLock::new(()));
     std::thread::scope(|scope| {
+        // Whatever ends this one ends the threads.
+        let _end = Ends(&over);
+        // The first round has the pool to itself: what it moves does not depend on how far the threads come.
+        let mut alone = Some(working.write().expect("no thread fails"));
         for thread in 0..3 {
             let (pool, over, working, describe) = (&pool, &over, &working, &describe);
             scope.spawn(move || {
@@ -369,7 +373,6 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
                 }
             });
         }
-        let mut moved = 0;
         for _ in 0..40 {
             let mut run = pool.defragment(DefragDesc { moves_per_pass_max: 16, ..Default::default() });
             for _ in 0..20 {
@@ -388,13 +391,14 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
                 timeline.submitted(frame).expect("frames are submitted in order");
                 memory.reclaim();
             }
-            let nobody_works = working.write().expect("no thread fails");
+            if alone.is_some() {
+                let moved = run.statistics().moved_count;
+                assert!(moved > 0, "two of three were dropped, so that some of the rest can move");
+            }
+            let no_thread_works = alone.take().unwrap_or_else(|| working.write().expect("no thread fails"));
             memory.validate().expect("the allocator is sound");
-            drop(nobody_works);
-            moved += run.statistics().moved_count;
+            drop(no_thread_works);
         }
-        over.store(true, Ordering::Relaxed);
-        assert!(moved > 0);
     });
     assert!(device.run_until_idle());
     drop(ours);
@@ -403,6 +407,14 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
     assert_eq!(pool.statistics().range_count, 0);
     let hazards = device.hazards();
     assert!(hazards.is_empty(), "{}", hazards[0]);
+}
+
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What planning one pass takes, in nanoseconds, and its moves: every other range of so many blocks is gone.
@@ -442,13 +454,20 @@ fn plan_all(blocks: u64) -> (u64, u64) {
 /// difference than anything else (0.3 us a move where all fits in, 3 where it does not).
 #[test]
 fn planning_does_not_grow_with_the_square_of_anything() {
-    let least = |blocks: u64| {
-        let plans: Vec<_> = (0..2).map(|_| plan_all(blocks)).collect();
-        assert!(plans.iter().all(|(_, moves)| *moves == blocks * 4), "half of the blocks are emptied: {plans:?}");
-        let least = plans.iter().map(|(ns, _)| *ns).min().expect("two");
-        println!("{blocks} blocks, {} moves: {} us", blocks * 4, least / 1000);
-        least
+    let plan = |blocks: u64| {
+        let (ns, moves) = plan_all(blocks);
+        assert_eq!(moves, blocks * 4, "half of the blocks are emptied");
+        ns
     };
-    let (small, large) = (least(2048), least(8192));
-    assert!(large < 10 * small, "{small} ns became {large} ns");
+    // Other programs take the processor from one plan and not from the other: the least of some is compared, of so many as it
+    // takes. With the square, no number of them is enough.
+    let (mut small, mut large) = (u64::MAX, u64::MAX);
+    for _ in 0..16 {
+        (small, large) = (small.min(plan(2048)), large.min(plan(8192)));
+        println!("2048 blocks: {} us, 8192 blocks: {} us", small / 1000, large / 1000);
+        if large < 10 * small {
+            return;
+        }
+    }
+    panic!("{small} ns became {large} ns");
 }

@@ -1,6 +1,7 @@
 //! From the options to a device: which physical device, which queues, which features.
 
 use std::ffi::{CStr, c_char};
+use std::sync::{Arc, Mutex};
 
 use ash::{ext, khr, vk};
 use ringfence::device::descriptors::DescriptorModel;
@@ -9,7 +10,7 @@ use ringfence::vulkan::{Device, DeviceDesc};
 use super::draw::{self, Painter};
 use super::instance::{Instance, ONE_AT_A_TIME, absent, lists};
 use super::queue::{self, Queue};
-use super::{VulkanGpu, enumerate, failed};
+use super::{GateValues, VulkanGpu, enumerate, failed};
 use crate::{OpenError, Options};
 
 /// Opens a device; see [`crate::Gpu::open`].
@@ -33,21 +34,27 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
         OpenError::Failed { what: "reading what the Vulkan device can do", error }
     })?;
     let gate = vk::Semaphore::null();
-    let gate_values = (0, 0);
+    let gate_values = Arc::new(Mutex::new(Some(GateValues::default())));
     let (queues, pipelines) = (Vec::new(), Default::default());
     let queue_family = family;
     let painter = None;
     let mut gpu =
         VulkanGpu { queues, gate, gate_values, queue_family, copy_family, painter, pipelines, device, instance };
-    furnish(&mut gpu, physical, queue_count)?;
+    // The harness's queues, and how many of the device's they are.
+    let wanted = if options.shared_queues { options.queues.max(1) as u32 } else { queue_count };
+    furnish(&mut gpu, physical, (wanted, queue_count))?;
     Ok(gpu)
 }
 
 /// Makes what the device needs to run commands. Should that fail, dropping `gpu` destroys what there is.
-fn furnish(gpu: &mut VulkanGpu, physical: vk::PhysicalDevice, queue_count: u32) -> Result<(), OpenError> {
+fn furnish(
+    gpu: &mut VulkanGpu,
+    physical: vk::PhysicalDevice,
+    (wanted, queue_count): (u32, u32),
+) -> Result<(), OpenError> {
     gpu.gate = queue::timeline(gpu.device.raw()).map_err(failed("making the gate"))?;
-    for index in 0..queue_count {
-        let queue = Queue::new(gpu.device.raw(), gpu.queue_family, index);
+    for index in 0..wanted {
+        let queue = Queue::new(gpu.device.raw(), gpu.queue_family, index % queue_count);
         gpu.queues.push(queue.map_err(failed("making a queue's timeline"))?);
     }
     if draw::is_supported(gpu.instance.raw(), physical) {

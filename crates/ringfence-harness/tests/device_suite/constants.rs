@@ -2,12 +2,15 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ringfence::device::{BufferUsage, Device};
+use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
+use ringfence::device::{BufferUsage, Device, RawBuffer, RawTexture};
 use ringfence::upload::{BatchFigures, ConstantFigures, ConstantPool, ConstantViews, NoViews};
 use ringfence::{
     BoundConstants, Buffer, ConstantBuffers, ConstantsDesc, Error, Location, StaticConstants, UploadBatch, UploadError,
 };
 use ringfence_harness::{Command, Gpu};
+
+use ringfence::memory::BlockSnapshot;
 
 use crate::rig::{PATIENCE, Rig, pattern};
 
@@ -348,6 +351,72 @@ pub fn seed_002_08_static_constants_stay_where_they_are<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(upload(rig, &constants), BatchFigures::default(), "nothing is pending");
 }
 
+/// Of a pool's buffer, by the name that the pool gave it.
+fn memory_type_of<G: Gpu>(rig: &Rig<G>, name: &str) -> Vec<u32> {
+    let blocks = rig.memory.snapshot().blocks;
+    let has = |block: &BlockSnapshot| block.ranges.iter().any(|range| range.name == name);
+    blocks.iter().filter(|block| has(block)).map(|block| block.memory_type).collect()
+}
+
+pub fn seed_002_08_static_constants_lie_in_device_memory_under_one_handle<G: Gpu>(rig: &mut Rig<G>) {
+    let desc = ConstantsDesc { name: "held on the device", ..small() };
+    let constants = rig.memory.constant_buffers(desc, NumberedViews::default()).expect("there is room");
+    let create = |seed: u64| constants.create_static(&pattern(seed, 300)).expect("there is room");
+    let mut held: Vec<_> = (0..8).map(create).collect();
+    // The pools of dynamic constants have names of their own.
+    let like = crate::rig::buffer(&rig.memory, 4096, desc.usage | BufferUsage::COPY_DST, Location::Device, "like");
+    assert_eq!(memory_type_of(rig, desc.name), [like.memory_type()], "the memory that the device reads fastest");
+    let place = |held: &StaticConstants<G::Device, NumberedViews>| {
+        let bound = held.bound();
+        (bound.buffer.clone(), bound.offset, bound.address, bound.view)
+    };
+    let places: Vec<_> = held.iter().map(place).collect();
+    for (slot, place) in places.iter().enumerate() {
+        assert!(places[..slot].iter().all(|other| other.3 != place.3), "a view of its own");
+    }
+    let frame_of = |rig: &mut Rig<G>, seed: u64, held: &mut [StaticConstants<G::Device, NumberedViews>]| {
+        held.iter_mut().for_each(|held| held.update(&pattern(seed, 300)).expect("it fits"));
+        let frame = rig.timeline().begin();
+        let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+        let mut batch = UploadBatch::new();
+        constants.upload_statics(&mut writer, &mut batch).expect("there is room");
+        drop(writer);
+        rig.submit(frame, &[Command::Upload(Box::new(batch))])
+    };
+    for seed in 0..3 {
+        frame_of(rig, seed, &mut held);
+        rig.memory.reclaim();
+        assert!(held.iter().map(place).eq(places.iter().cloned()), "neither an update nor an upload moves one");
+    }
+    // A free list: a slot is free again once the device is done with it, and no sooner; the others stay.
+    drop(held.remove(3));
+    let frame = rig.timeline().begin();
+    let value = rig.submit_behind_gate(1, frame, &[]);
+    drop(held.remove(4));
+    rig.memory.reclaim();
+    let elsewhere = create(20);
+    assert!(!places.contains(&place(&elsewhere)) || place(&elsewhere) == places[3], "the frame may read the other");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    rig.memory.reclaim();
+    let pools = constants.static_pool_count();
+    let missing = if place(&elsewhere) == places[3] { 1 } else { 2 };
+    let again: Vec<_> = (0..missing).map(|seed| create(30 + seed)).chain([elsewhere]).collect();
+    for freed in [3, 5] {
+        assert!(
+            again.iter().any(|again| place(again) == places[freed]),
+            "slot {freed} is used again, under its handle"
+        );
+    }
+    assert_eq!(constants.static_pool_count(), pools, "there was room in what there is");
+    drop((again, held));
+    let frame = rig.timeline().begin();
+    let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+    assert_eq!(constants.upload_statics(&mut writer, &mut UploadBatch::new()), Ok(0), "what is gone is not uploaded");
+    drop(writer);
+    rig.submit(frame, &[]);
+}
+
 pub fn seed_002_09_a_full_static_pool_gets_a_companion<G: Gpu>(rig: &mut Rig<G>) {
     let constants = constants(rig, small());
     let first: Vec<_> = (0..8).map(|_| constants.create_static(&[1; 64]).expect("there is room")).collect();
@@ -386,6 +455,72 @@ pub fn seed_002_11_two_barriers_a_pool<G: Gpu>(rig: &mut Rig<G>) {
         .collect();
     let figures = upload(rig, &constants);
     assert_eq!((figures.target_count, figures.barrier_count()), (3, 6), "24 buffers in 3 pools: {figures:?}");
+}
+
+/// What a command list would get to see.
+#[derive(Default)]
+struct Recorded {
+    calls: Vec<Call>,
+    region_count: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Call {
+    /// With a barrier for each of so many buffers.
+    Begin(usize),
+    Copy,
+    End(usize),
+}
+
+impl<D: Device> Record<D> for Recorded {
+    unsafe fn begin_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
+        assert!(textures.is_empty() && (1..buffers.len()).all(|at| !buffers[..at].contains(&buffers[at])));
+        self.calls.push(Call::Begin(buffers.len()));
+    }
+
+    unsafe fn copy_buffer(&mut self, _: &RawBuffer<D>, _: &RawBuffer<D>, regions: &[CopyRegion]) {
+        self.calls.push(Call::Copy);
+        self.region_count += regions.len();
+    }
+
+    unsafe fn copy_buffer_to_texture(&mut self, _: &RawBuffer<D>, _: &RawTexture<D>, _: &TexelRegion) {
+        panic!("constants are no texels");
+    }
+
+    unsafe fn copy_textures(&mut self, _: &[TextureCopy<RawTexture<D>>]) {
+        panic!("constants are no textures");
+    }
+
+    unsafe fn end_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
+        assert!(textures.is_empty());
+        self.calls.push(Call::End(buffers.len()));
+    }
+}
+
+/// Counted where they are recorded: every other slot is copied to, so that no copy is another's neighbour.
+pub fn seed_002_11_barriers_are_recorded_once_around_all_copies<G: Gpu>(rig: &mut Rig<G>) {
+    let constants = constants(rig, small());
+    let all: Vec<_> = (0..24_usize)
+        .map(|number| constants.create_static(&pattern(number as u64, [200, 500, 1000][number % 3])).expect("room"))
+        .collect();
+    let (held, gone): (Vec<_>, Vec<_>) = (0..).zip(all).partition(|(number, _)| number / 3 % 2 == 0);
+    drop(gone);
+    let frame = rig.timeline().begin();
+    let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+    let mut batch = UploadBatch::new();
+    assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(12));
+    drop(writer);
+    let mut recorded = Recorded::default();
+    // SAFETY: nothing is submitted of it.
+    unsafe { batch.play(&mut recorded) };
+    assert_eq!(recorded.calls, [Call::Begin(3), Call::Copy, Call::Copy, Call::Copy, Call::End(3)]);
+    assert_eq!(recorded.region_count, 12, "each slot is a copy, and has no barrier of its own");
+    assert_eq!(batch.figures().barrier_count(), 6);
+    rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+    for (number, held) in held {
+        let size = [200, 500, 1000][number % 3];
+        assert_eq!(contents(rig, &[held], size as u64), pattern(number as u64, size));
+    }
 }
 
 pub fn a_static_slot_is_not_given_out_before_the_device_is_done<G: Gpu>(rig: &mut Rig<G>) {
@@ -509,5 +644,46 @@ pub fn seed_002_12_what_is_read_often_is_read_from_device_memory<G: Gpu>(rig: &m
             rig.memory.reclaim();
         }
         assert_eq!(promoted, [false, true, true, true, false], "by what the frame before did");
+    }
+}
+
+/// Reads of a copy, in the frame before: the number that is set promotes, and one less does not.
+pub fn seed_002_12_promotion_begins_at_the_number_that_is_set<G: Gpu>(rig: &mut Rig<G>) {
+    for share_equal in [false, true] {
+        let desc = ConstantsDesc { promote_reads: Some(4), share_equal, ..small() };
+        let constants = constants(rig, desc);
+        let mut buffer = constants.dynamic(256).expect("a size that is served");
+        let mut seed = 0;
+        // Of each frame: how often each of its copies is bound; whether those of the frame are promoted.
+        let frames: [(&[u64], bool); 8] = [
+            (&[3], false),
+            (&[4], false),
+            (&[3], true),
+            (&[4, 3], false),
+            (&[5, 3], false),
+            (&[1, 1], true),
+            (&[4], false),
+            (&[1], true),
+        ];
+        for (number, (binds, promoted)) in frames.into_iter().enumerate() {
+            let frame = rig.timeline().begin();
+            let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
+            for &count in binds {
+                seed += 1;
+                buffer.set(0, &pattern(seed, 256)).expect("it fits");
+                (0..count).for_each(|_| _ = writer.bind(&buffer).expect("there is room"));
+            }
+            let copies = binds.len() as u64;
+            let wanted = if promoted { copies } else { 0 };
+            assert_eq!(
+                (writer.figures().copy_count, writer.figures().promoted_count),
+                (copies, wanted),
+                "frame {number}"
+            );
+            let batch = Command::Upload(Box::new(writer.promoted().clone()));
+            drop(writer);
+            rig.submit(frame, &[batch]);
+            rig.memory.reclaim();
+        }
     }
 }

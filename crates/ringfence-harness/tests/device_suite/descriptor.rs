@@ -189,6 +189,24 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
     drop(held);
 }
 
+/// A buddy rounds a run up to a power of two, and places it at a multiple of that; a free list does neither.
+pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &mut Rig<G>) {
+    let (cpu, visible) = (cpu(rig), visible(rig));
+    // Of other defaults this would not compile.
+    let _: (&CpuDescriptorHeap<G::Device, Buddy>, &ShaderVisibleHeap<G::Device, FreeList>) = (&cpu, &visible);
+    let three = cpu.allocate(3).expect("room");
+    let after = cpu.statistics();
+    assert_eq!((after.block_count, after.capacity, after.free_size), (1, 16, 12), "three take four slots of a buddy");
+    let sixteen = cpu.allocate(16).expect("another block");
+    assert_eq!((cpu.statistics().block_count, sixteen.start()), (2, 0), "CPU-only heaps grow by blocks");
+    let runs = [3, 1, 2].map(|count| visible.allocate(count).expect("room"));
+    let starts = runs.each_ref().map(|run| run.start() - runs[0].start());
+    assert_eq!(starts, [0, 3, 4], "the free list cuts runs as long as asked for, one after the other");
+    let full = DescriptorError::Full { region: Region::Persistent, need: 3, free: 2, largest_free: 2 };
+    assert_eq!(visible.allocate(3).err(), Some(full), "the shader-visible heap is one, and fixed");
+    drop((three, sixteen, runs));
+}
+
 /// One test of the contract for every algorithm inside, of both outer allocators.
 pub fn seed_000_21_the_algorithm_inside_can_be_swapped<G: Gpu>(rig: &mut Rig<G>) {
     fn contract<T: Allocate<Error = DescriptorError>>(one: &mut T, other: &mut T) {

@@ -18,6 +18,7 @@ mod debugging;
 mod defrag;
 mod descriptor;
 mod fast_constants;
+mod gate;
 mod lifetime;
 mod manager;
 mod memory;
@@ -35,6 +36,10 @@ mod upload;
 /// Lists the tests of the suite, for one device.
 macro_rules! suite {
     ($open:expr) => {
+        suite!(@ $open, gate:
+            a_gated_test_that_fails_ends,
+            a_panic_that_is_caught_leaves_the_gate_closed,
+        );
         suite!(@ $open, memory:
             a_buffer_in_each_location_holds_what_was_written,
             a_texture_holds_what_was_copied_in,
@@ -49,8 +54,11 @@ macro_rules! suite {
         suite!(@ $open, manager:
             seed_003_01_a_pool_is_one_memory_object_of_equal_blocks,
             seed_003_02_threads_allocate_and_free_at_once,
+            seed_003_03_common_sizes_have_blocks_of_few_exact_sizes,
             seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart,
+            seed_003_04_pools_are_of_one_memory_type_class_and_size,
             seed_003_05_a_full_pool_leads_to_the_next_one,
+            seed_003_05_the_chain_is_followed_to_what_was_freed,
             seed_003_06_limits_and_budgets_are_obeyed,
             seed_003_07_memory_and_offset_or_a_typed_failure,
             aliasing_resources_share_bytes_until_the_last_is_gone,
@@ -106,9 +114,12 @@ macro_rules! suite {
             what_goes_where_on_both_sides_of_the_other_thresholds,
             seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them,
             seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_for_targets,
+            seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone,
+            seed_004_05_readback_buffers_lie_where_the_host_reads,
             seed_004_05_readback_textures_are_stand_alone_buffers,
             seed_004_06_textures_have_four_pools_by_kind,
             seed_004_07_constants_of_several_frames_are_uploads_and_others_fast,
+            seed_004_07_constants_go_where_their_lifetime_says,
             seed_004_08_uploads_have_three_allocators,
             seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one,
             seed_004_12_placed_and_suballocated,
@@ -117,8 +128,10 @@ macro_rules! suite {
             seed_004_18_letting_go_of_a_fast_location_does_nothing,
             seed_004_15_four_kinds_of_location_each_let_go_of_in_its_way,
             seed_004_16_stand_alone_and_aliased_are_deleted_later_and_aliased_memory_with_its_last_user,
+            seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_for,
             seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once,
             seed_004_19_deleted_after_the_submitted_work_of_all_queues,
+            seed_004_19_deleted_whichever_of_several_queues_is_the_last,
             seed_004_20_the_end_of_a_frame_cleans_every_allocator,
             seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use,
             seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete,
@@ -138,14 +151,17 @@ macro_rules! suite {
             fault_10_an_earlier_copy_counts_only_in_its_frame_and_its_pool,
             equal_content_of_a_frame_shares_one_copy,
             seed_002_08_static_constants_stay_where_they_are,
+            seed_002_08_static_constants_lie_in_device_memory_under_one_handle,
             seed_002_09_a_full_static_pool_gets_a_companion,
             seed_002_10_statics_are_staged_through_the_dynamic_pool,
             seed_002_11_two_barriers_a_pool,
+            seed_002_11_barriers_are_recorded_once_around_all_copies,
             a_static_slot_is_not_given_out_before_the_device_is_done,
             what_could_not_be_staged_is_staged_the_next_time,
             a_writer_serves_its_own_constants_and_its_own_frame,
             threads_bind_one_constant_buffer,
             seed_002_12_what_is_read_often_is_read_from_device_memory,
+            seed_002_12_promotion_begins_at_the_number_that_is_set,
         );
         suite!(@ $open, fast_constants:
             seed_004_07_constants_of_one_frame_are_fast_ones,
@@ -156,10 +172,13 @@ macro_rules! suite {
         );
         suite!(@ $open, transient:
             seed_004_02_textures_and_buffers_come_from_the_transient_allocator,
+            seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator,
+            seed_004_27_the_passes_of_a_graph_read_fast_constants,
             seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got,
             seed_004_25_a_hit_creates_nothing,
             seed_004_26_acquire_marks_in_use_and_discard_records_the_pass,
             seed_004_28_unused_objects_go_beyond_a_number_and_an_age,
+            seed_004_28_the_oldest_go_first,
             seed_004_29_empty_heaps_go_to_a_cache_and_then_go,
             seed_004_30_release_is_proven_by_sync_points_not_by_latency,
             classes_share_heaps_where_the_device_lets_them,
@@ -186,9 +205,14 @@ macro_rules! suite {
             seed_001_10_the_fence_advances_after_each_submission,
             seed_001_05_what_is_complete_is_freed_without_waiting,
             seed_001_06_waits_for_the_oldest_submission_only,
+            seed_001_06_what_is_not_the_oldest_is_not_waited_for,
+            seed_001_06_a_wait_for_the_oldest_ends_at_its_timeout,
             seed_001_07_too_large_fails_before_any_wait,
             seed_001_08_figures_1_to_4,
+            seed_001_08_each_figure_shows_in_the_ring,
+            seed_001_08_one_allocation_takes_the_space_of_several_submissions,
             seed_001_11_the_ring_reports_its_high_water_and_waits,
+            seed_001_11_waits_are_counted_with_their_time_and_the_high_water_stays,
             fault_08_never_waits_for_what_is_not_submitted,
             a_write_without_an_open_frame_is_refused,
             a_fence_that_never_signals_ends_in_a_timeout,
@@ -259,6 +283,7 @@ macro_rules! suite {
             seed_000_02_many_requests_share_few_heaps,
             seed_000_19_handles_are_a_start_and_an_increment,
             seed_000_20_counts_are_checked,
+            seed_000_20_by_default_blocks_of_buddies_and_one_free_list,
             seed_000_21_the_algorithm_inside_can_be_swapped,
             work_goes_through_bindless_persistent_and_table_descriptors,
             work_reads_through_a_bindless_index,

@@ -1,11 +1,14 @@
 //! The memory manager of document 003, and what users of other allocators rely on, on every device.
 
 use std::collections::HashSet;
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 
 use ringfence::core::algorithm::Algorithm;
-use ringfence::core::size_class::size_class;
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, Requirements};
+use ringfence::core::size_class::{SizeClasses, size_class};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, MemoryProperties, Requirements,
+    ResourceClass, TextureDesc, Textures,
+};
 use ringfence::{Allocation, AllocationDesc, Buffer, Dedicated, Error, Location, PlannedWay, PoolDesc};
 use ringfence_harness::{Command, Gpu};
 
@@ -66,6 +69,8 @@ pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 4 * KIB);
     let memory = &rig.memory;
     let barrier = Barrier::new(THREADS);
+    // Of every thread, what it holds at once with the others: memory, first byte, bytes.
+    let all: Mutex<Vec<(usize, u64, u64)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -79,15 +84,17 @@ pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
                         unsafe { gone.free_now() };
                     }
                 }
-                barrier.wait();
-                // Nobody has let go of anything since all have arrived: what is held now is held at once.
-                let places: Vec<_> = held.iter().map(|held| (held.memory_type(), address(held))).collect();
-                let distinct: HashSet<_> = places.iter().collect();
-                assert_eq!(distinct.len(), places.len());
+                let places = held.iter().map(|held| (address(held).0 as usize, held.offset(), held.size()));
+                all.lock().expect("no thread fails").extend(places);
+                // None is freed before all are listed.
                 barrier.wait();
             });
         }
     });
+    let mut all = all.into_inner().expect("no thread fails");
+    all.sort_unstable();
+    let apart = |pair: &[(usize, u64, u64)]| pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1;
+    assert!(all.len() > THREADS * 60 && all.windows(2).all(apart), "no two threads share a byte");
     rig.memory.validate().expect("the allocator is sound");
 }
 
@@ -113,6 +120,105 @@ pub fn seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart<G: Gpu>(rig:
     }
 }
 
+/// What a plain texture needs, but for its size: of the class that textures are.
+fn texture_needs<G: Gpu>(rig: &Rig<G>) -> Requirements {
+    let device = rig.memory.device();
+    let info = Create::<Textures>::describe(device, &TextureDesc::default()).expect("a plain texture");
+    // SAFETY: the description is one of the device's own, and what was prepared is discarded unused.
+    unsafe {
+        let (unplaced, needs) = Create::<Textures>::prepare(device, &info).expect("a plain texture");
+        Create::<Textures>::discard(device, unplaced);
+        needs
+    }
+}
+
+/// The sizes of `of_every_key`: two of each size class up to 32 KiB.
+fn sizes() -> impl Iterator<Item = u64> {
+    (8..15).flat_map(|power| [(1 << power) - 60, 1 << power, (3 << (power - 1)) - 60, 3 << (power - 1)])
+}
+
+/// Memory for buffers in every location and for textures, each size in so many rounds. Numbered, so that the snapshot
+/// shows which is which.
+fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize) -> Vec<(Allocation<G::Device>, ResourceClass)> {
+    let (buffer, texture) = (needs(rig, 256), texture_needs(rig));
+    let kinds = [
+        (buffer, Location::Device),
+        (buffer, Location::Upload),
+        (buffer, Location::Readback),
+        (texture, Location::Device),
+    ];
+    let mut held = Vec::new();
+    for size in (0..rounds).flat_map(|_| sizes()) {
+        for (plain, location) in kinds {
+            let desc = AllocationDesc { location, user_data: held.len() as u64 + 1, ..on_device() };
+            let needs = Requirements { size, alignment: 64, prefers_dedicated: false, ..plain };
+            held.push((rig.memory.allocate(needs, desc).expect("there is room"), needs.class));
+        }
+    }
+    held
+}
+
+/// The classes are powers of two and 1.5 of them, not multiples of 64 KiB: fewer than twenty of them hold what is small,
+/// and a third of a block is lost at the most.
+pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut Rig<G>) {
+    const ROUNDS: usize = 40;
+    let held = of_every_key(rig, ROUNDS);
+    let mut bytes = vec![0; held.len()];
+    for range in rig.memory.snapshot().blocks.iter().flat_map(|block| &block.ranges) {
+        bytes[range.user_data as usize - 1] = range.bytes;
+    }
+    let (mut of_class, mut block_sizes) = (0, HashSet::new());
+    for ((held, _), bytes) in held.iter().zip(&bytes) {
+        let class = SizeClasses::FINE.class(held.size(), 64).expect("a class");
+        let page = rig.memory.device().capabilities().class_granularity_bytes.max(1);
+        // Where textures have pages of their own, their class is that of whole pages.
+        let is_class =
+            *bytes == class || *bytes == SizeClasses::FINE.class(held.size().next_multiple_of(page), page).unwrap_or(0);
+        of_class += usize::from(is_class);
+        block_sizes.extend(is_class.then_some(*bytes));
+        assert!(
+            *bytes >= held.size() && (is_class || *bytes < 2 * held.size().max(page)),
+            "{} in {bytes}",
+            held.size()
+        );
+    }
+    // Less than that: the first requests of a class get ranges as long as they asked for.
+    assert!(of_class * 5 >= held.len() * 4, "{of_class} of {} are in pools", held.len());
+    assert!(block_sizes.len() <= 18, "few sizes of blocks: {block_sizes:?}");
+    let lost: u64 = held.iter().zip(&bytes).map(|((held, _), bytes)| bytes - held.size()).sum();
+    let by_64_kib: u64 = held.iter().map(|(held, _)| held.size().next_multiple_of(64 * KIB) - held.size()).sum();
+    assert!(lost * 20 < by_64_kib, "{lost} bytes are lost to classes; {by_64_kib} would be to multiples of 64 KiB");
+}
+
+/// The key of a pool: memory type, what may lie beside what, size. None is mixed with another.
+pub fn seed_003_04_pools_are_of_one_memory_type_class_and_size<G: Gpu>(rig: &mut Rig<G>) {
+    let held = of_every_key(rig, 40);
+    let capabilities = rig.memory.device().capabilities();
+    for (held, class) in &held {
+        let properties = capabilities.properties(held.memory_type());
+        assert!(held.location() == Location::Device || properties.contains(MemoryProperties::HOST_VISIBLE));
+        let plain = if *class == ResourceClass::Buffer { needs(rig, 256) } else { texture_needs(rig) };
+        assert!(plain.memory_type_bits >> held.memory_type() & 1 == 1, "a memory type that it may lie in");
+        let desc = AllocationDesc { location: held.location(), ..on_device() };
+        assert_eq!(Some(held.memory_type()), rig.memory.memory_type_for(plain.memory_type_bits, desc), "and the best");
+    }
+    let mut places: Vec<_> = held.iter().map(|(held, class)| (address(held), held.size(), *class)).collect();
+    places.sort_unstable_by_key(|place| place.0);
+    let [buffers, textures, targets] = capabilities.class_groups;
+    let page = capabilities.class_granularity_bytes.max(1);
+    let may_share = buffers == textures || textures == targets && (2..=4 * KIB).contains(&page);
+    for pair in places.windows(2) {
+        let (((memory, start), size, class), ((next_memory, next), _, next_class)) = (pair[0], pair[1]);
+        if memory != next_memory {
+            continue;
+        }
+        assert!(start + size <= next, "no two share a byte");
+        if class != next_class && buffers != textures {
+            assert!(may_share && (start + size - 1) / page < next / page, "kept apart as the device asks");
+        }
+    }
+}
+
 fn no_overlap<D: Device>(held: &[Allocation<D>]) {
     let mut places: Vec<_> = held.iter().map(|held| (address(held), held.size())).collect();
     places.sort_unstable_by_key(|place| place.0);
@@ -133,6 +239,32 @@ pub fn seed_003_05_a_full_pool_leads_to_the_next_one<G: Gpu>(rig: &mut Rig<G>) {
     drop(held);
     rig.memory.reclaim();
     assert_eq!(rig.memory.statistics().total().range_count, 0);
+}
+
+/// What was freed of any pool of the chain is found again before a pool is made.
+pub fn seed_003_05_the_chain_is_followed_to_what_was_freed<G: Gpu>(rig: &mut Rig<G>) {
+    let needs = needs(rig, 1100);
+    let class = SizeClasses::FINE.class(needs.size, needs.alignment).expect("a class");
+    let allocate = |count: usize| (0..count).map(|_| rig.memory.allocate(needs, on_device()).expect("there is room"));
+    // SAFETY: no submission uses them.
+    let free = |gone: Vec<Allocation<G::Device>>| gone.into_iter().for_each(|gone| unsafe { gone.free_now() });
+    // The first of a class are ranges of their own: once there were many, all are blocks of pools.
+    free(allocate(1500).collect());
+    let mut held: Vec<_> = allocate(1500).collect();
+    assert_eq!(rig.memory.statistics().total().used_bytes(), 1500 * class, "each is a block of a pool");
+    let places = |held: &[Allocation<G::Device>]| held.iter().map(address).collect::<HashSet<_>>();
+    let (mut seen, calls) = (places(&held), rig.memory.statistics().calls.allocate_memory);
+    for round in 0..6 {
+        let (gone, stay): (Vec<_>, Vec<_>) = held.into_iter().enumerate().partition(|(at, _)| at % 6 == round);
+        free(gone.into_iter().map(|(_, gone)| gone).collect());
+        held = stay.into_iter().map(|(_, stay)| stay).collect();
+        held.extend(allocate(1500 - held.len()));
+        seen.extend(places(&held));
+    }
+    // What there was to spare: the rest of the last pool, and what threads keep.
+    assert!(seen.len() <= 1500 + 2 * 256, "{} places: no pool was made while others had room", seen.len());
+    assert_eq!(rig.memory.statistics().calls.allocate_memory, calls, "no memory was asked for");
+    no_overlap(&held);
 }
 
 pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {

@@ -1,17 +1,20 @@
 //! Document 004: what request goes where, and how it is let go of.
 
+use std::any::Any;
+
 use ringfence::device::{
-    BufferUsage, Device, DeviceError, Driver, Format, MemoryProperties, TextureDesc, TextureUsage,
+    BufferUsage, ClearValue, Create, Device, DeviceError, Driver, Format, MemoryProperties, TextureDesc, TextureUsage,
+    Textures, sim,
 };
 use ringfence::lifetime::{BufferCopy, ReplaceError};
 use ringfence::placement::{
-    BufferLocation, BufferRequest, Dynamism, LocationKind, Placement, PlacementDesc, PoolFigures, Route, Strategy,
-    TextureKind,
+    BufferLocation, BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Placement, PlacementDesc, PoolFigures,
+    Route, Strategy, TextureKind,
 };
-use ringfence::{Error, SyncSet};
-use ringfence_harness::{Command, Gpu};
+use ringfence::{Error, Location, SyncSet};
+use ringfence_harness::{Command, Gpu, Options};
 
-use crate::rig::{PATIENCE, Rig, pattern};
+use crate::rig::{PATIENCE, Rig, pattern, run_on};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -195,6 +198,79 @@ pub fn seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_fo
     assert_eq!(plan.map(|plan| plan.route), Ok(made.route()), "it comes as planned");
 }
 
+/// What a device that records it was given: through the pool, through memory of its own, through a graph.
+pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig: &mut Rig<G>) {
+    let color = ClearValue::color([0.25, 0.5, 0.75, 1.0]);
+    let depth = ClearValue::depth(1.0);
+    let of_depth = TextureDesc { format: Format::D32Float, ..texture_of(TextureUsage::DEPTH_STENCIL, 256) };
+    let of_color = texture_of(TextureUsage::RENDER_TARGET, 256);
+    let (with_color, with_depth) =
+        (TextureDesc { clear_value: Some(color), ..of_color }, TextureDesc { clear_value: Some(depth), ..of_depth });
+    for (texture_bytes_max, alone) in [(64 * MIB, false), (1, true)] {
+        let placement = policy(rig, PlacementDesc { texture_bytes_max, ..Default::default() });
+        for desc in [of_color, with_color, of_depth, with_depth] {
+            let made = placement.create_texture(&desc, "target").expect("there is room");
+            assert!(!alone || made.route() == Route::StandAlone);
+            if let Some(seen) = recorded_desc(rig, made.texture()) {
+                assert_eq!(seen.clear_value, desc.clear_value);
+            }
+            assert!(placement.plan_texture(&desc).expect("a plain texture").wants_clear_value);
+        }
+        // Where there is nothing to clear, or not in that way, it is refused by name.
+        let wrong = [
+            TextureDesc { clear_value: Some(color), ..texture_of(TextureUsage::SAMPLED, 256) },
+            TextureDesc { clear_value: Some(color), ..texture_of(TextureUsage::STORAGE, 256) },
+            TextureDesc { clear_value: Some(depth), ..of_color },
+            TextureDesc { clear_value: Some(color), ..of_depth },
+        ];
+        let before = rig.memory.statistics().calls;
+        for desc in wrong {
+            let refused = placement.create_texture(&desc, "").map(drop);
+            assert!(matches!(refused, Err(Error::Device(DeviceError::InvalidInfo(_)))), "{desc:?}: {refused:?}");
+        }
+        assert_eq!(rig.memory.statistics().calls, before, "nothing was made");
+    }
+    // Another clear value is another texture to those who keep textures for the next like it.
+    let key = |desc: &TextureDesc| {
+        let device = rig.memory.device();
+        let info = Create::<Textures>::describe(device, desc).expect("a plain texture");
+        Create::<Textures>::key(device, &info)
+    };
+    if G::NAME != "vulkan" {
+        assert_ne!(key(&with_color), key(&of_color));
+        assert_ne!(key(&with_color), key(&TextureDesc { clear_value: Some(ClearValue::color([0.0; 4])), ..of_color }));
+        assert_ne!(key(&with_depth), key(&of_depth));
+    }
+}
+
+/// What the simulated device made a texture with; `None` on devices that do not say.
+fn recorded_desc<G: Gpu>(rig: &Rig<G>, texture: &ringfence::Texture<G::Device>) -> Option<TextureDesc> {
+    let device: &dyn Any = rig.memory.device();
+    let object: &dyn Any = texture.object();
+    device.downcast_ref::<sim::Device>()?.texture_desc(object.downcast_ref()?)
+}
+
+pub fn seed_004_05_readback_buffers_lie_where_the_host_reads<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc::default());
+    let before = rig.memory.statistics();
+    let back =
+        placement.create_readback_texture(&texture_of(TextureUsage::COPY_DST, 64), "back").expect("there is room");
+    let after = rig.memory.statistics();
+    assert_eq!(after.total().dedicated_count, before.total().dedicated_count + 1, "memory of its own");
+    assert_eq!(after.calls.create_object, before.calls.create_object + 1, "one buffer, and no texture");
+    let wanted = rig.buffer(64 * KIB, Location::Readback, "like").memory_type();
+    assert_eq!(back.buffer.memory_type(), wanted, "the memory that the host reads fastest");
+    let properties = rig.memory.device().capabilities().properties(wanted);
+    let cached = rig.memory.device().capabilities().memory_types.iter();
+    let cached = cached.filter(|held| held.properties.contains(MemoryProperties::HOST_CACHED)).count();
+    assert!(properties.contains(MemoryProperties::HOST_VISIBLE));
+    assert!(cached == 0 || properties.contains(MemoryProperties::HOST_CACHED), "it is cached where any is");
+    assert_eq!(placement.figures(), Default::default(), "no pool has it");
+    // The same description, not read back, is of the texture pools.
+    let texture = placement.create_texture(&texture_of(TextureUsage::COPY_DST, 64), "t").expect("there is room");
+    assert!(matches!(texture.route(), Route::Textures(_)), "{:?}", texture.route());
+}
+
 pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
     let texture = placement.create_texture(&texture_of(TextureUsage::COPY_DST, 64), "t").expect("there is room");
@@ -284,6 +360,65 @@ pub fn seed_004_07_constants_of_several_frames_are_uploads_and_others_fast<G: Gp
     assert_ne!(&fast.buffer, several.object(), "pages have buddies of their own");
     assert_eq!(Route::FastPage.kind(), LocationKind::Fast);
     frame.discard();
+}
+
+/// The lifetime alone routes: the same content by the same call.
+pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<G>) {
+    use ConstantsLifetime::{MultiFrame, SingleDraw, SingleFrame};
+    let placement = policy(rig, PlacementDesc::default());
+    let target = make(&placement, of_usage(4 * KIB, COPIED));
+    let counts = || {
+        let figures = placement.figures();
+        [figures.upload_small, figures.upload_big, figures.fast_pages].map(|pool| pool.range_count)
+    };
+    let frame = rig.timeline().begin();
+    let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    let (mut made, mut commands) = (Vec::new(), Vec::new());
+    for (number, (lifetime, route, held)) in [
+        (SingleDraw, Route::FastPage, [0, 0, 1]),
+        (SingleFrame, Route::FastPage, [0, 0, 1]),
+        (MultiFrame, Route::UploadSmall, [1, 0, 1]),
+        (SingleDraw, Route::FastPage, [1, 0, 1]),
+        (MultiFrame, Route::UploadSmall, [2, 0, 1]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let content = pattern(number as u64, 200);
+        let constants = placement.create_constants(&content, lifetime, &mut writer, "c").expect("there is room");
+        assert_eq!((constants.route(), constants.kind(), counts()), (route, route.kind(), held), "{lifetime:?}");
+        let alignment = rig.memory.device().capabilities().constant_alignment;
+        assert_eq!((constants.size(), constants.offset() % alignment), (200, 0));
+        let (src, src_offset, dst) = (constants.object().clone(), constants.offset(), target.object().clone());
+        let dst_offset = target.offset() + number as u64 * 200;
+        commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 200 });
+        made.push(constants);
+    }
+    let large = placement.create_constants(&vec![1; 66_000], MultiFrame, &mut writer, "large").expect("there is room");
+    assert_eq!(large.route(), Route::UploadBig, "as every upload of that size");
+    let refused = placement.create_constants(&[], MultiFrame, &mut writer, "").err();
+    assert_eq!(refused, Some(ringfence::UploadError::ZeroSize));
+    let other = policy(rig, PlacementDesc::default());
+    let mut foreign = other.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+    for lifetime in [SingleDraw, SingleFrame, MultiFrame] {
+        let refused = placement.create_constants(&[1; 4], lifetime, &mut foreign, "").err();
+        assert_eq!(refused, Some(ringfence::UploadError::ForeignConstants));
+    }
+    let value = rig.submit(frame, &commands);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    let back = placement.create_readback_texture(&TextureDesc { width: 250, ..Default::default() }, "back");
+    let back = back.expect("there is room").buffer;
+    rig.run(&[copy(&target, &back, 1000)]);
+    let mut read = vec![0; 1000];
+    back.read(0, &mut read).expect("mapped");
+    assert_eq!(read, (0..5).flat_map(|number| pattern(number, 200)).collect::<Vec<_>>());
+    // The frame is over: what is of several frames is still there, and the pages are not.
+    drop((writer, foreign));
+    placement.end_frame();
+    assert_eq!(counts(), [2, 1, 0]);
+    drop((made, large));
+    placement.end_frame();
+    assert_eq!(counts(), [0, 0, 0]);
 }
 
 pub fn seed_004_08_uploads_have_three_allocators<G: Gpu>(rig: &mut Rig<G>) {
@@ -522,6 +657,47 @@ pub fn seed_004_16_stand_alone_and_aliased_are_deleted_later_and_aliased_memory_
     assert_eq!(rig.memory.statistics().total().dedicated_count, held - 1);
 }
 
+/// At once, for those who know that the device is done: what stands alone with its memory, what is placed with its range.
+pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_for<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = policy(rig, PlacementDesc { texture_bytes_max: 4 * MIB, ..Default::default() });
+    let alone = make(&placement, dynamic(64 * MIB + 1));
+    let ranged = make(&placement, dynamic(100));
+    let placed = make(&placement, of_usage(256, BufferUsage::STORAGE));
+    let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 1100), "alone").expect("there is room");
+    let pooled = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 256), "pooled").expect("there is room");
+    assert_eq!((alone.kind(), texture.kind()), (LocationKind::StandAlone, LocationKind::StandAlone));
+    let own = u64::from(pooled.kind() == LocationKind::StandAlone);
+    // An open frame holds nothing of it.
+    let frame = rig.timeline().begin();
+    let figures = || {
+        let calls = rig.memory.statistics().calls;
+        [calls.destroy_object, calls.free_memory, sum(&placement, |pool| pool.range_count) as u64]
+    };
+    let mut before = figures();
+    let mut step = |wanted: [u64; 3], what: &str| {
+        let after = figures();
+        assert_eq!([after[0] - before[0], after[1] - before[1], before[2] - after[2]], wanted, "{what}");
+        assert_eq!(rig.memory.statistics().retired_count, 0, "{what}");
+        before = after;
+    };
+    // SAFETY: no submission uses any of them.
+    unsafe { alone.destroy_now() };
+    step([1, 1, 0], "object and memory");
+    // SAFETY: as above.
+    unsafe { texture.destroy_now() };
+    step([1, 1, 0], "object and memory");
+    // SAFETY: as above.
+    unsafe { ranged.destroy_now() };
+    step([0, 0, 1], "its range");
+    // SAFETY: as above.
+    unsafe { placed.destroy_now() };
+    step([1, 0, 1], "object and range");
+    // SAFETY: as above.
+    unsafe { pooled.destroy_now() };
+    step([1, own, 1 - own], "object and range, unless it had memory of its own");
+    drop(frame);
+}
+
 pub fn seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc::default());
     let held =
@@ -551,6 +727,38 @@ pub fn seed_004_19_deleted_after_the_submitted_work_of_all_queues<G: Gpu>(rig: &
     assert_eq!(placement.end_frame().objects, 0, "the last queue may still use them");
     open_the_gate(rig, value);
     assert_eq!(placement.end_frame().objects, 2);
+}
+
+/// Each of three queues in turn is the one that is late, on real drivers with one queue too: there each of the three has a
+/// fence of its own, and the late one is submitted last.
+pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: &mut Rig<G>) {
+    const QUEUES: usize = 3;
+    let options = Options { queues: QUEUES, shared_queues: true, ..rig.options.clone() };
+    run_on::<G>(&options, |rig| {
+        assert_eq!(rig.timelines.len(), QUEUES, "the device has as many, or they share one");
+        let placement = policy(rig, PlacementDesc::default());
+        for late in 0..QUEUES {
+            let alone = make(&placement, dynamic(64 * MIB + 1));
+            let texture = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 64), "").expect("there is room");
+            let mut frames: Vec<_> = (0..).zip(rig.timelines.iter().map(ringfence::Timeline::begin)).collect();
+            drop((alone, texture));
+            frames.rotate_left(late + 1);
+            let values: Vec<_> = frames.iter().map(|(queue, frame)| (*queue, frame.value())).collect();
+            let gate = (rig.gpu.gate(), late as u64 + 1);
+            for (queue, frame) in frames {
+                let waits = if queue == late { std::slice::from_ref(&gate) } else { &[] };
+                rig.gpu.submit(queue, waits, &[], frame.value()).expect("the device is not lost");
+                rig.timelines[queue].submitted(frame).expect("in order");
+            }
+            for &(queue, value) in &values[..QUEUES - 1] {
+                assert!(rig.timelines[queue].wait(value, PATIENCE).expect("the device is not lost"));
+            }
+            assert_eq!(placement.end_frame().objects, 0, "queue {late} may still use them");
+            rig.gpu.open_gate(gate.1).expect("the device is not lost");
+            assert!(rig.timelines[late].wait(values[QUEUES - 1].1, PATIENCE).expect("the device is not lost"));
+            assert_eq!(placement.end_frame().objects, 2, "queue {late} is done");
+        }
+    });
 }
 
 /// One request to each allocator, for a frame that is over then.

@@ -1,6 +1,10 @@
 //! What each test of the suite is given: an open device with an allocator and a timeline a queue, and at its end the
 //! check that all is clean.
 
+use std::cell::{Cell, RefCell};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::thread;
 use std::time::Duration;
 
 use ringfence::device::{
@@ -8,7 +12,7 @@ use ringfence::device::{
 };
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
 use ringfence_harness::sim::SimGpu;
-use ringfence_harness::{Command, Gpu, OpenError, Options, TextureRegion};
+use ringfence_harness::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -18,12 +22,14 @@ pub struct Rig<G: Gpu> {
     /// One a queue.
     pub timelines: Vec<Timeline<G::Device>>,
     pub gpu: G,
+    /// How the device was opened.
+    pub options: Options,
 }
 
 impl<G: Gpu> Rig<G> {
-    fn new(gpu: G) -> Self {
+    fn new(gpu: G, options: Options) -> Self {
         let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
-        let mut rig = Self { memory, timelines: Vec::new(), gpu };
+        let mut rig = Self { memory, timelines: Vec::new(), gpu, options };
         rig.timelines = rig.timelines_of(&rig.memory);
         rig
     }
@@ -110,7 +116,7 @@ impl<G: Gpu> Rig<G> {
         assert_eq!(statistics.total().range_count + statistics.total().dedicated_count, 0, "left: {snapshot:?}");
         assert_eq!(statistics.calls.allocate_memory, statistics.calls.free_memory, "every memory object is freed");
         assert_eq!(statistics.calls.create_object, statistics.calls.destroy_object, "every object is destroyed");
-        let Self { memory, timelines, gpu } = self;
+        let Self { memory, timelines, gpu, .. } = self;
         drop((timelines, memory));
         assert_eq!(gpu.close(), Vec::<String>::new(), "hazards or validation messages");
     }
@@ -166,9 +172,14 @@ pub fn d3d12(test: impl FnOnce(&mut Rig<ringfence_harness::d3d12::D3d12Gpu>)) {
     run(open(&Options { queues: 3, validation: true, ..Default::default() }, required), test);
 }
 
+/// Runs a test on a device of its own, which there has to be.
+pub fn run_on<G: Gpu>(options: &Options, test: impl FnOnce(&mut Rig<G>)) {
+    run(open(options, true), test);
+}
+
 fn open<G: Gpu>(options: &Options, required: bool) -> Option<Rig<G>> {
     match G::open(options) {
-        Ok(gpu) => Some(Rig::new(gpu)),
+        Ok(gpu) => Some(Rig::new(gpu, options.clone())),
         Err(OpenError::Absent(what)) if !required => {
             ringfence_harness::report::skipped(what);
             None
@@ -179,7 +190,59 @@ fn open<G: Gpu>(options: &Options, required: bool) -> Option<Rig<G>> {
 
 fn run<G: Gpu>(rig: Option<Rig<G>>, test: impl FnOnce(&mut Rig<G>)) {
     if let Some(mut rig) = rig {
+        let watch = GateWatch::new(rig.gpu.gate_opener());
         test(&mut rig);
+        drop(watch);
         rig.finish();
     }
+}
+
+thread_local! {
+    /// Of the tests that run on this thread, the innermost last.
+    static OPENERS: RefCell<Vec<GateOpener>> = const { RefCell::new(Vec::new()) };
+    static PANICS_ARE_CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Opens the gate at the first panic of a test, before anything is dropped: an allocator that the test made waits for its
+/// work when it is dropped, and would do so for ever.
+struct GateWatch;
+
+impl GateWatch {
+    fn new(opener: GateOpener) -> Self {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let report = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                open_gates();
+                report(info);
+            }));
+        });
+        OPENERS.with_borrow_mut(|openers| openers.push(opener));
+        Self
+    }
+}
+
+impl Drop for GateWatch {
+    fn drop(&mut self) {
+        OPENERS.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// A panic within an opener finds the list in use, and opens nothing more.
+fn open_gates() {
+    if !PANICS_ARE_CAUGHT.get() {
+        let _ = OPENERS.try_with(|openers| {
+            if let Ok(openers) = openers.try_borrow() {
+                openers.iter().for_each(|open| open());
+            }
+        });
+    }
+}
+
+/// Runs what is meant to panic, and is no failure of the test: what is behind the gate stays there.
+pub fn caught<R>(work: impl FnOnce() -> R) -> thread::Result<R> {
+    let before = PANICS_ARE_CAUGHT.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    PANICS_ARE_CAUGHT.set(before);
+    result
 }

@@ -6,6 +6,9 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawTexture, ResourceClass, TextureDesc, TextureInfo,
     TextureUsage, Textures,
 };
+use ringfence::placement::{
+    BufferRequest, ConstantsLifetime, Dynamism, GraphPass as InGraph, LocationKind, Placement, PlacementDesc, Route,
+};
 use ringfence::transient::{
     Described, Execution, Flushed, FramePass, FrameResource, Pass, TransientAllocator, TransientBuffer, TransientDesc,
     TransientError, TransientTexture,
@@ -99,6 +102,105 @@ pub fn seed_004_02_textures_and_buffers_come_from_the_transient_allocator<G: Gpu
         assert_eq!(read[4096 + at..][..128], bytes[at..at + 128], "line {line}");
     }
     assert_eq!(transient.figures().object_count, 2);
+}
+
+/// The same call, with a pass of a graph and without one: what is made comes from its heaps, or from the policy's pools.
+pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: Gpu>(rig: &mut Rig<G>) {
+    let placement = Placement::new(&rig.memory, PlacementDesc::default()).expect("a sound description");
+    let mut transient = transient(rig, small_heaps());
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let fixed = BufferRequest { size: 4096, usage, ..Default::default() };
+    let dynamic = BufferRequest { dynamism: Dynamism::Dynamic, usage: BufferUsage::COPY_SRC, ..fixed };
+    let ranges = || {
+        let figures = placement.figures();
+        let pools = figures.default_buffers.iter().chain(&figures.textures).chain([&figures.upload_small]);
+        pools.map(|pool| pool.range_count).sum::<usize>()
+    };
+    let mut execution = transient.begin();
+    let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
+    let given = placement.provide_texture(&target(64), "t", Some(InGraph { execution: &mut execution, pass }));
+    let texture = given.expect("there is room").transient().expect("a pass was given");
+    let given = placement.provide_buffer(&fixed, Some(InGraph { execution: &mut execution, pass }));
+    let buffer = given.expect("there is room").transient().expect("a pass was given");
+    assert!(execution.place(texture).unwrap().0.is_some() && execution.place(buffer).unwrap().0.is_some());
+    assert_eq!((execution.figures().object_count, execution.figures().heap_count >= 1, ranges()), (2, true, 0));
+    let given = placement.provide_buffer(&dynamic, Some(InGraph { execution: &mut execution, pass }));
+    let upload = given.expect("there is room").placed().expect("a dynamic buffer is an upload");
+    assert_eq!((upload.route(), execution.figures().object_count, ranges()), (Route::UploadSmall, 2, 1));
+    // Without a pass, nothing comes from there.
+    let of_its_own = placement.provide_texture(&target(64), "t", None).expect("there is room").placed();
+    let of_its_own = of_its_own.expect("no pass was given");
+    let fixed_too = placement.provide_buffer(&fixed, None).expect("there is room").placed().expect("no pass was given");
+    assert!(matches!(fixed_too.route(), Route::DefaultBuffers { .. }));
+    let pooled = usize::from(of_its_own.kind() == LocationKind::Suballocated);
+    assert_eq!((execution.figures().object_count, ranges()), (2, 2 + pooled));
+    let bad = TextureDesc { width: 0, ..target(64) };
+    let refused = placement.provide_texture(&bad, "", Some(InGraph { execution: &mut execution, pass })).map(drop);
+    assert!(matches!(refused, Err(TransientError::Memory(_))), "{refused:?}");
+    assert_eq!(execution.finish(&[]).left_in_use, 2);
+    transient.validate().expect("sound");
+}
+
+/// A graph of several passes: each reads constants of its own, which live for the execution alone, and writes a transient
+/// buffer that the next one reads.
+pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
+    const PASSES: u64 = 5;
+    const BYTES: u64 = 256;
+    let placement = Placement::new(&rig.memory, PlacementDesc::default()).expect("a sound description");
+    let mut transient = transient(rig, small_heaps());
+    let back = rig.buffer(PASSES * BYTES, Location::Readback, "back");
+    let request = BufferRequest {
+        size: PASSES * BYTES,
+        usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST,
+        ..Default::default()
+    };
+    let mut seen = None;
+    for number in 0..4 {
+        let frame = rig.timeline().begin();
+        let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
+        let mut execution = transient.begin();
+        let (mut commands, mut expected) = (Vec::new(), Vec::new());
+        let mut last: Option<TransientBuffer> = None;
+        for index in 0..PASSES {
+            let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
+            let given = placement.provide_buffer(&request, Some(InGraph { execution: &mut execution, pass }));
+            let buffer = given.expect("there is room").transient().expect("a pass was given");
+            let content = pattern(number * PASSES + index, BYTES as usize);
+            let lifetime = ConstantsLifetime::SingleFrame;
+            let constants = placement.create_constants(&content, lifetime, &mut writer, "of a pass").expect("a page");
+            assert_eq!((constants.route(), constants.kind()), (Route::FastPage, LocationKind::Fast));
+            let dst = execution.buffer(buffer).unwrap().clone();
+            commands.push(Command::TakeOver { buffer: dst.clone() });
+            if let Some(last) = last.replace(buffer) {
+                let src = execution.buffer(last).unwrap().clone();
+                let size = index * BYTES;
+                commands.push(Command::CopyBuffer { src, src_offset: 0, dst: dst.clone(), dst_offset: 0, size });
+                execution.discard(last, &[pass]).unwrap();
+            }
+            let (src, src_offset) = (constants.object().clone(), constants.offset());
+            commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset: index * BYTES, size: BYTES });
+            expected.extend(content);
+        }
+        let src = execution.buffer(last.expect("there are passes")).unwrap().clone();
+        let dst = back.object().clone();
+        commands.push(Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: PASSES * BYTES });
+        let figures = placement.figures();
+        let (pages, uploads) = (figures.fast_pages.range_count, figures.upload_small.range_count);
+        assert_eq!((pages, uploads, figures.upload_big.range_count), (1, 0, 0), "one page has them all");
+        drop(writer);
+        execution.finish(&[frame.point()]);
+        let value = rig.submit(frame, &commands);
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+        let mut read = vec![0; (PASSES * BYTES) as usize];
+        back.read(0, &mut read).expect("readback memory is mapped");
+        assert_eq!(read, expected, "execution {number}");
+        placement.end_frame();
+        transient.end_frame();
+        assert_eq!(placement.figures().fast_pages.range_count, 0, "the page went with the frame");
+        // The next execution makes nothing.
+        let calls = rig.memory.statistics().calls.made();
+        assert_eq!(*seen.get_or_insert(calls), calls, "execution {number}");
+    }
 }
 
 pub fn seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got<G: Gpu>(rig: &mut Rig<G>) {
@@ -206,11 +308,47 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     let mut execution = transient.begin();
     let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
     let made = execution.figures().misses;
+    assert_eq!(execution.figures().hits, 0);
     let sides = [160, 192];
     sides.iter().for_each(|side| _ = acquire(&mut execution, *side, pass));
     drop(execution);
-    assert!(transient.figures().misses <= made + 2);
+    let figures = transient.figures();
+    assert_eq!((figures.misses - made, figures.hits), (0, 2), "both are hits");
     transient.validate().expect("sound");
+}
+
+/// Each is used in a frame of its own: what goes first is what was unused the longest, and what is used again counts anew.
+pub fn seed_004_28_the_oldest_go_first<G: Gpu>(rig: &mut Rig<G>) {
+    let desc = TransientDesc { objects_kept: 2, latency_frames: 4, ..small_heaps() };
+    let mut transient = transient(rig, desc);
+    let queue = rig.timeline().id();
+    // Says how many were made, found again and released.
+    let mut frame = |sides: &[u32]| {
+        let before = transient.figures();
+        let mut execution = transient.begin();
+        let pass = execution.pass(queue, &[]).unwrap();
+        for side in sides {
+            let texture = acquire(&mut execution, *side, pass);
+            execution.discard(texture, &[]).unwrap();
+        }
+        let released = execution.finish(&[]).released;
+        transient.end_frame();
+        transient.validate().expect("sound");
+        let after = transient.figures();
+        (after.misses - before.misses, after.hits - before.hits, released)
+    };
+    for side in [64, 96, 128, 160] {
+        assert_eq!(frame(&[side]), (1, 0, 0));
+    }
+    assert_eq!(frame(&[64]), (0, 1, 0), "the first is the youngest again");
+    // Last used: 96 in frame 2, 128 in 3, 160 in 4, 64 in 5. Two are kept, and the latency is four frames.
+    assert_eq!(frame(&[]), (0, 0, 0), "96 is four frames old");
+    assert_eq!(frame(&[]), (0, 0, 1), "and now five: the oldest goes");
+    assert_eq!(frame(&[]), (0, 0, 1), "then 128");
+    assert_eq!(frame(&[]), (0, 0, 0), "then 160 is old enough, and is one of the two that are kept");
+    for (side, expected) in [(160, (0, 1, 0)), (64, (0, 1, 0)), (96, (1, 0, 0)), (128, (1, 0, 0))] {
+        assert_eq!(frame(&[side]), expected, "{side}: the two youngest are still there, and the others are not");
+    }
 }
 
 pub fn seed_004_29_empty_heaps_go_to_a_cache_and_then_go<G: Gpu>(rig: &mut Rig<G>) {

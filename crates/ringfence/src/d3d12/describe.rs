@@ -5,7 +5,7 @@ use windows::Win32::Graphics::Dxgi::Common::*;
 
 use super::ResourceInfo;
 use crate::device::record::{TextureAspects, TextureParts};
-use crate::device::{BufferDesc, BufferUsage, DeviceError, Format, InfoKey, TextureDesc, TextureUsage};
+use crate::device::{BufferDesc, BufferUsage, ClearValue, DeviceError, Format, InfoKey, TextureDesc, TextureUsage};
 
 /// The alignment that serves each view of a buffer: that of constants.
 pub(super) const EVERY_VIEW: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
@@ -58,6 +58,37 @@ pub(super) fn texture(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceE
     })
 }
 
+/// A clear value in a format that it is viewed with: the description's may be typeless.
+pub(super) fn clear_value(desc: &TextureDesc) -> Option<D3D12_CLEAR_VALUE> {
+    let color = |format| match format {
+        Format::Rgba16Float => DXGI_FORMAT_R16G16B16A16_FLOAT,
+        Format::R32Float => DXGI_FORMAT_R32_FLOAT,
+        _ => DXGI_FORMAT_R8G8B8A8_UNORM,
+    };
+    desc.clear_value.map(|value| match value {
+        ClearValue::Color(bits) => D3D12_CLEAR_VALUE {
+            Format: color(desc.format),
+            Anonymous: D3D12_CLEAR_VALUE_0 { Color: bits.map(f32::from_bits) },
+        },
+        ClearValue::DepthStencil { depth, stencil } => D3D12_CLEAR_VALUE {
+            Format: DXGI_FORMAT_D32_FLOAT,
+            Anonymous: D3D12_CLEAR_VALUE_0 {
+                DepthStencil: D3D12_DEPTH_STENCIL_VALUE { Depth: f32::from_bits(depth), Stencil: stencil },
+            },
+        },
+    })
+}
+
+/// What a clear value says portably.
+pub(super) fn portable_clear_value(value: &D3D12_CLEAR_VALUE) -> ClearValue {
+    let [_, _, red, green, blue, alpha] = clear_words(value);
+    if DEPTH.contains(&value.Format) {
+        ClearValue::DepthStencil { depth: red, stencil: green as u8 }
+    } else {
+        ClearValue::Color([red, green, blue, alpha])
+    }
+}
+
 /// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, and constants to
 /// those that are aligned for them.
 pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
@@ -105,6 +136,7 @@ pub(super) fn portable_texture(desc: &D3D12_RESOURCE_DESC) -> Option<TextureDesc
         samples: desc.SampleDesc.Count,
         format,
         usage: usages.fold(TextureUsage::COPY_SRC | TextureUsage::COPY_DST, TextureUsage::union),
+        clear_value: None,
     })
 }
 
@@ -181,10 +213,12 @@ pub(super) fn key(info: &ResourceInfo) -> InfoKey {
     InfoKey::new(&words)
 }
 
+/// The formats that a clear value of depth and stencil has.
+const DEPTH: [DXGI_FORMAT; 4] =
+    [DXGI_FORMAT_D16_UNORM, DXGI_FORMAT_D24_UNORM_S8_UINT, DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_D32_FLOAT_S8X24_UINT];
+
 /// A clear value is a depth and a stencil for the formats of depth, else four colours.
 fn clear_words(clear: &D3D12_CLEAR_VALUE) -> [u32; 6] {
-    const DEPTH: [DXGI_FORMAT; 4] =
-        [DXGI_FORMAT_D16_UNORM, DXGI_FORMAT_D24_UNORM_S8_UINT, DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_D32_FLOAT_S8X24_UINT];
     let format = clear.Format.0 as u32;
     if DEPTH.contains(&clear.Format) {
         // SAFETY: a depth and a stencil lie in the bytes that every member of the union fills.

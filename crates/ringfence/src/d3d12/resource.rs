@@ -70,6 +70,17 @@ pub trait Shape: Kind + sealed::Sealed {
         0
     }
 
+    /// The clear value that goes with it; `None` for buffers.
+    fn clear_value(desc: &Self::Desc) -> Option<D3D12_CLEAR_VALUE> {
+        let _ = desc;
+        None
+    }
+
+    /// Adds a clear value to a portable description.
+    fn set_clear_value(desc: &mut Self::Desc, value: &D3D12_CLEAR_VALUE) {
+        let _ = (desc, value);
+    }
+
     /// What all of a texture is; `None` for buffers.
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
         let _ = desc;
@@ -107,6 +118,14 @@ impl Shape for Textures {
         describe::portable_texture(desc)
     }
 
+    fn clear_value(desc: &Self::Desc) -> Option<D3D12_CLEAR_VALUE> {
+        describe::clear_value(desc)
+    }
+
+    fn set_clear_value(desc: &mut Self::Desc, value: &D3D12_CLEAR_VALUE) {
+        desc.clear_value = Some(describe::portable_clear_value(value));
+    }
+
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
         describe::parts(desc)
     }
@@ -130,11 +149,15 @@ unsafe impl<K: Shape> Create<K> for Device {
         if self.features().tight_alignment {
             described.Alignment = K::floor(desc);
         }
-        Ok(ResourceInfo::from(described))
+        Ok(ResourceInfo { clear_value: K::clear_value(desc), ..ResourceInfo::from(described) })
     }
 
     fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
-        K::portable_desc(&info.desc)
+        let mut desc = K::portable_desc(&info.desc)?;
+        if let Some(value) = &info.clear_value {
+            K::set_clear_value(&mut desc, value);
+        }
+        Some(desc)
     }
 
     fn parts(&self, info: &ResourceInfo) -> Option<TextureParts> {

@@ -61,7 +61,7 @@ pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
 pub use profile::{CostCurve, Costs, Profile};
 pub use sharing::SharedHandle;
 
-use crate::device::{BufferDesc, DeviceError, Priority};
+use crate::device::{BufferDesc, DeviceError, Priority, TextureDesc};
 use check::Address;
 use parking_lot::Mutex;
 use state::{Shape, State};
@@ -235,6 +235,15 @@ impl Device {
         self.with(|state| match state.resources.get(&buffer.0)?.shape {
             Shape::Buffer(desc) => Some(desc),
             Shape::Texture(_) => None,
+        })
+    }
+
+    /// What a texture was made with, its clear value too, for assertions: no call. `None` if there is no such texture.
+    #[must_use]
+    pub fn texture_desc(&self, texture: &Texture) -> Option<TextureDesc> {
+        self.with(|state| match state.resources.get(&texture.0)?.shape {
+            Shape::Texture(desc) => Some(desc),
+            Shape::Buffer(_) => None,
         })
     }
 

@@ -328,12 +328,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_is_the_fine_size_class() {
+    fn seed_003_03_a_class_is_the_fine_size_class() {
         for (size, alignment) in (0..=CELL_BYTES_MAX + 2).flat_map(|size| (0..18).map(move |log| (size, 1 << log))) {
             let fine = SizeClasses::FINE.class(size, alignment).ok().filter(|bytes| *bytes <= CELL_BYTES_MAX);
             assert_eq!(Class::of(size, alignment).map(|class| class.bytes), fine, "{size} aligned to {alignment}");
         }
         assert_eq!(Class::of(300, 48), None, "no power of two");
+        // One index for each size, in order: with the arena it is the whole key of a chain.
+        let mut classes: Vec<_> = (1..=CELL_BYTES_MAX).filter_map(|size| Class::of(size, 1)).collect();
+        classes.dedup();
+        assert!(classes.iter().map(|class| class.index).eq(0..CLASS_COUNT as u32), "{classes:?}");
+        assert!(classes.windows(2).all(|pair| pair[0].bytes < pair[1].bytes));
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct PoolDesc<'a> {
     /// The largest number of blocks.
     pub block_count_max: usize,
     /// How blocks are cut. [`Algorithm::Linear`] with one block is a stack, a double stack or a ring.
+    /// [`Algorithm::Equal`] has the equal blocks of document 003, under the pool's own short lock; small requests outside of
+    /// custom pools get theirs without a lock.
     pub algorithm: Algorithm,
     /// The least alignment in bytes of the blocks, where the class asks for less.
     pub block_alignment: u64,

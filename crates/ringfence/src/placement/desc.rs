@@ -82,6 +82,17 @@ pub enum Dynamism {
     Dynamic,
 }
 
+/// How long constants are used (row 004-7).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ConstantsLifetime {
+    /// By one draw: fast constants.
+    SingleDraw,
+    /// By draws of one frame, or of one execution of a graph (row 004-27): fast constants.
+    SingleFrame,
+    /// By several frames: upload heap.
+    MultiFrame,
+}
+
 /// A buffer that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferRequest<'a> {

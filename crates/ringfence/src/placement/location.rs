@@ -145,6 +145,21 @@ impl<D: Device> BufferLocation<D> {
         }
     }
 
+    /// Destroys it at once: the driver's object of its own with its memory, or frees its range of the buffer that it shares.
+    ///
+    /// # Safety
+    /// No submission that is under way uses it.
+    pub unsafe fn destroy_now(self) {
+        if self.is_range {
+            return self.give_back_now();
+        }
+        let mut held = ManuallyDrop::new(self);
+        // SAFETY: `held` is neither dropped nor used again.
+        let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
+        // SAFETY: the caller promises the same, and a buffer that is no range is its owner's alone.
+        unsafe { buffer.destroy_now() };
+    }
+
     /// Lets go of it for once `points` have passed, whatever other submissions are under way.
     ///
     /// # Panics
@@ -197,6 +212,15 @@ impl<D: Device> TextureLocation<D> {
     #[must_use]
     pub fn into_texture(self) -> Texture<D> {
         self.texture
+    }
+
+    /// Destroys it at once, with its memory if that is its own.
+    ///
+    /// # Safety
+    /// No submission that is under way uses it.
+    pub unsafe fn destroy_now(self) {
+        // SAFETY: the caller promises the same.
+        unsafe { self.texture.destroy_now() };
     }
 
     /// Which kind it was measured to be.

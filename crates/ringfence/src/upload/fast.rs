@@ -385,6 +385,11 @@ pub struct FastWriter<D: Device> {
 }
 
 impl<D: Device> FastWriter<D> {
+    /// Whether it takes its pages from there.
+    pub(crate) fn is_of(&self, fast: &FastConstants<D>) -> bool {
+        Arc::ptr_eq(&self.state, &fast.state)
+    }
+
     /// From here on constants are for the submission of `frame`.
     ///
     /// # Errors

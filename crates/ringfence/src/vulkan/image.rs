@@ -20,6 +20,7 @@ unsafe impl Create<Textures> for Device {
     type Object = vk::Image;
 
     fn describe(&self, desc: &TextureDesc) -> Result<TextureInfo<'static>, DeviceError> {
+        desc.check_clear_value()?;
         let info = TextureInfo::new(format(desc.format), desc.width, desc.height, image_usage(desc.usage))
             .mips(desc.mips)
             .layers(desc.layers)
@@ -251,6 +252,7 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
         samples: info.samples.as_raw(),
         format,
         usage: usages.fold(TextureUsage::empty(), |all, (usage, _)| all | usage),
+        clear_value: None,
     })
 }
 

@@ -1,10 +1,16 @@
 //! Budgets, limits and the number of memory objects.
 
-use ringfence::device::DeviceError;
+use ringfence::core::algorithm::Algorithm;
 use ringfence::device::sim::Profile;
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location};
+use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
 
-use crate::world::{KIB, MIB, World, card, on_device};
+use crate::world::{KIB, MIB, World, card, needs, on_device};
+
+/// Memory of its own near the device.
+fn alone() -> AllocationDesc<'static> {
+    AllocationDesc { dedicated: Dedicated::Always, ..on_device() }
+}
 
 #[test]
 fn within_budget_refuses_before_the_driver_is_asked() {
@@ -112,5 +118,154 @@ fn the_largest_number_of_memory_objects_is_obeyed_and_preferences_given_up_near_
     let error = world.buffer(KIB, alone).err();
     assert!(matches!(error, Some(Error::OutOfMemory { cause: held, .. }) if held == cause), "{error:?}");
     drop((held, preferred, shared));
+    world.finish();
+}
+
+#[test]
+fn seed_003_06_the_largest_allocation_is_served_and_one_byte_more_is_not() {
+    let mut profile = card(64 * MIB, 64 * MIB);
+    profile.capabilities.memory_object_bytes_max = 8 * MIB;
+    let world = World::new(profile, AllocatorDesc::default());
+    for bytes in [8 * MIB - 1, 8 * MIB] {
+        drop(world.memory.allocate(needs(bytes, 256), alone()).expect("no more than the largest"));
+    }
+    for (bytes, desc) in [(8 * MIB + 1, alone()), (8 * MIB + 1, on_device()), (u64::MAX, on_device())] {
+        let refused = world.memory.allocate(needs(bytes, 256), desc).err();
+        assert_eq!(refused, Some(Error::TooLarge { size: bytes, max: 8 * MIB }));
+    }
+    world.memory.reclaim();
+    let asked = world.sim.calls().allocate_memory;
+    assert!(world.memory.allocate(needs(8 * MIB + 1, 256), on_device()).is_err());
+    assert_eq!(world.sim.calls().allocate_memory, asked, "the driver was not asked");
+    world.finish();
+}
+
+#[test]
+fn seed_003_06_as_many_memory_objects_as_the_driver_has_and_no_more() {
+    let mut profile = Profile::h200();
+    profile.capabilities.memory_objects_max = 5;
+    let world = World::new(profile, AllocatorDesc::default());
+    let mut held: Vec<_> = (0..5).map(|_| world.memory.allocate(needs(MIB, 256), alone()).expect("five")).collect();
+    for _ in 0..3 {
+        let error = world.memory.allocate(needs(MIB, 256), alone()).err();
+        let cause = DeviceError::TooManyObjects;
+        assert!(matches!(error, Some(Error::OutOfMemory { size: MIB, cause: held, .. }) if held == cause), "{error:?}");
+        assert_eq!(world.sim.live().memories, 5);
+        // SAFETY: nothing uses it.
+        unsafe { held.pop().expect("one").free_now() };
+        held.push(world.memory.allocate(needs(MIB, 256), alone()).expect("one was freed"));
+    }
+    drop(held);
+    world.finish();
+}
+
+#[test]
+fn seed_003_06_as_many_pools_as_are_set_and_no_more() {
+    let world = World::card(64 * MIB, 64 * MIB);
+    let algorithm = Algorithm::Equal { block_size: 64 * KIB };
+    let desc = PoolDesc { block_bytes: 256 * KIB, block_count_max: 3, algorithm, ..Default::default() };
+    let pool = world.memory.create_pool(desc).expect("such a pool");
+    let allocate = || pool.allocate(needs(60 * KIB, 256), AllocationDesc::default());
+    let mut held: Vec<_> = (0..12).map(|_| allocate().expect("three of four blocks each")).collect();
+    assert_eq!(pool.statistics().block_count, 3);
+    let full = Error::PoolFull { size: 60 * KIB, block_count_max: 3, block_bytes: 256 * KIB };
+    assert_eq!(allocate().err(), Some(full));
+    // SAFETY: nothing uses it.
+    unsafe { held.swap_remove(5).free_now() };
+    held.push(allocate().expect("one was freed"));
+    assert_eq!((allocate().err(), pool.statistics().block_count), (Some(full), 3));
+    drop((held, pool));
+    world.finish();
+}
+
+/// Budget, the caller's own limit, and use: each heap has its own, and what fits to the byte is within it.
+#[test]
+fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
+    // One heap near the device, one near the device that the host sees too, one of the host.
+    let mut profile = card(64 * MIB, 64 * MIB);
+    let window = profile.capabilities.memory_heaps.len();
+    profile.capabilities.memory_heaps.push(MemoryHeap { bytes: 64 * MIB, device_local: true });
+    let shared = profile.capabilities.memory_types.len() as u32;
+    let mut near = profile.capabilities.memory_types[0];
+    near.properties = near.properties | MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+    near.heap = window as u32;
+    profile.capabilities.memory_types.push(near);
+    let mut heap_bytes_max = [u64::MAX; 16];
+    heap_bytes_max[window] = 16 * MIB;
+    let desc = AllocatorDesc { heap_bytes_max, window_bytes_max: u64::MAX, ..Default::default() };
+    let world = World::new(profile, desc);
+    let only = |memory_type: u32| AllocationDesc {
+        memory_types: 1 << memory_type,
+        within_budget: true,
+        dedicated: Dedicated::Always,
+        ..Default::default()
+    };
+    world.sim.set_budget(0, Some(8 * MIB));
+    world.memory.reclaim();
+    let allocate = |bytes: u64, memory_type: u32| world.memory.allocate(needs(bytes, 256), only(memory_type));
+    let held = [allocate(5 * MIB, 0).expect("of 8 MiB"), allocate(12 * MIB, shared).expect("of 16 MiB")];
+    let used = |heap: u32| {
+        let budget = world.memory.budget(heap);
+        (budget.reserved_bytes, budget.usage_bytes)
+    };
+    assert_eq!((used(0), used(window as u32)), ((5 * MIB, 5 * MIB), (12 * MIB, 12 * MIB)), "each its own");
+    assert_eq!(world.memory.budget(0).headroom_bytes(), 3 * MIB);
+    assert_eq!(world.memory.budget(window as u32).headroom_bytes(), 4 * MIB);
+    for (memory_type, left) in [(0, 3 * MIB), (shared, 4 * MIB)] {
+        let asked = world.sim.calls().allocate_memory;
+        let error = allocate(left + 256, memory_type).err();
+        let Some(Error::OverBudget { size, budget, .. }) = error else { panic!("{error:?}") };
+        assert_eq!((size, budget.headroom_bytes()), (left + 256, left));
+        assert_eq!(world.sim.calls().allocate_memory, asked, "refused early");
+        drop(allocate(left, memory_type).expect("to the byte"));
+        world.memory.reclaim();
+    }
+    let beyond = AllocationDesc { within_budget: false, ..only(0) };
+    drop(world.memory.allocate(needs(4 * MIB, 256), beyond).expect("a budget is a wish"));
+    let beyond = AllocationDesc { within_budget: false, ..only(shared) };
+    let error = world.memory.allocate(needs(5 * MIB, 256), beyond).err();
+    assert!(matches!(error, Some(Error::OverBudget { .. })), "a limit is none: {error:?}");
+    drop(held);
+    world.memory.reclaim();
+    assert_eq!((used(0), used(window as u32)), ((0, 0), (0, 0)));
+    world.finish();
+}
+
+/// Until the card is full: what was made stays as it is, and the failure has the numbers.
+#[test]
+fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
+    let world = World::card(32 * MIB, 16 * MIB);
+    for desc in [on_device(), alone()] {
+        let mut held = Vec::new();
+        let error = loop {
+            match world.memory.allocate(needs(MIB, 256), desc) {
+                Ok(made) => held.push(made),
+                Err(error) => break error,
+            }
+            assert!(held.len() <= 32, "no more than there is");
+        };
+        assert_eq!(held.len(), 32, "all that there is: {error:?}");
+        let Error::OutOfMemory { size, location, tried_type_bits, heap, budget, cause, .. } = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((size, location, heap, cause), (MIB, Location::Device, 0, DeviceError::OutOfDeviceMemory));
+        assert!(tried_type_bits & 1 == 1 && budget.reserved_bytes == 32 * MIB && budget.heap_bytes == 32 * MIB);
+        let mut places: Vec<_> = held.iter().map(|held| (std::ptr::from_ref(held.memory()), held.offset())).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), 32, "memory and offset of each");
+        world.memory.validate().expect("the failure has changed nothing");
+        // SAFETY: nothing uses it.
+        unsafe { held.pop().expect("one").free_now() };
+        held.push(world.memory.allocate(needs(MIB, 256), desc).expect("what was freed"));
+        // What may lie elsewhere does.
+        let elsewhere =
+            AllocationDesc { required: MemoryProperties::empty(), dedicated: desc.dedicated, ..Default::default() };
+        let other = world.memory.allocate(needs(MIB, 256), elsewhere).expect("the host has memory");
+        assert_ne!(other.memory_type(), 0);
+        drop((held, other));
+        world.memory.reclaim();
+        world.memory.trim();
+    }
     world.finish();
 }

@@ -10,6 +10,7 @@ mod growth;
 mod ladder;
 mod plan;
 mod pools;
+mod size_classes;
 mod threads;
 mod types;
 mod world;

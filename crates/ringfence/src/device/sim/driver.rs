@@ -11,8 +11,8 @@ use super::sharing;
 use super::state::Shape;
 use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped,
-    MemoryDesc, Placed, Priority, Requirements, TextureDesc, Textures,
+    BufferDesc, BufferUsage, Buffers, Capabilities, ClearValue, Create, DeviceError, Driver, HeapBudgets, InfoKey,
+    Kind, Mapped, MemoryDesc, Placed, Priority, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
 
@@ -212,8 +212,11 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn key(&self, info: &TextureDesc) -> Option<InfoKey> {
-        let TextureDesc { width, height, layers, mips, samples, format, usage } = *info;
-        Some(InfoKey::new(&[width, height, layers, mips, samples, format as u32, usage.bits()]))
+        let TextureDesc { width, height, layers, mips, samples, format, usage, clear_value } = *info;
+        let [kind, red, green, blue, alpha] = clear_value.map_or([0; 5], ClearValue::words);
+        let (format, usage) = (format as u32, usage.bits());
+        let words = [width, height, layers, mips, samples, format, usage, kind, red, green, blue, alpha];
+        Some(InfoKey::new(&words))
     }
 
     unsafe fn prepare(&self, info: &TextureDesc) -> Result<(Texture, Requirements), DeviceError> {

@@ -1,0 +1,117 @@
+//! Constants of the policy: where they go follows from how long they live (row 004-7).
+//!
+//! ```text
+//!   a draw, or a frame ── fast constants: a copy into the writer's page, which is released as a whole
+//!   several frames ────── an upload of their own, released like every other
+//! ```
+//!
+//! The constants of a graph live for a frame (row 004-27): they take the first way.
+
+use std::fmt;
+
+use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Route};
+use super::location::BufferLocation;
+use super::policy::Placement;
+use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
+use crate::error::{AccessError, Error};
+use crate::upload::{FastWriter, Staged, UploadError};
+
+/// Constants that the placement policy gave, with their content.
+pub enum ConstantsLocation<D: Device> {
+    /// In a page of the writer: for the frame of the writer alone.
+    Fast(Staged<D>),
+    /// An upload that lives until it is dropped.
+    Upload(BufferLocation<D>),
+}
+
+impl<D: Device> Placement<D> {
+    /// Makes constants of a lifetime: those of a draw or a frame are written with `writer`, a
+    /// [`FastWriter`] of [`Placement::fast_constants`]; those of several frames get an upload of their own.
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a draw or
+    /// a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has changed then.
+    pub fn create_constants(
+        &self,
+        content: &[u8],
+        lifetime: ConstantsLifetime,
+        writer: &mut FastWriter<D>,
+        name: &str,
+    ) -> Result<ConstantsLocation<D>, UploadError> {
+        if content.is_empty() {
+            return Err(UploadError::ZeroSize);
+        }
+        if !writer.is_of(&self.inner.fast) {
+            return Err(UploadError::ForeignConstants);
+        }
+        match lifetime {
+            ConstantsLifetime::SingleDraw | ConstantsLifetime::SingleFrame => {
+                writer.write(content).map(ConstantsLocation::Fast)
+            }
+            ConstantsLifetime::MultiFrame => {
+                self.create_lasting_constants(content, name).map(ConstantsLocation::Upload)
+            }
+        }
+    }
+
+    fn create_lasting_constants(&self, content: &[u8], name: &str) -> Result<BufferLocation<D>, UploadError> {
+        let (size, usage) = (content.len() as u64, BufferUsage::CONSTANT);
+        let request = BufferRequest { size, usage, dynamism: Dynamism::Dynamic, name, ..Default::default() };
+        let mut buffer = self.create_buffer(&request)?;
+        match buffer.write(0, content) {
+            Ok(()) => Ok(buffer),
+            Err(AccessError::Device(error)) => Err(error.into()),
+            Err(_) => Err(Error::from(DeviceError::MapFailed).into()),
+        }
+    }
+}
+
+impl<D: Device> ConstantsLocation<D> {
+    /// The driver's buffer.
+    #[must_use]
+    pub fn object(&self) -> &RawBuffer<D> {
+        match self {
+            Self::Fast(staged) => &staged.buffer,
+            Self::Upload(buffer) => buffer.object(),
+        }
+    }
+
+    /// The first byte in the driver's buffer.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        match self {
+            Self::Fast(staged) => staged.offset,
+            Self::Upload(buffer) => buffer.offset(),
+        }
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Fast(staged) => staged.size,
+            Self::Upload(buffer) => buffer.size(),
+        }
+    }
+
+    /// Which allocator gave them.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        match self {
+            Self::Fast(_) => Route::FastPage,
+            Self::Upload(buffer) => buffer.route(),
+        }
+    }
+
+    /// How they are released.
+    #[must_use]
+    pub fn kind(&self) -> LocationKind {
+        self.route().kind()
+    }
+}
+
+impl<D: Device> fmt::Debug for ConstantsLocation<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConstantsLocation({} bytes at {}, {:?})", self.size(), self.offset(), self.route())
+    }
+}
