@@ -32,8 +32,10 @@ mod capabilities;
 pub mod descriptors;
 pub mod fault;
 mod flags;
+mod format;
 mod kind;
 pub mod record;
+mod region;
 pub mod sharing;
 pub mod sim;
 pub mod sparse;
@@ -43,7 +45,10 @@ pub use capabilities::{
     ResourceClass,
 };
 pub(crate) use flags::flags;
-pub use kind::{BufferDesc, BufferUsage, Buffers, Format, Kind, TextureDesc, TextureUsage, Textures};
+pub use format::{Format, TexelFormat, TextureAspect};
+pub use kind::{BufferDesc, BufferUsage, Buffers, Dimension, Kind, TextureDesc, TextureUsage, Textures};
+pub(crate) use region::{CopyRules, check as check_texels};
+pub use region::{TexelBox, TexelError};
 
 use std::fmt;
 use std::ptr::NonNull;

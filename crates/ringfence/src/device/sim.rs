@@ -49,6 +49,7 @@ mod sharing;
 mod sparse;
 mod state;
 mod store;
+mod texels;
 mod tiles;
 
 pub use command::{BufferLayout, BufferRange, Command, DescriptorUse, Kernel, KernelFn, KernelMemory, TextureRegion};

@@ -71,7 +71,7 @@ impl<D: Device> TransferQueue<D> {
     /// Stages texels for a texture.
     ///
     /// # Errors
-    /// As [`UploadWriter::write_texels`].
+    /// As [`UploadWriter::write_texels`] and [`UploadBatch::copy_texels`].
     pub fn upload_texels(
         &mut self,
         texels: &Texels<'_>,
@@ -79,8 +79,7 @@ impl<D: Device> TransferQueue<D> {
         at: TexelTarget,
     ) -> Result<(), TransferError> {
         let staged: StagedTexels<D> = self.writer()?.write_texels(texels)?;
-        self.batch.copy_texels(&staged, to, at);
-        Ok(())
+        Ok(self.batch.copy_texels(&staged, to, at)?)
     }
 
     /// The writer, for the frame that is being gathered; one begins if none is.

@@ -212,8 +212,9 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn key(&self, info: &TextureDesc) -> Option<InfoKey> {
-        let TextureDesc { width, height, layers, mips, samples, format, usage } = *info;
-        Some(InfoKey::new(&[width, height, layers, mips, samples, format as u32, usage.bits()]))
+        let TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage } = *info;
+        let [dimension, format] = [dimension as u32, format as u32];
+        Some(InfoKey::new(&[dimension, width, height, depth, layers, mips, samples, format, usage.bits()]))
     }
 
     unsafe fn prepare(&self, info: &TextureDesc) -> Result<(Texture, Requirements), DeviceError> {
