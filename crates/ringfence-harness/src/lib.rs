@@ -282,7 +282,8 @@ pub struct TextureRegion {
 pub struct Subresource {
     /// First byte in the buffer.
     pub buffer_offset: u64,
-    /// Bytes from one row of blocks to the next: those of the blocks, up to a multiple of [`Gpu::subresource_pitch`].
+    /// Bytes from one row of blocks to the next: those of the blocks, up to a multiple of [`Gpu::subresource_pitch`]; on
+    /// Vulkan no more than those of the blocks.
     pub row_bytes: u64,
     /// Mip level.
     pub mip: u32,

@@ -215,9 +215,10 @@ impl<'a> Recorder<'a> {
         unsafe {
             self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None);
         }
-        if u64::from(layout.Footprint.RowPitch) != part.row_bytes {
-            return Err(DeviceError::InvalidInfo("a row pitch that is not the driver's"));
+        if u64::from(layout.Footprint.RowPitch) > part.row_bytes {
+            return Err(DeviceError::InvalidInfo("a row pitch that is less than the driver's"));
         }
+        layout.Footprint.RowPitch = part.row_bytes as u32;
         layout.Offset = part.buffer_offset;
         let in_buffer = D3D12_TEXTURE_COPY_LOCATION {
             pResource: borrowed(buffer),

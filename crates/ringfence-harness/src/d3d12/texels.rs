@@ -107,6 +107,16 @@ fn has(device: &Device, format: DXGI_FORMAT, dimension: Dimension) -> bool {
     asked.is_ok() && support.Support1.contains(needed)
 }
 
+/// Whether the driver knows where stencil lies in a buffer. The one of Wine 8 does not, and copies neither plane of such a
+/// texture rightly.
+fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
+    let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
+    let first = u32::from(desc.MipLevels) * u32::from(desc.DepthOrArraySize);
+    // SAFETY: the description and the layout live through the call.
+    unsafe { device.raw().GetCopyableFootprints(desc, first, 1, 0, Some(&mut layout), None, None, None) };
+    u64::from(layout.Footprint.Width) == desc.Width
+}
+
 /// A texture to be copied to and from; `None` if the device has no such.
 pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Option<ResourceInfo> {
     let (name, format) = *FORMATS.get(format)?;
@@ -142,6 +152,9 @@ pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Op
         Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
         Flags: flags,
     });
+    if name.contains("_S8") && !has_second_plane(device, &info.desc) {
+        return None;
+    }
     // SAFETY: the description holds no pointer; nothing is made of it.
     unsafe { Create::<Textures>::prepare(device, &info) }.is_ok().then_some(info)
 }

@@ -231,7 +231,9 @@ fn plain_copies<G: Gpu>(
         let extent = mip_extent(&subject.desc, part.mip);
         let [across, rows] = facts.blocks(extent);
         let block_bytes = facts.bytes(part.aspect);
-        let row_bytes = (across as u64 * u64::from(block_bytes)).next_multiple_of(rig.gpu.subresource_pitch());
+        // Texels of 3, 6 or 12 bytes: whole texels too, which layers of Direct3D 12 over Vulkan need.
+        let pitch = rig.gpu.subresource_pitch() * if block_bytes.is_multiple_of(3) { 3 } else { 1 };
+        let row_bytes = (across as u64 * u64::from(block_bytes)).next_multiple_of(pitch);
         let buffer_offset = end.next_multiple_of(PLAIN_ALIGNMENT);
         end = buffer_offset + row_bytes * rows as u64;
         let Part { mip, layer, aspect } = part;
