@@ -107,14 +107,14 @@ fn has(device: &Device, format: DXGI_FORMAT, dimension: Dimension) -> bool {
     asked.is_ok() && support.Support1.contains(needed)
 }
 
-/// Whether the driver knows where stencil lies in a buffer. The one of Wine 8 does not, and copies neither plane of such a
-/// texture rightly.
+/// Whether the driver knows that stencil lies in a plane of its own. The one of Wine 8 gives the format of both for it, and
+/// copies neither plane rightly.
 fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
     let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
     let first = u32::from(desc.MipLevels) * u32::from(desc.DepthOrArraySize);
     // SAFETY: the description and the layout live through the call.
     unsafe { device.raw().GetCopyableFootprints(desc, first, 1, 0, Some(&mut layout), None, None, None) };
-    u64::from(layout.Footprint.Width) == desc.Width
+    layout.Footprint.Format == DXGI_FORMAT_R8_TYPELESS
 }
 
 /// A texture to be copied to and from; `None` if the device has no such.
