@@ -8,14 +8,15 @@
 
 mod queue;
 mod record;
+mod texels;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ringfence::d3d12::Device;
+use ringfence::d3d12::{Device, ResourceInfo};
 use ringfence::device::sharing::ShareKind;
-use ringfence::device::{DeviceError, Driver, Hresult};
+use ringfence::device::{DeviceError, Driver, Hresult, TextureDesc};
 use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::{
@@ -141,6 +142,18 @@ impl Gpu for D3d12Gpu {
     fn bind_queue(&self, queue: usize) -> Option<ID3D12CommandQueue> {
         let device = self.device();
         ringfence::device::sparse::Sparse::sparse_support(&device).map(|_| self.queues[queue].raw().clone())
+    }
+
+    fn texel_formats(&self) -> Vec<String> {
+        texels::FORMATS.iter().map(|(name, _)| name.trim_start_matches("DXGI_FORMAT_").to_owned()).collect()
+    }
+
+    fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<ResourceInfo> {
+        texels::describe(&self.device, format, desc)
+    }
+
+    fn subresource_pitch(&self) -> u64 {
+        D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into()
     }
 
     fn can_draw(&self) -> bool {

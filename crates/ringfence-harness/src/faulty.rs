@@ -7,13 +7,13 @@
 //! ```
 
 use ringfence::device::fault::{FaultInjector, Faults};
-use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
+use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sparse::Sparse;
-use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
+use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, TextureDesc, TextureInfo};
 
 use crate::through::Through;
-use crate::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion};
+use crate::{Command, GateOpener, Gpu, OpenError, Options};
 
 /// A device whose calls fail when a test wants them to.
 pub struct FaultyGpu<G: Gpu> {
@@ -60,11 +60,18 @@ impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion) {
-        let TexelRegion { buffer_offset, row_bytes, texel_bytes, mip, layer, width, height, .. } = *region;
-        let is_it = |held: &&TextureTarget<_>| held.texture == *dst && (held.mip, held.layer) == (mip, layer);
-        let discard = self.1.iter().find(is_it).is_some_and(|held| held.discard);
-        let region = TextureRegion { buffer_offset, row_bytes, mip, layer, width, height, texel_bytes };
-        self.0.push(Command::CopyBufferToTexture { src: src.clone(), dst: dst.clone(), region, discard });
+        let is_it =
+            |held: &&TextureTarget<_>| held.texture == *dst && (held.mip, held.layer) == (region.mip, region.layer);
+        let mut dst = self.1.iter().find(is_it).cloned().expect("begin_copies has listed it");
+        self.0.push(Command::CopyBufferToTexels { src: src.clone(), dst: dst.clone(), region: *region });
+        // What is copied next to the same mip of the layer does not do away with this.
+        dst.discard = false;
+        self.1.retain(|held| !is_it(&held));
+        self.1.push(dst);
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<D>, RawBuffer<D>>]) {
+        self.0.push(Command::ReadTexels(reads.to_vec()));
     }
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]) {
@@ -87,6 +94,14 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
             return into.append(&mut recorder.0);
         }
         Command::CopyTextures(ref copies) => Command::CopyTextures(copies.clone()),
+        Command::CopyBufferToTexels { ref src, ref dst, region } => {
+            Command::CopyBufferToTexels { src: src.clone(), dst: dst.clone(), region }
+        }
+        Command::ReadTexels(ref reads) => Command::ReadTexels(reads.clone()),
+        Command::CopySubresource { ref buffer, ref texture, part, into_texture, discard } => {
+            let (buffer, texture) = (buffer.clone(), texture.clone());
+            Command::CopySubresource { buffer, texture, part, into_texture, discard }
+        }
         Command::FillBuffer { ref dst, offset, size, value } => {
             Command::FillBuffer { dst: dst.clone(), offset, size, value }
         }
@@ -129,6 +144,18 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
 
     fn bind_queue(&self, queue: usize) -> Option<<G::Device as Sparse>::BindQueue> {
         self.inner.bind_queue(queue)
+    }
+
+    fn texel_formats(&self) -> Vec<String> {
+        self.inner.texel_formats()
+    }
+
+    fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureInfo<'static, Self::Device>> {
+        self.inner.describe_texels(format, desc)
+    }
+
+    fn subresource_pitch(&self) -> u64 {
+        self.inner.subresource_pitch()
     }
 
     fn can_draw(&self) -> bool {

@@ -16,10 +16,10 @@ pub mod world;
 
 use ringfence::UploadBatch;
 use ringfence::device::descriptors::{DescriptorModel, Descriptors};
-use ringfence::device::record::TextureCopy;
+use ringfence::device::record::{TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::sharing::{Share, ShareKind};
 use ringfence::device::sparse::Sparse;
-use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
+use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, TextureAspect, TextureDesc, TextureInfo};
 
 use through::Through;
 
@@ -96,6 +96,18 @@ pub trait Gpu: Sized + Send + 'static {
 
     /// The queue as pages are bound on it; `None` if it cannot. What is bound signals the queue's fence, as a submission.
     fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue>;
+
+    /// The names of all formats that the API has for textures of one plane, whether or not the device has them.
+    fn texel_formats(&self) -> Vec<String>;
+
+    /// A texture of one of [`Gpu::texel_formats`], by its index, of the size and shape that `desc` says, to be copied to and
+    /// from; `None` if the device has no such texture, or does not copy to and from it.
+    fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureInfo<'static, Self::Device>>;
+
+    /// What rows in a buffer are multiples of, in bytes, where [`Command::CopySubresource`] copies them.
+    fn subresource_pitch(&self) -> u64 {
+        1
+    }
 
     /// Whether [`Command::Draw`] works here.
     fn can_draw(&self) -> bool;
@@ -178,6 +190,30 @@ pub enum Command<D: Device> {
     Upload(Box<UploadBatch<D>>),
     /// Copies textures as a whole, through the library's own recorder for the device.
     CopyTextures(Vec<TextureCopy<RawTexture<D>>>),
+    /// Copies a box of texels to a texture, through the library's own recorder for the device.
+    CopyBufferToTexels {
+        /// Copied from.
+        src: RawBuffer<D>,
+        /// Copied to.
+        dst: TextureTarget<RawTexture<D>>,
+        /// Which texels.
+        region: TexelRegion,
+    },
+    /// Copies texels from textures, through the library's own recorder for the device.
+    ReadTexels(Vec<TexelRead<RawTexture<D>, RawBuffer<D>>>),
+    /// Copies all of a subresource in the plainest way that the API has, without the library.
+    CopySubresource {
+        /// The buffer.
+        buffer: RawBuffer<D>,
+        /// The texture.
+        texture: RawTexture<D>,
+        /// Which subresource, and how it lies in the buffer.
+        part: Subresource,
+        /// Whether the texture is copied to; else from.
+        into_texture: bool,
+        /// Whether the texture's present content, in all aspects, is of no use.
+        discard: bool,
+    },
     /// The buffer's bytes were another resource's up to here (transient memory): the aliasing barrier of Direct3D 12.
     /// Nothing elsewhere, where each command waits for those before anyway.
     TakeOver {
@@ -249,6 +285,31 @@ pub struct TextureRegion {
     pub height: u32,
     /// Bytes a texel.
     pub texel_bytes: u32,
+}
+
+/// One aspect of one mip level of one array layer, and how it lies in a buffer: rows of whole blocks, slices after each
+/// other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Subresource {
+    /// First byte in the buffer.
+    pub buffer_offset: u64,
+    /// Bytes from one row of blocks to the next: those of the blocks, up to a multiple of [`Gpu::subresource_pitch`]; on
+    /// Vulkan no more than those of the blocks.
+    pub row_bytes: u64,
+    /// Mip level.
+    pub mip: u32,
+    /// Array layer.
+    pub layer: u32,
+    /// Which aspect.
+    pub aspect: TextureAspect,
+    /// Whether the texture has depth and stencil.
+    pub has_both: bool,
+    /// Texels across, down and deep, of that mip.
+    pub extent: [u32; 3],
+    /// Texels of a block, across and down.
+    pub block: [u32; 2],
+    /// Bytes of a block of that aspect.
+    pub block_bytes: u32,
 }
 
 /// What [`Command::Draw`] draws: a disc of one colour.

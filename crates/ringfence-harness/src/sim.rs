@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ringfence::device::record::Record;
+use ringfence::device::record::{Record, TexelRegion};
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sim::{
     Buffer as SimBuffer, BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel,
     Memory, Profile, SimOptions, Texture as SimTexture, TextureRegion as SimRegion,
 };
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, MemoryProperties, ResourceClass,
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, MemoryDesc, MemoryProperties, ResourceClass,
+    TexelFormat, TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 
 use crate::through::{Job, Through};
-use crate::{Command, Disc, GateOpener, Gpu, OpenError, Options, TextureRegion, draw_reference};
+use crate::{Command, Disc, GateOpener, Gpu, OpenError, Options, Subresource, TextureRegion, draw_reference};
 
 /// The largest picture that can be drawn, in texels.
 const PICTURE_TEXELS_MAX: u64 = 1 << 20;
@@ -75,6 +76,19 @@ impl SimGpu {
             Command::Upload(ref batch) => unsafe { batch.as_ref().clone().play(into) },
             // SAFETY: as above.
             Command::CopyTextures(ref copies) => unsafe { Record::copy_textures(into, copies) },
+            // SAFETY: as above.
+            Command::CopyBufferToTexels { src, ref dst, region } => unsafe {
+                Record::copy_buffer_to_texture(into, &src, &dst.texture, &region);
+            },
+            // SAFETY: as above.
+            Command::ReadTexels(ref reads) => unsafe { Record::read_texels(into, reads) },
+            Command::CopySubresource { buffer, texture, ref part, into_texture, .. } => {
+                let one_by_one = !self.device.profile().strict && part.aspect == TextureAspect::Color;
+                into.extend(rows(part, one_by_one).map(|region| match into_texture {
+                    true => SimCommand::CopyBufferToTexels { src: buffer, dst: texture, region },
+                    false => SimCommand::CopyTexelsToBuffer { src: texture, dst: buffer, region },
+                }));
+            }
             Command::TakeOver { .. } => {}
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 into.push(SimCommand::CopyBuffer { src, src_offset, dst, dst_offset, size });
@@ -172,6 +186,26 @@ fn canvas(device: &Device) -> Result<(SimBuffer, Memory), DeviceError> {
     Ok((placed.object, memory))
 }
 
+/// A subresource row of blocks by row of blocks, so that nothing is asked of the device but to copy one. At once where it
+/// copies no parts, or insists on where rows begin.
+fn rows(part: &Subresource, one_by_one: bool) -> impl Iterator<Item = TexelRegion> {
+    let Subresource { buffer_offset, row_bytes, mip, layer, aspect, extent, block, block_bytes, .. } = *part;
+    let [width, height, depth] = extent;
+    let format = match aspect {
+        TextureAspect::Color => TexelFormat::compressed(block[0], block[1], block_bytes),
+        TextureAspect::Depth => TexelFormat::depth_stencil(block_bytes, 0),
+        TextureAspect::Stencil => TexelFormat::depth_stencil(0, block_bytes),
+    };
+    let [rows, slices] = if one_by_one { [height.div_ceil(block[1]), depth] } else { [1, 1] };
+    let [down, deep] = if one_by_one { [block[1], 1] } else { [height, depth] };
+    let each = (0..slices).flat_map(move |z| (0..rows).map(move |row| (z, row)));
+    each.map(move |(z, row)| {
+        let buffer_offset = buffer_offset + u64::from(z * rows + row) * row_bytes;
+        let (y, height) = (row * down, down.min(height - row * down));
+        TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x: 0, y, z, width, height, depth: deep }
+    })
+}
+
 fn split(region: TextureRegion) -> (BufferLayout, SimRegion) {
     let TextureRegion { buffer_offset, row_bytes, mip, layer, width, height, .. } = region;
     (BufferLayout { offset: buffer_offset, row_bytes }, SimRegion { mip, layer, x: 0, y: 0, width, height })
@@ -208,6 +242,26 @@ impl Gpu for SimGpu {
 
     fn bind_queue(&self, queue: usize) -> Option<usize> {
         self.device.profile().sparse.map(|_| queue)
+    }
+
+    fn texel_formats(&self) -> Vec<String> {
+        Format::ALL.iter().map(|format| format!("{format:?}")).collect()
+    }
+
+    fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureDesc> {
+        let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+        let info =
+            Create::<Textures>::describe(&self.device, &TextureDesc { format: Format::ALL[format], usage, ..*desc });
+        let info = info.ok()?;
+        // SAFETY: the description is the device's own, and what was made of it is dropped.
+        let (unplaced, _) = unsafe { Create::<Textures>::prepare(&self.device, &info) }.ok()?;
+        // SAFETY: as above.
+        unsafe { Create::<Textures>::discard(&self.device, unplaced) };
+        Some(info)
+    }
+
+    fn subresource_pitch(&self) -> u64 {
+        if self.device.profile().strict { self.device.capabilities().texture_copy_row_alignment } else { 1 }
     }
 
     fn can_draw(&self) -> bool {

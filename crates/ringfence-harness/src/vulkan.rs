@@ -9,8 +9,7 @@
 //! ```
 //!
 //! All queues are of one family, so that no resource has to change its owner between them; a family with fewer queues
-//! than were asked for gives what it has. Textures are in the layout `GENERAL` from their first use on. Only colour
-//! textures can be copied: a command does not say that it means depth.
+//! than were asked for gives what it has. Textures are in the layout `GENERAL` from their first use on.
 
 mod draw;
 mod enumerate;
@@ -19,6 +18,7 @@ mod messages;
 mod open;
 mod queue;
 mod record;
+mod texels;
 mod through;
 
 use std::fmt;
@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ash::vk;
 use ringfence::device::descriptors::HeapKind;
 use ringfence::device::sharing::ShareKind;
-use ringfence::device::{DeviceError, Driver};
-use ringfence::vulkan::Device;
+use ringfence::device::{DeviceError, Driver, TextureDesc};
+use ringfence::vulkan::{Device, TextureInfo};
 
 use crate::through::Through;
 use crate::{Command, GateOpener, Gpu, OpenError, Options};
@@ -154,6 +154,15 @@ impl Gpu for VulkanGpu {
     fn bind_queue(&self, queue: usize) -> Option<vk::Queue> {
         let desc = self.device.desc();
         (desc.sparse_buffers || desc.sparse_textures).then(|| self.queues[queue].raw())
+    }
+
+    fn texel_formats(&self) -> Vec<String> {
+        texels::formats().iter().map(|format| format!("{format:?}")).collect()
+    }
+
+    fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureInfo<'static>> {
+        let format = *texels::formats().get(format)?;
+        texels::describe(self.instance.raw(), self.device.physical(), format, desc)
     }
 
     fn can_draw(&self) -> bool {

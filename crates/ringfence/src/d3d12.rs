@@ -44,6 +44,7 @@ use crate::device::{
 
 pub use self::allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use self::capabilities::Features;
+pub use self::describe::texel_format;
 pub use self::descriptor::{DescriptorHeap, View};
 pub use self::record::CopyRecorder;
 pub use self::resource::{ResourceInfo, Shape};

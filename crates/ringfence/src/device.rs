@@ -32,9 +32,11 @@ mod capabilities;
 pub mod descriptors;
 pub mod fault;
 mod flags;
+mod format;
 mod hresult;
 mod kind;
 pub mod record;
+mod region;
 pub mod sharing;
 pub mod sim;
 pub mod sparse;
@@ -44,8 +46,11 @@ pub use capabilities::{
     ResourceClass,
 };
 pub(crate) use flags::flags;
+pub use format::{Format, TexelFormat, TextureAspect};
 pub use hresult::Hresult;
-pub use kind::{BufferDesc, BufferUsage, Buffers, ClearValue, Format, Kind, TextureDesc, TextureUsage, Textures};
+pub use kind::{BufferDesc, BufferUsage, Buffers, ClearValue, Dimension, Kind, TextureDesc, TextureUsage, Textures};
+pub(crate) use region::{CopyRules, check as check_texels};
+pub use region::{TexelBox, TexelError};
 
 use std::fmt;
 use std::ptr::NonNull;

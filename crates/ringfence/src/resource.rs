@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ringfence_core::sync::SyncSet;
 
 use crate::debugging::{Key, MovedRange, Spot};
+use crate::device::record::TextureParts;
 use crate::device::sharing::ShareKind;
 use crate::device::{
     BufferUsage, Buffers, Capabilities, Create, Device, Kind, Mapped, MemoryProperties, Placed, Priority, RawBuffer,
@@ -135,6 +136,8 @@ pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     desc: Option<K::Desc>,
     /// Whether that says all of it.
     is_desc_full: bool,
+    /// What all of a texture is, as far as that can be said.
+    parts: K::Parts,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
@@ -156,6 +159,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             user_data: 0,
             desc: None,
             is_desc_full: false,
+            parts: K::parts_of(None),
         }
     }
 
@@ -170,6 +174,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// With what it was made as.
     pub(crate) fn described(self, desc: Option<K::Desc>) -> Self {
         Self::change(self, |resource| resource.desc = desc)
+    }
+
+    /// With what all of it is, as the device says of the description that it was made with.
+    pub(crate) fn with_parts_of(self, info: &<D as Create<K>>::Info<'_>) -> Self {
+        let parts = K::parts_of(Create::<K>::parts(&self.shared.device, info));
+        Self::change(self, |resource| resource.parts = parts)
     }
 
     /// Tells whoever looks for mistakes which line made it.
@@ -413,6 +423,15 @@ impl<D: Device> Buffer<D> {
     }
 }
 
+impl<D: Device> Texture<D> {
+    /// What all of it is: its size, mip levels, layers, and how its texels lie in a buffer. `None` where that cannot be
+    /// said: formats of several planes.
+    #[must_use]
+    pub fn parts(&self) -> Option<&TextureParts> {
+        self.parts.as_ref()
+    }
+}
+
 impl<D: Create<K> + Device, K: ResourceKind> Drop for Resource<D, K> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads these fields afterwards.
@@ -456,17 +475,33 @@ impl<D: Device> RawObject<D> {
 
 /// The kinds that the allocator makes: [`Buffers`] and [`Textures`].
 pub trait ResourceKind: Kind {
+    /// What a resource keeps of [`Create::parts`]: all for textures, nothing for buffers.
+    type Parts: Copy + fmt::Debug + Send + Sync;
+
+    /// What a resource keeps of it.
+    fn parts_of(parts: Option<TextureParts>) -> Self::Parts;
+
     /// The object as one of either kind.
     fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D>;
 }
 
 impl ResourceKind for Buffers {
+    type Parts = ();
+
+    fn parts_of(_: Option<TextureParts>) -> Self::Parts {}
+
     fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D> {
         RawObject::Buffer(object)
     }
 }
 
 impl ResourceKind for Textures {
+    type Parts = Option<TextureParts>;
+
+    fn parts_of(parts: Option<TextureParts>) -> Self::Parts {
+        parts
+    }
+
     fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D> {
         RawObject::Texture(object)
     }

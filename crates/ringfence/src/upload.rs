@@ -56,6 +56,7 @@ pub(crate) use fast::Cleaning;
 pub use fast::{FastConstants, FastConstantsDesc, FastWriter};
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing, TexelReadback};
 pub use ring::UploadRing;
+pub(crate) use texels::least_common_multiple;
 pub use texels::{StagedTexels, Texels};
 pub use transfer::{SubmitError, TransferError, TransferQueue};
 pub use writer::UploadWriter;

@@ -38,6 +38,7 @@ use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, Memo
 pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
 pub use descriptor::{Bound, DescriptorHeap, Leftover, View};
+pub use image::texel_format;
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 pub use record::CopyRecorder;

@@ -74,7 +74,7 @@ impl<D: Device> Staging<D> {
             match (held, body(job.thing)) {
                 (Held::Bytes(staged), Some(Body::Buffer(buffer))) => batch.copy(staged, buffer, job.offset)?,
                 (Held::Texels(staged), Some(Body::Texture(texture))) => {
-                    batch.copy_texels(staged, texture, TexelTarget { discard: true, ..TexelTarget::default() });
+                    batch.copy_texels(staged, texture, TexelTarget { discard: true, ..TexelTarget::default() })?;
                 }
                 _ => {}
             }

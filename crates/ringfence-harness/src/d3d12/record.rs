@@ -12,12 +12,14 @@ use std::mem::ManuallyDrop;
 
 use ringfence::d3d12::{CopyRecorder, Device};
 use ringfence::device::record::Record;
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, ResourceClass};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, MemoryDesc, ResourceClass, TextureAspect,
+};
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::device_error;
 use crate::through::{Job, Through};
-use crate::{Command, TextureRegion};
+use crate::{Command, Subresource, TextureRegion};
 
 /// Bytes of the buffer that a fill is copied from, again and again.
 const FILL_BYTES_MAX: u64 = 64 << 10;
@@ -57,6 +59,25 @@ impl<'a> Recorder<'a> {
                 // SAFETY: the list is open; as above.
                 unsafe { CopyRecorder::new(self.device, self.list).copy_textures(copies) };
                 Ok(())
+            }
+            Command::CopyBufferToTexels { src, dst, region } => {
+                let targets = std::slice::from_ref(dst);
+                // SAFETY: the list is open; as above.
+                unsafe {
+                    let mut recorder = CopyRecorder::new(self.device, self.list);
+                    recorder.begin_copies(&[], targets);
+                    recorder.copy_buffer_to_texture(src, &dst.texture, region);
+                    recorder.end_copies(&[], targets);
+                }
+                Ok(())
+            }
+            Command::ReadTexels(reads) => {
+                // SAFETY: the list is open; as above.
+                unsafe { CopyRecorder::new(self.device, self.list).read_texels(reads) };
+                Ok(())
+            }
+            Command::CopySubresource { buffer, texture, part, into_texture, discard } => {
+                self.copy_subresource((buffer, texture), part, *into_texture, *discard)
             }
             Command::TakeOver { buffer } => {
                 self.barrier(&aliasing(buffer));
@@ -171,6 +192,52 @@ impl<'a> Recorder<'a> {
         unsafe { self.list.CopyTextureRegion(&bytes, 0, 0, 0, &subresource, None) };
         self.leave(dst, D3D12_RESOURCE_STATE_COPY_DEST)?;
         self.leave(src, D3D12_RESOURCE_STATE_COPY_SOURCE)
+    }
+
+    fn copy_subresource(
+        &self,
+        (buffer, texture): (&ID3D12Resource, &ID3D12Resource),
+        part: &Subresource,
+        into_texture: bool,
+        discard: bool,
+    ) -> Result<(), DeviceError> {
+        if discard {
+            self.barrier(&aliasing(texture));
+        }
+        // SAFETY: a call without arguments on a live object.
+        let mut desc = unsafe { texture.GetDesc() };
+        desc.Alignment = 0;
+        let layers = if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D { 1 } else { desc.DepthOrArraySize };
+        let plane = u32::from(part.has_both && part.aspect == TextureAspect::Stencil);
+        let index = part.mip + (part.layer + plane * u32::from(layers)) * u32::from(desc.MipLevels);
+        let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
+        // SAFETY: the description and the layout live through the call, and the subresource is the texture's.
+        unsafe {
+            self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None);
+        }
+        if u64::from(layout.Footprint.RowPitch) > part.row_bytes {
+            return Err(DeviceError::InvalidInfo("a row pitch that is less than the driver's"));
+        }
+        layout.Footprint.RowPitch = part.row_bytes as u32;
+        layout.Offset = part.buffer_offset;
+        let in_buffer = D3D12_TEXTURE_COPY_LOCATION {
+            pResource: borrowed(buffer),
+            Type: D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { PlacedFootprint: layout },
+        };
+        let in_texture = D3D12_TEXTURE_COPY_LOCATION {
+            pResource: borrowed(texture),
+            Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: index },
+        };
+        let (from, to) = if into_texture { (&in_buffer, &in_texture) } else { (&in_texture, &in_buffer) };
+        let (source, destination) = if into_texture { (buffer, texture) } else { (texture, buffer) };
+        self.enter(source, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
+        self.enter(destination, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        // SAFETY: the list is open, both resources are alive, and the caller's subresource lies inside them.
+        unsafe { self.list.CopyTextureRegion(to, 0, 0, 0, from, None) };
+        self.leave(destination, D3D12_RESOURCE_STATE_COPY_DEST)?;
+        self.leave(source, D3D12_RESOURCE_STATE_COPY_SOURCE)
     }
 
     /// The texels in the buffer.

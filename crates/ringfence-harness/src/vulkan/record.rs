@@ -7,12 +7,13 @@
 //! The first barrier also covers earlier submissions to the same queue, and the last one lets the host read.
 
 use ash::vk;
-use ringfence::device::record::Record;
+use ringfence::device::TextureAspect;
+use ringfence::device::record::{Record, TextureTarget};
 use ringfence::vulkan::{CopyRecorder, Device};
 
 use super::draw::{Draw, Painter};
 use super::queue::Batch;
-use crate::{Command, TextureRegion};
+use crate::{Command, Subresource, TextureRegion};
 
 /// Where textures are from their first use on.
 pub(super) const LAYOUT: vk::ImageLayout = vk::ImageLayout::GENERAL;
@@ -48,6 +49,20 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
         match *command {
             Command::Upload(ref batch) => batch.as_ref().clone().play(&mut CopyRecorder::new(device, commands)),
             Command::CopyTextures(ref copies) => CopyRecorder::new(device, commands).copy_textures(copies),
+            Command::CopyBufferToTexels { src, ref dst, ref region } => {
+                let mut recorder = CopyRecorder::new(device, commands);
+                let targets: &[TextureTarget<vk::Image>] = std::slice::from_ref(dst);
+                recorder.begin_copies(&[], targets);
+                recorder.copy_buffer_to_texture(&src, &dst.texture, region);
+                recorder.end_copies(&[], targets);
+            }
+            Command::ReadTexels(ref reads) => CopyRecorder::new(device, commands).read_texels(reads),
+            Command::CopySubresource { buffer, texture, ref part, into_texture: true, .. } => {
+                device.cmd_copy_buffer_to_image(commands, buffer, texture, LAYOUT, &[all_of(part)]);
+            }
+            Command::CopySubresource { buffer, texture, ref part, .. } => {
+                device.cmd_copy_image_to_buffer(commands, texture, LAYOUT, buffer, &[all_of(part)]);
+            }
             Command::TakeOver { .. } => {}
             Command::CopyBuffer { src, src_offset, dst, dst_offset, size } => {
                 let region = vk::BufferCopy { src_offset, dst_offset, size };
@@ -83,20 +98,54 @@ fn image_copy(region: &TextureRegion) -> vk::BufferImageCopy {
         .image_extent(vk::Extent3D { width: region.width, height: region.height, depth: 1 })
 }
 
-/// The texture, mip level and layer whose content the command does away with.
-fn discarded(command: &Command<Device>) -> Option<(vk::Image, u32, u32)> {
+/// All of a subresource: how its rows and slices lie in the buffer is left to Vulkan.
+fn all_of(part: &Subresource) -> vk::BufferImageCopy {
+    let [width, height, depth] = part.extent;
+    vk::BufferImageCopy::default()
+        .buffer_offset(part.buffer_offset)
+        .image_subresource(
+            vk::ImageSubresourceLayers::default()
+                .aspect_mask(match part.aspect {
+                    TextureAspect::Color => vk::ImageAspectFlags::COLOR,
+                    TextureAspect::Depth => vk::ImageAspectFlags::DEPTH,
+                    TextureAspect::Stencil => vk::ImageAspectFlags::STENCIL,
+                })
+                .mip_level(part.mip)
+                .base_array_layer(part.layer)
+                .layer_count(1),
+        )
+        .image_extent(vk::Extent3D { width, height, depth })
+}
+
+/// The texture, and which of it the command does away with.
+fn discarded(command: &Command<Device>) -> Option<(vk::Image, vk::ImageSubresourceRange)> {
     match *command {
-        Command::CopyBufferToTexture { dst, region, discard: true, .. } => Some((dst, region.mip, region.layer)),
-        Command::Draw { target, .. } => Some((target, 0, 0)),
+        Command::CopyBufferToTexture { dst, region, discard: true, .. } => {
+            Some((dst, one_subresource(region.mip, region.layer)))
+        }
+        Command::CopySubresource { texture, ref part, discard: true, .. } => {
+            let aspect_mask = match (part.has_both, part.aspect) {
+                (true, _) => vk::ImageAspectFlags::DEPTH | vk::ImageAspectFlags::STENCIL,
+                (_, TextureAspect::Color) => vk::ImageAspectFlags::COLOR,
+                (_, TextureAspect::Depth) => vk::ImageAspectFlags::DEPTH,
+                (_, TextureAspect::Stencil) => vk::ImageAspectFlags::STENCIL,
+            };
+            Some((texture, one_subresource(part.mip, part.layer).aspect_mask(aspect_mask)))
+        }
+        Command::Draw { target, .. } => Some((target, one_subresource(0, 0))),
         _ => None,
     }
 }
 
 /// Everything after waits for everything before; the subresource that is discarded goes to [`LAYOUT`].
-pub(super) fn barrier(device: &ash::Device, commands: vk::CommandBuffer, discarded: Option<(vk::Image, u32, u32)>) {
+pub(super) fn barrier(
+    device: &ash::Device,
+    commands: vk::CommandBuffer,
+    discarded: Option<(vk::Image, vk::ImageSubresourceRange)>,
+) {
     let (before, after) = (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
     let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
-    let image = discarded.map(|(image, mip, layer)| {
+    let image = discarded.map(|(image, range)| {
         vk::ImageMemoryBarrier::default()
             .src_access_mask(before)
             .dst_access_mask(after)
@@ -105,7 +154,7 @@ pub(super) fn barrier(device: &ash::Device, commands: vk::CommandBuffer, discard
             .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
             .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
             .image(image)
-            .subresource_range(one_subresource(mip, layer))
+            .subresource_range(range)
     });
     let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
     // SAFETY: the command buffer is being recorded, and the image is the device's.

@@ -2,7 +2,7 @@
 
 use ringfence::core::algorithm::Algorithm;
 use ringfence::defrag::{BeginPassError, Defrag, DefragDesc, DefragState, MoveError, MoveOutcome, TextureMove};
-use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
+use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawBuffer, RawTexture, Requirements, ResourceClass,
     TextureDesc, TextureUsage, Textures,
@@ -32,6 +32,10 @@ impl<D: Device> Record<D> for Commands<D> {
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, _: &RawBuffer<D>, _: &RawTexture<D>, _: &TexelRegion) {
+        unreachable!("a pass records copies between buffers, and of textures as a whole");
+    }
+
+    unsafe fn read_texels(&mut self, _: &[TexelRead<RawTexture<D>, RawBuffer<D>>]) {
         unreachable!("a pass records copies between buffers, and of textures as a whole");
     }
 

@@ -29,6 +29,7 @@ mod sharing;
 mod sparse;
 mod sparse_texture;
 mod staging;
+mod texels;
 mod trace;
 mod transient;
 mod upload;
@@ -234,6 +235,14 @@ macro_rules! suite {
             texels_come_back_without_their_padding,
             uploads_on_a_copy_queue_hand_their_point_to_the_consumer,
             what_is_staged_has_an_address_where_buffers_have_one,
+        );
+        suite!(@ $open, texels:
+            every_colour_format_keeps_its_texels_in_every_shape,
+            every_block_compressed_format_keeps_its_blocks_in_every_shape,
+            every_format_of_depth_and_stencil_keeps_its_aspects,
+            portable_descriptions_of_every_shape_are_made_or_refused,
+            texels_that_a_texture_does_not_have_are_refused,
+            texels_beyond_every_number_are_refused,
         );
         suite!(@ $open, trace:
             a_trace_ends_in_the_state_that_the_allocator_is_in,

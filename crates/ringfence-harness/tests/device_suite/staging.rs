@@ -105,7 +105,7 @@ pub fn texels_lie_as_the_device_wants_them<G: Gpu>(rig: &mut Rig<G>) {
         assert_eq!(staged.row_bytes % capabilities.texture_copy_row_alignment, 0);
         assert_eq!(staged.staged.offset % capabilities.texture_copy_offset_alignment, 0);
         let mut batch = UploadBatch::new();
-        batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() });
+        batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() }).expect("it fits");
         let region = rig.region(width, height, 0);
         let back = rig.buffer(region.row_bytes * u64::from(height), Location::Readback, "back");
         let download =
@@ -188,7 +188,7 @@ pub fn texels_come_back_without_their_padding<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     let staged = ring.write_texels(&frame, &Texels::new(17, 9, 4, &bytes)).expect("there is room");
     let mut batch = UploadBatch::new();
-    batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() });
+    batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() }).expect("it fits");
     let result = results.reserve_texels(&frame, 17, 9, 4).expect("there is room");
     let mut region = rig.region(17, 9, result.readback().offset());
     region.row_bytes = result.row_bytes();

@@ -78,7 +78,7 @@ pub fn texels<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let frame = stage.timelines[0].begin();
     let staged = trial.run(|| ring.write_texels(&frame, &Texels::new(17, 9, 4, &bytes)))?;
     let mut batch = UploadBatch::new();
-    batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() });
+    batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() }).expect("it fits");
     let result = trial.run(|| results.reserve_texels(&frame, 17, 9, 4))?;
     let mut region = stage.region(17, 9, result.readback().offset());
     region.row_bytes = result.row_bytes();

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use ash::vk;
-use ringfence::device::record::TextureTarget;
+use ringfence::device::record::{TextureAspects, TextureTarget};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
 use ringfence::vulkan::{CopyRecorder, Device};
 use ringfence::{
@@ -130,7 +130,13 @@ impl<'a> World<'a> {
     }
 
     fn target(&self) -> [TextureTarget<vk::Image>; 1] {
-        [TextureTarget { texture: self.texture.raw(), mip: 0, layer: 0, discard: false }]
+        [TextureTarget {
+            texture: self.texture.raw(),
+            mip: 0,
+            layer: 0,
+            aspects: TextureAspects::COLOR,
+            discard: false,
+        }]
     }
 
     fn recorder<'l>(&self, lane: &'l Lane, commands: vk::CommandBuffer) -> CopyRecorder<'l> {
@@ -147,8 +153,8 @@ impl<'a> World<'a> {
         (texels, side): (&[u8], u32),
         released: Option<u64>,
     ) -> SyncPoint {
-        let texels = Texels { width: side, height: side, texel_bytes: 4, row_bytes: 0, bytes: texels };
-        let corner = TexelTarget { mip: 0, layer: 0, x: 0, y: 0, discard: released.is_none() };
+        let texels = Texels::new(side, side, 4, texels);
+        let corner = TexelTarget { discard: released.is_none(), ..Default::default() };
         transfer.upload(bytes, &self.buffer, offset).expect("there is room");
         transfer.upload_texels(&texels, &self.texture, corner).expect("there is room");
         let point = transfer.submit(|batch, value| -> Result<(), ()> {

@@ -137,6 +137,7 @@ pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capa
         memory_object_bytes_max: 1_u64.checked_shl(features.resource_address_bits).unwrap_or(u64::MAX),
         texture_copy_offset_alignment: D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT.into(),
         texture_copy_row_alignment: D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into(),
+        partial_depth_copies: false,
         constant_alignment: D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT.into(),
         storage_alignment: D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT.into(),
         texel_alignment: D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT.into(),

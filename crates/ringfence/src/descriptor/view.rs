@@ -6,7 +6,7 @@ use crate::device::descriptors::{
     BufferView, BufferViewKind, DescriptorSupport, Descriptors, HeapKind, PortableView, SamplerDesc, TextureView,
     TextureViewKind, ViewTypes,
 };
-use crate::device::{BufferDesc, TextureDesc};
+use crate::device::{BufferDesc, Dimension, TextureDesc};
 use crate::memory::Shared;
 use crate::resource::{Buffer, Texture};
 
@@ -110,6 +110,11 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
     if !kind.is_served_by(desc.usage) {
         return Err(DescriptorError::BadView("the buffer was not made for it"));
     }
+    if let BufferViewKind::Texels { format, .. } = kind
+        && (format.texels().is_compressed() || format.is_depth_stencil())
+    {
+        return Err(DescriptorError::BadView("texels of a buffer are of colour and not block-compressed"));
+    }
     let bad = |rule, limit| Err(DescriptorError::BadRange { offset, size, rule, limit });
     if size == 0 || offset.checked_add(size).is_none_or(|end| end > desc.size) {
         return bad("the buffer's bytes are", desc.size);
@@ -142,6 +147,15 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
 }
 
 fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
+    if !matches!(desc.dimension, Dimension::D2 | Dimension::Cube) {
+        return Err(DescriptorError::BadView("portable views are of textures of two dimensions"));
+    }
+    let has = desc.format.texels().aspects();
+    if has.count() > 1 && view.kind != TextureViewKind::DepthStencil {
+        return Err(DescriptorError::BadView(
+            "portable views that shaders read are of depth or of stencil, not of both",
+        ));
+    }
     if !desc.usage.contains(view.kind.usage()) {
         return Err(DescriptorError::BadView("the texture was not made for it"));
     }

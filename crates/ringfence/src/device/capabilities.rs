@@ -117,6 +117,8 @@ pub struct Capabilities {
     pub texture_copy_offset_alignment: u64,
     /// Alignment in bytes of a row in a buffer that is copied to a texture.
     pub texture_copy_row_alignment: u64,
+    /// Whether a part of a mip level of depth or stencil can be copied to or from a buffer; Direct3D 12 copies all of it.
+    pub partial_depth_copies: bool,
     /// Alignment in bytes of constants, in their buffer and in its memory; a power of two.
     pub constant_alignment: u64,
     /// The same of words and structures that shaders read or write; a power of two. Structures lie at multiples of their

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::record::{TextureAspects, TextureParts};
-use super::{Capabilities, DeviceError, flags};
+use super::record::TextureParts;
+use super::{Capabilities, DeviceError, Format, flags};
 
 /// Buffers or textures.
 pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
@@ -63,19 +63,44 @@ impl Kind for Textures {
     const NAME: &'static str = "texture";
 
     fn check(desc: &TextureDesc) -> Result<(), DeviceError> {
-        let TextureDesc { width, height, layers, mips, samples, usage, .. } = *desc;
+        let TextureDesc { width, height, depth, layers, mips, samples, usage, .. } = *desc;
         desc.check_clear_value()?;
-        rule(![width, height, layers, mips].contains(&0), "a texture has at least one texel, mip level and layer")?;
+        rule(
+            ![width, height, depth, layers, mips].contains(&0),
+            "a texture has at least one texel, mip level and layer",
+        )?;
         rule(usage != TextureUsage::empty(), "a texture is for something")?;
         rule(samples.is_power_of_two(), "samples come in powers of two")?;
-        rule(mips <= width.max(height).ilog2() + 1, "more mip levels than the size allows")?;
-        rule(mips == 1 || samples == 1, "a texture with several samples has one mip level")
+        rule(mips <= desc.longest().ilog2() + 1, "more mip levels than the size allows")?;
+        rule(mips == 1 || samples == 1, "a texture with several samples has one mip level")?;
+        check_dimension(desc)
     }
 
     fn parts(desc: &TextureDesc) -> Option<TextureParts> {
-        let TextureDesc { width, height, layers, mips, format, .. } = *desc;
-        let aspects = if format == Format::D32Float { TextureAspects::DEPTH } else { TextureAspects::COLOR };
-        Some(TextureParts { width, height, depth: 1, layers, mips, aspects })
+        let TextureDesc { width, height, depth, layers, mips, samples, format, .. } = *desc;
+        let format = format.texels();
+        Some(TextureParts { width, height, depth, layers, mips, samples, format, aspects: format.aspects() })
+    }
+}
+
+/// What each dimension leaves open.
+fn check_dimension(desc: &TextureDesc) -> Result<(), DeviceError> {
+    let TextureDesc { dimension, width, height, depth, layers, samples, .. } = *desc;
+    match dimension {
+        Dimension::D1 => {
+            rule(height == 1 && depth == 1, "a one-dimensional texture is one texel high and deep")?;
+            rule(samples == 1, "a one-dimensional texture has one sample a texel")
+        }
+        Dimension::D2 => rule(depth == 1, "a two-dimensional texture is one texel deep"),
+        Dimension::Cube => {
+            rule(depth == 1 && width == height, "the faces of a cube are squares, one texel deep")?;
+            rule(layers.is_multiple_of(6), "a cube has six layers, several cubes have six each")?;
+            rule(samples == 1, "a cube has one sample a texel")
+        }
+        Dimension::D3 => {
+            rule(layers == 1, "a three-dimensional texture has one array layer")?;
+            rule(samples == 1, "a three-dimensional texture has one sample a texel")
+        }
     }
 }
 
@@ -88,14 +113,32 @@ pub struct BufferDesc {
     pub usage: BufferUsage,
 }
 
-/// A two-dimensional texture, described portably.
+/// How many dimensions a texture has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Dimension {
+    /// One: a row of texels.
+    D1,
+    /// Two.
+    #[default]
+    D2,
+    /// Two, six layers at a time being the faces of a cube.
+    Cube,
+    /// Three.
+    D3,
+}
+
+/// A texture, described portably: one of two dimensions, if nothing else is said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureDesc {
+    /// How many dimensions it has.
+    pub dimension: Dimension,
     /// Texels across.
     pub width: u32,
-    /// Texels down.
+    /// Texels down; 1 of one dimension.
     pub height: u32,
-    /// Array layers.
+    /// Texels deep; 1 unless it has three dimensions.
+    pub depth: u32,
+    /// Array layers; 1 of three dimensions.
     pub layers: u32,
     /// Mip levels.
     pub mips: u32,
@@ -151,10 +194,8 @@ impl TextureDesc {
     pub(crate) fn check_clear_value(&self) -> Result<(), DeviceError> {
         let Self { usage, format, .. } = *self;
         let fits = |value| match value {
-            ClearValue::Color(_) => usage.contains(TextureUsage::RENDER_TARGET) && format != Format::D32Float,
-            ClearValue::DepthStencil { .. } => {
-                usage.contains(TextureUsage::DEPTH_STENCIL) && format == Format::D32Float
-            }
+            ClearValue::Color(_) => usage.contains(TextureUsage::RENDER_TARGET) && !format.is_depth_stencil(),
+            ClearValue::DepthStencil { .. } => usage.contains(TextureUsage::DEPTH_STENCIL) && format.is_depth_stencil(),
         };
         rule(
             self.clear_value.is_none_or(fits),
@@ -163,42 +204,28 @@ impl TextureDesc {
     }
 }
 
+impl TextureDesc {
+    /// The longest side in texels.
+    #[must_use]
+    pub const fn longest(&self) -> u32 {
+        let flat = if self.width > self.height { self.width } else { self.height };
+        if self.depth > flat { self.depth } else { flat }
+    }
+}
+
 impl Default for TextureDesc {
     fn default() -> Self {
         Self {
+            dimension: Dimension::D2,
             width: 1,
             height: 1,
+            depth: 1,
             layers: 1,
             mips: 1,
             samples: 1,
             format: Format::Rgba8Unorm,
             usage: TextureUsage::COPY_DST.union(TextureUsage::SAMPLED),
             clear_value: None,
-        }
-    }
-}
-
-/// The formats that the portable description knows; a device's own description knows all of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Format {
-    /// Four bytes a texel.
-    Rgba8Unorm,
-    /// Eight bytes a texel.
-    Rgba16Float,
-    /// Four bytes a texel.
-    R32Float,
-    /// Depth, four bytes a texel.
-    D32Float,
-}
-
-impl Format {
-    /// Bytes a texel.
-    #[must_use]
-    pub const fn texel_bytes(self) -> u64 {
-        match self {
-            Self::Rgba8Unorm | Self::R32Float | Self::D32Float => 4,
-            Self::Rgba16Float => 8,
         }
     }
 }

@@ -10,6 +10,7 @@
 //! simulated device it is a list of its commands. A program with a renderer of its own may implement [`Record`] over
 //! whatever it records with.
 
+use super::format::{TexelFormat, TextureAspect};
 use super::{Device, RawBuffer, RawTexture, flags};
 
 /// A run of bytes that is copied from one buffer to another. Laid out as `VkBufferCopy`.
@@ -24,27 +25,58 @@ pub struct CopyRegion {
     pub size: u64,
 }
 
-/// Texels in a buffer, and where they go in a texture.
+/// A box of texels in one mip level of one array layer of a texture, and the same texels in a buffer: rows of blocks at a
+/// distance of `row_bytes`, those of the next slice after them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TexelRegion {
     /// First byte in the buffer.
     pub buffer_offset: u64,
-    /// Bytes from one row to the next in the buffer.
+    /// Bytes from one row of blocks to the next in the buffer; whole blocks.
     pub row_bytes: u64,
-    /// Bytes a texel.
-    pub texel_bytes: u32,
+    /// How the texels lie in the buffer. It has `aspect`.
+    pub format: TexelFormat,
+    /// Colour, depth or stencil.
+    pub aspect: TextureAspect,
     /// The mip level.
     pub mip: u32,
     /// The array layer.
     pub layer: u32,
-    /// First texel across.
+    /// First texel across; a multiple of a block's.
     pub x: u32,
-    /// First texel down.
+    /// First texel down; a multiple of a block's.
     pub y: u32,
-    /// Texels across.
+    /// First slice; 0 unless the texture has three dimensions.
+    pub z: u32,
+    /// Texels across: whole blocks, or up to the end of the mip level.
     pub width: u32,
-    /// Texels down.
+    /// Texels down: likewise.
     pub height: u32,
+    /// Slices; 1 unless the texture has three dimensions.
+    pub depth: u32,
+}
+
+impl TexelRegion {
+    /// Bytes of a block of this aspect in the buffer; 0 if the format has no such aspect.
+    #[must_use]
+    pub const fn block_bytes(&self) -> u32 {
+        match self.format.block_bytes(self.aspect) {
+            Some(bytes) => bytes,
+            None => 0,
+        }
+    }
+
+    /// Blocks across and down: those that are not full count too.
+    #[must_use]
+    pub const fn blocks(&self) -> [u32; 2] {
+        let [width, height] = self.format.block();
+        [self.width.div_ceil(width), self.height.div_ceil(height)]
+    }
+
+    /// Bytes of the blocks of one row, without padding.
+    #[must_use]
+    pub const fn tight_row_bytes(&self) -> u64 {
+        self.blocks()[0] as u64 * self.block_bytes() as u64
+    }
 }
 
 /// A texture's mip of a layer that is copied to.
@@ -56,8 +88,23 @@ pub struct TextureTarget<T> {
     pub mip: u32,
     /// The array layer.
     pub layer: u32,
-    /// Whether what it held before is of no use (as on its first use ever).
+    /// What a texel of the texture has, whichever of it is copied.
+    pub aspects: TextureAspects,
+    /// Whether what it held before, in all aspects, is of no use (as on its first use ever).
     pub discard: bool,
+}
+
+/// Texels that are copied from a texture to a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TexelRead<T, B> {
+    /// Copied from.
+    pub src: T,
+    /// What a texel of it has, whichever of it is copied.
+    pub aspects: TextureAspects,
+    /// Copied to. It lies in readback memory, and nothing else uses these bytes meanwhile.
+    pub dst: B,
+    /// Which texels, and where they lie in the buffer.
+    pub region: TexelRegion,
 }
 
 flags! {
@@ -72,7 +119,7 @@ flags! {
     }
 }
 
-/// What all of a texture is, for a copy of it.
+/// What all of a texture is, for copies of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureParts {
     /// Texels across.
@@ -85,6 +132,10 @@ pub struct TextureParts {
     pub layers: u32,
     /// Mip levels.
     pub mips: u32,
+    /// Samples a texel.
+    pub samples: u32,
+    /// How its texels lie in a buffer.
+    pub format: TexelFormat,
     /// What a texel has.
     pub aspects: TextureAspects,
 }
@@ -130,6 +181,16 @@ pub trait Record<D: Device> {
     /// As for [`Record::begin_copies`], which has listed `dst`; the region lies inside both, aligned as the device
     /// demands.
     unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion);
+
+    /// Copies texels from textures to buffers, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what
+    /// barriers it takes: what is recorded or submitted to the queue before and uses the textures comes before, what comes
+    /// after comes after, and the host sees the bytes once the submission is complete. The textures are before and after in
+    /// the layout or state that the recorder takes textures to be in.
+    ///
+    /// # Safety
+    /// The resources are the device's and alive until the commands are complete; each region lies inside both, aligned as
+    /// the device demands; the buffers lie in readback memory; the list is being recorded.
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<D>, RawBuffer<D>>]);
 
     /// Copies textures as a whole, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what barriers it
     /// takes: what is recorded or submitted to the queue before and uses them comes before, what comes after comes after.

@@ -50,6 +50,7 @@ mod sharing;
 mod sparse;
 mod state;
 mod store;
+mod texels;
 mod tiles;
 
 pub use barrier::{Barrier, Resource};

@@ -105,7 +105,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// The new one could not be made; nothing has changed then.
     pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
         let portable = Create::<K>::portable(&self.shared().device, info);
-        let new = made(self.shared(), self.shared().create::<K>(info, desc)?, desc).described(portable);
+        let new =
+            made(self.shared(), self.shared().create::<K>(info, desc)?, desc).described(portable).with_parts_of(info);
         // The assignment drops the old one, which retires it.
         *self = new;
         Ok(())
@@ -170,7 +171,8 @@ impl<D: Device> Texture<D> {
         }
         let (src_first, dst_first) = overlap(present, wanted)?;
         let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
-        let new: Self = made(shared, shared.create::<Textures>(&info, desc)?, desc).described(Some(*wanted));
+        let new: Self =
+            made(shared, shared.create::<Textures>(&info, desc)?, desc).described(Some(*wanted)).with_parts_of(&info);
         let count = (present.mips - src_first).min(wanted.mips - dst_first);
         let copies = (0..count).map(|step| MipCopy {
             src: self.object().clone(),

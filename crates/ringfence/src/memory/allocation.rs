@@ -283,7 +283,7 @@ impl<D: Device> Allocation<D> {
         let has_address = Create::<K>::has_address(&self.shared.device, info);
         let portable = Create::<K>::portable(&self.shared.device, info);
         let made = Resource::new(shared, placed, place, needs.size, self.location);
-        Ok(made.with_address(has_address).described(portable))
+        Ok(made.with_address(has_address).described(portable).with_parts_of(info))
     }
 
     fn check_aliasing(&self, needs: &Requirements, offset: u64) -> Result<(), Error> {

@@ -68,7 +68,7 @@ impl<D: Device> Allocator<D> {
         let portable = Create::<K>::portable(&shared.device, info);
         let is_full = desc.movable && portable.as_ref().is_some_and(|portable| shared.says_all::<K>(portable, info));
         let resource = resource.with_address(has_address).with_user_data(desc.user_data);
-        let resource = resource.described(portable).described_in_full(is_full);
+        let resource = resource.described(portable).described_in_full(is_full).with_parts_of(info);
         if shared.debug.is_some() {
             resource.note_made_at(Location::caller());
         }

@@ -74,8 +74,9 @@ impl<D: Device> AliasedHeap<D> {
             // SAFETY: the type and class are those of the heap, and the range lies inside, aligned.
             Ok(unsafe { shared.place_at::<Textures>(unplaced, Place::aliased(&self.whole, offset)) }?)
         })?;
-        let texture =
-            Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device).described(Some(*desc));
+        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
+            .described(Some(*desc))
+            .with_parts_of(&info);
         Ok(TextureLocation { texture, texture_kind: TextureKind::of(desc), route: Route::Aliased })
     }
 

@@ -9,6 +9,7 @@ use crate::device::{BufferUsage, Create, Device, DeviceError, TextureDesc, Textu
 use crate::error::Error;
 use crate::memory::Location;
 use crate::resource::{AllocationDesc, Dedicated, Resource};
+use crate::upload::least_common_multiple;
 
 /// Subresources of a texture that is read back, at the most: 2,048 layers of 16 mips.
 const FOOTPRINTS_MAX: u64 = 1 << 15;
@@ -81,7 +82,8 @@ impl<D: Device> Placement<D> {
             shared.place::<Textures>(unplaced, needs, desc)
         })?;
         let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .described(Create::<Textures>::portable(&shared.device, info));
+            .described(Create::<Textures>::portable(&shared.device, info))
+            .with_parts_of(info);
         Ok(TextureLocation { texture, texture_kind, route })
     }
 
@@ -102,27 +104,38 @@ impl<D: Device> Placement<D> {
 
     /// Where each mip of each layer lies, and how many bytes that makes.
     fn footprints(&self, desc: &TextureDesc) -> Result<(Vec<Footprint>, u64), Error> {
-        let TextureDesc { width, height, layers, mips, format, .. } = *desc;
-        let sizes = [width, height, layers, mips];
+        let TextureDesc { width, height, depth, layers, mips, format, .. } = *desc;
         let count = u64::from(layers) * u64::from(mips);
-        if sizes.contains(&0) || count > FOOTPRINTS_MAX || mips > width.max(height).ilog2() + 1 {
+        let sizes = [width, height, depth, layers, mips];
+        if sizes.contains(&0) || count > FOOTPRINTS_MAX || mips > desc.longest().ilog2() + 1 {
             return Err(DeviceError::InvalidInfo("a texture has texels, and mips down to one texel at the most").into());
         }
+        let texels = format.texels();
+        if texels.aspects().count() != 1 {
+            return Err(DeviceError::Unsupported("reading back depth and stencil together: one copy is of one").into());
+        }
+        let ([across, down], block) = (texels.block(), format.texel_bytes());
         let capabilities = self.memory().device().capabilities();
         let max = capabilities.memory_object_bytes_max;
         let (mut footprints, mut end) = (Vec::with_capacity(count as usize), 0_u64);
         for (layer, mip) in (0..layers).flat_map(|layer| (0..mips).map(move |mip| (layer, mip))) {
-            let (width, height) = ((width >> mip).max(1), (height >> mip).max(1));
-            let row = u64::from(width) * format.texel_bytes();
-            let row_bytes = row.next_multiple_of(capabilities.texture_copy_row_alignment.max(1));
-            let offset = end.next_multiple_of(capabilities.texture_copy_offset_alignment.max(1));
+            let [width, height, depth] = [width, height, depth].map(|side| (side >> mip).max(1));
+            let (blocks, rows) = (width.div_ceil(across), u64::from(height.div_ceil(down)) * u64::from(depth));
+            let row_bytes = next_multiple(u64::from(blocks) * block, capabilities.texture_copy_row_alignment, block);
+            let offset = next_multiple(end, capabilities.texture_copy_offset_alignment.max(4), block);
             footprints.push(Footprint { mip, layer, offset, row_bytes, width, height });
             // No sum overflows: each is compared with the largest memory object before the next.
-            end = offset.saturating_add(row_bytes.saturating_mul(u64::from(height)));
+            end = offset.saturating_add(row_bytes.saturating_mul(rows));
             if end > max {
                 return Err(Error::TooLarge { size: end, max });
             }
         }
         Ok((footprints, end))
     }
+}
+
+/// The next multiple of an alignment and of the bytes of a block; the largest number if there is none.
+fn next_multiple(bytes: u64, alignment: u64, block: u64) -> u64 {
+    let multiple = least_common_multiple(alignment.max(1), block.max(1));
+    bytes.checked_next_multiple_of(multiple).unwrap_or(u64::MAX)
 }

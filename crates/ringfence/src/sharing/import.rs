@@ -152,7 +152,7 @@ impl<D: Share> Allocator<D> {
         let portable = Create::<K>::portable(&shared.device, info);
         let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
         let has_address = Create::<K>::has_address(&shared.device, info);
-        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable))
+        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable).with_parts_of(info))
     }
 
     /// # Safety

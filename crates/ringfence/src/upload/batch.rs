@@ -23,7 +23,7 @@ use std::fmt;
 
 use super::{Staged, StagedTexels};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
-use crate::device::{Device, RawBuffer, RawTexture};
+use crate::device::{CopyRules, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
 use crate::resource::{Buffer, Texture};
 
 /// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
@@ -43,6 +43,8 @@ pub struct UploadBatch<D: Device> {
     regions: Vec<CopyRegion>,
     groups: Vec<Group>,
     merged: bool,
+    /// Blocks of texels that the queue copies at least; 0 for whole mip levels.
+    unit: [u32; 3],
     figures: BatchFigures,
 }
 
@@ -91,6 +93,9 @@ pub enum BatchError {
         /// Bytes of the destination.
         target_size: u64,
     },
+    /// The texels do not fit the texture, or are not copied so.
+    #[error(transparent)]
+    Texels(#[from] TexelError),
 }
 
 /// Where texels go in a texture.
@@ -98,13 +103,15 @@ pub enum BatchError {
 pub struct TexelTarget {
     /// The mip level.
     pub mip: u32,
-    /// The array layer.
+    /// The first array layer.
     pub layer: u32,
     /// First texel across.
     pub x: u32,
     /// First texel down.
     pub y: u32,
-    /// Whether what the mip of the layer held before is of no use (as on its first use ever).
+    /// First slice of a texture of three dimensions.
+    pub z: u32,
+    /// Whether what the mip of the layers held before, in all aspects, is of no use (as on its first use ever).
     pub discard: bool,
 }
 
@@ -163,8 +170,18 @@ impl<D: Device> UploadBatch<D> {
             regions: Vec::new(),
             groups: Vec::new(),
             merged: true,
+            unit: [1; 3],
             figures: BatchFigures::default(),
         }
+    }
+
+    /// For a queue that copies texels in units of so many blocks across, down and deep, or up to the end of a mip level: the
+    /// `minImageTransferGranularity` of its family on Vulkan, where 0 stands for whole mip levels. Queues that draw or
+    /// compute copy any block, which is what a batch expects if this is not called. What is no such unit is refused.
+    #[must_use]
+    pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
+        self.unit = blocks;
+        self
     }
 
     /// Adds a copy of all that is staged to `offset` of a buffer, which was made to be copied to. O(1) expected.
@@ -184,31 +201,42 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// Adds a copy of texels to a texture, which was made to be copied to. O(1) expected.
+    /// Adds a copy of texels to a texture, which was made to be copied to: one for each layer. O(layers) expected.
     ///
     /// Texels of one batch that go to one mip of one layer must not overlap, and all of them discard or none does.
-    pub fn copy_texels(&mut self, from: &StagedTexels<D>, to: &Texture<D>, at: TexelTarget) {
-        let region = TexelRegion {
-            buffer_offset: from.staged.offset,
-            row_bytes: from.row_bytes,
-            texel_bytes: from.texel_bytes,
-            mip: at.mip,
-            layer: at.layer,
-            x: at.x,
-            y: at.y,
-            width: from.width,
-            height: from.height,
-        };
-        let texture = to.object().clone();
-        let is_here = |held: &TextureTarget<_>| held.texture == texture && (held.mip, held.layer) == (at.mip, at.layer);
-        // From the back, since the parts of a texture come one after another.
-        if !self.textures.iter().rev().any(is_here) {
-            let TexelTarget { mip, layer, discard, .. } = at;
-            self.textures.push(TextureTarget { texture: texture.clone(), mip, layer, discard });
+    ///
+    /// # Errors
+    /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or several
+    /// planes; it has several samples a texel; the region cuts blocks, or what the device or the queue copies as a whole.
+    pub fn copy_texels(&mut self, from: &StagedTexels<D>, to: &Texture<D>, at: TexelTarget) -> Result<(), BatchError> {
+        let TexelTarget { mip, layer, x, y, z, discard } = at;
+        let StagedTexels { format, aspect, width, height, depth, layers, row_bytes, .. } = *from;
+        let wanted = TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth };
+        let partial_depth = to.shared().device.capabilities().partial_depth_copies;
+        let rules = CopyRules { partial_depth, unit: self.unit };
+        let parts = check_texels(to.parts(), &wanted, Some(format), rules)?;
+        let (texture, source) = (to.object(), self.source(&from.staged.buffer));
+        for index in 0..layers {
+            let buffer_offset = from.staged.offset + u64::from(index) * from.layer_bytes;
+            let layer = layer + index;
+            let region =
+                TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x, y, z, width, height, depth };
+            self.take_over(TextureTarget { texture: texture.clone(), mip, layer, aspects: parts.aspects, discard });
+            self.texels.push(TexelCopy { source, texture: texture.clone(), region });
         }
-        let source = self.source(&from.staged.buffer);
-        self.texels.push(TexelCopy { source, texture, region });
         self.added(from.staged.size);
+        Ok(())
+    }
+
+    /// Lists a mip of a layer that is copied to, unless it is listed.
+    fn take_over(&mut self, target: TextureTarget<RawTexture<D>>) {
+        let is_it = |held: &TextureTarget<_>| {
+            held.texture == target.texture && (held.mip, held.layer) == (target.mip, target.layer)
+        };
+        // From the back, since the parts of a texture come one after another.
+        if !self.textures.iter().rev().any(is_it) {
+            self.textures.push(target);
+        }
     }
 
     fn added(&mut self, bytes: u64) {
@@ -276,7 +304,7 @@ impl<D: Device> UploadBatch<D> {
     /// - The frame that the sources were staged for is still open, and what is recorded here is submitted as that frame.
     /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
     ///   size that it was described with (they were checked against that of its memory, which may be a little more).
-    /// - Texels lie inside their textures and do not overlap.
+    /// - Texels do not overlap.
     pub unsafe fn play(&mut self, into: &mut impl Record<D>) {
         if self.is_empty() {
             return;

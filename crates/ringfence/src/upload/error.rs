@@ -2,7 +2,7 @@
 
 use ringfence_core::sync::SyncPoint;
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, TexelError, TexelFormat};
 use crate::error::Error;
 
 /// Why nothing was written. The ring is as it was, but that what was complete has been freed.
@@ -65,19 +65,26 @@ pub enum UploadError {
     #[error("the constants and the writer belong to different constant buffers")]
     ForeignConstants,
     /// The texels that were given are not what their size says.
-    #[error("{given} bytes were given for {width} × {height} texels of {texel_bytes} bytes, which need {needed}")]
+    #[error("{given} bytes for {width} × {height} × {depth} texels in {layers} layers ({format}), which need {needed}")]
     TexelSize {
         /// Texels across.
         width: u32,
         /// Texels down.
         height: u32,
-        /// Bytes a texel.
-        texel_bytes: u32,
+        /// Slices.
+        depth: u32,
+        /// Array layers.
+        layers: u32,
+        /// How they lie in a buffer.
+        format: TexelFormat,
         /// Bytes that were given.
         given: u64,
         /// Bytes that they need.
         needed: u64,
     },
+    /// The texture has no such texels, or they are not copied so.
+    #[error(transparent)]
+    Texels(#[from] TexelError),
     /// The oldest submission did not complete in time.
     #[error("no room after waiting for {waited_ns} ns")]
     Timeout {

@@ -22,16 +22,22 @@ use std::time::{Duration, Instant};
 
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::{SyncPoint, SyncSet};
+use smallvec::SmallVec;
 
 use super::pin::HeldPin;
 use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::texels::Layout;
 use super::{UploadDesc, UploadError, WhenFull};
-use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
+use crate::device::record::{TexelRead, TexelRegion};
+use crate::device::{
+    BufferUsage, CopyRules, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect,
+    check_texels,
+};
 use crate::error::{AccessError, Error};
 use crate::lifetime::{Frame, WaitError};
 use crate::memory::{Allocator, Location, RingSnapshot};
+use crate::resource::Texture;
 
 /// How a ring for results is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +112,8 @@ impl<D: Device> ReadbackRing<D> {
         Ok(Readback { state, segment, offset: range.offset(), size, point, _pin: pin })
     }
 
-    /// Room for texels of `frame`, with rows and offset as the device wants them.
+    /// Room for texels of `frame` of a colour format that is not block-compressed, with rows and offset as the device wants
+    /// them. The program records the copy itself; [`ReadbackRing::reserve_box`] serves every format and says what to record.
     ///
     /// # Errors
     /// As [`ReadbackRing::reserve`].
@@ -117,13 +124,53 @@ impl<D: Device> ReadbackRing<D> {
         height: u32,
         texel_bytes: u32,
     ) -> Result<TexelReadback<D>, UploadError> {
-        let layout = Layout::of(self.state.memory.device().capabilities(), width, height, texel_bytes)?;
-        let (alignment, more) = layout.request();
-        let mut readback = self.reserve(frame, layout.size + more, alignment)?;
+        let (aspect, depth, layers) = (TextureAspect::Color, 1, 1);
+        let texels = TexelBox { aspect, mip: 0, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth };
+        self.reserve_layout(frame, TexelFormat::color(texel_bytes), &texels)
+    }
+
+    /// Room for texels of a texture, with rows and offset as the device wants them, and the copies to record for `frame`:
+    /// see [`TexelReadback::reads`]. The texture was made to be copied from.
+    ///
+    /// # Errors
+    /// As [`ReadbackRing::reserve`]; and [`UploadError::Texels`] if the texture has no such texels, or they are not copied
+    /// so: see [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels).
+    pub fn reserve_box(
+        &self,
+        frame: &Frame,
+        from: &Texture<D>,
+        texels: &TexelBox,
+    ) -> Result<TexelReadback<D>, UploadError> {
+        let partial_depth = self.state.memory.device().capabilities().partial_depth_copies;
+        let rules = CopyRules { partial_depth, unit: [1; 3] };
+        let parts = check_texels(from.parts(), texels, None, rules)?;
+        let mut result = self.reserve_layout(frame, parts.format, texels)?;
+        let TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth } = *texels;
+        let (format, row_bytes, layer_bytes) = (parts.format, result.layout.row_bytes, result.layout.layer_bytes);
+        let (src, dst, offset) = (from.object(), result.readback.buffer(), result.readback.offset);
+        let reads = (0..layers).map(|index| {
+            let (buffer_offset, layer) = (offset + u64::from(index) * layer_bytes, layer + index);
+            let region =
+                TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x, y, z, width, height, depth };
+            TexelRead { src: src.clone(), aspects: parts.aspects, dst: dst.clone(), region }
+        });
+        let reads = reads.collect();
+        result.reads = reads;
+        Ok(result)
+    }
+
+    fn reserve_layout(
+        &self,
+        frame: &Frame,
+        format: TexelFormat,
+        texels: &TexelBox,
+    ) -> Result<TexelReadback<D>, UploadError> {
+        let layout = Layout::of(self.state.memory.device().capabilities(), format, texels)?;
+        let (size, alignment) = layout.request()?;
+        let mut readback = self.reserve(frame, size, alignment)?;
         readback.offset += layout.skip(readback.offset);
         readback.size = layout.size;
-        let row = u64::from(width) * u64::from(texel_bytes);
-        Ok(TexelReadback { readback, row, row_bytes: layout.row_bytes, height })
+        Ok(TexelReadback { readback, layout, reads: SmallVec::new() })
     }
 
     /// Its figures.
@@ -232,10 +279,9 @@ impl<D: Device> Readback<D> {
 #[must_use = "a result that is dropped cannot be read"]
 pub struct TexelReadback<D: Device> {
     readback: Readback<D>,
-    /// Bytes of a row's texels.
-    row: u64,
-    row_bytes: u64,
-    height: u32,
+    layout: Layout,
+    /// One a layer.
+    reads: SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]>,
 }
 
 impl<D: Device> TexelReadback<D> {
@@ -244,27 +290,44 @@ impl<D: Device> TexelReadback<D> {
         &self.readback
     }
 
-    /// Bytes from one row to the next.
+    /// Bytes from one row of blocks to the next.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
-        self.row_bytes
+        self.layout.row_bytes
     }
 
-    /// Copies the texels out, rows without padding.
+    /// Bytes of the texels, without padding.
+    #[must_use]
+    pub fn texel_bytes(&self) -> u64 {
+        // No more than the room, which has a number.
+        self.layout.tight()
+    }
+
+    /// The copies that bring the texels here, one a layer, to be recorded with
+    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the room was reserved for.
+    /// None if the room was reserved without a texture.
+    #[must_use]
+    pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
+        &self.reads
+    }
+
+    /// Copies the texels out: rows of blocks, slices and layers one after another, without padding.
     ///
     /// # Errors
     /// As [`Readback::read`].
     pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
         self.readback.check_ready()?;
-        let size = self.row * u64::from(self.height);
-        if into.len() as u64 != size {
-            return Err(ReadbackError::Size { asked: into.len() as u64, size });
+        let (asked, size) = (into.len() as u64, self.texel_bytes());
+        if asked != size {
+            return Err(ReadbackError::Size { asked, size });
         }
-        if self.row == self.row_bytes {
+        if self.layout.size == size {
             return self.readback.read_at(0, into);
         }
-        for (index, row) in into.chunks_exact_mut(self.row as usize).enumerate() {
-            self.readback.read_at(index as u64 * self.row_bytes, row)?;
+        let Layout { row, rows, .. } = self.layout;
+        let slice = row * rows;
+        for (at, to) in self.layout.rows([row, slice]) {
+            self.readback.read_at(at, &mut into[to as usize..][..row as usize])?;
         }
         Ok(())
     }
@@ -285,6 +348,6 @@ impl<D: Device> fmt::Debug for Readback<D> {
 
 impl<D: Device> fmt::Debug for TexelReadback<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TexelReadback({:?}, {} bytes a row)", self.readback, self.row_bytes)
+        write!(f, "TexelReadback({:?}, {} bytes a row)", self.readback, self.layout.row_bytes)
     }
 }

@@ -1,69 +1,115 @@
 //! Texels on their way to a texture: the rows and the offset that the device wants, done for the caller.
 //!
 //! ```text
-//!   given:   ■■■■■│■■■■■│■■■■■       rows one after another, or at a distance of the caller's
-//!   staged:  ■■■■■▒▒▒│■■■■■▒▒▒│■■■■■  rows at a multiple of the row alignment and of a texel,
-//!            ▲                       the first at a multiple of the placement alignment and of a texel
+//!   given:   ■■■■■│■■■■■│■■■■■       rows of blocks one after another, or at a distance of the caller's
+//!   staged:  ■■■■■▒▒▒│■■■■■▒▒▒│■■■■■  rows at a multiple of the row alignment and of a block,
+//!            ▲                       the first of each layer at a multiple of the placement alignment and of a block
 //! ```
 //!
 //! | | offset | row |
 //! |---|---|---|
 //! | Direct3D 12 | 512 | 256 |
-//! | Vulkan | what the device likes, at least a texel and 4 | what the device likes, in whole texels |
+//! | Vulkan | what the device likes, at least a block and 4 | what the device likes, in whole blocks |
+//!
+//! Sizes are in texels, whatever the format: of block-compressed ones the library counts the blocks. A block that is not
+//! full, at the edge of a mip level, has all its bytes.
 
 use std::fmt;
 use std::mem::MaybeUninit;
 
 use super::ring::copy;
 use super::{Staged, UploadError, UploadRing, UploadWriter};
-use crate::device::{Capabilities, Device};
+use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect};
 use crate::lifetime::Frame;
 
-/// Texels as the caller has them. Of block-compressed formats the blocks count as texels.
+/// Texels as the caller has them: a box of one aspect, in one or several layers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Texels<'a> {
     /// Texels across.
     pub width: u32,
     /// Texels down.
     pub height: u32,
-    /// Bytes a texel.
-    pub texel_bytes: u32,
-    /// Bytes from one row to the next in `bytes`; 0 if they follow each other.
+    /// Slices; 1 unless they are for a texture of three dimensions.
+    pub depth: u32,
+    /// Array layers.
+    pub layers: u32,
+    /// How they lie in `bytes`.
+    pub format: TexelFormat,
+    /// Colour, depth or stencil.
+    pub aspect: TextureAspect,
+    /// Bytes from one row of blocks to the next in `bytes`; 0 if they follow each other.
     pub row_bytes: u64,
-    /// The rows; the last one may end with its last texel.
+    /// Bytes from one slice, or layer, to the next in `bytes`; 0 if they follow each other.
+    pub slice_bytes: u64,
+    /// The rows; the last one may end with its last block.
     pub bytes: &'a [u8],
 }
 
 impl<'a> Texels<'a> {
-    /// Texels whose rows follow each other.
+    /// Texels of colour, not block-compressed, whose rows follow each other.
     #[must_use]
     pub const fn new(width: u32, height: u32, texel_bytes: u32, bytes: &'a [u8]) -> Self {
-        Self { width, height, texel_bytes, row_bytes: 0, bytes }
+        let (format, aspect) = (TexelFormat::color(texel_bytes), TextureAspect::Color);
+        Self { width, height, depth: 1, layers: 1, format, aspect, row_bytes: 0, slice_bytes: 0, bytes }
     }
 
-    /// Bytes of a row's texels.
-    fn row(&self) -> u64 {
-        u64::from(self.width) * u64::from(self.texel_bytes)
+    /// Texels of any format, across, down and deep, whose rows and slices follow each other: of its first aspect and one
+    /// layer.
+    #[must_use]
+    pub fn of(format: impl Into<TexelFormat>, [width, height, depth]: [u32; 3], bytes: &'a [u8]) -> Self {
+        let format = format.into();
+        let aspect = format.first_aspect();
+        Self { width, height, depth, layers: 1, format, aspect, row_bytes: 0, slice_bytes: 0, bytes }
     }
 
-    fn pitch(&self) -> u64 {
-        if self.row_bytes == 0 { self.row() } else { self.row_bytes }
+    /// Of so many array layers.
+    #[must_use]
+    pub const fn layers(mut self, layers: u32) -> Self {
+        self.layers = layers;
+        self
     }
 
-    /// Refuses texels that have no size, and bytes that do not hold them.
-    fn check(&self) -> Result<(), UploadError> {
-        let rows = u64::from(self.height);
-        if self.row() == 0 || rows == 0 {
-            return Err(UploadError::ZeroSize);
-        }
-        let needed = (rows - 1).checked_mul(self.pitch()).and_then(|bytes| bytes.checked_add(self.row()));
-        let needed = needed.unwrap_or(u64::MAX);
+    /// Of this aspect.
+    #[must_use]
+    pub const fn aspect(mut self, aspect: TextureAspect) -> Self {
+        self.aspect = aspect;
+        self
+    }
+
+    /// With rows of blocks, and slices or layers, at such distances in bytes; 0 where they follow each other.
+    #[must_use]
+    pub const fn pitched(mut self, row_bytes: u64, slice_bytes: u64) -> Self {
+        (self.row_bytes, self.slice_bytes) = (row_bytes, slice_bytes);
+        self
+    }
+
+    /// Bytes from row to row and from slice to slice; `None` if there is no such number, or they overlap.
+    fn pitches(&self, layout: &Layout) -> Option<[u64; 2]> {
+        let row = if self.row_bytes == 0 { layout.row } else { self.row_bytes };
+        let slice = (layout.rows - 1).checked_mul(row)?.checked_add(layout.row)?;
+        let slice_bytes = if self.slice_bytes != 0 { self.slice_bytes } else { layout.rows.checked_mul(row)? };
+        (row >= layout.row && slice_bytes >= slice).then_some([row, slice_bytes])
+    }
+
+    /// Bytes that they need; `None` if there is no such number.
+    fn needed(&self, layout: &Layout, [row, slice]: [u64; 2]) -> Option<u64> {
+        let slices = layout.slices.checked_mul(layout.layers)?;
+        let last = (layout.rows - 1).checked_mul(row)?.checked_add(layout.row)?;
+        (slices - 1).checked_mul(slice)?.checked_add(last)
+    }
+
+    /// Refuses bytes that do not hold the texels. From row to row and from slice to slice in `bytes`.
+    fn check(&self, layout: &Layout) -> Result<[u64; 2], UploadError> {
+        let pitches = self.pitches(layout);
+        let needed = pitches.and_then(|pitches| self.needed(layout, pitches)).unwrap_or(u64::MAX);
         let given = self.bytes.len() as u64;
-        if self.pitch() < self.row() || given < needed {
-            let Self { width, height, texel_bytes, .. } = *self;
-            return Err(UploadError::TexelSize { width, height, texel_bytes, given, needed });
+        match pitches {
+            Some(pitches) if given >= needed => Ok(pitches),
+            _ => {
+                let Self { width, height, depth, layers, format, .. } = *self;
+                Err(UploadError::TexelSize { width, height, depth, layers, format, given, needed })
+            }
         }
-        Ok(())
     }
 }
 
@@ -71,14 +117,22 @@ impl<'a> Texels<'a> {
 pub struct StagedTexels<D: Device> {
     /// Where they are.
     pub staged: Staged<D>,
-    /// Bytes from one row to the next.
+    /// Bytes from one row of blocks to the next. Slices follow each other.
     pub row_bytes: u64,
+    /// Bytes from one layer to the next.
+    pub layer_bytes: u64,
     /// Texels across.
     pub width: u32,
     /// Texels down.
     pub height: u32,
-    /// Bytes a texel.
-    pub texel_bytes: u32,
+    /// Slices.
+    pub depth: u32,
+    /// Array layers.
+    pub layers: u32,
+    /// How they lie in the ring.
+    pub format: TexelFormat,
+    /// Colour, depth or stencil.
+    pub aspect: TextureAspect,
 }
 
 impl<D: Device> Clone for StagedTexels<D> {
@@ -89,48 +143,72 @@ impl<D: Device> Clone for StagedTexels<D> {
 
 impl<D: Device> fmt::Debug for StagedTexels<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { staged, row_bytes, width, height, texel_bytes } = self;
-        write!(f, "{width} × {height} texels of {texel_bytes} bytes, {row_bytes} bytes a row, {staged:?}")
+        let Self { staged, row_bytes, width, height, depth, layers, format, aspect, .. } = self;
+        write!(f, "{width} × {height} × {depth} texels in {layers} layers ({format}, {aspect:?}), ")?;
+        write!(f, "{row_bytes} bytes a row, {staged:?}")
     }
 }
 
 /// How texels lie in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
+    /// Bytes of the blocks of a row.
+    pub(super) row: u64,
+    /// From one row of blocks to the next.
     pub(super) row_bytes: u64,
+    /// Rows of blocks of a slice.
+    pub(super) rows: u64,
+    /// Slices of a layer.
+    pub(super) slices: u64,
+    layers: u64,
+    /// From one layer to the next.
+    pub(super) layer_bytes: u64,
     pub(super) size: u64,
-    /// What the first byte is a multiple of; not a power of two for texels of 3, 6 or 12 bytes.
+    /// What the first byte of a layer is a multiple of; not a power of two for texels of 3, 6 or 12 bytes.
     multiple: u64,
 }
 
 impl Layout {
-    fn new(capabilities: &Capabilities, texels: &Texels<'_>) -> Result<Self, UploadError> {
-        texels.check()?;
-        Self::of(capabilities, texels.width, texels.height, texels.texel_bytes)
-    }
-
-    pub(super) fn of(
-        capabilities: &Capabilities,
-        width: u32,
-        height: u32,
-        texel_bytes: u32,
-    ) -> Result<Self, UploadError> {
-        let (texel, row) = (u64::from(texel_bytes), u64::from(width) * u64::from(texel_bytes));
-        if row == 0 || height == 0 {
+    /// Where the texels of a box lie, whatever mip level and layers it is of.
+    pub(super) fn of(capabilities: &Capabilities, format: TexelFormat, texels: &TexelBox) -> Result<Self, UploadError> {
+        let [across, down] = format.block();
+        let block = u64::from(format.block_bytes(texels.aspect).unwrap_or(0));
+        if block == 0 || texels.extent().contains(&0) || texels.layers == 0 || across == 0 || down == 0 {
             return Err(UploadError::ZeroSize);
         }
-        let row_multiple = least_common_multiple(capabilities.texture_copy_row_alignment.max(1), texel);
         let too_large = UploadError::TooLarge { size: u64::MAX, capacity: u64::MAX };
+        let row_multiple = least_common_multiple(capabilities.texture_copy_row_alignment.max(1), block);
+        let multiple = least_common_multiple(capabilities.texture_copy_offset_alignment.max(4), block);
+        let [rows, slices] = [texels.height.div_ceil(down), texels.depth].map(u64::from);
+        let (layers, row) = (u64::from(texels.layers), u64::from(texels.width.div_ceil(across)) * block);
         let row_bytes = row.checked_next_multiple_of(row_multiple).ok_or(too_large)?;
-        let size = row_bytes.checked_mul(u64::from(height) - 1).and_then(|bytes| bytes.checked_add(row));
-        let offset = capabilities.texture_copy_offset_alignment.max(4);
-        Ok(Self { row_bytes, size: size.ok_or(too_large)?, multiple: least_common_multiple(offset, texel) })
+        let layer = row_bytes.checked_mul(rows * slices - 1).and_then(|bytes| bytes.checked_add(row));
+        let layer = layer.ok_or(too_large)?;
+        let layer_bytes =
+            if layers == 1 { layer } else { layer.checked_next_multiple_of(multiple).ok_or(too_large)? };
+        let size = layer_bytes.checked_mul(layers - 1).and_then(|bytes| bytes.checked_add(layer));
+        Ok(Self { row, row_bytes, rows, slices, layers, layer_bytes, size: size.ok_or(too_large)?, multiple })
     }
 
-    /// The power of two to ask for, and what to ask for more so that the multiple can be reached from there.
-    pub(super) fn request(&self) -> (u64, u64) {
+    fn new(capabilities: &Capabilities, texels: &Texels<'_>) -> Result<(Self, [u64; 2]), UploadError> {
+        let Texels { width, height, depth, layers, format, aspect, .. } = *texels;
+        let shape = TexelBox { aspect, mip: 0, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth };
+        let layout = Self::of(capabilities, format, &shape)?;
+        let pitches = texels.check(&layout)?;
+        Ok((layout, pitches))
+    }
+
+    /// Bytes to ask for, more than the texels have where the multiple may have to be reached, and the power of two that
+    /// they begin at a multiple of.
+    pub(super) fn request(&self) -> Result<(u64, u64), UploadError> {
         let alignment = 1 << self.multiple.trailing_zeros();
-        (alignment, self.multiple - alignment)
+        let size = self.size.checked_add(self.multiple - alignment);
+        Ok((size.ok_or(UploadError::TooLarge { size: u64::MAX, capacity: u64::MAX })?, alignment))
+    }
+
+    /// Bytes of the texels, without padding: no more than `size`.
+    pub(super) fn tight(&self) -> u64 {
+        self.row * self.rows * self.slices * self.layers
     }
 
     /// Bytes to leave out before the first, if the room begins at `offset`.
@@ -138,12 +216,21 @@ impl Layout {
         offset.next_multiple_of(self.multiple) - offset
     }
 
-    fn write(&self, texels: &Texels<'_>, offset: u64, to: &mut [MaybeUninit<u8>]) {
+    /// First byte of each row of blocks: in the ring, and among bytes with these distances from row to row and from slice
+    /// to slice.
+    pub(super) fn rows(&self, [row_pitch, slice_pitch]: [u64; 2]) -> impl Iterator<Item = (u64, u64)> {
+        let Self { row_bytes, rows, slices, layers, layer_bytes, .. } = *self;
+        (0..layers * slices).flat_map(move |slice| {
+            let first = slice / slices * layer_bytes + slice % slices * rows * row_bytes;
+            (0..rows).map(move |row| (first + row * row_bytes, slice * slice_pitch + row * row_pitch))
+        })
+    }
+
+    fn write(&self, (bytes, pitches): (&[u8], [u64; 2]), offset: u64, to: &mut [MaybeUninit<u8>]) {
         let to = &mut to[self.skip(offset) as usize..];
-        let (row, pitch) = (texels.row() as usize, texels.pitch() as usize);
-        for index in 0..texels.height as usize {
-            let from = &texels.bytes[index * pitch..][..row];
-            copy(from, &mut to[index * self.row_bytes as usize..][..row]);
+        let row = self.row as usize;
+        for (at, from) in self.rows(pitches) {
+            copy(&bytes[from as usize..][..row], &mut to[at as usize..][..row]);
         }
     }
 
@@ -151,12 +238,14 @@ impl Layout {
         let skip = self.skip(room.offset);
         let address = room.address.map(|address| address + skip);
         let staged = Staged { buffer: room.buffer, offset: room.offset + skip, size: self.size, address };
-        let Texels { width, height, texel_bytes, .. } = *texels;
-        StagedTexels { staged, row_bytes: self.row_bytes, width, height, texel_bytes }
+        let Texels { width, height, depth, layers, format, aspect, .. } = *texels;
+        let Self { row_bytes, layer_bytes, .. } = *self;
+        StagedTexels { staged, row_bytes, layer_bytes, width, height, depth, layers, format, aspect }
     }
 }
 
-fn least_common_multiple(a: u64, b: u64) -> u64 {
+/// The least number that both divide. Neither is 0.
+pub(crate) fn least_common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y != 0 {
         (x, y) = (y, x % y);
@@ -170,10 +259,10 @@ impl<D: Device> UploadRing<D> {
     /// # Errors
     /// As [`UploadRing::write_for`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
     pub fn write_texels(&self, frame: &Frame, texels: &Texels<'_>) -> Result<StagedTexels<D>, UploadError> {
-        let layout = Layout::new(self.capabilities(), texels)?;
-        let (alignment, more) = layout.request();
-        let room =
-            self.write_at(frame, layout.size + more, alignment, |offset, to| layout.write(texels, offset, to))?;
+        let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
+        let (size, alignment) = layout.request()?;
+        let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
+        let room = self.write_at(frame, size, alignment, fill)?;
         Ok(layout.staged(texels, room))
     }
 }
@@ -184,10 +273,10 @@ impl<D: Device> UploadWriter<D> {
     /// # Errors
     /// As [`UploadWriter::write`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
     pub fn write_texels(&mut self, texels: &Texels<'_>) -> Result<StagedTexels<D>, UploadError> {
-        let layout = Layout::new(self.capabilities(), texels)?;
-        let (alignment, more) = layout.request();
-        let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write(texels, offset, to);
-        let (room, ()) = self.write_at(layout.size + more, alignment, fill, |_, _| ())?;
+        let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
+        let (size, alignment) = layout.request()?;
+        let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
+        let (room, ()) = self.write_at(size, alignment, fill, |_, _| ())?;
         Ok(layout.staged(texels, room))
     }
 }
@@ -195,6 +284,7 @@ impl<D: Device> UploadWriter<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Format;
     use crate::device::sim::Profile;
 
     #[test]
@@ -205,13 +295,14 @@ mod tests {
                 for (width, height) in [(1, 1), (7, 5), (64, 3), (85, 2)] {
                     let bytes = vec![0; (width * height * texel_bytes) as usize];
                     let texels = Texels::new(width, height, texel_bytes, &bytes);
-                    let layout = Layout::new(capabilities, &texels).expect("the bytes suffice");
+                    let (layout, _) = Layout::new(capabilities, &texels).expect("the bytes suffice");
                     let texel = u64::from(texel_bytes);
                     for of in [capabilities.texture_copy_row_alignment, texel] {
                         assert_eq!(layout.row_bytes % of, 0);
                     }
-                    assert!(layout.row_bytes >= texels.row() && layout.size >= bytes.len() as u64);
-                    let (alignment, more) = layout.request();
+                    assert!(layout.row_bytes >= layout.row && layout.size >= bytes.len() as u64);
+                    let (size, alignment) = layout.request().expect("there is such a number");
+                    let more = size - layout.size;
                     for offset in (0..40).map(|step| step * alignment) {
                         let first = offset + layout.skip(offset);
                         assert!(layout.skip(offset) <= more);
@@ -237,5 +328,52 @@ mod tests {
         assert!(matches!(narrow, UploadError::TexelSize { .. }), "rows that overlap: {narrow:?}");
         let huge = refused(Texels { row_bytes: u64::MAX, ..Texels::new(1, u32::MAX, 4, &[0; 64]) });
         assert!(matches!(huge, UploadError::TexelSize { needed: u64::MAX, .. }), "{huge:?}");
+    }
+    #[test]
+    fn blocks_slices_and_layers_are_counted_and_lie_apart() {
+        for profile in Profile::all() {
+            let capabilities = &profile.capabilities;
+            for (format, blocks) in [(Format::Bc1Unorm, [3, 2]), (Format::Astc10x6Unorm, [1, 1])] {
+                let block = format.texel_bytes() as usize;
+                let bytes = vec![0; blocks[0] * blocks[1] * 5 * 2 * block];
+                let texels = Texels::of(format, [10, 6, 5], &bytes).layers(2);
+                let (layout, pitches) = Layout::new(capabilities, &texels).expect("the bytes suffice");
+                assert_eq!((layout.row, layout.rows), ((blocks[0] * block) as u64, blocks[1] as u64));
+                assert_eq!(layout.layer_bytes % capabilities.texture_copy_offset_alignment, 0);
+                let rows: Vec<_> = layout.rows(pitches).collect();
+                assert_eq!(rows.len(), blocks[1] * 5 * 2);
+                assert!(rows.windows(2).all(|pair| pair[1].0 >= pair[0].0 + layout.row_bytes));
+                assert!(rows.windows(2).all(|pair| pair[1].1 == pair[0].1 + layout.row));
+                assert_eq!(rows.last().map(|row| row.0 + layout.row), Some(layout.size));
+                let few = Layout::new(capabilities, &Texels { bytes: &bytes[1..], ..texels });
+                assert!(matches!(few, Err(UploadError::TexelSize { .. })));
+                let close = Layout::new(capabilities, &texels.pitched(0, layout.row * layout.rows - 1));
+                assert!(matches!(close, Err(UploadError::TexelSize { .. })), "slices that overlap");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_number_is_too_large() {
+        let capabilities = Profile::h200().capabilities;
+        let texels = TexelBox {
+            aspect: TextureAspect::Color,
+            mip: 0,
+            layer: 0,
+            layers: 1,
+            x: 0,
+            y: 0,
+            z: 0,
+            width: 1_722_007_169,
+            height: 3_570_783_445,
+            depth: 1,
+        };
+        let layout = Layout::of(&capabilities, TexelFormat::color(3), &texels).expect("2^64 - 1 bytes");
+        assert_eq!(layout.size, u64::MAX);
+        assert!(matches!(layout.request(), Err(UploadError::TooLarge { .. })));
+        for huge in [TexelBox { depth: u32::MAX, ..texels }, TexelBox { layers: u32::MAX, ..texels }] {
+            let refused = Layout::of(&capabilities, TexelFormat::color(u32::MAX), &huge);
+            assert!(matches!(refused, Err(UploadError::TooLarge { .. })), "{refused:?}");
+        }
     }
 }

@@ -78,7 +78,7 @@ impl<D: Device> TransferQueue<D> {
     /// Stages texels for a texture.
     ///
     /// # Errors
-    /// As [`UploadWriter::write_texels`]; [`TransferError::ForeignDestination`].
+    /// As [`UploadWriter::write_texels`] and [`UploadBatch::copy_texels`]; [`TransferError::ForeignDestination`].
     pub fn upload_texels(
         &mut self,
         texels: &Texels<'_>,
@@ -87,8 +87,7 @@ impl<D: Device> TransferQueue<D> {
     ) -> Result<(), TransferError> {
         self.check_destination(to)?;
         let staged: StagedTexels<D> = self.writer()?.write_texels(texels)?;
-        self.batch.copy_texels(&staged, to, at);
-        Ok(())
+        Ok(self.batch.copy_texels(&staged, to, at)?)
     }
 
     fn check_destination<K: ResourceKind>(&self, to: &Resource<D, K>) -> Result<(), TransferError>

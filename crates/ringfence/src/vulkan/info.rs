@@ -93,6 +93,11 @@ impl<'a> TextureInfo<'a> {
         Self { raw, check: false }
     }
 
+    /// An image as the portable description says: the device is asked before it is made.
+    pub(super) const fn described(raw: vk::ImageCreateInfo<'a>) -> Self {
+        Self { raw, check: true }
+    }
+
     /// The description in Vulkan's own words.
     pub const fn raw(&self) -> &vk::ImageCreateInfo<'a> {
         &self.raw

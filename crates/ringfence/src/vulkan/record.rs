@@ -3,6 +3,7 @@
 //! ```text
 //!   vkCmdPipelineBarrier   one memory barrier for all buffers, one image barrier a subresource
 //!   vkCmdCopyBuffer …      one call for each pair of source and destination
+//!   vkCmdCopyBufferToImage one call for each box of texels in a layer
 //!   vkCmdPipelineBarrier   the same, the other way round
 //! ```
 //!
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::Device;
 use crate::device::record::{
-    CopyRegion, Record, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
+    CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
 
 /// Between which queue families the buffers go with the copies.
@@ -210,6 +211,40 @@ impl CopyRecorder<'_> {
     }
 }
 
+impl CopyRecorder<'_> {
+    /// One barrier for all that is read: each mip of a layer once, however many boxes of it are read.
+    fn read_barrier(
+        &self,
+        Scope { before, after }: Scope,
+        reads: &[TexelRead<vk::Image, vk::Buffer>],
+        [old, new]: [vk::ImageLayout; 2],
+    ) {
+        let place = |read: &TexelRead<_, _>| (read.src, read.region.mip, read.region.layer);
+        let is_first = |index: usize| !reads[..index].iter().rev().any(|read| place(read) == place(&reads[index]));
+        let images: SmallVec<[_; 32]> = reads
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| is_first(*index))
+            .map(|(_, TexelRead { src, aspects, region, .. })| {
+                vk::ImageMemoryBarrier::default()
+                    .src_access_mask(before)
+                    .dst_access_mask(after & !vk::AccessFlags::HOST_READ)
+                    .old_layout(old)
+                    .new_layout(new)
+                    .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .image(*src)
+                    .subresource_range(one_subresource(*aspects, region.mip, region.layer))
+            })
+            .collect();
+        let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
+        let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        let to = if after.contains(vk::AccessFlags::HOST_READ) { all | vk::PipelineStageFlags::HOST } else { all };
+        // SAFETY: the command buffer is being recorded; the caller of `read_texels` promised that the textures are alive.
+        unsafe { self.device.cmd_pipeline_barrier(self.commands, all, to, none, &memory, &[], &images) };
+    }
+}
+
 fn all_subresources(parts: &TextureParts) -> vk::ImageSubresourceRange {
     vk::ImageSubresourceRange {
         aspect_mask: aspects(parts.aspects),
@@ -258,12 +293,37 @@ const EVERYTHING: vk::AccessFlags =
     vk::AccessFlags::from_raw(vk::AccessFlags::MEMORY_READ.as_raw() | vk::AccessFlags::MEMORY_WRITE.as_raw());
 
 fn subresource(target: &TextureTarget<vk::Image>) -> vk::ImageSubresourceRange {
+    // Without separate layouts for depth and stencil, a barrier names both, whichever is copied.
+    one_subresource(target.aspects, target.mip, target.layer)
+}
+
+fn one_subresource(all: TextureAspects, mip: u32, layer: u32) -> vk::ImageSubresourceRange {
     vk::ImageSubresourceRange {
-        aspect_mask: vk::ImageAspectFlags::COLOR,
-        base_mip_level: target.mip,
+        aspect_mask: aspects(all),
+        base_mip_level: mip,
         level_count: 1,
-        base_array_layer: target.layer,
+        base_array_layer: layer,
         layer_count: 1,
+    }
+}
+
+/// A box of texels in Vulkan's terms: rows and slices of the buffer in texels of whole blocks, the box in texels.
+fn buffer_image_copy(region: &TexelRegion) -> vk::BufferImageCopy {
+    let [across, down] = region.format.block();
+    let row_blocks = region.row_bytes / u64::from(region.block_bytes().max(1));
+    let row_texels = row_blocks.saturating_mul(u64::from(across));
+    vk::BufferImageCopy {
+        buffer_offset: region.buffer_offset,
+        buffer_row_length: u32::try_from(row_texels).unwrap_or(u32::MAX),
+        buffer_image_height: region.blocks()[1].saturating_mul(down),
+        image_subresource: vk::ImageSubresourceLayers {
+            aspect_mask: aspects(region.aspect.flag()),
+            mip_level: region.mip,
+            base_array_layer: region.layer,
+            layer_count: 1,
+        },
+        image_offset: vk::Offset3D { x: region.x as i32, y: region.y as i32, z: region.z as i32 },
+        image_extent: vk::Extent3D { width: region.width, height: region.height, depth: region.depth },
     }
 }
 
@@ -296,24 +356,29 @@ impl Record<Device> for CopyRecorder<'_> {
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, src: &vk::Buffer, dst: &vk::Image, region: &TexelRegion) {
-        let row_texels = region.row_bytes / u64::from(region.texel_bytes.max(1));
-        let copy = vk::BufferImageCopy {
-            buffer_offset: region.buffer_offset,
-            buffer_row_length: u32::try_from(row_texels).unwrap_or(u32::MAX),
-            buffer_image_height: 0,
-            image_subresource: vk::ImageSubresourceLayers {
-                aspect_mask: vk::ImageAspectFlags::COLOR,
-                mip_level: region.mip,
-                base_array_layer: region.layer,
-                layer_count: 1,
-            },
-            image_offset: vk::Offset3D { x: region.x as i32, y: region.y as i32, z: 0 },
-            image_extent: vk::Extent3D { width: region.width, height: region.height, depth: 1 },
-        };
+        let copy = buffer_image_copy(region);
         let layout = self.copy_layout();
         // SAFETY: the caller promises that the region lies inside both, which are alive; `begin_copies` has brought the
         // texture into this layout.
         unsafe { self.device.cmd_copy_buffer_to_image(self.commands, *src, *dst, layout, &[copy]) };
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<vk::Image, vk::Buffer>]) {
+        if reads.is_empty() {
+            return;
+        }
+        let copied = Scope { before: vk::AccessFlags::MEMORY_WRITE, after: vk::AccessFlags::TRANSFER_READ };
+        let [source, _] = self.whole_layouts();
+        self.read_barrier(copied, reads, [source.before, source.during]);
+        for TexelRead { src, dst, region, .. } in reads {
+            let copy = buffer_image_copy(region);
+            // SAFETY: the caller promises that the region lies inside both, which are alive; the barrier has brought the
+            // texture into this layout.
+            unsafe { self.device.cmd_copy_image_to_buffer(self.commands, *src, source.during, *dst, &[copy]) };
+        }
+        let after = EVERYTHING | vk::AccessFlags::HOST_READ;
+        let read = Scope { before: vk::AccessFlags::TRANSFER_WRITE, after };
+        self.read_barrier(read, reads, [source.during, source.after]);
     }
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<vk::Image>]) {
@@ -344,5 +409,37 @@ impl Record<Device> for CopyRecorder<'_> {
             // SAFETY: the caller promises the same.
             unsafe { self.release(from, to, buffers, textures) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Format, TextureAspect};
+
+    #[test]
+    fn a_box_of_blocks_is_counted_in_texels() {
+        let region = TexelRegion {
+            buffer_offset: 64,
+            row_bytes: 32,
+            format: Format::Bc1Unorm.texels(),
+            aspect: TextureAspect::Color,
+            mip: 1,
+            layer: 2,
+            x: 4,
+            y: 0,
+            z: 3,
+            width: 10,
+            height: 6,
+            depth: 5,
+        };
+        let copy = buffer_image_copy(&region);
+        assert_eq!((copy.buffer_row_length, copy.buffer_image_height), (16, 8));
+        assert_eq!((copy.image_extent.width, copy.image_extent.height, copy.image_extent.depth), (10, 6, 5));
+        assert_eq!((copy.image_offset.x, copy.image_offset.z), (4, 3));
+        let stencil = TexelRegion { format: Format::D24UnormS8Uint.texels(), aspect: TextureAspect::Stencil, ..region };
+        let copy = buffer_image_copy(&stencil);
+        assert_eq!(copy.image_subresource.aspect_mask, vk::ImageAspectFlags::STENCIL);
+        assert_eq!((copy.buffer_row_length, copy.buffer_image_height), (32, 6));
     }
 }

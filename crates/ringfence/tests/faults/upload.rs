@@ -128,9 +128,10 @@ fn batches_of_texels_and_results_on_their_way_back() {
             let mut batch = UploadBatch::new();
             let staged = world.step(|| writer.write(&bytes, 4));
             batch.copy(&staged, &to, 0).expect("it fits");
-            let region = Texels { width: 24, height: 24, texel_bytes: 4, row_bytes: 0, bytes: &texels };
+            let region = Texels::new(24, 24, 4, &texels);
             let staged = world.step(|| writer.write_texels(&region));
-            batch.copy_texels(&staged, &texture, TexelTarget { mip: 0, layer: 0, x: 0, y: 0, discard: true });
+            let target = TexelTarget { discard: true, ..Default::default() };
+            batch.copy_texels(&staged, &texture, target).expect("it fits");
             let plain = world.step(|| results.reserve(&frame, KIB, 4));
             let square = world.step(|| results.reserve_texels(&frame, 24, 24, 4));
             let layout = ringfence::device::sim::BufferLayout {

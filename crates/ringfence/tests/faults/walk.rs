@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use ringfence::device::fault::{FaultInjector, Faults, Rule};
-use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
+use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::sim::{self, Command, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, RawBuffer, RawTexture};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Timeline, UploadBatch};
@@ -195,6 +195,11 @@ impl Record<Device> for Commands {
     ) {
         // SAFETY: the caller promises what is asked.
         unsafe { Record::<sim::Device>::copy_buffer_to_texture(&mut self.0, src, dst, region) };
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<Device>, RawBuffer<Device>>]) {
+        // SAFETY: the caller promises what is asked.
+        unsafe { Record::<sim::Device>::read_texels(&mut self.0, reads) };
     }
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<Device>>]) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ringfence::core::alias::PassUse;
 use ringfence::defrag::DefragDesc;
 use ringfence::device::fault::FaultInjector;
-use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
+use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{BufferDesc, TextureDesc};
 use ringfence::sim::{self, Buffer, Device, Texture};
 use ringfence::transient::{Described, TransientAllocator, TransientDesc, UsedResource};
@@ -246,6 +246,11 @@ impl Record<Device> for Recorder<'_> {
     unsafe fn copy_buffer_to_texture(&mut self, src: &Buffer, dst: &Texture, region: &TexelRegion) {
         // SAFETY: the caller's promise is the same.
         unsafe { self.commands.copy_buffer_to_texture(src, dst, region) };
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<Texture, Buffer>]) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.commands.read_texels(reads) };
     }
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<Texture>]) {

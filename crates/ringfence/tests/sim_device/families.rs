@@ -76,8 +76,8 @@ impl Program {
 
     /// Uploads on the copy queue, after the main queue's value if that has released.
     fn upload(&mut self, bytes: &[u8], offset: u64, released: Option<u64>, forgets: Forgets) -> SyncPoint {
-        let texels = Texels { width: 8, height: 8, texel_bytes: 4, row_bytes: 0, bytes: &bytes[..256] };
-        let corner = TexelTarget { mip: 0, layer: 0, x: 0, y: 0, discard: released.is_none() };
+        let texels = Texels::new(8, 8, 4, &bytes[..256]);
+        let corner = TexelTarget { discard: released.is_none(), ..Default::default() };
         self.transfer.upload(bytes, &self.buffer, offset).expect("there is room");
         self.transfer.upload_texels(&texels, &self.texture, corner).expect("there is room");
         let (acquire, release) = (self.acquire(MAIN), self.release(MAIN));

@@ -255,7 +255,7 @@ impl Program {
         let texels = self.ring.write_texels(frame, &Texels::new(side, side, 4, &bytes));
         let Some(texels) = staged(texels)? else { return Ok(()) };
         let mut batch = UploadBatch::new();
-        batch.copy_texels(&texels, &texture, TexelTarget { discard: true, ..Default::default() });
+        batch.copy_texels(&texels, &texture, TexelTarget { discard: true, ..Default::default() }).expect("it fits");
         commands.push(Command::Upload(Box::new(batch)));
         let by = self.user(queue);
         let mut thing = Thing::new(Body::Texture(texture, side), bytes, false);

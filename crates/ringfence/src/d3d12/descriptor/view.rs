@@ -4,11 +4,12 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
 use crate::d3d12::Device;
+use crate::d3d12::describe::{depth_format, shader_format};
 use crate::device::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
     TextureView, TextureViewKind,
 };
-use crate::device::{BufferDesc, DeviceError, Format, TextureDesc};
+use crate::device::{BufferDesc, DeviceError, TextureDesc};
 
 /// A view in Direct3D 12's own words. Where a resource or a description is `None`, the driver's rules for null apply.
 #[derive(Clone)]
@@ -49,7 +50,7 @@ impl View {
         match kind {
             HeapKind::Resources => Self::ShaderResource(None, Some(buffer_srv(DXGI_FORMAT_R32_UINT, 0, 0, 0))),
             HeapKind::RenderTargets => Self::RenderTarget(None, Some(rtv(DXGI_FORMAT_R8G8B8A8_UNORM, 1, 0, 0..1))),
-            HeapKind::DepthStencils => Self::DepthStencil(None, Some(dsv(1, 0, 0..1))),
+            HeapKind::DepthStencils => Self::DepthStencil(None, Some(dsv(DXGI_FORMAT_D32_FLOAT, 1, 0, 0..1))),
             HeapKind::Samplers => {
                 let nearest = Filter::Nearest;
                 let address = [AddressMode::Clamp; 3];
@@ -117,7 +118,7 @@ fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Resul
         }
         BufferViewKind::Storage { stride: 0, writes } => (DXGI_FORMAT_R32_TYPELESS, 0, writes),
         BufferViewKind::Storage { stride, writes } => (DXGI_FORMAT_UNKNOWN, stride, writes),
-        BufferViewKind::Texels { format, writes } => (shader_format(format), 0, writes),
+        BufferViewKind::Texels { format, writes } => (shader_format(format)?, 0, writes),
     };
     if stride > D3D12_REQ_MULTI_ELEMENT_STRUCTURE_SIZE_IN_BYTES {
         return Err(DeviceError::Unsupported("structures of more than 2,048 bytes in a view"));
@@ -160,25 +161,20 @@ fn buffer_srv(format: DXGI_FORMAT, first: u64, count: u32, stride: u32) -> D3D12
     }
 }
 
-/// As shaders see it: depth as one red channel.
-fn shader_format(format: Format) -> DXGI_FORMAT {
-    match format {
-        Format::Rgba8Unorm => DXGI_FORMAT_R8G8B8A8_UNORM,
-        Format::Rgba16Float => DXGI_FORMAT_R16G16B16A16_FLOAT,
-        Format::R32Float | Format::D32Float => DXGI_FORMAT_R32_FLOAT,
-    }
-}
-
 fn texture(object: &ID3D12Resource, desc: &TextureDesc, view: &TextureView) -> Result<View, DeviceError> {
-    let (format, object) = (shader_format(desc.format), Some(object.clone()));
+    let object = Some(object.clone());
     let (mip, layers) = (view.mips.start, view.layers.clone());
+    if view.kind == TextureViewKind::DepthStencil {
+        return Ok(View::DepthStencil(object, Some(dsv(depth_format(desc.format)?, desc.samples, mip, layers))));
+    }
+    let format = shader_format(desc.format)?;
     Ok(match view.kind {
         TextureViewKind::Sampled => View::ShaderResource(object, Some(srv(format, desc, view))),
         TextureViewKind::Storage => {
             View::UnorderedAccess { resource: object, counter: None, desc: Some(uav(format, mip, layers)) }
         }
         TextureViewKind::RenderTarget => View::RenderTarget(object, Some(rtv(format, desc.samples, mip, layers))),
-        TextureViewKind::DepthStencil => View::DepthStencil(object, Some(dsv(desc.samples, mip, layers))),
+        TextureViewKind::DepthStencil => unreachable!("made above"),
     })
 }
 
@@ -260,7 +256,7 @@ fn rtv(format: DXGI_FORMAT, samples: u32, mip: u32, layers: std::ops::Range<u32>
     D3D12_RENDER_TARGET_VIEW_DESC { Format: format, ViewDimension: dimension, Anonymous: shown }
 }
 
-fn dsv(samples: u32, mip: u32, layers: std::ops::Range<u32>) -> D3D12_DEPTH_STENCIL_VIEW_DESC {
+fn dsv(format: DXGI_FORMAT, samples: u32, mip: u32, layers: std::ops::Range<u32>) -> D3D12_DEPTH_STENCIL_VIEW_DESC {
     type Shown = D3D12_DEPTH_STENCIL_VIEW_DESC_0;
     let (first, count) = (layers.start, layers.len() as u32);
     let (dimension, shown) = match (samples > 1, layers == (0..1)) {
@@ -276,12 +272,7 @@ fn dsv(samples: u32, mip: u32, layers: std::ops::Range<u32>) -> D3D12_DEPTH_STEN
         ),
     };
     let flags = D3D12_DSV_FLAG_NONE;
-    D3D12_DEPTH_STENCIL_VIEW_DESC {
-        Format: DXGI_FORMAT_D32_FLOAT,
-        ViewDimension: dimension,
-        Flags: flags,
-        Anonymous: shown,
-    }
+    D3D12_DEPTH_STENCIL_VIEW_DESC { Format: format, ViewDimension: dimension, Flags: flags, Anonymous: shown }
 }
 
 fn sampler(desc: &SamplerDesc) -> D3D12_SAMPLER_DESC {

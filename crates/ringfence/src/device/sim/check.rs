@@ -3,13 +3,12 @@
 //! A command with a mistake is reported and left out. The rest becomes [`Step`]s, which name memory and offset: like
 //! an address in recorded GPU work, they outlive the object that they were taken from.
 
-use super::command::{BufferLayout, BufferRange, Command, DescriptorUse, Kernel, KernelFn, TextureRegion};
+use super::command::{BufferRange, Command, DescriptorUse, Kernel, KernelFn};
 use super::hazard::{Hazard, HazardKind};
-use super::ids::{Buffer, Label, Texture, What};
-use super::layout::{Subresource, subresource};
+use super::ids::{Label, What};
 use super::order::Access;
 use super::state::{Shape, State};
-use crate::device::{BufferUsage, TextureDesc, TextureUsage};
+use crate::device::BufferUsage;
 
 /// A place in a memory object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,9 +51,14 @@ impl std::fmt::Debug for Step {
 pub(super) type Uses = Vec<Access>;
 
 impl State {
-    /// The steps of a command: one, but for copies and fills of sparse resources, which go page by page.
+    /// The steps of a command: one, but for copies and fills of sparse resources, which go page
+    /// by page, and copies of texels, which go slice by slice.
     pub(super) fn steps(&mut self, command: Command, uses: &mut Uses) -> Vec<Step> {
         let command = match self.by_tile(command, uses) {
+            Ok(steps) => return steps,
+            Err(command) => command,
+        };
+        let command = match self.by_slice(command, uses) {
             Ok(steps) => return steps,
             Err(command) => command,
         };
@@ -77,22 +81,16 @@ impl State {
                 uses.push(dst);
                 Some(step)
             }
-            Command::CopyBufferToTexture { src, layout, dst, region } => {
-                let (rows, texels) = self.texture_rows(dst, region, TextureUsage::COPY_DST, true)?;
-                let (src, src_access) = self.buffer_rows(src, layout, rows, BufferUsage::COPY_SRC, false)?;
-                uses.extend([src_access, texels]);
-                Some(Step::Copy { src, dst: rows.at, row_bytes: rows.row_bytes, rows: rows.count })
-            }
-            Command::CopyTextureToBuffer { src, region, dst, layout } => {
-                let (rows, texels) = self.texture_rows(src, region, TextureUsage::COPY_SRC, false)?;
-                let (dst, dst_access) = self.buffer_rows(dst, layout, rows, BufferUsage::COPY_DST, true)?;
-                uses.extend([texels, dst_access]);
-                Some(Step::Copy { src: rows.at, dst, row_bytes: rows.row_bytes, rows: rows.count })
-            }
-            Command::CopyTexture { src, dst, mip, layer } => self.check_texture_copy((src, dst), (mip, layer), uses),
             Command::Kernel(kernel) => self.check_kernel(kernel, uses),
-            // Carried out with the submission.
-            Command::Release { .. } | Command::Acquire { .. } | Command::Barrier(_) => None,
+            // Texels were copied slice by slice; the others are carried out with the submission.
+            Command::CopyBufferToTexture { .. }
+            | Command::CopyTextureToBuffer { .. }
+            | Command::CopyBufferToTexels { .. }
+            | Command::CopyTexelsToBuffer { .. }
+            | Command::CopyTexture { .. }
+            | Command::Release { .. }
+            | Command::Acquire { .. }
+            | Command::Barrier(_) => None,
         }
     }
 
@@ -109,33 +107,6 @@ impl State {
         let step = Step::Copy { src: rows(&from), dst: rows(&to), row_bytes: src.size, rows: 1 };
         uses.extend([from, to]);
         Some(step)
-    }
-
-    fn check_texture_copy(
-        &mut self,
-        (src, dst): (Texture, Texture),
-        (mip, layer): (u32, u32),
-        uses: &mut Uses,
-    ) -> Option<Step> {
-        let desc = |texture: Texture| match self.resources.get(&texture.0)?.shape {
-            Shape::Texture(desc) => Some(desc),
-            Shape::Buffer(_) => None,
-        };
-        let shape = |desc: TextureDesc| (desc.width, desc.height, desc.mips, desc.layers, desc.samples, desc.format);
-        let (from, to) = (desc(src), desc(dst));
-        if let (Some(from), Some(to)) = (from, to)
-            && shape(from) != shape(to)
-        {
-            let label = self.resources.get(&dst.0).map(|held| held.label.clone());
-            let hazard = Hazard::about(HazardKind::Misuse, label.unwrap_or(Label::unnamed(What::Texture, dst.0)));
-            self.report(hazard.detail("a copy between textures of different shapes"));
-            return None;
-        }
-        let region = TextureRegion::whole(&from.unwrap_or_default(), mip, layer);
-        let (rows, read) = self.texture_rows(src, region, TextureUsage::COPY_SRC, false)?;
-        let (into, written) = self.texture_rows(dst, region, TextureUsage::COPY_DST, true)?;
-        uses.extend([read, written]);
-        Some(Step::Copy { src: rows.at, dst: into.at, row_bytes: rows.row_bytes, rows: rows.count })
     }
 
     fn check_kernel(&mut self, kernel: Kernel, uses: &mut Uses) -> Option<Step> {
@@ -219,94 +190,4 @@ impl State {
         }
         Some(Access { space: memory, range: place, writes, label, space_label })
     }
-
-    /// Where the texels of a region lie in their texture.
-    fn texture_rows(
-        &mut self,
-        texture: Texture,
-        region: TextureRegion,
-        usage: TextureUsage,
-        writes: bool,
-    ) -> Option<(TexelRows, Access)> {
-        let resource = self.resources.get(&texture.0);
-        let Some((resource, (memory, base), Shape::Texture(desc))) =
-            resource.and_then(|held| Some((held, held.place?, held.shape)))
-        else {
-            self.report_stale(What::Texture, texture.0, "");
-            return None;
-        };
-        let label = resource.label.clone();
-        let Some(object) = self.memories.get(&memory) else {
-            self.report_stale(What::Memory, memory, "a resource in it was used");
-            return None;
-        };
-        let space_label = object.label.clone();
-        let part = subresource(&self.profile, &desc, region.mip, region.layer).filter(|part| fits(region, part));
-        let Some(part) = part else {
-            let hazard = Hazard::about(HazardKind::OutOfRange, label).detail("a region that the texture does not have");
-            self.report(hazard);
-            return None;
-        };
-        if !desc.usage.contains(usage) {
-            self.report(Hazard::about(HazardKind::Misuse, label).detail("a texture not made for this usage"));
-            return None;
-        }
-        let row_bytes = u64::from(region.width) * part.texel_bytes;
-        let pitch = part.row_bytes();
-        let first = base + part.offset + u64::from(region.y) * pitch + u64::from(region.x) * part.texel_bytes;
-        let count = u64::from(region.height);
-        let at = Rows { first: Address { memory, offset: first }, pitch };
-        let range = first..first + (count - 1) * pitch + row_bytes;
-        Some((TexelRows { at, row_bytes, count }, Access { space: memory, range, writes, label, space_label }))
-    }
-
-    /// Where the texels of a region lie in a buffer.
-    fn buffer_rows(
-        &mut self,
-        buffer: Buffer,
-        layout: BufferLayout,
-        texels: TexelRows,
-        usage: BufferUsage,
-        writes: bool,
-    ) -> Option<(Rows, Access)> {
-        self.check_layout(buffer, layout, texels.row_bytes)?;
-        let size = (texels.count - 1).saturating_mul(layout.row_bytes).saturating_add(texels.row_bytes);
-        let access = self.buffer_access(BufferRange::new(buffer, layout.offset, size), Some(usage), writes)?;
-        Some((Rows { first: Address::of(&access), pitch: layout.row_bytes }, access))
-    }
-
-    /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
-    pub(super) fn check_layout(&mut self, buffer: Buffer, layout: BufferLayout, texel_row_bytes: u64) -> Option<()> {
-        let capabilities = &self.profile.capabilities;
-        let is_aligned = layout.offset.is_multiple_of(capabilities.texture_copy_offset_alignment)
-            && layout.row_bytes.is_multiple_of(capabilities.texture_copy_row_alignment);
-        let label = self.resources.get(&buffer.0).map(|held| held.label.clone());
-        let label = label.unwrap_or(Label::unnamed(What::Buffer, buffer.0));
-        if self.profile.strict && !is_aligned {
-            let hazard = Hazard::about(HazardKind::Unaligned, label);
-            self.report(hazard.detail("the offset or row of a texture copy"));
-            return None;
-        }
-        if layout.row_bytes < texel_row_bytes {
-            let hazard = Hazard::about(HazardKind::Misuse, label);
-            self.report(hazard.detail("rows of a texture copy that overlap"));
-            return None;
-        }
-        Some(())
-    }
-}
-
-/// The rows of a region in its texture.
-#[derive(Clone, Copy)]
-struct TexelRows {
-    at: Rows,
-    row_bytes: u64,
-    count: u64,
-}
-
-/// Whether the region has texels and all of them are in the mip.
-fn fits(region: TextureRegion, part: &Subresource) -> bool {
-    let inside =
-        |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
-    inside(region.x, region.width, part.width) && inside(region.y, region.height, part.height)
 }

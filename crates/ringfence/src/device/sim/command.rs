@@ -3,6 +3,7 @@
 use super::barrier::Barrier;
 use super::ids::{Buffer, DescriptorHeap, Texture};
 use crate::device::TextureDesc;
+use crate::device::record::TexelRegion;
 use std::fmt;
 
 /// A command of a submission. Ranges are checked when it is submitted: what is wrong becomes a hazard, and the command
@@ -34,7 +35,7 @@ pub enum Command {
         /// What each becomes.
         value: u8,
     },
-    /// Copies texels from a buffer to a texture.
+    /// Copies texels of a texture's first aspect and slice from a buffer.
     CopyBufferToTexture {
         /// Copied from.
         src: Buffer,
@@ -45,7 +46,7 @@ pub enum Command {
         /// Which texels of `dst`.
         region: TextureRegion,
     },
-    /// Copies texels from a texture to a buffer.
+    /// Copies texels of a texture's first aspect and slice to a buffer.
     CopyTextureToBuffer {
         /// Copied from.
         src: Texture,
@@ -56,7 +57,25 @@ pub enum Command {
         /// How the texels lie in `dst`.
         layout: BufferLayout,
     },
-    /// Copies all texels of a mip of a layer from one texture to another of the same shape.
+    /// Copies a box of texels of one aspect from a buffer to a texture.
+    CopyBufferToTexels {
+        /// Copied from.
+        src: Buffer,
+        /// Copied to.
+        dst: Texture,
+        /// Which texels of `dst`, and how they lie in `src`.
+        region: TexelRegion,
+    },
+    /// Copies a box of texels of one aspect from a texture to a buffer.
+    CopyTexelsToBuffer {
+        /// Copied from.
+        src: Texture,
+        /// Copied to.
+        dst: Buffer,
+        /// Which texels of `src`, and how they lie in `dst`.
+        region: TexelRegion,
+    },
+    /// Copies all texels of a mip of a layer, in all aspects, from one texture to another of the same shape.
     CopyTexture {
         /// Copied from.
         src: Texture,
@@ -96,11 +115,11 @@ pub enum Command {
 pub struct BufferLayout {
     /// First byte of the first row.
     pub offset: u64,
-    /// Bytes from one row to the next; at least a row's texels.
+    /// Bytes from one row of blocks to the next; at least those of a row.
     pub row_bytes: u64,
 }
 
-/// Texels of one mip of one layer.
+/// Texels of one mip of one layer: of the first aspect, and the first slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureRegion {
     /// The mip level.

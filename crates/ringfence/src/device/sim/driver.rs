@@ -212,10 +212,13 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn key(&self, info: &TextureDesc) -> Option<InfoKey> {
-        let TextureDesc { width, height, layers, mips, samples, format, usage, clear_value } = *info;
+        let TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage, clear_value } = *info;
         let [kind, red, green, blue, alpha] = clear_value.map_or([0; 5], ClearValue::words);
-        let (format, usage) = (format as u32, usage.bits());
-        let words = [width, height, layers, mips, samples, format, usage, kind, red, green, blue, alpha];
+        let (dimension, format, usage) = (dimension as u32, format as u32, usage.bits());
+        let size = [dimension, width, height, depth, layers, mips, samples, format, usage];
+        let mut words = [0; 14];
+        words[..9].copy_from_slice(&size);
+        words[9..].copy_from_slice(&[kind, red, green, blue, alpha]);
         Some(InfoKey::new(&words))
     }
 

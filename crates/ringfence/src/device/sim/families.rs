@@ -10,10 +10,11 @@
 //! ever anybody else's. Ownership goes with the order of submissions: a release is submitted before its acquire, and a
 //! semaphore between them is looked after as for all work. What descriptors show is not followed.
 
-use super::command::{BufferRange, Command, TextureRegion};
+use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Texture};
 use super::state::{Shape, State};
+use super::texels::Part;
 
 /// Whose a resource is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,20 +54,22 @@ impl State {
             }
             Command::CopyBufferToTexture { src, dst, region, .. } => {
                 self.use_by(queue, family, src.0, Use::Content);
-                self.use_by(queue, family, dst.0, self.texture_write(*dst, *region));
+                let part = self.texture_desc(*dst).map(|desc| Part::flat(region, &desc));
+                self.use_by(queue, family, dst.0, self.texture_write(*dst, part));
             }
-            Command::CopyTextureToBuffer { src, dst, .. } => {
+            Command::CopyBufferToTexels { src, dst, region } => {
+                self.use_by(queue, family, src.0, Use::Content);
+                self.use_by(queue, family, dst.0, self.texture_write(*dst, Some(Part::of(region))));
+            }
+            Command::CopyTextureToBuffer { src, dst, .. } | Command::CopyTexelsToBuffer { src, dst, .. } => {
                 self.use_by(queue, family, src.0, Use::Content);
                 self.use_by(queue, family, dst.0, Use::Content);
             }
             Command::CopyTexture { src, dst, mip, layer } => {
                 self.use_by(queue, family, src.0, Use::Content);
-                let desc = self.resources.get(&dst.0).and_then(|held| match held.shape {
-                    Shape::Texture(desc) => Some(desc),
-                    Shape::Buffer(_) => None,
-                });
-                let region = TextureRegion::whole(&desc.unwrap_or_default(), *mip, *layer);
-                self.use_by(queue, family, dst.0, self.texture_write(*dst, region));
+                let is_all = (*mip, *layer) == (0, 0);
+                let is_all = is_all && self.texture_desc(*dst).is_some_and(|desc| desc.mips == 1 && desc.layers == 1);
+                self.use_by(queue, family, dst.0, if is_all { Use::Overwrite } else { Use::Content });
             }
             Command::Kernel(kernel) => {
                 for range in kernel.reads.iter().chain(&kernel.writes) {
@@ -131,16 +134,9 @@ impl State {
     }
 
     /// Textures with one subresource: of others the rest would be lost.
-    fn texture_write(&self, texture: Texture, region: TextureRegion) -> Use {
-        let shape = self.resources.get(&texture.0).map(|held| held.shape);
-        match shape {
-            Some(Shape::Texture(desc))
-                if desc.mips == 1 && desc.layers == 1 && region == TextureRegion::whole(&desc, 0, 0) =>
-            {
-                Use::Overwrite
-            }
-            _ => Use::Content,
-        }
+    fn texture_write(&self, texture: Texture, part: Option<Part>) -> Use {
+        let is_all = self.texture_desc(texture).zip(part).is_some_and(|(desc, part)| part.is_all_of(&desc));
+        if is_all { Use::Overwrite } else { Use::Content }
     }
 }
 

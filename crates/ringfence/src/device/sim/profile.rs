@@ -137,6 +137,7 @@ impl Profile {
                 memory_object_bytes_max: 4 * GIB,
                 texture_copy_offset_alignment: 512,
                 texture_copy_row_alignment: 256,
+                partial_depth_copies: false,
                 constant_alignment: 256,
                 ..vulkan_like()
             },
@@ -268,6 +269,7 @@ fn vulkan_like() -> Capabilities {
         memory_object_bytes_max: GIB,
         texture_copy_offset_alignment: 1,
         texture_copy_row_alignment: 1,
+        partial_depth_copies: true,
         constant_alignment: 64,
         storage_alignment: 16,
         texel_alignment: 16,

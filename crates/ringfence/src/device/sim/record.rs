@@ -2,9 +2,9 @@
 //! barrier is needed.
 
 use super::Device;
-use super::command::{BufferLayout, Command, TextureRegion};
+use super::command::Command;
 use super::ids::{Buffer, Texture};
-use crate::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
+use crate::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 
 impl Record<Device> for Vec<Command> {
     unsafe fn begin_copies(&mut self, _buffers: &[Buffer], _textures: &[TextureTarget<Texture>]) {}
@@ -20,10 +20,15 @@ impl Record<Device> for Vec<Command> {
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, src: &Buffer, dst: &Texture, region: &TexelRegion) {
-        let TexelRegion { buffer_offset, row_bytes, mip, layer, x, y, width, height, .. } = *region;
-        let layout = BufferLayout { offset: buffer_offset, row_bytes };
-        let region = TextureRegion { mip, layer, x, y, width, height };
-        self.push(Command::CopyBufferToTexture { src: *src, layout, dst: *dst, region });
+        self.push(Command::CopyBufferToTexels { src: *src, dst: *dst, region: *region });
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<Texture, Buffer>]) {
+        self.extend(reads.iter().map(|&TexelRead { src, dst, region, .. }| Command::CopyTexelsToBuffer {
+            src,
+            dst,
+            region,
+        }));
     }
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<Texture>]) {

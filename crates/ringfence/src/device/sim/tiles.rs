@@ -13,9 +13,9 @@ use super::ids::{Buffer, Label, Texture};
 use super::layout::texture_requirements;
 use super::order::Access;
 use super::state::{Shape, State};
-use crate::device::record::TextureAspects;
+use crate::device::record::{TexelRegion, TextureAspects};
 use crate::device::sparse::{TextureTiling, TilePlace, UnboundReads};
-use crate::device::{BufferUsage, DeviceError, Kind, TextureDesc, TextureUsage, Textures};
+use crate::device::{BufferUsage, DeviceError, Dimension, Kind, TextureDesc, TextureUsage, Textures};
 
 /// A copy between a buffer and a sparse texture.
 struct TileCopy {
@@ -145,6 +145,13 @@ impl State {
         if desc.samples != 1 {
             return Err(DeviceError::Unsupported("sparse textures of several samples"));
         }
+        if !matches!(desc.dimension, Dimension::D2 | Dimension::Cube) {
+            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions"));
+        }
+        let texels = desc.format.texels();
+        if texels.is_compressed() || texels.aspects().count() != 1 {
+            return Err(DeviceError::Unsupported("sparse textures of blocks, or of depth and stencil"));
+        }
         self.counts.create_texture += 1;
         let page_bytes = self.profile.page_bytes;
         let mut needs = texture_requirements(&self.profile, desc)?;
@@ -161,6 +168,14 @@ impl State {
     /// The steps of a copy to or from a sparse texture; any other command as it is.
     pub(super) fn by_tile(&mut self, command: Command, uses: &mut Uses) -> Result<Vec<Step>, Command> {
         let copy = match command {
+            Command::CopyBufferToTexels { src, dst, ref region } if self.is_tiled(dst) && is_flat(region) => {
+                let (layout, region) = flat(region);
+                TileCopy { buffer: src, layout, texture: dst, region, into_texture: true }
+            }
+            Command::CopyTexelsToBuffer { src, dst, ref region } if self.is_tiled(src) && is_flat(region) => {
+                let (layout, region) = flat(region);
+                TileCopy { buffer: dst, layout, texture: src, region, into_texture: false }
+            }
             Command::CopyBufferToTexture { src, layout, dst, region } if self.is_tiled(dst) => {
                 TileCopy { buffer: src, layout, texture: dst, region, into_texture: true }
             }
@@ -245,6 +260,16 @@ impl State {
         uses.extend([in_buffer, texels]);
         Some(())
     }
+}
+
+/// Whether a region is in the first slice: sparse textures have one, of one aspect.
+fn is_flat(region: &TexelRegion) -> bool {
+    (region.z, region.depth) == (0, 1)
+}
+
+fn flat(region: &TexelRegion) -> (BufferLayout, TextureRegion) {
+    let TexelRegion { buffer_offset: offset, row_bytes, mip, layer, x, y, width, height, .. } = *region;
+    (BufferLayout { offset, row_bytes }, TextureRegion { mip, layer, x, y, width, height })
 }
 
 #[cfg(test)]

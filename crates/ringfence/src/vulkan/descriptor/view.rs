@@ -10,7 +10,7 @@ use crate::device::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
     TextureView, TextureViewKind,
 };
-use crate::device::{DeviceError, Format, TextureDesc};
+use crate::device::{DeviceError, TextureDesc};
 use crate::vulkan::Device;
 
 /// A view in Vulkan's own words.
@@ -218,8 +218,7 @@ fn buffer(device: &Device, buffer: vk::Buffer, view: BufferView) -> Result<View,
 
 fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
     let array = view.layers.len() > 1 || desc.layers > 1;
-    let aspect =
-        if desc.format == Format::D32Float { vk::ImageAspectFlags::DEPTH } else { vk::ImageAspectFlags::COLOR };
+    let aspect = super::super::record::aspects(desc.format.texels().aspects());
     let range = vk::ImageSubresourceRange {
         aspect_mask: aspect,
         base_mip_level: view.mips.start,
