@@ -12,6 +12,8 @@ mod families;
 mod priorities;
 #[path = "vulkan_backend/rig.rs"]
 mod rig;
+#[path = "vulkan_backend/valid_usage.rs"]
+mod valid_usage;
 
 use std::time::Duration;
 

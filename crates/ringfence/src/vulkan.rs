@@ -26,6 +26,7 @@ mod naming;
 mod record;
 mod sharing;
 mod sparse;
+mod valid;
 
 use std::fmt;
 use std::sync::Arc;
@@ -87,6 +88,15 @@ pub struct DeviceDesc {
     /// Whether the features `sparseBinding` and `sparseResidencyImage2D` were enabled. Without them there are no sparse
     /// textures.
     pub sparse_textures: bool,
+    /// Whether `VK_KHR_acceleration_structure` and its feature were enabled. Here and in the next three: only then
+    /// [`BufferInfo::new`] takes the usage flags that the extension brought.
+    pub acceleration_structure: bool,
+    /// Whether `VK_KHR_ray_tracing_pipeline` and its feature were enabled.
+    pub ray_tracing_pipeline: bool,
+    /// Whether `VK_EXT_transform_feedback` and its feature were enabled.
+    pub transform_feedback: bool,
+    /// Whether `VK_EXT_conditional_rendering` and its feature were enabled.
+    pub conditional_rendering: bool,
 }
 
 /// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
