@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The device tests on Vulkan once for each way in which a device can keep descriptors: bytes in buffers
-# (VK_EXT_descriptor_buffer), sets that are written while they are bound, plain sets. Debian 12's own software driver has the
-# last alone, so a newer one is taken from Debian's backports, into a folder of its own: nothing is installed.
+# (VK_EXT_descriptor_buffer), sets that are written while they are bound, plain sets with null descriptors and with
+# placeholders. Debian 12's own software driver has the last two alone, so a newer one is taken from Debian's backports, into
+# a folder of its own: nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,7 +49,7 @@ if ! has_descriptor_buffers; then
 fi
 
 "$descriptors"
-for model in buffers update-after-bind plain-sets; do
+for model in buffers update-after-bind plain-sets placeholders; do
     echo "descriptors as $model"
     RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_DESCRIPTORS=$model cargo test --quiet --workspace --test device_suite vulkan::
 done

@@ -13,7 +13,7 @@ use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture};
 
 use crate::through::Through;
-use crate::{Command, Gpu, OpenError, Options, TextureRegion};
+use crate::{Command, Gpu, OpenError, Options, TextureRegion, Validation};
 
 /// A device whose calls fail when a test wants them to.
 pub struct FaultyGpu<G: Gpu> {
@@ -113,6 +113,10 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
 
     fn open(options: &Options) -> Result<Self, OpenError> {
         G::open(options).map(Self::over)
+    }
+
+    fn validation(&self) -> Validation {
+        self.inner.validation()
     }
 
     fn device(&self) -> Self::Device {

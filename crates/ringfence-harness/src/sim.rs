@@ -13,7 +13,7 @@ use ringfence::device::{
 };
 
 use crate::through::{Job, Through};
-use crate::{Command, Disc, Gpu, OpenError, Options, TextureRegion, draw_reference};
+use crate::{Command, Disc, Gpu, OpenError, Options, TextureRegion, Validation, draw_reference};
 
 /// The largest picture that can be drawn, in texels.
 const PICTURE_TEXELS_MAX: u64 = 1 << 20;
@@ -175,6 +175,10 @@ impl Gpu for SimGpu {
             })?,
         };
         Self::with_profile(profile, SimOptions { seed: options.seed, queues: options.queues, ..Default::default() })
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::On("the hazard finder".to_owned())
     }
 
     fn device(&self) -> Device {

@@ -30,7 +30,7 @@ use ringfence::device::{DeviceError, Driver};
 use ringfence::vulkan::Device;
 
 use crate::through::Through;
-use crate::{Command, Gpu, OpenError, Options};
+use crate::{Command, Gpu, OpenError, Options, Validation};
 use draw::Painter;
 pub use enumerate::{DeviceSummary, enumerate};
 use instance::Instance;
@@ -106,6 +106,10 @@ impl Gpu for VulkanGpu {
 
     fn open(options: &Options) -> Result<Self, OpenError> {
         open::open(options)
+    }
+
+    fn validation(&self) -> Validation {
+        self.instance.validation().clone()
     }
 
     fn device(&self) -> Device {

@@ -14,6 +14,8 @@ mod priorities;
 mod rig;
 #[path = "vulkan_backend/valid_usage.rs"]
 mod valid_usage;
+#[path = "vulkan_backend/view_kinds.rs"]
+mod view_kinds;
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, Memo
 
 pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
-pub use descriptor::{Bound, DescriptorHeap, Leftover, View};
+pub use descriptor::{Bound, DescriptorHeap, Leftover, PlainViews, View};
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 pub use record::CopyRecorder;
@@ -63,9 +63,14 @@ pub struct DeviceDesc {
     /// Whether the features `descriptorBindingPartiallyBound`, `descriptorBindingUpdateUnusedWhilePending` and
     /// `descriptorBinding…UpdateAfterBind` were enabled, the last for every type of view that heaps are made for.
     pub update_after_bind: bool,
-    /// Whether `nullDescriptor` (`VK_EXT_robustness2`) was enabled. Without it slots that show nothing are left as they are,
-    /// and there are no plain sets.
+    /// Whether `nullDescriptor` (`VK_EXT_robustness2`) was enabled. Without it slots that show nothing are left as they are;
+    /// those of plain sets are left unwritten with [`DeviceDesc::partially_bound`], else show placeholders.
     pub null_descriptor: bool,
+    /// Whether the feature `descriptorBindingPartiallyBound` was enabled. Of meaning for plain sets.
+    pub partially_bound: bool,
+    /// The kinds of image view and of texels that heaps of plain sets have an array for; none stands for
+    /// [`PlainViews::USUAL`]. Each costs slots: all arrays share the limits of the device.
+    pub plain_views: PlainViews,
     /// Whether the feature `robustBufferAccess` was enabled: descriptors in buffers are longer then.
     pub robust_buffer_access: bool,
     /// Whether `VK_EXT_memory_priority` and its feature `memoryPriority` were enabled. Then memory is allocated with its

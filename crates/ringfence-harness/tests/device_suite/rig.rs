@@ -1,6 +1,9 @@
 //! What each test of the suite is given: an open device with an allocator and a timeline a queue, and at its end the
 //! check that all is clean.
 
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use ringfence::device::{
@@ -8,7 +11,7 @@ use ringfence::device::{
 };
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
 use ringfence_harness::sim::SimGpu;
-use ringfence_harness::{Command, Gpu, OpenError, Options, TextureRegion};
+use ringfence_harness::{Command, Gpu, OpenError, Options, TextureRegion, Validation};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -112,8 +115,36 @@ impl<G: Gpu> Rig<G> {
         assert_eq!(statistics.calls.create_object, statistics.calls.destroy_object, "every object is destroyed");
         let Self { memory, timelines, gpu } = self;
         drop((timelines, memory));
-        assert_eq!(gpu.close(), Vec::<String>::new(), "hazards or validation messages");
+        let validation = gpu.validation();
+        assert_eq!(gpu.close(), Vec::<String>::new(), "hazards or validation messages ({validation})");
     }
+
+    /// Reports once what watches the device; fails if that is nothing where it has to be something.
+    fn report_validation(&self) {
+        let validation = self.gpu.validation();
+        if G::NAME != SimGpu::NAME {
+            let device = self.gpu.device();
+            report(&format!("{validation} [{}, {}]", G::NAME, device.capabilities().name));
+        }
+        let required = std::env::var_os("RINGFENCE_REQUIRE_VALIDATION").is_some_and(|value| value != "0");
+        assert!(!required || matches!(validation, Validation::On(_)), "RINGFENCE_REQUIRE_VALIDATION: {validation}");
+    }
+}
+
+/// Writes a line to where scripts read it, past the test runner, which keeps what passing tests print; each line once.
+fn report(line: &str) {
+    static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = WRITTEN.lock().is_ok_and(|mut written| written.insert(line.to_owned()));
+    if is_new {
+        // A closed stream is no fault of the test's. A line of its own, whatever stands before it.
+        let _ = std::io::stderr().write_all(format!("\n{line}\n").as_bytes());
+    }
+}
+
+/// Reports that the running test, or the rest of it, is not for this device.
+pub fn skipped(reason: &str) {
+    let thread = std::thread::current();
+    report(&format!("skipped: {}: {reason}", thread.name().unwrap_or("a test")));
 }
 
 pub fn buffer<D: Device>(
@@ -149,13 +180,16 @@ pub fn vulkan(test: impl FnOnce(&mut Rig<ringfence_harness::vulkan::VulkanGpu>))
     let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
     // For machines without the layers: what the tests themselves see is checked all the same.
     let validation = std::env::var_os("RINGFENCE_NO_VALIDATION").is_none();
-    let descriptors = std::env::var("RINGFENCE_DESCRIPTORS").ok().map(|wanted| match wanted.as_str() {
+    let wanted = std::env::var("RINGFENCE_DESCRIPTORS").ok();
+    let placeholders = wanted.as_deref() == Some("placeholders");
+    let descriptors = wanted.map(|wanted| match wanted.as_str() {
         "buffers" => DescriptorModel::Buffers,
         "update-after-bind" => DescriptorModel::UpdateAfterBind,
-        "plain-sets" => DescriptorModel::PlainSets,
-        other => panic!("RINGFENCE_DESCRIPTORS is buffers, update-after-bind or plain-sets, not {other}"),
+        "plain-sets" | "placeholders" => DescriptorModel::PlainSets,
+        _ => panic!("RINGFENCE_DESCRIPTORS is buffers, update-after-bind, plain-sets or placeholders, not {wanted}"),
     });
-    let options = Options { queues: 3, validation, descriptors, ..Default::default() };
+    let options =
+        Options { queues: 3, validation, may_lack_validation: true, descriptors, placeholders, ..Default::default() };
     run(open(&options, required), test);
 }
 
@@ -170,7 +204,7 @@ fn open<G: Gpu>(options: &Options, required: bool) -> Option<Rig<G>> {
     match G::open(options) {
         Ok(gpu) => Some(Rig::new(gpu)),
         Err(OpenError::Absent(what)) if !required => {
-            eprintln!("skipped: {what}");
+            skipped(&what);
             None
         }
         Err(error) => panic!("no {} device: {error}", G::NAME),
@@ -179,6 +213,7 @@ fn open<G: Gpu>(options: &Options, required: bool) -> Option<Rig<G>> {
 
 fn run<G: Gpu>(rig: Option<Rig<G>>, test: impl FnOnce(&mut Rig<G>)) {
     if let Some(mut rig) = rig {
+        rig.report_validation();
         test(&mut rig);
         rig.finish();
     }
