@@ -68,7 +68,7 @@ enum Store {
     /// Nothing but the slots: image views that are used as attachments, and what is CPU-only where sets are plain.
     Slots,
     Set(SetHeap),
-    Plain(PlainHeap),
+    Plain(Box<PlainHeap>),
     Bytes(Bytes),
 }
 
@@ -296,7 +296,7 @@ unsafe impl Descriptors for Device {
             _ if !desc.kind.can_be_shader_visible() => Store::Slots,
             DescriptorModel::Buffers => Store::Bytes(Bytes::new(self, desc)?),
             DescriptorModel::PlainSets if !desc.shader_visible => Store::Slots,
-            DescriptorModel::PlainSets => Store::Plain(PlainHeap::new(self, desc)?),
+            DescriptorModel::PlainSets => Store::Plain(Box::new(PlainHeap::new(self, desc)?)),
             DescriptorModel::UpdateAfterBind | DescriptorModel::Heaps => Store::Set(SetHeap::new(self, desc)?),
         };
         let slots = Mutex::new(vec![Slot::default(); desc.slots as usize].into_boxed_slice());

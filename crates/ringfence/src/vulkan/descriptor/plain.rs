@@ -39,7 +39,7 @@ pub(super) struct PlainHeap {
 enum Empty {
     Null,
     Unwritten,
-    Filler(Filler),
+    Filler(Box<Filler>),
 }
 
 struct Versions {
@@ -58,7 +58,7 @@ impl PlainHeap {
         } else if facts.desc.partially_bound {
             Empty::Unwritten
         } else {
-            Empty::Filler(Filler::new(device, desc)?)
+            Empty::Filler(Box::new(Filler::new(device, desc)?))
         };
         let flags = match empty {
             Empty::Unwritten => vk::DescriptorBindingFlags::PARTIALLY_BOUND,
@@ -212,11 +212,9 @@ unsafe fn write_run(
     if run.is_empty() {
         return;
     }
-    let (mut buffers, mut texels, mut images): (
-        SmallVec<[vk::DescriptorBufferInfo; INLINE]>,
-        SmallVec<[vk::BufferView; INLINE]>,
-        SmallVec<[vk::DescriptorImageInfo; INLINE]>,
-    ) = Default::default();
+    let mut buffers: SmallVec<[vk::DescriptorBufferInfo; INLINE]> = SmallVec::new();
+    let mut texels: SmallVec<[vk::BufferView; INLINE]> = SmallVec::new();
+    let mut images: SmallVec<[vk::DescriptorImageInfo; INLINE]> = SmallVec::new();
     for shown in run {
         match *shown {
             Shown::Buffer { buffer, offset, range } => {
