@@ -47,7 +47,8 @@ pub struct ShaderVisibleDesc<'a> {
     pub frame_slots: u32,
     /// Slots for what lives until it is let go of; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] asks for up to so many.
     pub persistent_slots: u32,
-    /// Slots that a thread takes of the frame region at a time; at least 1. No more than the region has are taken.
+    /// Slots that a thread takes of the frame region at a time; at least 1. Fewer where a default region is
+    /// made smaller.
     pub chunk_slots: u32,
     /// What [`ShaderVisibleHeap::grow`] may grow the whole heap to; 0 if it never grows, which spares the shadow.
     pub slots_max: u32,
@@ -364,7 +365,9 @@ fn check_desc<'a, D: Descriptors>(
     if most > max.into() || count == 0 {
         return Err(DescriptorError::TooMany { count: most.max(total(&asked)), max: max.into() });
     }
-    let chunk_slots = desc.chunk_slots.min(desc.frame_slots.max(1));
+    // A smaller region has room for several threads all the same.
+    let is_smaller = desc.frame_slots < asked.frame_slots;
+    let chunk_slots = if is_smaller { desc.chunk_slots.min((desc.frame_slots / 8).max(1)) } else { desc.chunk_slots };
     Ok((ShaderVisibleDesc { chunk_slots, ..desc }, count as u32))
 }
 
