@@ -45,7 +45,7 @@ pub struct ShaderVisibleDesc<'a> {
     /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] asks for up to so many: fewer
     /// where the device has fewer, which [`ShaderVisibleHeap::statistics`] says.
     pub frame_slots: u32,
-    /// Slots for what lives until it is let go of; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] asks for up to so many.
+    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] asks for up to so many.
     pub persistent_slots: u32,
     /// Slots that a thread takes of the frame region at a time; at least 1. Fewer where a default region is
     /// made smaller.

@@ -1,7 +1,7 @@
 //! Kinds of view, of which plain sets have an array each.
 //!
-//! Every element of an array that a shader names has to be what the shader says of the array, read or not, unless the
-//! device was told otherwise: a cube among two-dimensional images is a fault there, and so are whole numbers among floats.
+//! Every element of an array that a shader names has to be what the shader says of the array, read or not, unless
+//! arrays may be partially bound: a cube among two-dimensional images is a fault there, and so are whole numbers among floats.
 
 use ash::vk;
 
