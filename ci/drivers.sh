@@ -13,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/suites.sh
 
-all=(sim mesa-22 mesa-25-buffers mesa-25-update-after-bind mesa-25-plain-sets swiftshader wine-8 wine-10)
+all=(sim mesa-22 mesa-25-buffers mesa-25-update-after-bind mesa-25-plain-sets mesa-25-placeholders swiftshader wine-8 wine-10)
 [ $# -gt 0 ] && columns=("$@") || columns=("${all[@]}")
 rm -rf "$results"
 mkdir -p "$results/programs"

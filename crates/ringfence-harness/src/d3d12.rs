@@ -26,7 +26,7 @@ use windows::core::Interface;
 
 use self::queue::Queue;
 use crate::through::Through;
-use crate::{Command, GateOpener, Gpu, OpenError, Options};
+use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
 /// How long dropping a device waits for work that does not end before it lets go of it all the same.
 const DROP_WAIT: Duration = Duration::from_secs(10);
@@ -41,6 +41,7 @@ pub struct D3d12Gpu {
     gate_awaited: Arc<AtomicU64>,
     /// Where the debug layer's messages are, if it runs.
     messages: Option<ID3D12InfoQueue>,
+    validation: Validation,
 }
 
 /// The devices there are, hardware before software.
@@ -90,15 +91,27 @@ fn create(adapter: &IDXGIAdapter1) -> Result<Device, OpenError> {
     Device::new(&device, adapter.as_ref()).map_err(|error| OpenError::Failed { what, error })
 }
 
-/// Turns the debug layer on for devices made from now on, where it is installed.
-fn enable_debug_layer() {
+/// Turns the debug layer on for devices made from now on, where it is installed: an error where it is not.
+fn enable_debug_layer() -> windows::core::Result<()> {
     let mut debug: Option<ID3D12Debug> = None;
     // SAFETY: the pointer is to a local that lives through the call; no device of the harness is open yet.
-    if unsafe { D3D12GetDebugInterface(&mut debug) }.is_ok()
-        && let Some(debug) = debug
-    {
+    unsafe { D3D12GetDebugInterface(&mut debug) }?;
+    if let Some(debug) = debug {
         // SAFETY: a call without arguments on a live object.
         unsafe { debug.EnableDebugLayer() };
+    }
+    Ok(())
+}
+
+/// What watches the device, after what [`enable_debug_layer`] said and with the layer's messages, if it has any.
+fn validation(options: &Options, enabled: windows::core::Result<()>, messages: Option<&ID3D12InfoQueue>) -> Validation {
+    match (options.validation, enabled, messages) {
+        (false, ..) => Validation::Off,
+        (true, Err(error), _) => {
+            Validation::Absent(format!("D3D12GetDebugInterface failed with {:#010x}", error.code().0))
+        }
+        (true, Ok(()), None) => Validation::Absent("the device has no ID3D12InfoQueue".to_owned()),
+        (true, Ok(()), Some(_)) => Validation::On("the Direct3D 12 debug layer".to_owned()),
     }
 }
 
@@ -110,21 +123,24 @@ impl Gpu for D3d12Gpu {
     const NAME: &'static str = "d3d12";
 
     /// Unlike elsewhere, validation is no condition: the debug layer is an optional part of Windows, and Wine has none.
-    /// Where it is missing, [`Gpu::take_messages`] is empty.
+    /// Where it is missing, [`Gpu::take_messages`] is empty and [`Gpu::validation`] says so.
     fn open(options: &Options) -> Result<Self, OpenError> {
-        if options.validation {
-            enable_debug_layer();
-        }
+        let enabled = if options.validation { enable_debug_layer() } else { Ok(()) };
         let mut devices = enumerate()?.into_iter();
         let wanted = options.name.as_deref().unwrap_or_default().to_lowercase();
         let device = devices
             .find(|device| device.capabilities().name.to_lowercase().contains(&wanted))
             .ok_or_else(|| absent(&format!("no adapter whose name has {wanted:?} in it")))?;
         let messages = if options.validation { device.raw().cast().ok() } else { None };
+        let validation = validation(options, enabled, messages.as_ref());
         let queues = queues(&device, options.queues.max(1))?;
         // SAFETY: a call with numbers on a live object.
         let gate = unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }.map_err(failed("making the gate"))?;
-        Ok(Self { device, queues, gate, gate_awaited: Arc::default(), messages })
+        Ok(Self { device, queues, gate, gate_awaited: Arc::default(), messages, validation })
+    }
+
+    fn validation(&self) -> Validation {
+        self.validation.clone()
     }
 
     fn device(&self) -> Device {

@@ -13,7 +13,7 @@ use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, TextureDesc, TextureInfo};
 
 use crate::through::Through;
-use crate::{Command, GateOpener, Gpu, OpenError, Options};
+use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
 /// A device whose calls fail when a test wants them to.
 pub struct FaultyGpu<G: Gpu> {
@@ -128,6 +128,10 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
 
     fn open(options: &Options) -> Result<Self, OpenError> {
         G::open(options).map(Self::over)
+    }
+
+    fn validation(&self) -> Validation {
+        self.inner.validation()
     }
 
     fn device(&self) -> Self::Device {

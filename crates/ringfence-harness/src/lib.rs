@@ -37,17 +37,52 @@ pub struct Options {
     /// Whether to load the validation layers (core and synchronization) and fail to open without them. Their messages
     /// come through [`Gpu::take_messages`].
     pub validation: bool,
+    /// Whether to open without the layers where they are absent, which [`Gpu::validation`] says then.
+    pub may_lack_validation: bool,
     /// Part of the device's name to look for; any device if `None`. For the simulated device the name of a profile.
     pub name: Option<String>,
     /// Seed of the simulated device's clock.
     pub seed: u64,
     /// How descriptors are to be kept, on Vulkan, where the device can; its best way if `None`.
     pub descriptors: Option<DescriptorModel>,
+    /// Whether slots of plain sets that show nothing are to show placeholders, on Vulkan: null descriptors and partially
+    /// bound arrays are not enabled.
+    pub placeholders: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { queues: 1, shared_queues: false, validation: false, name: None, seed: 0, descriptors: None }
+        Self {
+            queues: 1,
+            shared_queues: false,
+            validation: false,
+            may_lack_validation: false,
+            name: None,
+            seed: 0,
+            descriptors: None,
+            placeholders: false,
+        }
+    }
+}
+
+/// What watches a device for faults.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Validation {
+    /// Nothing: it was not asked for.
+    Off,
+    /// This layer, with what it checks.
+    On(String),
+    /// It was asked for, and is not there for this reason. That nothing is said then means nothing.
+    Absent(String),
+}
+
+impl std::fmt::Display for Validation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => f.write_str("validation: off"),
+            Self::On(layer) => write!(f, "validation: {layer}"),
+            Self::Absent(reason) => write!(f, "validation: absent ({reason})"),
+        }
     }
 }
 
@@ -83,6 +118,9 @@ pub trait Gpu: Sized + Send + 'static {
     /// # Errors
     /// There is none, or it failed.
     fn open(options: &Options) -> Result<Self, OpenError>;
+
+    /// What watches the device: whether an empty [`Gpu::take_messages`] says anything.
+    fn validation(&self) -> Validation;
 
     /// Ringfence's side of the device, to make an allocator over. Everything made through it has to be gone before
     /// `self` is dropped: keep the `Gpu` alive longest.

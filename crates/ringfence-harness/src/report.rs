@@ -8,20 +8,33 @@
 //! layers      NAME OF THE DEVICE  WHAT LISTENED
 //! ```
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::sync::Mutex;
 
 /// Reports that the test which runs on this thread does not apply here, and why.
 pub fn skipped(reason: impl Display) {
-    println!("skipped: {reason}");
     let thread = std::thread::current();
-    line("skipped", thread.name().unwrap_or("a thread without a name"), &reason.to_string());
+    let name = thread.name().unwrap_or("a thread without a name");
+    print(&format!("skipped: {name}: {reason}"));
+    line("skipped", name, &reason.to_string());
 }
 
 /// Reports which validation layers listen to a device; the reason if none does.
 pub fn layers(device: &str, what: impl Display) {
+    print(&format!("{what} [{device}]"));
     line("layers", device, &what.to_string());
+}
+
+/// Prints a line past the test runner, which keeps what passing tests print; each line once.
+fn print(line: &str) {
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if PRINTED.lock().is_ok_and(|mut printed| printed.insert(line.to_owned())) {
+        // A closed stream is no fault of the test's. A line of its own, whatever stands before it.
+        let _ = std::io::stderr().write_all(format!("\n{line}\n").as_bytes());
+    }
 }
 
 /// Appends one line. A file that cannot be written fails the test: a report with holes in it is worse than none.

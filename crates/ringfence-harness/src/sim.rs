@@ -16,7 +16,9 @@ use ringfence::device::{
 };
 
 use crate::through::{Job, Through};
-use crate::{Command, Disc, GateOpener, Gpu, OpenError, Options, Subresource, TextureRegion, draw_reference};
+use crate::{
+    Command, Disc, GateOpener, Gpu, OpenError, Options, Subresource, TextureRegion, Validation, draw_reference,
+};
 
 /// The largest picture that can be drawn, in texels.
 const PICTURE_TEXELS_MAX: u64 = 1 << 20;
@@ -226,6 +228,10 @@ impl Gpu for SimGpu {
             })?,
         };
         Self::with_profile(profile, SimOptions { seed: options.seed, queues: options.queues, ..Default::default() })
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::On("the hazard finder".to_owned())
     }
 
     fn device(&self) -> Device {

@@ -31,7 +31,7 @@ use ringfence::device::{DeviceError, Driver, TextureDesc};
 use ringfence::vulkan::{Device, TextureInfo};
 
 use crate::through::Through;
-use crate::{Command, GateOpener, Gpu, OpenError, Options};
+use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 use draw::Painter;
 pub use enumerate::{DeviceSummary, enumerate};
 use instance::Instance;
@@ -137,6 +137,10 @@ impl Gpu for VulkanGpu {
 
     fn open(options: &Options) -> Result<Self, OpenError> {
         open::open(options)
+    }
+
+    fn validation(&self) -> Validation {
+        self.instance.validation().clone()
     }
 
     fn device(&self) -> Device {

@@ -12,6 +12,10 @@ mod families;
 mod priorities;
 #[path = "vulkan_backend/rig.rs"]
 mod rig;
+#[path = "vulkan_backend/valid_usage.rs"]
+mod valid_usage;
+#[path = "vulkan_backend/view_kinds.rs"]
+mod view_kinds;
 #[path = "vulkan_backend/volumes.rs"]
 mod volumes;
 

@@ -34,7 +34,7 @@
 //! | `Heaps` | Direct3D 12, simulated | all of this room as it stands |
 //! | `Buffers` | Vulkan with `VK_EXT_descriptor_buffer` | the same; each type is an array of its own in one buffer |
 //! | `UpdateAfterBind` | Vulkan with descriptor indexing | the same; slots up to the device's limits of such sets |
-//! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees what was there at its [`ShaderVisibleHeap::bind`]; few slots |
+//! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees what was there at its [`ShaderVisibleHeap::bind`]; few slots; image views of each dimension are an array of their own |
 //!
 //! # Costs
 //!
@@ -45,7 +45,7 @@
 //! | – several side by side | O(log slots) under a short lock; a driver call for a new block |
 //! | lease, table | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
 //! | bindless insert, remove | O(1) under a short lock, one driver call outside of it |
-//! | bind | on plain sets a copy of the heap if it was written since the last; else nothing |
+//! | bind | on plain sets O(slots) if the heap was written since the last; else nothing |
 //! | reclaim | O(what comes back) |
 //!
 //! Rows 000-1 to 000-4 and 000-19 to 000-21. Room is left for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a

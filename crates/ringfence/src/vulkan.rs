@@ -26,6 +26,7 @@ mod naming;
 mod record;
 mod sharing;
 mod sparse;
+mod valid;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ use crate::device::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, Memo
 
 pub use allocator::{Allocator, Buffer, Texture, Timeline, UploadRing};
 pub use capabilities::{budgets, capabilities};
-pub use descriptor::{Bound, DescriptorHeap, Leftover, View};
+pub use descriptor::{Bound, DescriptorHeap, Leftover, PlainViews, View};
 pub use image::texel_format;
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
@@ -63,9 +64,14 @@ pub struct DeviceDesc {
     /// Whether the features `descriptorBindingPartiallyBound`, `descriptorBindingUpdateUnusedWhilePending` and
     /// `descriptorBinding…UpdateAfterBind` were enabled, the last for every type of view that heaps are made for.
     pub update_after_bind: bool,
-    /// Whether `nullDescriptor` (`VK_EXT_robustness2`) was enabled. Without it slots that show nothing are left as they are,
-    /// and there are no plain sets.
+    /// Whether `nullDescriptor` (`VK_EXT_robustness2`) was enabled. Without it slots that show nothing are left as they are;
+    /// those of plain sets are left unwritten with [`DeviceDesc::partially_bound`], else show placeholders.
     pub null_descriptor: bool,
+    /// Whether the feature `descriptorBindingPartiallyBound` was enabled. Of meaning for plain sets.
+    pub partially_bound: bool,
+    /// The kinds of image view and of texels that heaps of plain sets have an array for; none stands for
+    /// [`PlainViews::USUAL`]. Each costs slots: all arrays share the limits of the device.
+    pub plain_views: PlainViews,
     /// Whether the feature `robustBufferAccess` was enabled: descriptors in buffers are longer then.
     pub robust_buffer_access: bool,
     /// Whether `VK_EXT_memory_priority` and its feature `memoryPriority` were enabled. Then memory is allocated with its
@@ -88,6 +94,15 @@ pub struct DeviceDesc {
     /// Whether the features `sparseBinding` and `sparseResidencyImage2D` were enabled. Without them there are no sparse
     /// textures.
     pub sparse_textures: bool,
+    /// Whether `VK_KHR_acceleration_structure` and its feature were enabled. Here and in the next three: only then
+    /// [`BufferInfo::new`] takes the usage flags that the extension brought.
+    pub acceleration_structure: bool,
+    /// Whether `VK_KHR_ray_tracing_pipeline` and its feature were enabled.
+    pub ray_tracing_pipeline: bool,
+    /// Whether `VK_EXT_transform_feedback` and its feature were enabled.
+    pub transform_feedback: bool,
+    /// Whether `VK_EXT_conditional_rendering` and its feature were enabled.
+    pub conditional_rendering: bool,
 }
 
 /// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.

@@ -221,7 +221,7 @@ fn cases() -> Vec<Case> {
         }),
         ("TransferQueue::upload_texels(texture)", |a, b| {
             let ring = a.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
-            let texels = Texels { width: 4, height: 4, texel_bytes: 4, row_bytes: 16, bytes: &[1; 64] };
+            let texels = Texels::new(4, 4, 4, &[1; 64]);
             refused(TransferQueue::new(a.timeline.clone(), ring).upload_texels(
                 &texels,
                 &b.texture,

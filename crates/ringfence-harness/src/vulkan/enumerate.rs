@@ -5,7 +5,7 @@ use ringfence::device::{Capabilities, DeviceError};
 use ringfence::vulkan;
 
 use super::instance::{Instance, ONE_AT_A_TIME};
-use crate::OpenError;
+use crate::{OpenError, Options};
 
 /// What there is to know of a Vulkan device before it is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ pub struct DeviceSummary {
 /// [`OpenError::Absent`] with the reason if there is no loader, no driver or no device.
 pub fn enumerate() -> Result<Vec<DeviceSummary>, OpenError> {
     let _one = ONE_AT_A_TIME.lock();
-    let instance = Instance::new(false)?;
+    let instance = Instance::new(&Options::default())?;
     let devices = instance.physical_devices()?;
     Ok(devices.into_iter().map(|physical| summary(instance.raw(), physical)).collect())
 }

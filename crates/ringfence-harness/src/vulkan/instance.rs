@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use ash::{ext, khr, vk};
 use parking_lot::ReentrantMutex;
 
-use super::failed;
 use super::messages::Messages;
-use crate::OpenError;
+use super::{enumerate, failed};
+use crate::{OpenError, Options, Validation};
 
 const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 
@@ -23,21 +23,22 @@ pub(super) struct Instance {
     debug_utils: bool,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     messages: Messages,
+    validation: Validation,
     /// The library that all functions lie in.
     _entry: ash::Entry,
 }
 
 impl Instance {
-    /// Loads Vulkan and makes an instance.
-    pub(super) fn new(validation: bool) -> Result<Self, OpenError> {
+    /// Loads Vulkan and makes an instance, with the validation layer if `options` say so.
+    pub(super) fn new(options: &Options) -> Result<Self, OpenError> {
         let entry = load()?;
         keep_drivers_loaded(&entry);
-        let layer = if validation { Some(Layer::find(&entry)?) } else { None };
+        let (layer, validation) = Layer::wanted(&entry, options)?;
         let messages = Messages::default();
         let (names, flags) = extensions(&entry, layer.as_ref())?;
         let raw = create(&entry, layer.as_ref(), &names, flags, &messages)?;
         let debug_utils = names.contains(&ext::debug_utils::NAME);
-        let mut instance = Self { raw, debug_utils, messenger: None, messages, _entry: entry };
+        let mut instance = Self { raw, debug_utils, messenger: None, messages, validation, _entry: entry };
         if layer.is_some() {
             instance.listen()?;
         }
@@ -57,6 +58,11 @@ impl Instance {
     /// What the validation layers say. It outlives the instance.
     pub(super) fn messages(&self) -> Messages {
         self.messages.clone()
+    }
+
+    /// What watches the devices.
+    pub(super) fn validation(&self) -> &Validation {
+        &self.validation
     }
 
     /// Every physical device; none is [`OpenError::Absent`].
@@ -102,20 +108,36 @@ enum Layer {
 }
 
 impl Layer {
-    /// Looks for the layer.
-    fn find(entry: &ash::Entry) -> Result<Self, OpenError> {
+    /// The layer, if it is asked for, and what that means for the devices.
+    fn wanted(entry: &ash::Entry, options: &Options) -> Result<(Option<Self>, Validation), OpenError> {
+        if !options.validation {
+            return Ok((None, Validation::Off));
+        }
+        match Self::find(entry) {
+            Ok((layer, version)) => {
+                let name = VALIDATION.to_string_lossy();
+                Ok((Some(layer), Validation::On(format!("{name} {version}, synchronization on"))))
+            }
+            Err(OpenError::Absent(reason)) if options.may_lack_validation => Ok((None, Validation::Absent(reason))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks for the layer and its version.
+    fn find(entry: &ash::Entry) -> Result<(Self, String), OpenError> {
         // SAFETY: the loader is alive.
         let layers = unsafe { entry.enumerate_instance_layer_properties() }.map_err(failed("listing Vulkan layers"))?;
-        if !layers.iter().any(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION)) {
+        let Some(found) = layers.iter().find(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION)) else {
             return Err(absent("VK_LAYER_KHRONOS_validation is not installed (Debian: vulkan-validationlayers)"));
-        }
+        };
+        let version = enumerate::version(found.spec_version);
         // SAFETY: as above.
         let offered = unsafe { entry.enumerate_instance_extension_properties(Some(VALIDATION)) }
             .map_err(failed("listing the extensions of the validation layer"))?;
         if lists(&offered, ext::validation_features::NAME) {
-            Ok(Self::Features)
+            Ok((Self::Features, version))
         } else if lists(&offered, ext::layer_settings::NAME) {
-            Ok(Self::Settings)
+            Ok((Self::Settings, version))
         } else {
             Err(absent("VK_LAYER_KHRONOS_validation is too old to validate synchronization"))
         }

@@ -32,6 +32,19 @@ const EXPLAINED: [(&str, &str); 7] = [
     ),
 ];
 
+/// Messages that are no fault of the program's, each with why: by the message's name and a text in it.
+const HARMLESS: [(&str, &str, &str); 1] = [(
+    "WARNING-vkGetDeviceProcAddr-device",
+    "vkGetPhysicalDeviceVideoEncodeQualityLevelPropertiesKHR",
+    "`ash` 0.38 asks the device for this function of the instance when it loads, and nothing calls it",
+)];
+
+/// Whether a message, which begins with its name, is no defect.
+fn is_explained(message: &str) -> bool {
+    let is_harmless = |(name, text, _): &(&str, &str, &str)| message.starts_with(name) && message.contains(text);
+    EXPLAINED.iter().any(|(name, _)| message.starts_with(name)) || HARMLESS.iter().any(is_harmless)
+}
+
 /// Collects warnings and errors of the validation layers. A copy is the same collection.
 #[derive(Clone, Default)]
 pub(super) struct Messages(Arc<Mutex<Vec<String>>>);
@@ -71,7 +84,7 @@ unsafe extern "system" fn collect(
     let messages = unsafe { &*messages.cast_const().cast::<Mutex<Vec<String>>>() };
     // SAFETY: the layers pass valid data, with texts that end with a null byte or are absent.
     let message = unsafe { format!("{}: {}", text((*data).p_message_id_name), text((*data).p_message)) };
-    if !EXPLAINED.iter().any(|(name, _)| message.starts_with(name)) {
+    if !is_explained(&message) {
         messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
     // False lets the call that was complained of go on.
@@ -88,4 +101,22 @@ unsafe fn text<'a>(pointer: *const c_char) -> Cow<'a, str> {
     }
     // SAFETY: the caller promises so.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_explained;
+
+    #[test]
+    fn what_ash_asks_for_is_explained_and_what_a_program_asks_for_is_not() {
+        let asked = |function| {
+            format!(
+                "WARNING-vkGetDeviceProcAddr-device: Validation Warning: [ WARNING-vkGetDeviceProcAddr-device ] | \
+                 vkGetDeviceProcAddr(): pName is trying to grab {function} which is an instance level function"
+            )
+        };
+        assert!(is_explained(&asked("vkGetPhysicalDeviceVideoEncodeQualityLevelPropertiesKHR")));
+        assert!(!is_explained(&asked("vkGetPhysicalDeviceFeatures")));
+        assert!(!is_explained("VUID-VkBufferCreateInfo-size-00912: vkCreateBuffer()"));
+    }
 }

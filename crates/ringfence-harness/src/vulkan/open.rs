@@ -16,14 +16,15 @@ use crate::{OpenError, Options};
 /// Opens a device; see [`crate::Gpu::open`].
 pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let _one = ONE_AT_A_TIME.lock();
-    let instance = Instance::new(options.validation)?;
+    let instance = Instance::new(options)?;
     let physical = choose_device(&instance, options.name.as_deref())?;
     // SAFETY: the physical device is the instance's, which is alive.
     let families = unsafe { instance.raw().get_physical_device_queue_family_properties(physical) };
     let (family, queue_count) = choose_queues(&families, options.queues.max(1))
         .ok_or_else(|| absent("the Vulkan device has no queue for compute work"))?;
     let can_bind = families[family as usize].queue_flags.contains(vk::QueueFlags::SPARSE_BINDING);
-    let wish = (options.descriptors, can_bind);
+    let descriptors = if options.placeholders { Some(DescriptorModel::PlainSets) } else { options.descriptors };
+    let wish = Wish { descriptors, placeholders: options.placeholders, can_bind };
     let copy_family = choose_copy_family(&families, family);
     let (raw, desc) = create_device(&instance, physical, [(family, queue_count), (copy_family, 1)], wish)?;
     // SAFETY: the device was just made from them, for Vulkan 1.2, with timeline semaphores and what `desc` says.
@@ -130,15 +131,15 @@ fn create_device(
     instance: &Instance,
     physical: vk::PhysicalDevice,
     families: [(u32, u32); 2],
-    (descriptors, can_bind): (Option<DescriptorModel>, bool),
+    wish: Wish,
 ) -> Result<(ash::Device, DeviceDesc), OpenError> {
     let debug_utils = instance.has_debug_utils();
     let instance = instance.raw();
     // SAFETY: the physical device is the instance's, alive, and of Vulkan 1.2.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }
         .map_err(failed("listing the extensions of the Vulkan device"))?;
-    let mut wanted = Wanted::find(instance, physical, &extensions, descriptors);
-    if !can_bind {
+    let mut wanted = Wanted::find(instance, physical, &extensions, wish);
+    if !wish.can_bind {
         wanted.core.sparse_binding = vk::FALSE;
         wanted.core.sparse_residency_buffer = vk::FALSE;
         wanted.core.sparse_residency_image2_d = vk::FALSE;
@@ -174,6 +175,16 @@ fn create_device(
     Ok((raw, desc))
 }
 
+/// What the program would have.
+#[derive(Clone, Copy)]
+struct Wish {
+    descriptors: Option<DescriptorModel>,
+    /// Neither null descriptors nor partially bound ones.
+    placeholders: bool,
+    /// Whether the queues bind pages.
+    can_bind: bool,
+}
+
 /// The features to be enabled, of those that the device offers.
 struct Wanted {
     names: Vec<&'static CStr>,
@@ -191,7 +202,7 @@ impl Wanted {
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
         extensions: &[vk::ExtensionProperties],
-        descriptors: Option<DescriptorModel>,
+        Wish { descriptors, placeholders, .. }: Wish,
     ) -> Self {
         let mut names = Vec::new();
         let mut twelve = vk::PhysicalDeviceVulkan12Features::default();
@@ -202,7 +213,7 @@ impl Wanted {
         if lists(extensions, khr::portability_subset::NAME) {
             names.push(khr::portability_subset::NAME);
         }
-        let has_null = lists(extensions, ext::robustness2::NAME);
+        let has_null = !placeholders && lists(extensions, ext::robustness2::NAME);
         if has_null {
             names.push(ext::robustness2::NAME);
             offered = offered.push_next(&mut robustness);
@@ -233,7 +244,7 @@ impl Wanted {
             ..Default::default()
         };
         let may_update = !matches!(descriptors, Some(DescriptorModel::PlainSets));
-        let twelve = enabled(&twelve, may_update);
+        let twelve = enabled(&twelve, (may_update, !placeholders));
         let robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default()
             .null_descriptor(has_null && robustness.null_descriptor == vk::TRUE);
         let buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default()
@@ -250,7 +261,8 @@ impl Wanted {
             buffer_device_address: self.twelve.buffer_device_address == vk::TRUE,
             debug_utils,
             descriptor_buffer: self.buffers.descriptor_buffer == vk::TRUE,
-            update_after_bind: self.twelve.descriptor_binding_partially_bound == vk::TRUE,
+            update_after_bind: self.twelve.descriptor_binding_storage_buffer_update_after_bind == vk::TRUE,
+            partially_bound: self.twelve.descriptor_binding_partially_bound == vk::TRUE,
             null_descriptor: self.robustness.null_descriptor == vk::TRUE,
             sparse_buffers: self.core.sparse_binding == vk::TRUE && self.core.sparse_residency_buffer == vk::TRUE,
             sparse_textures: self.core.sparse_binding == vk::TRUE && self.core.sparse_residency_image2_d == vk::TRUE,
@@ -267,7 +279,7 @@ impl Wanted {
 /// Of the features of Vulkan 1.2, those that are of use; those of descriptor indexing only together.
 fn enabled(
     offered: &vk::PhysicalDeviceVulkan12Features<'_>,
-    may_update: bool,
+    (may_update, may_be_partial): (bool, bool),
 ) -> vk::PhysicalDeviceVulkan12Features<'static> {
     let needed = [
         offered.descriptor_binding_partially_bound,
@@ -279,12 +291,13 @@ fn enabled(
         offered.descriptor_binding_uniform_texel_buffer_update_after_bind,
         offered.descriptor_binding_storage_texel_buffer_update_after_bind,
     ];
+    let partial = may_be_partial && offered.descriptor_binding_partially_bound == vk::TRUE;
     let update = may_update && needed.iter().all(|feature| *feature == vk::TRUE);
     vk::PhysicalDeviceVulkan12Features::default()
         .timeline_semaphore(true)
         .buffer_device_address(offered.buffer_device_address == vk::TRUE)
         .descriptor_indexing(update && offered.descriptor_indexing == vk::TRUE)
-        .descriptor_binding_partially_bound(update)
+        .descriptor_binding_partially_bound(update || partial)
         .descriptor_binding_update_unused_while_pending(update)
         .descriptor_binding_uniform_buffer_update_after_bind(update)
         .descriptor_binding_storage_buffer_update_after_bind(update)

@@ -22,7 +22,7 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, 
 use ringfence_harness::through::{Job, Slot, Through};
 use ringfence_harness::{Command, Gpu};
 
-use crate::rig::{PATIENCE, Rig, buffer};
+use crate::rig::{PATIENCE, Rig, buffer, skipped};
 
 /// Bytes that each descriptor shows.
 const BYTES: u64 = 256;
@@ -264,7 +264,7 @@ pub fn work_goes_through_bindless_persistent_and_table_descriptors<G: Gpu>(rig: 
 
 pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
     if !rig.gpu.can_copy_through() {
-        return ringfence_harness::report::skipped("the device's work does not go through descriptors here");
+        return skipped("the harness cannot copy through descriptors here");
     }
     let (heap, cpu) = (visible(rig), cpu(rig));
     let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 4, ..Default::default() });
@@ -467,7 +467,10 @@ pub fn two_thousand_requests_for_forty_samplers_use_forty_slots<G: Gpu>(rig: &mu
 }
 
 pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<G>) {
-    let slots_max = FRAME_SLOTS + PERSISTENT_SLOTS + 8;
+    // SwiftShader has 30 slots of storage buffers.
+    let most = rig.memory.device().visible_slots_max(HeapKind::Resources, TYPES);
+    let more = (most - FRAME_SLOTS - PERSISTENT_SLOTS).min(8);
+    let slots_max = FRAME_SLOTS + PERSISTENT_SLOTS + more;
     let heap = Heap::<G>::new(&rig.memory, ShaderVisibleDesc { slots_max, ..desc() }).expect("so many slots");
     let cpu = cpu(rig);
     let buffers = ["before", "meanwhile", "after"].map(|name| storage(rig, name));
@@ -477,8 +480,8 @@ pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<
     assert!(heap.allocate(1).is_err());
     // A frame that began before goes on in the old heap, and sees what is written after the growth too.
     let frame = rig.timeline().begin();
-    assert!(matches!(heap.grow(9), Err(DescriptorError::TooMany { .. })));
-    heap.grow(8).expect("up to the maximum");
+    assert!(matches!(heap.grow(more + 1), Err(DescriptorError::TooMany { .. })));
+    heap.grow(more).expect("up to the maximum");
     assert_eq!((heap.slots(), heap.statistics().heap_count), (slots_max, 2));
     before.copy(4, &[shown[1].all()]).expect("fresh");
     assert_eq!(before.copy(4, &[shown[1].all()]), Err(DescriptorError::InUse { index: 4 }));
@@ -490,17 +493,70 @@ pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<
     rig.memory.reclaim();
     rig.memory.reclaim();
     assert_eq!(heap.statistics().heap_count, 1, "the old heap went with its last frame");
-    let mut after = heap.allocate(8).expect("the new slots");
+    let mut after = heap.allocate(more).expect("the new slots");
     assert_eq!(after.start(), FRAME_SLOTS + PERSISTENT_SLOTS);
-    after.write(7, &words(&buffers[2])).expect("fresh");
+    after.write(more - 1, &words(&buffers[2])).expect("fresh");
     let frame = rig.timeline().begin();
     let jobs = [
         fill::<G>(slot::<G>(&heap, &frame, before.start() + 3, &shown[0], &buffers[0]), 20),
-        fill::<G>(slot::<G>(&heap, &frame, after.start() + 7, &shown[2], &buffers[2]), 21),
+        fill::<G>(slot::<G>(&heap, &frame, after.start() + more - 1, &shown[2], &buffers[2]), 21),
     ];
     run(rig, &heap, frame, &jobs);
     assert!(holds(rig, &buffers[0], 20) && holds(rig, &buffers[1], 14) && holds(rig, &buffers[2], 21));
     heap.validate().expect("sound");
+}
+
+/// What says nothing of slots works wherever there are descriptors, and says what was given.
+pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G>) {
+    for kind in [HeapKind::Resources, HeapKind::Samplers] {
+        let heap = Heap::<G>::new(&rig.memory, ShaderVisibleDesc { kind, ..Default::default() });
+        let heap = heap.expect("a default is for every device");
+        let most = rig.memory.device().visible_slots_max(kind, ViewTypes::all());
+        let wanted = ShaderVisibleDesc::FRAME_SLOTS + ShaderVisibleDesc::PERSISTENT_SLOTS;
+        assert_eq!(heap.slots(), most.min(wanted), "as many as there are, up to the default");
+        let given = heap.statistics();
+        assert_eq!(given.frame_slots + given.persistent_slots, heap.slots().into());
+        assert!(given.frame_slots > 0 && given.persistent_slots > 0, "{given:?}");
+        let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc::default()).expect("and so is its table");
+        assert!((1..=BindlessDesc::CAPACITY).contains(&table.capacity()));
+        assert!(u64::from(table.capacity()) <= given.persistent_slots);
+        if kind == HeapKind::Resources {
+            let target = storage(rig, "shown by default");
+            let index = table.insert(&words(&target)).expect("it has an entry");
+            let frame = rig.timeline().begin();
+            let mut lease = heap.lease(&frame).expect("its own frame");
+            lease.table_of(&[words(&target)]).expect("a table of one");
+            drop(lease);
+            let binding = heap.bind(&frame).expect("there is room for a set");
+            rig.submit(frame, &[]);
+            drop(binding);
+            table.remove(index).expect("it is live");
+        }
+        drop((table, heap));
+        rig.run(&[]);
+        rig.memory.reclaim();
+        rig.memory.reclaim();
+    }
+}
+
+pub fn explicit_slots_beyond_the_device_are_refused_with_the_numbers<G: Gpu>(rig: &mut Rig<G>) {
+    let most = rig.memory.device().visible_slots_max(HeapKind::Resources, TYPES);
+    let Some(beyond) = most.checked_add(1) else {
+        return skipped("the device has 4,294,967,295 slots");
+    };
+    let made = |frame_slots, persistent_slots, slots_max| {
+        let desc = ShaderVisibleDesc { frame_slots, persistent_slots, slots_max, ..desc() };
+        Heap::<G>::new(&rig.memory, desc).map(|heap| heap.statistics()).map_err(|error| match error {
+            DescriptorError::TooMany { count, max } => (count, max),
+            other => panic!("{other}"),
+        })
+    };
+    let refused = |count: u32| Err((u64::from(count), u64::from(most)));
+    assert_eq!(made(0, beyond, 0), refused(beyond));
+    assert_eq!(made(beyond, 0, 0), refused(beyond));
+    assert_eq!(made(1, 1, beyond), refused(beyond));
+    // Nothing was left behind: the kind is free.
+    drop(visible(rig));
 }
 
 pub fn empty_cpu_heaps_go_after_their_grace<G: Gpu>(rig: &mut Rig<G>) {

@@ -11,7 +11,11 @@
 //! A device that is not here skips its tests, saying so, unless `RINGFENCE_REQUIRE_VULKAN` or `RINGFENCE_REQUIRE_D3D12`
 //! is set: then it fails them. Each test ends with a check that nothing is left behind and that neither the hazard finder
 //! nor the validation layers have said anything. `RINGFENCE_DESCRIPTORS` picks how Vulkan keeps descriptors, of what the
-//! device has; `RINGFENCE_NO_VALIDATION` does without the layers.
+//! device has (`placeholders`: plain sets without null descriptors); `RINGFENCE_NO_VALIDATION` does without the layers.
+//!
+//! What watches a device is a line of its own on the standard error stream, once (`validation: VK_LAYER_KHRONOS_validation
+//! 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`), and so is each test that is not for a device
+//! (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1` a device that nothing watches fails its tests.
 
 mod constants;
 mod debugging;
@@ -33,6 +37,7 @@ mod texels;
 mod trace;
 mod transient;
 mod upload;
+mod validation;
 
 /// Lists the tests of the suite, for one device.
 macro_rules! suite {
@@ -309,6 +314,8 @@ macro_rules! suite {
             constants_come_with_their_descriptors,
             storage_that_is_only_read_lies_in_upload_memory,
             a_trace_tells_of_descriptors_what_a_snapshot_does,
+            default_heaps_and_tables_are_made_on_every_device,
+            explicit_slots_beyond_the_device_are_refused_with_the_numbers,
         );
     };
     (@ $open:expr, $module:ident: $($name:ident),* $(,)?) => {

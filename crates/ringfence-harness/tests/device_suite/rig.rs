@@ -11,8 +11,9 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, Driver, TextureDesc, TextureUsage, Textures,
 };
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
+use ringfence_harness::report;
 use ringfence_harness::sim::SimGpu;
-use ringfence_harness::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion};
+use ringfence_harness::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion, Validation};
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -118,8 +119,25 @@ impl<G: Gpu> Rig<G> {
         assert_eq!(statistics.calls.create_object, statistics.calls.destroy_object, "every object is destroyed");
         let Self { memory, timelines, gpu, .. } = self;
         drop((timelines, memory));
-        assert_eq!(gpu.close(), Vec::<String>::new(), "hazards or validation messages");
+        let validation = gpu.validation();
+        assert_eq!(gpu.close(), Vec::<String>::new(), "hazards or validation messages ({validation})");
     }
+
+    /// Reports once what watches the device; fails if that is nothing where it has to be something.
+    fn report_validation(&self) {
+        let validation = self.gpu.validation();
+        if G::NAME != SimGpu::NAME {
+            let device = self.gpu.device();
+            report::layers(&format!("{}, {}", G::NAME, device.capabilities().name), &validation);
+        }
+        let required = std::env::var_os("RINGFENCE_REQUIRE_VALIDATION").is_some_and(|value| value != "0");
+        assert!(!required || matches!(validation, Validation::On(_)), "RINGFENCE_REQUIRE_VALIDATION: {validation}");
+    }
+}
+
+/// Reports that the running test, or the rest of it, is not for this device.
+pub fn skipped(reason: &str) {
+    report::skipped(reason);
 }
 
 pub fn buffer<D: Device>(
@@ -155,13 +173,16 @@ pub fn vulkan(test: impl FnOnce(&mut Rig<ringfence_harness::vulkan::VulkanGpu>))
     let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
     // For machines without the layers: what the tests themselves see is checked all the same.
     let validation = std::env::var_os("RINGFENCE_NO_VALIDATION").is_none();
-    let descriptors = std::env::var("RINGFENCE_DESCRIPTORS").ok().map(|wanted| match wanted.as_str() {
+    let wanted = std::env::var("RINGFENCE_DESCRIPTORS").ok();
+    let placeholders = wanted.as_deref() == Some("placeholders");
+    let descriptors = wanted.map(|wanted| match wanted.as_str() {
         "buffers" => DescriptorModel::Buffers,
         "update-after-bind" => DescriptorModel::UpdateAfterBind,
-        "plain-sets" => DescriptorModel::PlainSets,
-        other => panic!("RINGFENCE_DESCRIPTORS is buffers, update-after-bind or plain-sets, not {other}"),
+        "plain-sets" | "placeholders" => DescriptorModel::PlainSets,
+        _ => panic!("RINGFENCE_DESCRIPTORS is buffers, update-after-bind, plain-sets or placeholders, not {wanted}"),
     });
-    let options = Options { queues: 3, validation, descriptors, ..Default::default() };
+    let options =
+        Options { queues: 3, validation, may_lack_validation: true, descriptors, placeholders, ..Default::default() };
     run(open(&options, required), test);
 }
 
@@ -181,7 +202,7 @@ fn open<G: Gpu>(options: &Options, required: bool) -> Option<Rig<G>> {
     match G::open(options) {
         Ok(gpu) => Some(Rig::new(gpu, options.clone())),
         Err(OpenError::Absent(what)) if !required => {
-            ringfence_harness::report::skipped(what);
+            report::skipped(what);
             None
         }
         Err(error) => panic!("no {} device: {error}", G::NAME),
@@ -190,6 +211,7 @@ fn open<G: Gpu>(options: &Options, required: bool) -> Option<Rig<G>> {
 
 fn run<G: Gpu>(rig: Option<Rig<G>>, test: impl FnOnce(&mut Rig<G>)) {
     if let Some(mut rig) = rig {
+        rig.report_validation();
         let watch = GateWatch::new(rig.gpu.gate_opener());
         test(&mut rig);
         drop(watch);

@@ -5,7 +5,7 @@ use ringfence::sharing::{Share, ShareError, ShareKind, SharedMemory};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Location, Pool, PoolDesc};
 use ringfence_harness::{Command, Gpu};
 
-use crate::rig::{self, PATIENCE, Rig};
+use crate::rig::{self, PATIENCE, Rig, skipped};
 
 const BYTES: u64 = 100_000;
 
@@ -18,7 +18,7 @@ fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
     };
     let found: Vec<_> = G::SHARE_KINDS.iter().copied().filter(works).collect();
     if found.is_empty() {
-        ringfence_harness::report::skipped("the device shares no memory of buffers");
+        skipped("the device shares no memory of buffers");
         // Mesa's driver has file descriptors, and the simulated device its own.
         let is_required = G::NAME == "sim" || std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
         assert!(!is_required || G::NAME == "d3d12", "required");
@@ -45,7 +45,7 @@ fn export<G: Gpu>(buffer: &Buffer<G::Device>) -> Option<(<G::Device as Share>::H
     match buffer.export() {
         Ok(exported) => Some(exported),
         Err(ShareError::Device(error)) if G::NAME == "d3d12" => {
-            ringfence_harness::report::skipped(error);
+            skipped(&error.to_string());
             None
         }
         Err(error) => panic!("{error}"),
@@ -122,7 +122,7 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
 pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
     if rig.memory.buffer_share_support(&info::<G>(&rig.memory), kind).needs_dedicated {
-        return ringfence_harness::report::skipped("the device shares no blocks");
+        return skipped("the device shares no blocks");
     }
     let memory_type = memory_type::<G>(&rig.memory, kind);
     let desc = PoolDesc { memory_type, block_bytes: 4 << 20, share: Some(kind), ..Default::default() };
@@ -181,12 +181,12 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
         let support = rig.memory.texture_share_support(&describe(&rig.memory), *kind);
         support.can_export && support.can_import
     }) else {
-        return ringfence_harness::report::skipped("the device shares no memory of textures");
+        return skipped("the device shares no memory of textures");
     };
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     let texture = rig.memory.create_texture(&describe(&rig.memory), shared(kind)).expect("there is room");
     let (handle, told) = match texture.export() {
-        Err(ShareError::Device(error)) if G::NAME == "d3d12" => return ringfence_harness::report::skipped(error),
+        Err(ShareError::Device(error)) if G::NAME == "d3d12" => return skipped(&error.to_string()),
         exported => exported.expect("the device has handles"),
     };
     // SAFETY: the handle was told of just now.

@@ -8,12 +8,12 @@ use ringfence::sparse::{PageRun, Sparse, SparseBuffer, SparseError, UnboundReads
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 use ringfence_harness::{Command, Gpu};
 
-use crate::rig::{self, PATIENCE, Rig};
+use crate::rig::{self, PATIENCE, Rig, skipped};
 
 /// A sparse buffer of so many pages; `None` where the device has none.
 fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
     if rig.gpu.bind_queue(0).is_none() {
-        ringfence_harness::report::skipped("the device has no sparse buffers, or its queue binds none");
+        skipped("the device has no sparse buffers, or its queue binds none");
         return None;
     }
     let make = |size: u64| {

@@ -6,7 +6,7 @@ use ringfence::sparse::{Sparse, SparseError, SparseRegion, SparseTexture, TilePl
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 use ringfence_harness::{Command, Gpu, TextureRegion};
 
-use crate::rig::{PATIENCE, Rig};
+use crate::rig::{PATIENCE, Rig, skipped};
 
 const USAGE: TextureUsage = TextureUsage::COPY_SRC.union(TextureUsage::COPY_DST).union(TextureUsage::SAMPLED);
 
@@ -17,7 +17,7 @@ fn desc(width: u32, height: u32, mips: u32, layers: u32) -> TextureDesc {
 /// A sparse texture, each part in the state that copies want; `None` where the device has none.
 fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<G::Device>> {
     if rig.memory.device().sparse_texture_support().is_none() || rig.gpu.bind_queue(0).is_none() {
-        ringfence_harness::report::skipped("the device has no sparse textures, or its queue binds none");
+        skipped("the device has no sparse textures, or its queue binds none");
         return None;
     }
     let info = Create::<Textures>::describe(rig.memory.device(), desc).expect("a plain texture");

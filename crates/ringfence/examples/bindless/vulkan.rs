@@ -46,7 +46,7 @@ impl Vulkan {
 }
 
 /// Enables the best way of keeping descriptors that there is, and says which: bytes in buffers, else sets that are written
-/// while they are bound, else plain sets, which need null descriptors.
+/// while they are bound, else plain sets, with null descriptors where the device has them.
 ///
 /// # Safety
 /// The physical device is the instance's, of Vulkan 1.2.

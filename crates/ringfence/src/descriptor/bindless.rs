@@ -36,16 +36,22 @@ use crate::trace::Trace;
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindlessDesc {
-    /// Entries that it holds at most.
+    /// Entries that it holds at most. [`BindlessDesc::CAPACITY`] asks for up to so many: where the heap's persistent region has
+    /// no run as long, for half of its longest, which [`BindlessTable::capacity`] says.
     pub capacity: u32,
     /// Whether slots are made to show nothing when they come back, so that a late use shows: a driver call for each.
     pub clear_freed: bool,
 }
 
+impl BindlessDesc {
+    /// The default of [`BindlessDesc::capacity`]: so many where the heap has them.
+    pub const CAPACITY: u32 = 4096;
+}
+
 impl Default for BindlessDesc {
-    /// 4,096 entries; slots are cleared in debug builds.
+    /// Up to 4,096 entries; slots are cleared in debug builds.
     fn default() -> Self {
-        Self { capacity: 4096, clear_freed: cfg!(debug_assertions) }
+        Self { capacity: Self::CAPACITY, clear_freed: cfg!(debug_assertions) }
     }
 }
 
@@ -124,7 +130,10 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         if !std::ptr::eq(&**memory.shared(), &*heap.keeper.shared) {
             return Err(DescriptorError::Foreign);
         }
-        let run = heap.allocate(desc.capacity)?;
+        let longest = heap.longest_free();
+        let is_default = desc.capacity == BindlessDesc::CAPACITY && longest < desc.capacity;
+        let capacity = if is_default { longest.div_ceil(2).max(1) } else { desc.capacity };
+        let run = heap.allocate(capacity)?;
         let staging = CpuHeapDesc {
             kind: heap.kind(),
             types: heap.types(),
@@ -137,8 +146,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         static TABLES: AtomicU64 = AtomicU64::new(0);
         let entries = Entries {
             table: TABLES.fetch_add(1, Ordering::Relaxed),
-            free: (0..desc.capacity).collect(),
-            generations: vec![0; desc.capacity as usize].into_boxed_slice(),
+            free: (0..capacity).collect(),
+            generations: vec![0; capacity as usize].into_boxed_slice(),
             live_count: 0,
         };
         let state = Arc::new(TableState {

@@ -42,11 +42,13 @@ pub struct ShaderVisibleDesc<'a> {
     pub kind: HeapKind,
     /// For resources: the types of view.
     pub types: ViewTypes,
-    /// Slots for tables that live for a frame; may be 0.
+    /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] asks for up to so many: fewer
+    /// where the device has fewer, which [`ShaderVisibleHeap::statistics`] says.
     pub frame_slots: u32,
-    /// Slots for what lives until it is let go of; may be 0.
+    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] asks for up to so many.
     pub persistent_slots: u32,
-    /// Slots that a thread takes of the frame region at a time; at least 1.
+    /// Slots that a thread takes of the frame region at a time; at least 1. Fewer where a default region is
+    /// made smaller.
     pub chunk_slots: u32,
     /// What [`ShaderVisibleHeap::grow`] may grow the whole heap to; 0 if it never grows, which spares the shadow.
     pub slots_max: u32,
@@ -54,13 +56,36 @@ pub struct ShaderVisibleDesc<'a> {
     pub name: &'a str,
 }
 
+impl ShaderVisibleDesc<'_> {
+    /// The default of [`ShaderVisibleDesc::frame_slots`]: so many where the device has them. Beside a default of the other
+    /// region it is a quarter of what there is, else what the other leaves.
+    pub const FRAME_SLOTS: u32 = 16 << 10;
+    /// The default of [`ShaderVisibleDesc::persistent_slots`]: so many where the device has them.
+    pub const PERSISTENT_SLOTS: u32 = 48 << 10;
+
+    /// With as many slots as the device has where defaults ask for more. What is asked for by other numbers stays.
+    fn fitted(self, slots_max: u32) -> Self {
+        let (frame, persistent) = (self.frame_slots, self.persistent_slots);
+        if u64::from(frame) + u64::from(persistent) <= slots_max.into() {
+            return self;
+        }
+        match (frame == Self::FRAME_SLOTS, persistent == Self::PERSISTENT_SLOTS) {
+            (true, true) => Self { frame_slots: slots_max / 4, persistent_slots: slots_max - slots_max / 4, ..self },
+            (true, false) => Self { frame_slots: slots_max.saturating_sub(persistent), ..self },
+            (false, true) => Self { persistent_slots: slots_max.saturating_sub(frame), ..self },
+            (false, false) => self,
+        }
+    }
+}
+
 impl Default for ShaderVisibleDesc<'_> {
+    /// For all types of view, with up to 65,536 slots: as many as the device has, if that is less.
     fn default() -> Self {
         Self {
             kind: HeapKind::Resources,
             types: ViewTypes::all(),
-            frame_slots: 16 << 10,
-            persistent_slots: 48 << 10,
+            frame_slots: Self::FRAME_SLOTS,
+            persistent_slots: Self::PERSISTENT_SLOTS,
             chunk_slots: 256,
             slots_max: 0,
             name: "shader-visible descriptors",
@@ -114,8 +139,8 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     /// Makes the heap of its kind, with the free list inside.
     ///
     /// # Errors
-    /// There is one already; the kind is not one that shaders see; no slots, no chunks, more slots than the device takes;
-    /// the driver failed.
+    /// There is one already; the kind is not one that shaders see; no slots, no chunks, more slots than the device takes
+    /// ([`DescriptorError::TooMany`], which defaults do not meet); the driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         Self::with_algorithm(memory, desc)
     }
@@ -128,7 +153,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// As [`ShaderVisibleHeap::new`].
     pub fn with_algorithm(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         let shared = Arc::clone(memory.shared());
-        let slots = check_desc(&shared.device, &desc)?;
+        let (desc, slots) = check_desc(&shared.device, desc)?;
         let only = shared.rooms.claim(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
         let number = shared.trace.descriptors_number();
         let mut state = State {
@@ -175,6 +200,11 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// 0 slots, or no run as long as that is free: what was let go of comes back in [`Allocator::reclaim`].
     pub fn allocate(&self, count: u32) -> Result<Persistent<D, A>, DescriptorError> {
         self.allocate_aligned(count, 1)
+    }
+
+    /// Slots of the longest free run of the persistent region.
+    pub(super) fn longest_free(&self) -> u32 {
+        self.keeper.state.persistent.lock().statistics().largest_free as u32
     }
 
     fn allocate_aligned(&self, count: u32, alignment: u64) -> Result<Persistent<D, A>, DescriptorError> {
@@ -317,21 +347,29 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     }
 }
 
-/// The slots of the whole heap.
-fn check_desc<D: Descriptors>(device: &D, desc: &ShaderVisibleDesc<'_>) -> Result<u32, DescriptorError> {
-    if !desc.kind.can_be_shader_visible() {
+/// The description with numbers that the device has, and the slots of the whole heap.
+fn check_desc<'a, D: Descriptors>(
+    device: &D,
+    asked: ShaderVisibleDesc<'a>,
+) -> Result<(ShaderVisibleDesc<'a>, u32), DescriptorError> {
+    if !asked.kind.can_be_shader_visible() {
         return Err(DescriptorError::BadView("shaders do not see descriptors of this kind"));
     }
-    let count = u64::from(desc.frame_slots) + u64::from(desc.persistent_slots);
-    let max = u64::from(device.visible_slots_max(desc.kind, desc.types));
-    let most = count.max(desc.slots_max.into());
-    if most > max {
-        return Err(DescriptorError::TooMany { count: most, max });
-    }
-    if count == 0 || desc.chunk_slots == 0 {
+    let max = device.visible_slots_max(asked.kind, asked.types);
+    let total = |desc: &ShaderVisibleDesc<'_>| u64::from(desc.frame_slots) + u64::from(desc.persistent_slots);
+    if total(&asked) == 0 || asked.chunk_slots == 0 {
         return Err(DescriptorError::ZeroCount);
     }
-    Ok(count as u32)
+    let desc = asked.fitted(max);
+    let count = total(&desc);
+    let most = count.max(desc.slots_max.into());
+    if most > max.into() || count == 0 {
+        return Err(DescriptorError::TooMany { count: most.max(total(&asked)), max: max.into() });
+    }
+    // A smaller region has room for several threads all the same.
+    let is_smaller = desc.frame_slots < asked.frame_slots;
+    let chunk_slots = if is_smaller { desc.chunk_slots.min((desc.frame_slots / 8).max(1)) } else { desc.chunk_slots };
+    Ok((ShaderVisibleDesc { chunk_slots, ..desc }, count as u32))
 }
 
 impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {

@@ -10,10 +10,10 @@
 //!
 //! | | Direct3D 12 | Vulkan, descriptor buffers | Vulkan, sets | simulated |
 //! |---|---|---|---|---|
-//! | heap | `ID3D12DescriptorHeap` | bytes; shader-visible ones in a mapped buffer | `VkDescriptorSet` | slots |
+//! | heap | `ID3D12DescriptorHeap` | bytes; shader-visible ones in a mapped buffer | `VkDescriptorSet`; with plain sets, slots | slots |
 //! | `write_view` | `Create…View` | `vkGetDescriptorEXT` | `vkUpdateDescriptorSets` | checked |
 //! | `copy_views` | `CopyDescriptors` | copies bytes | `vkUpdateDescriptorSets` | checked |
-//! | `Bound` | the heap | the buffer's address | the set, or a copy of it | the heap |
+//! | `Bound` | the heap | the buffer's address | the set, or one that shows the same | the heap |
 
 use std::fmt;
 use std::ops::Range;
@@ -137,7 +137,7 @@ pub enum DescriptorModel {
     Buffers,
     /// One set that is written while it is bound (descriptor indexing).
     UpdateAfterBind,
-    /// A set is never written while it is bound: each bind after a write takes a fresh copy from a pool.
+    /// A set is never written while it is bound: each bind after a write writes another one, from a pool.
     PlainSets,
 }
 

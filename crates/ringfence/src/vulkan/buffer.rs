@@ -6,6 +6,7 @@ use ash::vk::Handle;
 use super::Device;
 use super::info::BufferInfo;
 use super::memory::{Memory, Owner, requirements};
+use super::valid;
 use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass,
@@ -25,7 +26,7 @@ unsafe impl Create<Buffers> for Device {
             usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         }
         let info = BufferInfo::new(desc.size, usage);
-        self.check_buffer(info.raw()).map(|()| info)
+        self.check_buffer(&info).map(|()| info)
     }
 
     fn portable(&self, info: &BufferInfo<'_>) -> Option<BufferDesc> {
@@ -49,8 +50,11 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn prepare(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
         self.check_whole()?;
-        let info = info.raw();
         self.check_buffer(info)?;
+        let info = info.raw();
+        if info.flags.intersects(vk::BufferCreateFlags::SPARSE_BINDING) {
+            return Err(DeviceError::InvalidInfo("sparse buffers are not placed in one memory"));
+        }
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.
         let raw = unsafe { device.create_buffer(info, None) }?;
@@ -64,6 +68,9 @@ unsafe impl Create<Buffers> for Device {
     }
 
     fn share_support(&self, info: &BufferInfo<'_>, kind: ShareKind) -> ShareSupport {
+        if self.check_buffer(info).is_err() {
+            return ShareSupport::default();
+        }
         self.buffer_share_support(info.raw(), kind)
     }
 
@@ -134,8 +141,12 @@ unsafe impl Create<Buffers> for Device {
 }
 
 impl Device {
-    /// Refuses what would be undefined behaviour or cannot be placed.
-    pub(super) fn check_buffer(&self, info: &vk::BufferCreateInfo<'_>) -> Result<(), DeviceError> {
+    /// Refuses what would be undefined behaviour.
+    pub(super) fn check_buffer(&self, info: &BufferInfo<'_>) -> Result<(), DeviceError> {
+        if info.is_unchecked() {
+            valid::buffer(info.raw(), self.0.desc)?;
+        }
+        let info = info.raw();
         if info.size == 0 {
             return Err(DeviceError::InvalidInfo("a buffer has at least one byte"));
         }
@@ -145,9 +156,6 @@ impl Device {
         }
         if info.size > self.0.found.buffer_bytes_max {
             return Err(DeviceError::Unsupported("a buffer as large as this"));
-        }
-        if info.flags.intersects(vk::BufferCreateFlags::SPARSE_BINDING) {
-            return Err(DeviceError::InvalidInfo("sparse buffers are not placed in one memory"));
         }
         let device_address = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
         if device_address && !self.0.desc.buffer_device_address {

@@ -7,6 +7,7 @@ use std::ffi::CStr;
 
 use ash::vk;
 
+use super::valid::ImageLimits;
 use crate::device::{
     Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
 };
@@ -23,6 +24,10 @@ pub(super) struct Found {
     pub(super) buffer_bytes_max: u64,
     /// Whether pages without memory read as zeros.
     pub(super) reads_zero_where_unbound: bool,
+    /// The most bytes of a sparse resource.
+    pub(super) sparse_bytes_max: u64,
+    /// What images have to keep to.
+    pub(super) image_limits: ImageLimits,
 }
 
 /// What a physical device is and can do: for lists of devices, before one is opened.
@@ -71,12 +76,33 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
     // SAFETY: as above.
     let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
+    let is_subset = lists(&extensions, ash::khr::portability_subset::NAME);
+    // SAFETY: as above.
+    let multisample_arrays = !is_subset || unsafe { has_multisample_arrays(instance, physical) };
     Ok(Found {
         capabilities: assemble(&basic, &memory, objects.max_memory_allocation_size),
         memory_budget: lists(&extensions, ash::ext::memory_budget::NAME),
         buffer_bytes_max: buffers.max_buffer_size,
         reads_zero_where_unbound: basic.sparse_properties.residency_non_resident_strict == vk::TRUE,
+        sparse_bytes_max: basic.limits.sparse_address_space_size,
+        image_limits: ImageLimits {
+            attachment_width_max: basic.limits.max_framebuffer_width,
+            attachment_height_max: basic.limits.max_framebuffer_height,
+            multisample_arrays,
+        },
     })
+}
+
+/// Whether a device that is a portability subset has images with several samples and layers.
+///
+/// # Safety
+/// As for [`capabilities`], and the device lists `VK_KHR_portability_subset`.
+unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::PhysicalDevice) -> bool {
+    let mut subset = vk::PhysicalDevicePortabilitySubsetFeaturesKHR::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut subset);
+    // SAFETY: as the caller promises.
+    unsafe { instance.get_physical_device_features2(physical, &mut features) };
+    subset.multisample_array_image == vk::TRUE
 }
 
 /// What Vulkan 1.0 tells of a device's memory.
@@ -93,6 +119,12 @@ pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::Physica
         memory_budget: false,
         buffer_bytes_max: u64::MAX,
         reads_zero_where_unbound: false,
+        sparse_bytes_max: 0,
+        image_limits: ImageLimits {
+            attachment_width_max: basic.limits.max_framebuffer_width,
+            attachment_height_max: basic.limits.max_framebuffer_height,
+            multisample_arrays: false,
+        },
     }
 }
 

@@ -3,22 +3,29 @@
 //! ```text
 //!   DeviceDesc::descriptor_buffer ──▶ Buffers           heap = bytes; bound by address          (bytes.rs)
 //!        else update_after_bind ────▶ UpdateAfterBind   heap = one set, written while bound     (set.rs)
-//!        else ──────────────────────▶ PlainSets         heap = a set never bound; each bind     (set.rs, pool.rs)
-//!                                                       after a write takes a copy from a pool
+//!        else ──────────────────────▶ PlainSets         heap = slots; each bind after a write   (plain.rs, pool.rs)
+//!                                                       writes a set from a pool
 //! ```
 //!
-//! In all three a heap of resources is one set layout with a binding for each type of view, in the order of [`ViewTypes`],
-//! each an array over all slots: slot 7 as a storage buffer is element 7 of binding 1. A slot shows one thing, of one type,
-//! at a time. A heap of samplers has one binding. Render targets and depth-stencils are image views, which no shader sees.
+//! In the first two a heap of resources is one set layout with a binding for each type of view, in the order of
+//! [`ViewTypes`], each an array over all slots: slot 7 as a storage buffer is element 7 of binding 1. A slot shows one
+//! thing, of one type, at a time. A heap of samplers has one binding. Render targets and depth-stencils are image views,
+//! which no shader sees. Plain sets have more bindings: one for each kind of image view, as all elements of an array
+//! have to be what the shader says of it, read or not ([`Device::descriptor_binding`], [`PlainViews`]).
 //!
 //! Image views, texel-buffer views and samplers are objects here. A slot owns its object, copies share it, and it goes with
 //! the last slot that shows it, once pending work is done with that.
 //!
-//! Plain sets are for devices without descriptor indexing. They need `nullDescriptor` (`VK_EXT_robustness2`), since every
-//! element of an array has to be valid, and `VkPhysicalDeviceLimits` allow few: 15 to 32 slots on Mesa's software driver.
+//! Plain sets are for devices without descriptor indexing. Slots that show nothing are null descriptors there
+//! (`nullDescriptor` of `VK_EXT_robustness2`), or unwritten (`descriptorBindingPartiallyBound`), or, where the device has
+//! neither, placeholders. `VkPhysicalDeviceLimits` allow few slots: 11 of all types on Mesa's software driver, 32 of storage
+//! buffers alone.
 
 mod bytes;
 mod facts;
+mod filler;
+mod kinds;
+mod plain;
 mod pool;
 mod set;
 mod types;
@@ -39,9 +46,11 @@ use crate::device::descriptors::{
 };
 use bytes::Bytes;
 pub(super) use facts::Facts;
+pub use kinds::PlainViews;
+use plain::PlainHeap;
 use set::SetHeap;
 pub use view::View;
-use view::{Owned, Real};
+use view::{Owned, Real, Shown};
 
 /// A heap of descriptors. A copy is the same heap.
 #[derive(Clone)]
@@ -49,15 +58,17 @@ pub struct DescriptorHeap(Arc<Inner>);
 
 struct Inner {
     kind: HeapKind,
+    types: ViewTypes,
     store: Store,
     slots: Mutex<Box<[Slot]>>,
 }
 
 /// How the descriptors are kept.
 enum Store {
-    /// Image views that are used as attachments: nothing but the slots.
-    Attachments,
+    /// Nothing but the slots: image views that are used as attachments, and what is CPU-only where sets are plain.
+    Slots,
     Set(SetHeap),
+    Plain(Box<PlainHeap>),
     Bytes(Bytes),
 }
 
@@ -66,13 +77,15 @@ enum Store {
 struct Slot {
     /// The binding that its type has, if it shows anything.
     binding: Option<u32>,
+    /// What is written to a descriptor.
+    shown: Option<Shown>,
     object: Option<Arc<Owned>>,
     /// The handle of the buffer or image; 0 for none.
     resource: u64,
 }
 
-/// The heaps of a device whose slots must not outlive what they show: those of plain sets, where every slot of a bound set
-/// has to be valid, read or not.
+/// The heaps of a device whose slots must not outlive what they show: those of plain sets, where a bind writes whatever the
+/// slots show, read or not.
 #[derive(Default)]
 pub(super) struct PlainHeaps(Mutex<Vec<Weak<Inner>>>);
 
@@ -85,6 +98,19 @@ impl PlainHeaps {
 }
 
 impl Device {
+    /// The binding of a heap's set layout whose array shows such views; `None` if no heap has one. On plain sets that of
+    /// images depends on view type and format, and that of texels on the format; else on the descriptor type alone, so that
+    /// shaders declare several arrays at one binding.
+    #[must_use]
+    pub fn descriptor_binding(
+        &self,
+        descriptor_type: vk::DescriptorType,
+        view_type: vk::ImageViewType,
+        format: vk::Format,
+    ) -> Option<u32> {
+        self.0.descriptors.binding_of(descriptor_type, kinds::of(descriptor_type, view_type, format))
+    }
+
     /// Makes every slot show nothing that shows a buffer or image that is about to be destroyed. Only on plain sets; costs a
     /// look at every slot of every heap there.
     pub(super) fn forget_resource(&self, resource: u64) {
@@ -93,13 +119,11 @@ impl Device {
         }
         for heap in self.0.plain_heaps.0.lock().iter().filter_map(Weak::upgrade) {
             let mut slots = heap.slots.lock();
-            for (slot, held) in (0..).zip(slots.iter_mut()).filter(|(_, held)| held.resource == resource) {
-                if let (Some(binding), Store::Set(set)) = (held.binding, &heap.store) {
-                    // SAFETY: nothing that is under way uses the resource, and the lock keeps others from the set; what is
-                    // bound is a copy of the set.
-                    unsafe { set.clear(self, slot, binding) };
-                }
+            for held in slots.iter_mut().filter(|held| held.resource == resource) {
                 *held = Slot::default();
+                if let Store::Plain(plain) = &heap.store {
+                    plain.touch();
+                }
             }
         }
     }
@@ -110,8 +134,9 @@ impl DescriptorHeap {
     #[must_use]
     pub fn set_layout(&self) -> vk::DescriptorSetLayout {
         match &self.0.store {
-            Store::Attachments => vk::DescriptorSetLayout::null(),
+            Store::Slots => vk::DescriptorSetLayout::null(),
             Store::Set(set) => set.layout(),
+            Store::Plain(plain) => plain.layout(),
             Store::Bytes(bytes) => bytes.layout(),
         }
     }
@@ -267,14 +292,16 @@ unsafe impl Descriptors for Device {
         if desc.shader_visible && desc.layout_slots > facts.slots_max(desc.kind, desc.types) {
             return Err(DeviceError::Unsupported("so many shader-visible descriptors"));
         }
-        let store = match (desc.kind.can_be_shader_visible(), facts.buffer_api.is_some()) {
-            (false, _) => Store::Attachments,
-            (true, false) => Store::Set(SetHeap::new(self, desc)?),
-            (true, true) => Store::Bytes(Bytes::new(self, desc)?),
+        let store = match facts.model() {
+            _ if !desc.kind.can_be_shader_visible() => Store::Slots,
+            DescriptorModel::Buffers => Store::Bytes(Bytes::new(self, desc)?),
+            DescriptorModel::PlainSets if !desc.shader_visible => Store::Slots,
+            DescriptorModel::PlainSets => Store::Plain(Box::new(PlainHeap::new(self, desc)?)),
+            DescriptorModel::UpdateAfterBind | DescriptorModel::Heaps => Store::Set(SetHeap::new(self, desc)?),
         };
         let slots = Mutex::new(vec![Slot::default(); desc.slots as usize].into_boxed_slice());
         let gpu = desc.shader_visible.then_some(0);
-        let heap = DescriptorHeap(Arc::new(Inner { kind: desc.kind, store, slots }));
+        let heap = DescriptorHeap(Arc::new(Inner { kind: desc.kind, types: desc.types, store, slots }));
         if facts.model() == DescriptorModel::PlainSets && desc.kind.can_be_shader_visible() {
             self.0.plain_heaps.add(&heap);
         }
@@ -286,8 +313,9 @@ unsafe impl Descriptors for Device {
         // SAFETY: the caller promises that nothing uses the heap any more.
         unsafe {
             match &heap.0.store {
-                Store::Attachments => {}
+                Store::Slots => {}
                 Store::Set(set) => set.destroy(self),
+                Store::Plain(plain) => plain.destroy(self),
                 Store::Bytes(bytes) => bytes.destroy(self),
             }
         }
@@ -301,13 +329,17 @@ unsafe impl Descriptors for Device {
         view: &View,
     ) -> Result<Option<Leftover>, DeviceError> {
         let real = Real::new(self, heap.0.kind, view)?;
+        if heap.0.kind.can_be_shader_visible() && !self.takes(heap, &real) {
+            return Err(DeviceError::InvalidInfo("a view of a type that the heap was not made for"));
+        }
         let mut slots = heap.0.slots.lock();
         let held = slots.get_mut(slot as usize).ok_or(DeviceError::InvalidInfo("a heap has no such slot"))?;
         // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is real.
         unsafe {
             match &heap.0.store {
-                Store::Attachments => {}
+                Store::Slots => {}
                 Store::Set(set) => set.write(self, (slot, held.binding), &real)?,
+                Store::Plain(plain) => plain.touch(),
                 Store::Bytes(bytes) => bytes.write(self, (slot, held.binding), &real)?,
             }
         }
@@ -322,8 +354,9 @@ unsafe impl Descriptors for Device {
         // SAFETY: as for `write_view`.
         unsafe {
             match &heap.0.store {
-                Store::Attachments => {}
+                Store::Slots => {}
                 Store::Set(set) => set.clear(self, slot, binding),
+                Store::Plain(plain) => plain.touch(),
                 Store::Bytes(bytes) => bytes.clear(self, slot, binding),
             }
         }
@@ -339,12 +372,13 @@ unsafe impl Descriptors for Device {
 
     unsafe fn bind_heap(&self, heap: &DescriptorHeap) -> Result<Bound, DeviceError> {
         let how = match &heap.0.store {
-            Store::Attachments => return Err(DeviceError::InvalidInfo("shaders do not see attachments")),
-            Store::Set(set) => {
-                // A plain set is copied here: nobody may write it meanwhile.
-                let _slots = heap.0.slots.lock();
-                // SAFETY: the heap is this device's, and the lock keeps writers away.
-                How::Set(unsafe { set.bind(self) }?)
+            Store::Slots => return Err(DeviceError::InvalidInfo("shaders do not see such a heap")),
+            Store::Set(set) => How::Set(set.set()),
+            Store::Plain(plain) => {
+                // The set is written here: no other thread may write the slots meanwhile.
+                let slots = heap.0.slots.lock();
+                // SAFETY: the heap is this device's, and what is destroyed is taken out of its slots before.
+                How::Set(unsafe { plain.bind(self, &slots) }?)
             }
             Store::Bytes(bytes) => bytes.how(),
         };
@@ -352,8 +386,8 @@ unsafe impl Descriptors for Device {
     }
 
     unsafe fn unbind_heap(&self, heap: &DescriptorHeap, bound: Bound) {
-        if let (Store::Set(set), How::Set(raw)) = (&heap.0.store, bound.how) {
-            set.unbind(raw);
+        if let (Store::Plain(plain), How::Set(raw)) = (&heap.0.store, bound.how) {
+            plain.unbind(raw);
         }
     }
 
@@ -366,6 +400,12 @@ unsafe impl Descriptors for Device {
 pub struct Leftover(#[allow(dead_code, reason = "held to be dropped")] Arc<Owned>);
 
 impl Device {
+    /// Whether a heap has an array for a view.
+    fn takes(&self, heap: &DescriptorHeap, real: &Real) -> bool {
+        let bindings = self.0.descriptors.bindings(heap.0.kind, heap.0.types);
+        bindings.contains(&(real.binding, real.descriptor_type))
+    }
+
     /// # Safety
     /// As [`Descriptors::copy_views`].
     unsafe fn copy_run(&self, copy: &ViewCopy<'_, DescriptorHeap>) {
@@ -380,6 +420,7 @@ impl Device {
             match (&copy.src.0.store, &copy.dst.0.store) {
                 (Store::Set(from), Store::Set(to)) => to.copy(self, from, copy, held, &shown),
                 (Store::Bytes(from), Store::Bytes(to)) => to.copy(self, from, copy, held, &shown),
+                (_, Store::Plain(to)) => to.touch(),
                 _ => {}
             }
         }

@@ -6,6 +6,7 @@ use ash::vk::Handle;
 use super::Device;
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
+use super::valid;
 use crate::device::record::TextureParts;
 use crate::device::sharing::{ShareKind, ShareSupport};
 use crate::device::{
@@ -77,6 +78,9 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn share_support(&self, info: &TextureInfo<'_>, kind: ShareKind) -> ShareSupport {
+        if info.is_unchecked() && self.check_plain(info.raw()).is_err() {
+            return ShareSupport::default();
+        }
         self.image_share_support(info.raw(), kind)
     }
 
@@ -137,22 +141,15 @@ unsafe impl Create<Textures> for Device {
 }
 
 impl Device {
-    /// Refuses a portable description that Vulkan forbids or that this device has no image for.
-    pub(super) fn check_described(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    /// Refuses what safe code described and Vulkan forbids, without a call of the driver.
+    pub(super) fn check_plain(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         check_image(info)?;
-        if info.usage.is_empty() {
-            return Err(DeviceError::InvalidInfo("a texture is for something"));
-        }
-        if !info.samples.as_raw().is_power_of_two() {
-            return Err(DeviceError::InvalidInfo("samples come in powers of two"));
-        }
-        let longest = info.extent.width.max(info.extent.height).max(info.extent.depth);
-        if info.mip_levels > longest.ilog2() + 1 {
-            return Err(DeviceError::InvalidInfo("more mip levels than the size allows"));
-        }
-        if info.mip_levels > 1 && info.samples != vk::SampleCountFlags::TYPE_1 {
-            return Err(DeviceError::InvalidInfo("a texture with several samples has one mip level"));
-        }
+        valid::image(info, self.0.found.image_limits)
+    }
+
+    /// Refuses what safe code described and Vulkan forbids or this device has no image for.
+    pub(super) fn check_described(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+        self.check_plain(info)?;
         self.check_supported(info)
     }
 
@@ -169,27 +166,12 @@ impl Device {
                 info.flags,
             )
         }?;
-        if info.extent.width > most.max_extent.width || info.extent.height > most.max_extent.height {
-            return Err(DeviceError::Unsupported("a texture as wide or as high as this"));
-        }
-        if info.extent.depth > most.max_extent.depth {
-            return Err(DeviceError::Unsupported("a texture as deep as this"));
-        }
-        if info.array_layers > most.max_array_layers {
-            return Err(DeviceError::Unsupported("a texture with as many layers as this"));
-        }
-        if info.mip_levels > most.max_mip_levels {
-            return Err(DeviceError::Unsupported("a texture with as many mip levels as this"));
-        }
-        if !most.sample_counts.contains(info.samples) {
-            return Err(DeviceError::Unsupported("a texture with as many samples as this"));
-        }
-        Ok(())
+        valid::within(info, &most)
     }
 }
 
 /// Refuses what would be undefined behaviour or cannot be placed.
-fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+pub(super) fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let extent = info.extent;
     if [extent.width, extent.height, extent.depth, info.mip_levels, info.array_layers].contains(&0) {
         return Err(DeviceError::InvalidInfo("a texture has at least one texel, mip level and layer"));

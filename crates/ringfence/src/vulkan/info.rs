@@ -5,18 +5,24 @@ use ash::vk;
 /// A buffer to be made.
 ///
 /// `vk::BufferCreateInfo` can hold any pointer, so that handing one on is `unsafe` ([`BufferInfo::from_raw`]). Most
-/// buffers need no more than a size and usage flags, which is safe ([`BufferInfo::new`]).
+/// buffers need no more than a size and usage flags, which is safe ([`BufferInfo::new`]): the device refuses what breaks a
+/// rule of valid usage, by name, before the driver sees it.
 #[derive(Clone, Copy)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,
+    /// Whether safe code described it, so that its usage flags are to be checked.
+    check: bool,
 }
 
 impl BufferInfo<'static> {
-    /// A buffer of `size` bytes that one queue family at a time uses. The usage flags must be ones that the device's
-    /// enabled extensions know.
+    /// A buffer of `size` bytes that one queue family at a time uses.
+    ///
+    /// Taken are the usage flags of Vulkan 1.0 and those of the features and extensions that
+    /// [`DeviceDesc`](super::DeviceDesc) names as enabled. Any other is refused with
+    /// [`DeviceError::InvalidInfo`](crate::device::DeviceError::InvalidInfo) when the buffer is made.
     #[must_use]
     pub fn new(size: u64, usage: vk::BufferUsageFlags) -> Self {
-        Self { raw: vk::BufferCreateInfo::default().size(size).usage(usage) }
+        Self { raw: vk::BufferCreateInfo::default().size(size).usage(usage), check: true }
     }
 }
 
@@ -27,12 +33,17 @@ impl<'a> BufferInfo<'a> {
     /// `vkCreateBuffer` accepts it: all that it points to is valid, and it breaks no rule of valid usage.
     #[must_use]
     pub const unsafe fn from_raw(raw: vk::BufferCreateInfo<'a>) -> Self {
-        Self { raw }
+        Self { raw, check: false }
     }
 
     /// The description in Vulkan's own words.
     pub const fn raw(&self) -> &vk::BufferCreateInfo<'a> {
         &self.raw
+    }
+
+    /// Whether its usage flags are to be checked: safe code described it.
+    pub(super) const fn is_unchecked(&self) -> bool {
+        self.check
     }
 }
 
@@ -40,12 +51,17 @@ impl<'a> BufferInfo<'a> {
 #[derive(Clone, Copy)]
 pub struct TextureInfo<'a> {
     raw: vk::ImageCreateInfo<'a>,
-    /// Whether the device has yet to be asked if it has such images.
+    /// Whether safe code described it, so that it is to be checked and the device to be asked if it has such images.
     check: bool,
 }
 
 impl TextureInfo<'static> {
     /// A two-dimensional image with one mip level, layer and sample, optimally tiled.
+    ///
+    /// Taken are the formats of Vulkan 1.0 and those of Y'CbCr that 1.1 brought, and the usage flags of 1.0. Anything else,
+    /// and whatever breaks a rule of valid usage, is refused when the image is made, with
+    /// [`DeviceError::InvalidInfo`](crate::device::DeviceError::InvalidInfo); what the device does not have, with
+    /// [`DeviceError::Unsupported`](crate::device::DeviceError::Unsupported).
     #[must_use]
     pub fn new(format: vk::Format, width: u32, height: u32, usage: vk::ImageUsageFlags) -> Self {
         let raw = vk::ImageCreateInfo::default()
@@ -61,10 +77,12 @@ impl TextureInfo<'static> {
         Self { raw, check: true }
     }
 
-    /// With so many mip levels.
+    /// With so many mip levels. Like [`TextureInfo::layers`] and [`TextureInfo::samples`] for what [`TextureInfo::new`]
+    /// describes: other raw descriptions are refused once they have been changed.
     #[must_use]
     pub const fn mips(mut self, mips: u32) -> Self {
         self.raw.mip_levels = mips;
+        self.check = true;
         self
     }
 
@@ -72,6 +90,7 @@ impl TextureInfo<'static> {
     #[must_use]
     pub const fn layers(mut self, layers: u32) -> Self {
         self.raw.array_layers = layers;
+        self.check = true;
         self
     }
 
@@ -79,6 +98,7 @@ impl TextureInfo<'static> {
     #[must_use]
     pub const fn samples(mut self, samples: vk::SampleCountFlags) -> Self {
         self.raw.samples = samples;
+        self.check = true;
         self
     }
 }
@@ -103,7 +123,7 @@ impl<'a> TextureInfo<'a> {
         &self.raw
     }
 
-    /// Whether the device is to be asked if it has such images: it was not, where safe code described one.
+    /// Whether it is to be checked and the device to be asked: safe code described it, or changed it.
     pub(super) const fn is_unchecked(&self) -> bool {
         self.check
     }

@@ -17,7 +17,7 @@ use ash::vk;
 
 use super::info::{BufferInfo, TextureInfo};
 use super::memory::{Memory, Owner};
-use super::{Device, DeviceDesc};
+use super::{Device, DeviceDesc, valid};
 use crate::device::sharing::{Share, ShareKind, ShareSupport, Tied};
 use crate::device::{Buffers, Create, DeviceError, Driver, MemoryDesc, Requirements, Textures};
 
@@ -189,9 +189,19 @@ impl Device {
     }
 
     pub(super) fn image_share_support(&self, info: &vk::ImageCreateInfo<'_>, kind: ShareKind) -> ShareSupport {
-        let Ok(handle_type) = handle_type(kind) else { return ShareSupport::default() };
-        if !self.0.sharing.has(kind) {
-            return ShareSupport::default();
+        self.shared_image(info, kind).0
+    }
+
+    /// What can be done with the memory of such an image, and the limits that hold for it then.
+    fn shared_image(
+        &self,
+        info: &vk::ImageCreateInfo<'_>,
+        kind: ShareKind,
+    ) -> (ShareSupport, vk::ImageFormatProperties) {
+        let Ok(handle_type) = handle_type(kind) else { return Default::default() };
+        // Of images with modifiers Vulkan is asked with the modifier, which is not known here.
+        if !self.0.sharing.has(kind) || info.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT {
+            return Default::default();
         }
         let mut external = vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(handle_type);
         let asked = vk::PhysicalDeviceImageFormatInfo2::default()
@@ -206,7 +216,8 @@ impl Device {
         let (instance, physical) = (&self.0.instance, self.0.physical);
         // SAFETY: as above; Vulkan 1.1 has the structures.
         let asked = unsafe { instance.get_physical_device_image_format_properties2(physical, &asked, &mut properties) };
-        if asked.is_ok() { support(told.external_memory_properties) } else { ShareSupport::default() }
+        let most = properties.image_format_properties;
+        if asked.is_ok() { (support(told.external_memory_properties), most) } else { Default::default() }
     }
 
     /// # Safety
@@ -219,6 +230,7 @@ impl Device {
         if !self.0.sharing.has(kind) {
             return Err(NOT_ENABLED);
         }
+        self.check_buffer(info)?;
         let support = check(self.buffer_share_support(info.raw(), kind))?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
@@ -240,7 +252,12 @@ impl Device {
         if info.is_unchecked() {
             self.check_described(info.raw())?;
         }
-        let support = check(self.image_share_support(info.raw(), kind))?;
+        if info.raw().initial_layout != vk::ImageLayout::UNDEFINED {
+            return Err(DeviceError::InvalidInfo("a shared texture begins in the layout UNDEFINED"));
+        }
+        let (support, most) = self.shared_image(info.raw(), kind);
+        check(support)?;
+        valid::within(info.raw(), &most)?;
         let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
         // SAFETY: as above.

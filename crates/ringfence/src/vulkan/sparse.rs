@@ -13,6 +13,7 @@ use super::image;
 use super::info::{BufferInfo, TextureInfo};
 use super::memory::Memory;
 use super::record;
+use super::valid;
 use crate::device::sparse::{
     PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
 };
@@ -35,7 +36,8 @@ unsafe impl Sparse for Device {
         if !self.0.desc.sparse_buffers {
             return Err(DeviceError::Unsupported("sparse buffers: the features were not enabled"));
         }
-        self.check_buffer(info.raw())?;
+        self.check_buffer(info)?;
+        self.check_sparse_bytes(info.raw().size.into())?;
         let flags = vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
         let info = info.raw().flags(info.raw().flags | flags);
         let device = &self.0.device;
@@ -68,12 +70,16 @@ unsafe impl Sparse for Device {
         if !self.0.desc.sparse_textures {
             return Err(DeviceError::Unsupported("sparse textures: the features were not enabled"));
         }
+        if info.is_unchecked() {
+            self.check_described(info.raw())?;
+        }
         let plain = info.raw();
-        self.check_described(plain)?;
+        image::check_image(plain)?;
         self.check_sparse_format(plain)?;
         let flags = vk::ImageCreateFlags::SPARSE_BINDING | vk::ImageCreateFlags::SPARSE_RESIDENCY;
         let info = plain.flags(plain.flags | flags);
         self.check_supported(&info)?;
+        self.check_sparse_bytes(valid::bytes(&info))?;
         // SAFETY: the caller promises that `info` is valid, and the features are enabled.
         let raw = unsafe { self.0.device.create_image(&info, None) }?;
         match self.tiling(raw, &info) {
@@ -135,10 +141,22 @@ impl Device {
         unsafe { self.0.device.queue_bind_sparse(queue, &[info], vk::Fence::null()) }.map_err(DeviceError::from)
     }
 
+    /// Refuses what is longer than all that pages can be bound to.
+    fn check_sparse_bytes(&self, bytes: u128) -> Result<(), DeviceError> {
+        let fits = bytes <= u128::from(self.0.found.sparse_bytes_max);
+        if fits { Ok(()) } else { Err(DeviceError::Unsupported("a sparse resource as large as this")) }
+    }
+
     /// Refuses what the features that are asked for do not cover, and formats that the device does not tile.
     fn check_sparse_format(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         if info.image_type != vk::ImageType::TYPE_2D || info.samples != vk::SampleCountFlags::TYPE_1 {
             return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions and one sample"));
+        }
+        if info.tiling != vk::ImageTiling::OPTIMAL {
+            return Err(DeviceError::Unsupported("sparse textures that are not optimally tiled"));
+        }
+        if info.usage.contains(vk::ImageUsageFlags::TRANSIENT_ATTACHMENT) {
+            return Err(DeviceError::InvalidInfo("a sparse texture is no transient attachment"));
         }
         // SAFETY: the physical device is the instance's and alive (see `Device::new`).
         let formats = unsafe {

@@ -2,6 +2,7 @@
 
 use ash::vk;
 
+use super::kinds::{self, Kind, PlainViews};
 use super::types;
 use crate::device::descriptors::{DescriptorModel, DescriptorSupport, HeapKind, ViewTypes};
 use crate::vulkan::DeviceDesc;
@@ -101,6 +102,30 @@ impl Facts {
         }
     }
 
+    /// The kinds of view that have arrays of their own; `None` where each type of descriptor has one array.
+    fn plain_views(&self) -> Option<PlainViews> {
+        (self.model() == DescriptorModel::PlainSets).then(|| self.desc.plain_views.or_usual())
+    }
+
+    /// Bindings of a heap's layout.
+    pub(super) fn bindings(&self, kind: HeapKind, types: ViewTypes) -> types::Bindings {
+        let types = types::bindings(kind, types);
+        match self.plain_views() {
+            Some(views) if kind == HeapKind::Resources => {
+                types.flat_map(|(_, of)| kinds::bindings_of(of, views).map(move |binding| (binding, of))).collect()
+            }
+            _ => types.collect(),
+        }
+    }
+
+    /// The binding of a view.
+    pub(super) fn binding_of(&self, descriptor_type: vk::DescriptorType, kind: Kind) -> Option<u32> {
+        match self.plain_views() {
+            Some(views) => kinds::binding_of(descriptor_type, kind, views),
+            None => types::binding_of(descriptor_type),
+        }
+    }
+
     /// Bytes of a descriptor in a descriptor buffer.
     pub(super) fn descriptor_bytes(&self, descriptor_type: vk::DescriptorType) -> usize {
         let (sizes, robust) = (&self.buffer, self.desc.robust_buffer_access);
@@ -126,7 +151,10 @@ impl Facts {
             _ => self.plain_limits(),
         };
         let by_stage = match kind {
-            HeapKind::Resources => limits.resources(view_types),
+            HeapKind::Resources => {
+                let bindings = self.bindings(kind, view_types);
+                limits.resources(|of| bindings.iter().filter(|(_, held)| *held == of).count() as u32)
+            }
             HeapKind::Samplers => limits.samplers,
             HeapKind::RenderTargets | HeapKind::DepthStencils => 0,
         };
@@ -195,14 +223,15 @@ impl Facts {
 }
 
 impl StageLimits {
-    /// Slots of a heap with all of these types: each type takes as many descriptors as there are slots.
-    fn resources(&self, types: ViewTypes) -> u32 {
-        let has = |of| u32::from(types.contains(of));
+    /// Slots of a heap with so many arrays of each type: each takes as many descriptors as there are slots.
+    fn resources(&self, arrays: impl Fn(vk::DescriptorType) -> u32) -> u32 {
+        let sampled = arrays(vk::DescriptorType::SAMPLED_IMAGE) + arrays(vk::DescriptorType::UNIFORM_TEXEL_BUFFER);
+        let stored = arrays(vk::DescriptorType::STORAGE_IMAGE) + arrays(vk::DescriptorType::STORAGE_TEXEL_BUFFER);
         let shares = [
-            (self.constants, has(ViewTypes::CONSTANTS)),
-            (self.storage_buffers, has(ViewTypes::STORAGE_BUFFER)),
-            (self.sampled, has(ViewTypes::SAMPLED_TEXTURE) + has(ViewTypes::SAMPLED_TEXELS)),
-            (self.stored, has(ViewTypes::STORAGE_TEXTURE) + has(ViewTypes::STORAGE_TEXELS)),
+            (self.constants, arrays(vk::DescriptorType::UNIFORM_BUFFER)),
+            (self.storage_buffers, arrays(vk::DescriptorType::STORAGE_BUFFER)),
+            (self.sampled, sampled),
+            (self.stored, stored),
         ];
         let all: u32 = shares.iter().map(|(_, count)| count).sum();
         let shares = shares.into_iter().chain([(self.together, all)]).filter(|(_, count)| *count > 0);
@@ -218,10 +247,19 @@ mod tests {
     fn types_share_the_limits_of_their_stage() {
         let limits =
             StageLimits { constants: 15, storage_buffers: 32, sampled: 128, stored: 64, samplers: 32, together: 128 };
-        assert_eq!(limits.resources(ViewTypes::STORAGE_BUFFER), 32);
-        assert_eq!(limits.resources(ViewTypes::SAMPLED_TEXTURE | ViewTypes::SAMPLED_TEXELS), 64);
-        assert_eq!(limits.resources(ViewTypes::STORAGE_BUFFER | ViewTypes::SAMPLED_TEXTURE), 32);
-        assert_eq!(limits.resources(ViewTypes::all()), 15);
-        assert_eq!(limits.resources(ViewTypes::empty()), 0);
+        let desc = |update_after_bind| DeviceDesc { update_after_bind, ..Default::default() };
+        let slots = |update_after_bind, types| {
+            let bindings = Facts::of_no_heaps(desc(update_after_bind)).bindings(HeapKind::Resources, types);
+            limits.resources(|of| bindings.iter().filter(|(_, held)| *held == of).count() as u32)
+        };
+        assert_eq!(slots(true, ViewTypes::STORAGE_BUFFER), 32);
+        assert_eq!(slots(true, ViewTypes::SAMPLED_TEXTURE | ViewTypes::SAMPLED_TEXELS), 64);
+        assert_eq!(slots(true, ViewTypes::STORAGE_BUFFER | ViewTypes::SAMPLED_TEXTURE), 32);
+        assert_eq!(slots(true, ViewTypes::all()), 15);
+        assert_eq!(slots(true, ViewTypes::empty()), 0);
+        // Four kinds of sampled texture, three of stored ones.
+        assert_eq!(slots(false, ViewTypes::STORAGE_BUFFER), 32);
+        assert_eq!(slots(false, ViewTypes::SAMPLED_TEXTURE), 32);
+        assert_eq!(slots(false, ViewTypes::all()), 11);
     }
 }

@@ -17,7 +17,7 @@ const POOL_SETS: u32 = 8;
 pub(super) struct SetPool {
     layout: vk::DescriptorSetLayout,
     /// What one set needs.
-    sizes: SmallVec<[vk::DescriptorPoolSize; 6]>,
+    sizes: SmallVec<[vk::DescriptorPoolSize; 12]>,
     flags: vk::DescriptorPoolCreateFlags,
     pools: Vec<vk::DescriptorPool>,
     free: Vec<vk::DescriptorSet>,
@@ -52,7 +52,7 @@ impl SetPool {
     /// # Safety
     /// As for `take`.
     unsafe fn add_pool(&mut self, device: &ash::Device, count: u32) -> Result<(), vk::Result> {
-        let sizes: SmallVec<[_; 6]> = self
+        let sizes: SmallVec<[_; 12]> = self
             .sizes
             .iter()
             .map(|size| vk::DescriptorPoolSize { ty: size.ty, descriptor_count: size.descriptor_count * count })

@@ -1,6 +1,7 @@
 //! Types of view and what they are in a set layout: a binding each.
 
 use ash::vk;
+use smallvec::SmallVec;
 
 use crate::device::descriptors::{HeapKind, ViewTypes};
 
@@ -14,7 +15,10 @@ pub(super) const TYPES: [(ViewTypes, vk::DescriptorType); 6] = [
     (ViewTypes::STORAGE_TEXELS, vk::DescriptorType::STORAGE_TEXEL_BUFFER),
 ];
 
-/// Bindings and their types, of a heap.
+/// Bindings of a layout, with their types.
+pub(super) type Bindings = SmallVec<[(u32, vk::DescriptorType); 12]>;
+
+/// Bindings and their types, of a heap, where each type has one.
 pub(super) fn bindings(kind: HeapKind, types: ViewTypes) -> impl Iterator<Item = (u32, vk::DescriptorType)> + Clone {
     let resources = (0..).zip(TYPES).filter(move |(_, (held, _))| kind == HeapKind::Resources && types.contains(*held));
     let samplers = (kind == HeapKind::Samplers).then_some((0, vk::DescriptorType::SAMPLER));

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use ash::vk;
 use ash::vk::Handle;
 
-use super::{Slot, types};
+use super::Slot;
+use super::kinds::{self, Kind};
 use crate::device::descriptors::{
-    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
-    TextureView, TextureViewKind,
+    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
+    SamplerDesc, TextureView, TextureViewKind,
 };
 use crate::device::{DeviceError, TextureDesc};
-use crate::vulkan::Device;
+use crate::vulkan::{Device, valid};
 
 /// A view in Vulkan's own words.
 #[derive(Clone, Copy)]
@@ -123,13 +124,18 @@ impl Real {
         if view.kind(heap) != heap {
             return Err(DeviceError::InvalidInfo("a descriptor of another kind than the heap's"));
         }
+        let descriptor_type = view.descriptor_type();
+        let binding = match view {
+            View::Attachment(_) => 0,
+            _ => device.0.descriptors.binding_of(descriptor_type, view.in_arrays_of()).ok_or(
+                DeviceError::Unsupported("a view of this dimension or format in plain sets: DeviceDesc::plain_views"),
+            )?,
+        };
         let own = |object| Some(Arc::new(Owned { device: device.clone(), object }));
         let raw = device.raw();
-        let (descriptor_type, object, shown) = match *view {
-            View::Buffer { descriptor_type, buffer, offset, range } => {
-                (descriptor_type, None, Shown::Buffer { buffer, offset, range })
-            }
-            View::Texels { descriptor_type, buffer, format, offset, range } => {
+        let (object, shown) = match *view {
+            View::Buffer { buffer, offset, range, .. } => (None, Shown::Buffer { buffer, offset, range }),
+            View::Texels { buffer, format, offset, range, .. } => {
                 let info =
                     vk::BufferViewCreateInfo::default().buffer(buffer).format(format).offset(offset).range(range);
                 let view = if device.0.descriptors.buffer_api.is_some() {
@@ -139,28 +145,27 @@ impl Real {
                     unsafe { raw.create_buffer_view(&info, None) }?
                 };
                 let object = if view == vk::BufferView::null() { None } else { own(Object::BufferView(view)) };
-                (descriptor_type, object, Shown::Texels { view, buffer, format, offset, range })
+                (object, Shown::Texels { view, buffer, format, offset, range })
             }
-            View::Image { descriptor_type, info, layout } => {
+            View::Image { info, layout, .. } => {
                 // SAFETY: as above.
                 let view = unsafe { raw.create_image_view(&info, None) }?;
                 let shown = vk::DescriptorImageInfo::default().image_view(view).image_layout(layout);
-                (descriptor_type, own(Object::ImageView(view)), Shown::Image(shown))
+                (own(Object::ImageView(view)), Shown::Image(shown))
             }
             View::Attachment(info) => {
                 // SAFETY: as above.
                 let view = unsafe { raw.create_image_view(&info, None) }?;
                 let shown = vk::DescriptorImageInfo::default().image_view(view);
-                (vk::DescriptorType::INPUT_ATTACHMENT, own(Object::ImageView(view)), Shown::Image(shown))
+                (own(Object::ImageView(view)), Shown::Image(shown))
             }
             View::Sampler(info) => {
                 // SAFETY: as above.
                 let sampler = unsafe { raw.create_sampler(&info, None) }?;
                 let shown = vk::DescriptorImageInfo::default().sampler(sampler);
-                (vk::DescriptorType::SAMPLER, own(Object::Sampler(sampler)), Shown::Image(shown))
+                (own(Object::Sampler(sampler)), Shown::Image(shown))
             }
         };
-        let binding = types::binding_of(descriptor_type).unwrap_or(0);
         let resource = match view {
             View::Buffer { buffer, .. } | View::Texels { buffer, .. } => buffer.as_raw(),
             View::Image { info, .. } | View::Attachment(info) => info.image.as_raw(),
@@ -170,11 +175,33 @@ impl Real {
     }
 
     pub(super) fn into_slot(self) -> Slot {
-        Slot { binding: Some(self.binding), object: self.object, resource: self.resource }
+        let Self { binding, shown, object, resource, .. } = self;
+        Slot { binding: Some(binding), shown: Some(shown), object, resource }
     }
 }
 
 impl View {
+    fn descriptor_type(&self) -> vk::DescriptorType {
+        match *self {
+            Self::Buffer { descriptor_type, .. }
+            | Self::Texels { descriptor_type, .. }
+            | Self::Image { descriptor_type, .. } => descriptor_type,
+            Self::Attachment(_) => vk::DescriptorType::INPUT_ATTACHMENT,
+            Self::Sampler(_) => vk::DescriptorType::SAMPLER,
+        }
+    }
+
+    /// As what it stands among others of its type.
+    fn in_arrays_of(&self) -> Kind {
+        match self {
+            Self::Image { info, .. } => {
+                kinds::of_image(info.view_type, info.format, info.subresource_range.aspect_mask)
+            }
+            Self::Texels { format, .. } => Kind::Texels(valid::numeric(*format)),
+            Self::Buffer { .. } | Self::Attachment(_) | Self::Sampler(_) => Kind::Only,
+        }
+    }
+
     /// The heap that it goes to; attachments go to either heap of attachments.
     fn kind(&self, heap: HeapKind) -> HeapKind {
         match self {
@@ -190,6 +217,13 @@ impl View {
 pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
     match portable {
         PortableView::Buffer { object, view, .. } => buffer(device, **object, *view),
+        PortableView::Texture { desc, view, .. }
+            if desc.samples != 1
+                && view.kind == TextureViewKind::Sampled
+                && device.0.descriptors.model() == DescriptorModel::PlainSets =>
+        {
+            Err(DeviceError::Unsupported("views of several samples in plain sets"))
+        }
         PortableView::Texture { object, desc, view } => Ok(texture(**object, desc, view)),
         PortableView::Sampler(desc) => sampler(device, desc),
     }
@@ -202,6 +236,10 @@ fn buffer(device: &Device, buffer: vk::Buffer, view: BufferView) -> Result<View,
         BufferViewKind::Constants => plain(vk::DescriptorType::UNIFORM_BUFFER),
         BufferViewKind::Storage { .. } => plain(vk::DescriptorType::STORAGE_BUFFER),
         BufferViewKind::Texels { format, writes } => {
+            // The other formats are texels of buffers on every device.
+            if format.is_depth_stencil() {
+                return Err(DeviceError::Unsupported("texels of depth in a buffer"));
+            }
             let texels = range / format.texel_bytes();
             if texels > u64::from(device.0.descriptors.limits.max_texel_buffer_elements) {
                 return Err(DeviceError::Unsupported("a texel buffer as long as this"));

@@ -1,0 +1,28 @@
+enable wgpu_binding_array;
+
+// Reads one view of each dimension, by constant indices, which need no feature. SLOTS is put in by the host, and the bindings
+// from 200 on are replaced by those of the device: on some all are the same, which WGSL cannot say.
+
+struct Words {
+    data: array<u32>,
+}
+
+@group(0) @binding(1) var<storage, read_write> results: binding_array<Words, SLOTS>;
+@group(0) @binding(200) var flat: binding_array<texture_2d<f32>, SLOTS>;
+@group(0) @binding(201) var layers: binding_array<texture_2d_array<f32>, SLOTS>;
+@group(0) @binding(202) var cubes: binding_array<texture_cube<f32>, SLOTS>;
+@group(0) @binding(203) var volumes: binding_array<texture_3d<f32>, SLOTS>;
+@group(1) @binding(0) var samplers: binding_array<sampler, SAMPLERS>;
+
+fn whole(level: f32) -> u32 {
+    return u32(level * 255.0 + 0.5);
+}
+
+@compute @workgroup_size(1)
+fn run() {
+    results[0].data[0] = whole(textureLoad(flat[1], vec2<i32>(0, 0), 0).x);
+    results[0].data[1] = whole(textureLoad(layers[2], vec2<i32>(0, 0), 1, 0).x);
+    results[0].data[2] = whole(textureSampleLevel(cubes[3], samplers[0], vec3<f32>(1.0, 0.0, 0.0), 0.0).x);
+    results[0].data[3] = whole(textureSampleLevel(cubes[3], samplers[0], vec3<f32>(0.0, 0.0, -1.0), 0.0).x);
+    results[0].data[4] = whole(textureLoad(volumes[4], vec3<i32>(0, 0, 1), 0).x);
+}
