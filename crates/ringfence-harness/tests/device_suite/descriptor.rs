@@ -15,7 +15,7 @@ use ringfence::device::descriptors::{
     AddressMode, BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc, TextureView, TextureViewKind,
     ViewTypes,
 };
-use ringfence::device::{BufferUsage, Create, Format, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, Create, Format, TextureDesc, TextureUsage, Textures};
 use ringfence::trace::{Reader, StartTraceError, State};
 use ringfence::upload::{ConstantsDesc, UploadBatch};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, Location, Texture};
