@@ -51,8 +51,7 @@ impl<D: Device> Placement<D> {
         graph: Option<GraphPass<'_, '_, D>>,
     ) -> Result<ProvidedBuffer<D>, TransientError> {
         match graph {
-            Some(GraphPass { execution, pass }) if request.dynamism == Dynamism::Static =>
-            {
+            Some(GraphPass { execution, pass }) if request.dynamism == Dynamism::Static => {
                 let info = Create::<Buffers>::describe(execution.device(), &request.desc())?;
                 execution.acquire_buffer(&info, pass, request.name).map(Provided::Transient)
             }
