@@ -206,7 +206,10 @@ macro_rules! slow {
     ($name:literal $(, $field:ident = $value:expr)* $(,)?) => {
         #[cfg(feature = "tracing")]
         let _span = {
-            $(let $field = $value;)*
+            $(
+                #[allow(clippy::redundant_locals)] // owned by the closure, under the field's name
+                let $field = $value;
+            )*
             crate::telling::later::Slow::new(move || {
                 tracing::debug_span!(target: "ringfence", $name, $($field,)* took_ns = tracing::field::Empty)
             })
@@ -219,7 +222,10 @@ macro_rules! tell {
     ($level:ident, $text:literal $(, $field:ident = $value:expr)* $(,)?) => {
         #[cfg(feature = "tracing")]
         {
-            $(let $field = $value;)*
+            $(
+                #[allow(clippy::redundant_locals)] // owned by the closure, under the field's name
+                let $field = $value;
+            )*
             crate::telling::later::tell(move || tracing::$level!(target: "ringfence", { $($field),* }, $text));
         }
     };

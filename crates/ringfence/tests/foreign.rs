@@ -131,6 +131,14 @@ impl World {
     }
 }
 
+/// Frees what is dropped, in both.
+fn settle(a: &World, b: &World) {
+    for world in [a, b] {
+        world.memory.reclaim();
+        world.memory.reclaim();
+    }
+}
+
 /// What a function says.
 fn refused<T, E: Display>(result: Result<T, E>) -> String {
     match result {
@@ -260,7 +268,7 @@ fn cases() -> Vec<Case> {
             assert!(!a.table.is_live(foreign) && a.table.is_live(own) && b.table.is_live(foreign));
             a.table.remove(own).expect("live");
             b.table.remove(foreign).expect("live");
-            (a.memory.reclaim(), b.memory.reclaim());
+            settle(a, b);
             said
         }),
         ("BindlessTable::replace", |a, b| {
@@ -268,7 +276,7 @@ fn cases() -> Vec<Case> {
             let said = refused(a.table.replace(foreign, &a.view()));
             a.table.remove(own).expect("live");
             b.table.remove(foreign).expect("live");
-            (a.memory.reclaim(), b.memory.reclaim());
+            settle(a, b);
             said
         }),
         ("ShaderVisibleHeap::lease", |a, b| refused(a.heap.lease(&b.timeline.begin()).map(drop))),
@@ -315,11 +323,10 @@ fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
     std::panic::set_hook(Box::new(|_| ()));
     let mut wrong = Vec::new();
     for (name, case) in cases() {
-        let settle = |world: &World| (world.memory.reclaim(), world.memory.reclaim());
-        (settle(&a), settle(&b));
+        settle(&a, &b);
         let before = (format!("{:?}", a.state()), format!("{:?}", b.state()));
         let said = case(&mut a, &mut b);
-        (settle(&a), settle(&b));
+        settle(&a, &b);
         // By name: whose it is, or that what was asked for has nothing of it.
         let names =
             ["another", "not of", "foreign", "different", "no open move", "was said to be submitted on timeline"];
