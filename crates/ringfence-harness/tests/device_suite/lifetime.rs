@@ -137,10 +137,10 @@ pub fn a_ring_that_waits_for_a_dropped_frame_names_it<G: Gpu>(rig: &mut Rig<G>) 
     let frame = rig.timeline().begin();
     let full = ring.write_for(&frame, &[2; 64], 4).err();
     assert!(matches!(full, Some(UploadError::Full { waits_for: Some(held), .. }) if held == point), "{full:?}");
-    // It is waited for as long as somebody says, since it may have been submitted.
-    rig.submit(frame, &[]);
+    let value = rig.submit(frame, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     let frame = rig.timeline().begin();
-    ring.write_for(&frame, &[3; 64], 4).expect("a later value was submitted, and is waited for");
+    ring.write_for(&frame, &[3; 64], 4).expect("a later value is reached");
     rig.submit(frame, &[]);
 }
 

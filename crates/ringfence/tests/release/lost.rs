@@ -115,6 +115,29 @@ fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// Both allocators have begun one frame. Were that counted by each, the second one's item would be given the set of the first
+/// one's, which is still kept.
+#[test]
+fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
+    let (one, two) = (World::new(9), World::new(10));
+    let bin = RetireBin::new();
+    let first = one.timelines[0].begin();
+    one.memory.retire_into(&bin, 1);
+    let second = two.timelines[0].begin();
+    two.memory.retire_into(&bin, 2);
+    one.device.submit(0, &[], vec![], (one.fences[0], first.value())).expect("the device is not lost");
+    let point = one.timelines[0].submitted(first).expect("in order");
+    assert!(one.timelines[0].wait(point.value, Duration::MAX).expect("the device is not lost"));
+    let mut out = Vec::new();
+    one.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    assert_eq!(out, [1]);
+    second.discard();
+    two.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    assert_eq!(out, [1, 2]);
+    one.close();
+    two.close();
+}
+
 /// The same with a queue that goes on: it is waited for, and nothing is leaked.
 #[test]
 fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
