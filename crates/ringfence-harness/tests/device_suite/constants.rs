@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ringfence::device::record::{CopyRegion, Record, TexelRegion, TextureCopy, TextureTarget};
+use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{BufferUsage, Device, RawBuffer, RawTexture};
 use ringfence::upload::{BatchFigures, ConstantFigures, ConstantPool, ConstantViews, NoViews};
 use ringfence::{
@@ -484,6 +484,10 @@ impl<D: Device> Record<D> for Recorded {
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, _: &RawBuffer<D>, _: &RawTexture<D>, _: &TexelRegion) {
+        panic!("constants are no texels");
+    }
+
+    unsafe fn read_texels(&mut self, _: &[TexelRead<RawTexture<D>, RawBuffer<D>>]) {
         panic!("constants are no texels");
     }
 
