@@ -14,7 +14,7 @@ bash ci/packages.sh
 bash ci/debian13.sh
 rm -rf "$folder"
 mkdir -p "$folder/programs" "$folder/layers"
-cargo test -p ringfence-harness --no-run --message-format=json-render-diagnostics | test_programs | while read -r name path; do
+cargo test --workspace --no-run --message-format=json-render-diagnostics | test_programs | while read -r name path; do
     case $name in
     device_suite | vulkan_backend | steady_state | no_host_allocation | two_processes | faults)
         strip --strip-debug -o "$folder/programs/$name" "$path" ;;
