@@ -113,9 +113,8 @@ fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
             // SAFETY: the hook is gone before the bin is.
             let shared: &'static RetireBin<i32> = unsafe { &*std::ptr::from_ref(&bin) };
             let hook = move || {
-                if let None = begun.replace(None).map(|frame| begun.set(Some(frame))) {
-                    begun.set(Some(timeline.begin()));
-                }
+                let first = begun.take().unwrap_or_else(|| timeline.begin());
+                begun.set(Some(first));
                 memory.retire_into(shared, 1000);
             };
             hooked(hook, || (many..many + 70).for_each(|item| world.memory.retire_into(&bin, item)));
