@@ -695,7 +695,7 @@ pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_fo
     // SAFETY: as above.
     unsafe { pooled.destroy_now() };
     step([1, own, 1 - own], "object and range, unless it had memory of its own");
-    drop(frame);
+    frame.discard();
 }
 
 pub fn seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once<G: Gpu>(rig: &mut Rig<G>) {

@@ -26,6 +26,7 @@ mod upload;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ringfence::Timeline;
 use ringfence::device::DeviceError;
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::sim::{Profile, SimOptions};
@@ -147,6 +148,8 @@ fn run<G: Gpu>(
         (Lasting::FromThenOn, false) => {
             // A shader-visible heap lives until its frames are complete, and there is one a kind.
             stage.gpu.wait_idle().expect("the device itself is well");
+            // The scenario ended early, and its frame with it: nothing of it was submitted.
+            stage.timelines.iter().for_each(Timeline::discard_dropped);
             (0..2).for_each(|_| _ = stage.memory.reclaim());
             scenario(&mut stage).expect("the fault is over, and work goes on");
         }

@@ -11,8 +11,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use ringfence_core::sync::SyncPoint;
 
 use super::share::{Shares, hash};
@@ -32,11 +33,19 @@ pub struct DynamicConstants<D: Device, V: ConstantViews<D>> {
     /// Rises with each change of the content.
     version: u64,
     bound: Mutex<History<D, V::View>>,
+    /// Woken when a turn ends.
+    turn_over: Condvar,
 }
+
+/// How long a bind waits for another thread's of the same constants, before it makes a copy of its own.
+const TURN_WAIT: Duration = Duration::from_secs(1);
 
 /// What is known of a buffer's binds.
 struct History<D: Device, W> {
+    /// `None` while a thread has its [`Turn`], too.
     last: Option<Last<D, W>>,
+    /// The thread whose turn it is: the address of a thread-local of its own.
+    turn_of: Option<usize>,
     /// The frame that is counted, its binds and its copies.
     frame: Option<SyncPoint>,
     binds: u32,
@@ -47,7 +56,7 @@ struct History<D: Device, W> {
 
 impl<D: Device, W> History<D, W> {
     const fn new() -> Self {
-        Self { last: None, frame: None, binds: 0, copies: 0, reads: 0 }
+        Self { last: None, turn_of: None, frame: None, binds: 0, copies: 0, reads: 0 }
     }
 
     fn count(&mut self, frame: SyncPoint) {
@@ -85,6 +94,7 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
             content: vec![0; size as usize].into_boxed_slice(),
             version: 0,
             bound: Mutex::new(History::new()),
+            turn_over: Condvar::new(),
         })
     }
 
@@ -120,16 +130,41 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
     }
 }
 
+/// The turn to look at what was bound last, and to replace it: one thread at a time has it, and no lock is held meanwhile,
+/// as views are cloned and dropped by the program's code. It ends with a panic too.
+struct Turn<'a, D: Device, V: ConstantViews<D>> {
+    constants: &'a DynamicConstants<D, V>,
+    last: Option<Last<D, V::View>>,
+    copies: u32,
+}
+
 impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
-    /// Notes what was bound, after so many copies more.
-    fn keep(&self, last: Last<D, V::View>, copies: u32) {
-        let replaced = {
-            let mut history = self.bound.lock();
-            history.copies += copies;
-            history.last.replace(last)
-        };
-        // Views are dropped by the program's code: with no lock held.
-        drop(replaced);
+    /// Counts a bind; the turn, and how often each copy of the frame before was bound. There is no turn if this thread has
+    /// it further up, in the program's own code, or if another thread has it for very long.
+    fn begin_turn(&self, frame: SyncPoint) -> (Option<Turn<'_, D, V>>, u32) {
+        thread_local!(static HERE: u8 = const { 0 });
+        let here = HERE.with(|here| std::ptr::from_ref(here) as usize);
+        let mut history = self.bound.lock();
+        history.count(frame);
+        while let Some(thread) = history.turn_of {
+            if thread == here || self.turn_over.wait_for(&mut history, TURN_WAIT).timed_out() {
+                history.copies += 1;
+                return (None, history.reads);
+            }
+        }
+        history.turn_of = Some(here);
+        (Some(Turn { constants: self, last: history.last.take(), copies: 0 }), history.reads)
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> Drop for Turn<'_, D, V> {
+    fn drop(&mut self) {
+        let mut history = self.constants.bound.lock();
+        history.copies += self.copies;
+        history.last = self.last.take();
+        history.turn_of = None;
+        drop(history);
+        self.constants.turn_over.notify_all();
     }
 }
 
@@ -209,27 +244,23 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
             return Err(UploadError::FrameOver { frame });
         }
         self.figures.bind_count += 1;
-        // Taken out, as views are cloned and dropped by the program's code, and room for a copy may have to be made: no lock
-        // is held then. Another thread that binds the same meanwhile makes a copy of its own.
-        let (last, reads) = {
-            let mut history = constants.bound.lock();
-            history.count(frame);
-            (history.last.take(), history.reads)
-        };
+        let (turn, reads) = constants.begin_turn(frame);
         let generation = writer.generation();
-        let is_there = |last: &Last<D, V::View>| {
+        let is_there = |last: &&Last<D, V::View>| {
             (last.frame, last.version, last.place.generation) == (frame, constants.version, generation)
         };
-        if let Some(last) = last.filter(is_there) {
+        if let Some(last) = turn.as_ref().and_then(|turn| turn.last.as_ref()).filter(is_there) {
             self.figures.unchanged_count += 1;
-            let bound = last.place.bound.clone();
-            constants.keep(last, 0);
-            return Ok(bound);
+            return Ok(last.place.bound.clone());
         }
         let promote = self.shared.desc.promote_reads.is_some_and(|wanted| reads >= wanted);
-        let made = self.place(constants.class, &constants.content, promote);
-        let (bound, place) = made.map(|place| (place.bound.clone(), place))?;
-        constants.keep(Last { frame, version: constants.version, place }, 1);
+        let place = self.place(constants.class, &constants.content, promote)?;
+        let Some(mut turn) = turn else { return Ok(place.bound) };
+        let bound = place.bound.clone();
+        turn.copies = 1;
+        let replaced = turn.last.replace(Last { frame, version: constants.version, place });
+        drop(turn);
+        drop(replaced);
         Ok(bound)
     }
 
