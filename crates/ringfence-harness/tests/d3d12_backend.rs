@@ -605,11 +605,12 @@ fn the_barriers_of_transient_memory_are_recorded() {
     // SAFETY: the fence lives as long as the device, and nothing is submitted.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.unwrap();
     let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
-    // SAFETY: calls on a live device; the list is recorded here alone.
-    let list: ID3D12GraphicsCommandList = unsafe {
-        let own: ID3D12CommandAllocator = device.raw().CreateCommandAllocator(D3D12_COMMAND_LIST_TYPE_DIRECT).unwrap();
-        device.raw().CreateCommandList(0, D3D12_COMMAND_LIST_TYPE_DIRECT, &own, None).unwrap()
-    };
+    // SAFETY: a call on a live device.
+    let own: ID3D12CommandAllocator =
+        unsafe { device.raw().CreateCommandAllocator(D3D12_COMMAND_LIST_TYPE_DIRECT) }.unwrap();
+    // SAFETY: as above; the list is recorded here alone, and does not keep its allocator, which goes after it.
+    let list: ID3D12GraphicsCommandList =
+        unsafe { device.raw().CreateCommandList(0, D3D12_COMMAND_LIST_TYPE_DIRECT, &own, None) }.unwrap();
     let mut execution = transient.begin();
     let mut recorded = Vec::new();
     for size in [4096, 4096, 1 << 20, 4096] {
@@ -626,7 +627,7 @@ fn the_barriers_of_transient_memory_are_recorded() {
     assert_eq!(recorded, [0, 1, 2, 2], "nothing; unordered access; that and aliasing, twice");
     // SAFETY: the list is open.
     unsafe { list.Close() }.expect("what was recorded is in order");
-    drop((list, execution));
+    drop((list, own, execution));
     assert_silent(&mut gpu);
 }
 

@@ -276,7 +276,7 @@ fn a_pass_that_is_forgotten_leaves_nothing_behind() {
         assert!(moved > 0 && moved == pass.moves().len());
         std::mem::forget(pass);
         drop(run);
-        drop(frame);
+        frame.discard();
         memory.validate().expect("sound");
         drop(held);
         memory.shutdown(Duration::MAX).expect("nothing is under way");

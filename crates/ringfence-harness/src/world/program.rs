@@ -303,7 +303,7 @@ impl Program {
     fn abort(mut self, what: String) -> String {
         let what = self.gpu.take_messages().into_iter().next().unwrap_or(what);
         self.memory.set_eviction(None);
-        self.open.clear();
+        self.open.drain(..).flatten().for_each(|recording| recording.frame.discard());
         (0..self.gpu.queue_count()).for_each(|queue| self.gpu.sim().resume(queue));
         what
     }
@@ -338,7 +338,8 @@ impl Program {
         let keeps = self.options.bug == Some(Bug::KeptAfterLoss) && is_lost;
         let kept = if keeps { std::mem::take(&mut things) } else { Vec::new() };
         let made_first = self.dice.clone().one_in(2);
-        drop(open);
+        // They are not submitted any more.
+        open.into_iter().flatten().for_each(|recording| recording.frame.discard());
         if made_first {
             drop((things, checks, evictables, pages));
             let ended = memory.shutdown(Duration::MAX).map_err(|error| error.to_string())?;

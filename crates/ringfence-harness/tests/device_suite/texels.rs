@@ -295,6 +295,19 @@ fn has_batch_per_mip(facts: &Facts) -> bool {
     facts.block != [1, 1]
 }
 
+/// Boxes with their bytes, by layer where the layers are wrong about layers too: block-compressed arrays of one dimension,
+/// which SwiftShader alone has.
+fn split_layers<'a, D: Device>(
+    subject: &Subject<D>,
+    (part, bytes): &'a (TexelBox, Vec<u8>),
+) -> Vec<(TexelBox, &'a [u8])> {
+    let is_split = has_batch_per_mip(&subject.facts) && subject.desc.dimension == Dimension::D1;
+    let count = if is_split { part.layers } else { 1 };
+    let layers = part.layers / count;
+    let of = |index: u32| TexelBox { layer: part.layer + index * layers, layers, ..*part };
+    (0..count).map(of).zip(bytes.chunks(bytes.len() / count as usize)).collect()
+}
+
 /// Uploads texels to boxes of the texture: all in one batch, or those of a mip in one.
 fn upload_boxes<G: Gpu>(
     rig: &mut Rig<G>,
@@ -305,14 +318,15 @@ fn upload_boxes<G: Gpu>(
     let frame = rig.timeline().begin();
     let (mut batches, mut last) = (Vec::new(), None);
     bench.ring.write_for(&frame, &[1; 5], 1).expect("there is room"); // so that the next is not aligned by chance
-    for (part, bytes) in boxes {
+    for (part, bytes) in boxes.iter().flat_map(|held| split_layers(subject, held)) {
         let texels = Texels::of(subject.facts.format(), part.extent(), bytes).layers(part.layers).aspect(part.aspect);
         let staged = bench.ring.write_texels(&frame, &texels).expect("there is room");
-        let TexelBox { mip, layer, x, y, z, .. } = *part;
-        if batches.is_empty() || (has_batch_per_mip(&subject.facts) && last != Some(mip)) {
+        let TexelBox { mip, layer, x, y, z, .. } = part;
+        let at = (mip, if subject.desc.dimension == Dimension::D1 { layer } else { 0 });
+        if batches.is_empty() || (has_batch_per_mip(&subject.facts) && last != Some(at)) {
             batches.push(UploadBatch::new());
         }
-        last = Some(mip);
+        last = Some(at);
         let batch = batches.last_mut().expect("there is one");
         let target = TexelTarget { mip, layer, x, y, z, discard };
         batch.copy_texels(&staged, &subject.texture, target).expect("it fits");

@@ -140,7 +140,7 @@ fn eviction_takes_no_memory_that_is_freed_since_it_was_chosen() {
     let frame = timeline.begin();
     let done = residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
     assert_eq!((done.evicted_bytes, residency.statistics().absent_bytes), (0, 0));
-    drop(frame);
+    frame.discard();
     memory.reclaim();
     let budget = memory.budget(0);
     assert_eq!((budget.reserved_bytes, budget.usage_bytes), (0, device.budgets().expect("it tells")[0].usage_bytes));
@@ -161,7 +161,8 @@ fn what_is_listed_and_freed_is_left_alone() {
     let frame = timeline.begin();
     residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
     assert!(residency.statistics().absent_bytes > 0);
-    drop((frame, held));
+    frame.discard();
+    drop(held);
     memory.reclaim();
     memory.trim();
     assert_eq!(device.live().memories, 0);

@@ -121,6 +121,8 @@ fn views_of_constants() {
                 }
                 let _ = other.create_static(&[1; 1000]);
                 let _ = other.dynamic_pools();
+                drop(writer);
+                frame.discard();
             });
             for at in 0..300_u32 {
                 // Twice: found in place; then changed: a copy more.
@@ -192,7 +194,7 @@ fn a_submission() {
             // What others write meanwhile goes elsewhere.
             let frame = world.timeline.begin();
             queue.ring().write_for(&frame, &[2; 300], 4).expect("there is room");
-            drop(frame);
+            frame.discard();
             submit(&mut queue, None).expect("not lost").expect("it was kept");
         }
         assert!(world.device.run_until_idle());

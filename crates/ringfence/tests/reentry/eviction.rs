@@ -162,6 +162,8 @@ fn constants_that_grow() {
             let frame = timeline.begin();
             let mut writer = other.writer(&frame).expect("our own");
             let _ = writer.bind(&bound);
+            drop(writer);
+            frame.discard();
         });
         let starved = Starved::new(world, inside);
         for _ in 0..70 {
@@ -203,6 +205,8 @@ fn static_constants_that_are_staged() {
             let frame = timeline.begin();
             let mut writer = other.writer(&frame).expect("our own");
             let _ = other.upload_statics(&mut writer, &mut UploadBatch::new());
+            drop(writer);
+            frame.discard();
         });
         let starved = Starved::new(world, inside);
         let mut batch = UploadBatch::new();

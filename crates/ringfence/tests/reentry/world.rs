@@ -226,6 +226,8 @@ pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&World, &Insi
                 Err(panic) if mode != Mode::Panics || !panic.is::<Own>() => resume_unwind(panic),
                 _ => {}
             }
+            // Nothing was submitted of the frame that a panic dropped.
+            world.timeline.discard_dropped();
             inside.disarm();
             world.memory.validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
             world.memory.reclaim();
