@@ -16,7 +16,7 @@ run_suite() {
     echo "exit $code" >>"$log"
     echo "$column, $suite: $(grep '^test result:' "$log" || echo "no result, exit $code")"
     if [ "$code" -ne 0 ]; then
-        sed -n '/^failures:$/,$p' "$log" | head -n 200
+        awk '/^failures:$/ { on = 1 } on && ++lines <= 200' "$log"
         grep -q '^test result:' "$log" || tail -n 40 "$log"
     fi
 }

@@ -340,6 +340,8 @@ impl Program {
         let made_first = self.dice.clone().one_in(2);
         // They are not submitted any more.
         open.into_iter().flatten().for_each(|recording| recording.frame.discard());
+        // Nothing was submitted of those that were dropped.
+        timelines.iter().for_each(Timeline::discard_dropped);
         if made_first {
             drop((things, checks, evictables, pages));
             let ended = memory.shutdown(Duration::MAX).map_err(|error| error.to_string())?;
