@@ -193,7 +193,8 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
 pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &mut Rig<G>) {
     let (cpu, visible) = (cpu(rig), visible(rig));
     // Of other defaults this would not compile.
-    let _: (&CpuDescriptorHeap<G::Device, Buddy>, &ShaderVisibleHeap<G::Device, FreeList>) = (&cpu, &visible);
+    let _: &CpuDescriptorHeap<G::Device, Buddy> = &cpu;
+    let _: &ShaderVisibleHeap<G::Device, FreeList> = &visible;
     let three = cpu.allocate(3).expect("room");
     let after = cpu.statistics();
     assert_eq!((after.block_count, after.capacity, after.free_size), (1, 16, 12), "three take four slots of a buddy");

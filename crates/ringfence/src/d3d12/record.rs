@@ -160,9 +160,7 @@ fn sides<'b>(
 }
 
 /// Every plane that is read, once, however many boxes of it are.
-fn read_from<'b>(
-    reads: &'b [TexelRead<ID3D12Resource, ID3D12Resource>],
-) -> impl Iterator<Item = (&'b ID3D12Resource, u32)> {
+fn read_from(reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
     let place = |read: &TexelRead<ID3D12Resource, _>| (read.region.mip, read.region.layer);
     let is_first = move |index: usize| {
         let read = &reads[index];
