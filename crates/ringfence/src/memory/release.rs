@@ -545,16 +545,19 @@ impl<D: Device> Shared<D> {
             self.wait_dropped(&wait)?;
         }
         let mut reclaimed = self.reclaim_last();
+        let mut last = reclaimed.objects;
         while reclaimed.waiting > 0 && !reclaimed.device_lost {
-            // Other threads begin frames and drop things meanwhile, or have some that they are about to destroy.
+            // Other threads begin frames and drop things meanwhile, or have some that they are about to destroy. The
+            // caller may be inside of such a destruction (a subscriber): what waits then never ends, so time decides.
             self.no_frame_is_open()?;
-            if reclaimed.objects == 0 && (Helping::is_under_way() || wait.is_over()) {
+            if last == 0 && (Helping::is_under_way() || wait.is_over()) {
                 return Err(self.timeout(&wait));
             }
             yield_now();
             let more = self.reclaim_last();
+            last = more.objects;
             reclaimed =
-                Reclaimed { objects: reclaimed.objects + more.objects, blocks: reclaimed.blocks + more.blocks, ..more };
+                Reclaimed { objects: reclaimed.objects + last, blocks: reclaimed.blocks + more.blocks, ..more };
         }
         reclaimed.blocks += self.trim();
         if let Some(debug) = &self.debug {
