@@ -21,6 +21,6 @@ lints=(-D warnings -A clippy::missing_const_for_thread_local)
 for version in 0.58.0 0.62.2; do
     echo "windows $version"
     cargo update --quiet -p windows --precise "$version"
-    windows_cargo clippy --quiet -p ringfence --features d3d12 --lib --example d3d12_texture -- "${lints[@]}"
+    windows_cargo clippy --quiet -p ringfence-d3d12 -p ringfence --features ringfence/d3d12 --lib --example d3d12_texture -- "${lints[@]}"
     windows_cargo clippy --quiet "${harness[@]}" -- "${lints[@]}"
 done

@@ -4,7 +4,7 @@ use crate::output::{Report, Row, Value};
 use gpu_descriptor::{DescriptorAllocator, DescriptorSet, DescriptorSetLayoutCreateFlags};
 use gpu_descriptor_types as descriptors;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc};
-use ringfence::device::sim::{self, Profile, SimOptions};
+use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::lifetime::RetireBin;
 use ringfence::{Allocator, AllocatorDesc, FastConstantsDesc};
 use ringfence_core::buddy::Buddy;

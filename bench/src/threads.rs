@@ -3,7 +3,7 @@
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use offset_allocator::Allocator as OffsetAllocator;
-use ringfence::device::sim::{self, Profile, SimOptions};
+use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::device::{Requirements, ResourceClass};
 use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_core::fixed_pool::FixedPool;

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use ringfence::device::sim::{self, Profile};
 use ringfence::device::{Capabilities, Driver, HeapBudget};
+use ringfence::sim::{self, Profile};
 use serde::Serialize;
 
 use crate::Failure;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use ringfence::device::record::{Record, TexelRegion};
 use ringfence::device::sharing::ShareKind;
-use ringfence::device::sim::{
-    Buffer as SimBuffer, BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel,
-    Memory, Profile, SimOptions, Texture as SimTexture, TextureRegion as SimRegion,
-};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, MemoryDesc, MemoryProperties, ResourceClass,
     TexelFormat, TextureAspect, TextureDesc, TextureUsage, Textures,
+};
+use ringfence::sim::{
+    Buffer as SimBuffer, BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel,
+    Memory, Profile, SimOptions, Texture as SimTexture, TextureRegion as SimRegion,
 };
 
 use crate::through::{Job, Through};

@@ -25,9 +25,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
+
 use ringfence::device::descriptors::HeapKind;
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Driver, TextureDesc};
+use ringfence::vulkan::device_error;
 use ringfence::vulkan::{Device, TextureInfo};
 
 use crate::through::Through;
@@ -79,7 +81,7 @@ fn open_gate(
         let info = vk::SemaphoreSignalInfo::default().semaphore(gate).value(value);
         // SAFETY: the gate is this device's timeline and alive, as its values are there; nothing else signals it, and the
         // lock is held.
-        unsafe { device.raw().signal_semaphore(&info) }?;
+        unsafe { device.raw().signal_semaphore(&info) }.map_err(device_error)?;
         *opened = value;
     }
     Ok(())
@@ -210,7 +212,7 @@ impl Gpu for VulkanGpu {
         let missing = DeviceError::InvalidInfo("a binding without a heap of resources");
         let bound = *through.binding.bound(HeapKind::Resources).ok_or(missing)?;
         let raw = self.device.raw();
-        self.pipelines.prepare(raw, &bound, (through.slots, through.jobs)).map_err(through::error)?;
+        self.pipelines.prepare(raw, &bound, (through.slots, through.jobs)).map_err(device_error)?;
         self.note_gate(waits);
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
         let (raw, device, pipelines) = (self.device.raw(), &self.device, &self.pipelines);
@@ -219,7 +221,7 @@ impl Gpu for VulkanGpu {
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {
         // SAFETY: `&mut self` keeps every queue of the device from being used meanwhile.
-        unsafe { self.device.raw().device_wait_idle() }.map_err(DeviceError::from)
+        unsafe { self.device.raw().device_wait_idle() }.map_err(device_error)
     }
 
     fn close(self) -> Vec<String> {
@@ -257,5 +259,5 @@ impl Drop for VulkanGpu {
 
 /// Makes an [`OpenError`] of what Vulkan said while something was being done.
 fn failed(what: &'static str) -> impl Fn(vk::Result) -> OpenError {
-    move |result| OpenError::Failed { what, error: DeviceError::from(result) }
+    move |result| OpenError::Failed { what, error: device_error(result) }
 }

@@ -8,8 +8,8 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ringfence::device::sim;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::sim;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture};
 use ringfence_report::{Figures, History, Report};
 

@@ -7,8 +7,8 @@
 //! callgrind_annotate --inclusive=yes /tmp/out | grep allocate_paths::
 //! ```
 
-use ringfence::device::sim::{Device, Profile, SimOptions};
 use ringfence::device::{Requirements, ResourceClass};
+use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 
 const TIMES: usize = 20_000;

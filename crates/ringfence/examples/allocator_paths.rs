@@ -6,9 +6,9 @@
 use std::hint::black_box;
 
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, LocalDescriptors};
-use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::device::{Requirements, ResourceClass};
 use ringfence::lifetime::RetireBin;
+use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Timeline};
 
 /// Allocations and what gives them back, in each path.

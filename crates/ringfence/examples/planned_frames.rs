@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence::device::{TextureDesc, TextureUsage, sim};
+use ringfence::device::{TextureDesc, TextureUsage};
+use ringfence::sim;
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{Allocator, AllocatorDesc};
 

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use ringfence::device::sim;
 use ringfence::lifetime::RetireBin;
+use ringfence::sim;
 use ringfence::{Allocator, AllocatorDesc, SyncPoint, SyncSet, Timeline};
 
 const IN_FLIGHT: u64 = 3;

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use ringfence::device::sim::{self, BufferRange, Command};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::sim::{self, BufferRange, Command};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadDesc};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::time::Duration;
 
-use ringfence::device::sim::{self, Command};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::sim::{self, Command};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc};
 
 const FRAMES: u64 = 240;

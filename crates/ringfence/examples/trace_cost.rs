@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, sim};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::sim;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc};
 
 const FRAMES: u64 = 300;

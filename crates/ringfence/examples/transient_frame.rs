@@ -5,7 +5,8 @@
 use std::fs::File;
 use std::time::Duration;
 
-use ringfence::device::{TextureDesc, TextureUsage, sim};
+use ringfence::device::{TextureDesc, TextureUsage};
+use ringfence::sim;
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{Allocator, AllocatorDesc};
 

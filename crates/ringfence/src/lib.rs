@@ -80,7 +80,6 @@ pub mod d3d12;
 pub mod debugging;
 pub mod defrag;
 pub mod descriptor;
-pub mod device;
 mod error;
 #[cfg(doctest)]
 mod impossible;
@@ -100,7 +99,6 @@ pub mod upload;
 pub mod vulkan;
 
 pub use debugging::DebugDesc;
-pub use device::sim;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, SubmittedError, Timeline};
 pub use memory::{
@@ -110,6 +108,9 @@ pub use memory::{
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+pub use ringfence_hal as device;
+#[cfg(feature = "sim")]
+pub use ringfence_sim as sim;
 pub use sharing::{ShareError, SharedMemory};
 pub use upload::{
     BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,

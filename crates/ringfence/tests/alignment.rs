@@ -2,9 +2,9 @@
 //! at multiples of 8 bytes, whatever views they are for (tight alignment on Direct3D 12).
 
 use ringfence::device::descriptors::{BufferViewKind, Descriptors, HeapDesc, HeapKind, ViewTypes};
-use ringfence::device::sim::{Buffer as Raw, BufferRange, Device, Fence, Profile, SimOptions, View};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Format};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, Strategy};
+use ringfence::sim::{Buffer as Raw, BufferRange, Device, Fence, Profile, SimOptions, View};
 use ringfence::upload::{ConstantsDesc, FastConstantsDesc, NoViews, ReadbackDesc, UploadDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Error, Location, Timeline};
 
@@ -29,7 +29,7 @@ struct World {
     device: Device,
     memory: Allocator<Device>,
     timeline: Timeline<Device>,
-    heap: ringfence::device::sim::DescriptorHeap,
+    heap: ringfence::sim::DescriptorHeap,
     /// What puts the next buffer at an odd place.
     odd: Vec<Buffer<Device>>,
 }

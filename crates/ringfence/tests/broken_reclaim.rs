@@ -2,8 +2,8 @@
 //! it frees what the device still reads. The hazard finder says so, and the bytes are wrong. With the true fence the
 //! same calls are silent and right.
 
-use ringfence::device::sim::{Command, Device, HazardKind, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
+use ringfence::sim::{Command, Device, HazardKind, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location};
 
 const SIZE: u64 = 4096;
@@ -43,7 +43,7 @@ fn program(device: &Device, honest: bool) -> Vec<u8> {
     device.resume(0);
     // SAFETY: the fence is this device's.
     assert!(unsafe { device.wait(&work, value, std::time::Duration::MAX) }.expect("the device is not lost"));
-    let range = ringfence::device::sim::BufferRange::new(*target.object(), 0, SIZE);
+    let range = ringfence::sim::BufferRange::new(*target.object(), 0, SIZE);
     device.peek(range).expect("the target is alive")
 }
 

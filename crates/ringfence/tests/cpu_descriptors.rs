@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
-use ringfence::device::sim::{Device, Profile, SimOptions};
+use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc};
 
 struct World {

@@ -12,10 +12,8 @@ use ringfence::descriptor::{
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
 use ringfence::device::fault::{Call, FaultInjector, Rule};
-use ringfence::device::sim::{
-    BufferRange, Command, DescriptorUse, Device, Fence, HazardKind, Kernel, Profile, SimOptions,
-};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
+use ringfence::sim::{BufferRange, Command, DescriptorUse, Device, Fence, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Timeline};
 
 /// The system's allocator, counting bytes that are held, of all threads.

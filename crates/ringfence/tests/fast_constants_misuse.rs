@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ringfence::device::sim::{Device, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage};
+use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::upload::{FastConstantsDesc, UploadError};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Location, Timeline};
 

@@ -8,8 +8,8 @@ use ringfence::core::tlsf::Tlsf;
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{BindlessDesc, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
-use ringfence::device::sim::{Command, Device, Fence, HazardKind, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
+use ringfence::sim::{Command, Device, Fence, HazardKind, Profile, SimOptions};
 use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
 use ringfence::upload::NoViews;
 use ringfence::{

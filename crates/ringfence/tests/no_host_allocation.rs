@@ -17,10 +17,11 @@ use ringfence::device::descriptors::{
 };
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
-    Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures, sim,
+    Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
 };
 use ringfence::lifetime::RetireBin;
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::sim;
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 

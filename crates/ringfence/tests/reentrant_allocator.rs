@@ -6,9 +6,9 @@ use std::cell::{Cell, RefCell};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::lifetime::RetireBin;
+use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc, Buffer, Timeline};
 
 /// The system's allocator, which calls the thread's hook first.

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ringfence::device::fault::{Call, FaultInjector, Faults, Rule};
-use ringfence::device::sim::HazardKind;
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, Priority};
 use ringfence::residency::{Residency, ResidencyDesc, ResidencyError};
+use ringfence::sim::HazardKind;
 use ringfence::sim::{self, BufferRange, Command, Kernel};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Timeline};
 

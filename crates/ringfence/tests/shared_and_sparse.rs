@@ -3,12 +3,12 @@
 
 use ringfence::device::fault::{FaultInjector, Faults, Rule};
 use ringfence::device::sharing::Tied;
-use ringfence::device::sim::{self, HazardKind, Profile, SimOptions};
 use ringfence::device::sparse::PageBind;
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass, TextureDesc,
 };
 use ringfence::sharing::{Share, ShareKind};
+use ringfence::sim::{self, HazardKind, Profile, SimOptions};
 use ringfence::sparse::{Sparse, SparseRegion};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc};
 

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, sim};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::sim;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};

@@ -2,10 +2,10 @@
 //! bytes, on a device that watches the commands of a submission.
 
 use proptest::prelude::*;
-use ringfence::device::sim::{
+use ringfence::device::{BufferDesc, BufferUsage, Buffers};
+use ringfence::sim::{
     Barrier as SimBarrier, BufferRange, Command, Device, Fence, HazardKind, Kernel, Profile, SimOptions,
 };
-use ringfence::device::{BufferDesc, BufferUsage, Buffers};
 use ringfence::transient::{
     Barrier, Direct3d12Barrier, Execution, Pass, Transient, TransientAllocator, TransientDesc, TransientId,
 };
@@ -37,7 +37,7 @@ impl World {
 }
 
 /// A pass that writes what it is given as unordered accesses: two such passes may overlap.
-fn writes(buffers: &[(ringfence::device::sim::Buffer, u64)]) -> Command {
+fn writes(buffers: &[(ringfence::sim::Buffer, u64)]) -> Command {
     let ranges = buffers.iter().map(|(buffer, size)| BufferRange::new(*buffer, 0, *size)).collect();
     Command::Kernel(Kernel::new(vec![], ranges, |_| {}))
 }

@@ -1,7 +1,7 @@
 //! Generated copies against a naive twin, and threads that break the rules on purpose.
 
-use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Staged, Timeline, UploadBatch, UploadDesc, UploadError,
 };

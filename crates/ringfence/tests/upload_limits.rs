@@ -1,7 +1,7 @@
 //! Rings where memory is short, and where the device is lost.
 
 use ringfence::device::DeviceError;
-use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
+use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{
     Allocator, AllocatorDesc, ConstantsDesc, Error, FastConstantsDesc, Timeline, UploadBatch, UploadDesc, UploadError,
     WhenFull,

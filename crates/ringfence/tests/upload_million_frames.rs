@@ -1,6 +1,6 @@
 //! A small ring outlives a million frames, and the frames of a device that goes its own pace.
 
-use ringfence::device::sim::{BufferRange, Device, Profile, SimOptions};
+use ringfence::sim::{BufferRange, Device, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc, UploadDesc};
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 struct Program {
     device: Quiet,
-    fence: ringfence::device::sim::Fence,
+    fence: ringfence::sim::Fence,
     timeline: Timeline<Quiet>,
     memory: Allocator<Quiet>,
 }

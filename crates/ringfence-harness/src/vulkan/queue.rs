@@ -7,7 +7,9 @@
 use std::collections::VecDeque;
 
 use ash::vk;
+
 use ringfence::device::DeviceError;
+use ringfence::vulkan::device_error;
 
 use super::draw::DrawObjects;
 
@@ -69,8 +71,8 @@ impl Queue {
         signal: u64,
         record: impl FnOnce(&mut Batch) -> Result<(), vk::Result>,
     ) -> Result<(), DeviceError> {
-        self.recycle(device)?;
-        let mut batch = self.take(device)?;
+        self.recycle(device).map_err(device_error)?;
+        let mut batch = self.take(device).map_err(device_error)?;
         let done = begin_and_end(device, batch.commands, || record(&mut batch));
         match done.and_then(|()| self.hand_over(device, waits, batch.commands, signal)) {
             Ok(()) => {
@@ -79,7 +81,7 @@ impl Queue {
             }
             Err(error) => {
                 self.take_back(device, batch);
-                Err(error.into())
+                Err(device_error(error))
             }
         }
     }

@@ -3,7 +3,6 @@
 use ash::vk;
 use naga::back::spv;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use ringfence::device::DeviceError;
 use ringfence::device::descriptors::HeapKind;
 use ringfence::vulkan::{Bound, Device};
 
@@ -162,11 +161,6 @@ fn make_pipeline(
     // SAFETY: pipelines do not need their modules once they are made.
     unsafe { device.destroy_shader_module(module, None) };
     Ok(made.map_err(|(_, error)| error)?[0])
-}
-
-/// What the driver says as the library says it.
-pub(super) fn error(error: vk::Result) -> DeviceError {
-    error.into()
 }
 
 /// The shader as SPIR-V, for a heap of `slots`.

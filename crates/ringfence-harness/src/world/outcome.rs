@@ -1,7 +1,7 @@
 //! How a step of a world ends: done, without what was refused, with the device lost, or wrong.
 
 use ringfence::device::DeviceError;
-use ringfence::device::sim::Device;
+use ringfence::sim::Device;
 use ringfence::{AccessError, Buffer, Error, UploadError};
 
 /// What ended a step early: something to tell, or the end of the device.

@@ -20,8 +20,8 @@ use moving::Evictables;
 use ringfence::debugging::DebugDesc;
 use ringfence::descriptor::{BindlessDesc, BindlessTable, ShaderVisibleDesc, ShaderVisibleHeap};
 use ringfence::device::descriptors::ViewTypes;
-use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::device::{BufferUsage, Driver};
+use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::transient::{TransientAllocator, TransientDesc};
 use ringfence::upload::NoViews;
 use ringfence::{

@@ -1,8 +1,8 @@
 //! What a world holds: a resource, what it must hold, and who uses it.
 
 use ringfence::descriptor::BindlessIndex;
-use ringfence::device::sim::Device;
 use ringfence::device::{Requirements, ResourceClass};
+use ringfence::sim::Device;
 use ringfence::{Buffer, SyncPoint, SyncSet, Texture, Timeline};
 
 /// A submission: its queue, and the value that it signals there.

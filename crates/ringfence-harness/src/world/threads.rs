@@ -26,9 +26,9 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-use ringfence::device::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::residency::{Residency, ResidencyDesc};
+use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{
     Allocation, AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Pool, PoolDesc, UploadDesc, UploadRing,
     WhenFull,

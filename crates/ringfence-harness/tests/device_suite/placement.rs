@@ -4,13 +4,14 @@ use std::any::Any;
 
 use ringfence::device::{
     BufferUsage, ClearValue, Create, Device, DeviceError, Driver, Format, MemoryProperties, TextureDesc, TextureUsage,
-    Textures, sim,
+    Textures,
 };
 use ringfence::lifetime::{BufferCopy, ReplaceError};
 use ringfence::placement::{
     BufferLocation, BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Placement, PlacementDesc, PoolFigures,
     Route, Strategy, TextureKind,
 };
+use ringfence::sim;
 use ringfence::{Error, Location, SyncSet};
 use ringfence_harness::{Command, Gpu, Options};
 

@@ -3,14 +3,14 @@
 
 use ringfence::device::fault::Call;
 
-const DEVICE: &str = include_str!("../../../ringfence/src/device.rs");
-const DESCRIPTORS: &str = include_str!("../../../ringfence/src/device/descriptors.rs");
-const SHARING: &str = include_str!("../../../ringfence/src/device/sharing.rs");
-const SPARSE: &str = include_str!("../../../ringfence/src/device/sparse.rs");
-const INJECTOR: &str = include_str!("../../../ringfence/src/device/fault.rs");
-const INJECTOR_OF_DESCRIPTORS: &str = include_str!("../../../ringfence/src/device/fault/descriptors.rs");
-const INJECTOR_OF_SHARING: &str = include_str!("../../../ringfence/src/device/fault/sharing.rs");
-const INJECTOR_OF_SPARSE: &str = include_str!("../../../ringfence/src/device/fault/sparse.rs");
+const DEVICE: &str = include_str!("../../../ringfence-hal/src/lib.rs");
+const DESCRIPTORS: &str = include_str!("../../../ringfence-hal/src/descriptors.rs");
+const SHARING: &str = include_str!("../../../ringfence-hal/src/sharing.rs");
+const SPARSE: &str = include_str!("../../../ringfence-hal/src/sparse.rs");
+const INJECTOR: &str = include_str!("../../../ringfence-hal/src/fault.rs");
+const INJECTOR_OF_DESCRIPTORS: &str = include_str!("../../../ringfence-hal/src/fault/descriptors.rs");
+const INJECTOR_OF_SHARING: &str = include_str!("../../../ringfence-hal/src/fault/sharing.rs");
+const INJECTOR_OF_SPARSE: &str = include_str!("../../../ringfence-hal/src/fault/sparse.rs");
 
 /// The functions of a trait: name, and whether it returns a `Result` of a [`DeviceError`](ringfence::device::DeviceError).
 fn functions(source: &str, of: &str) -> Vec<(String, bool)> {

@@ -29,7 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ringfence::Timeline;
 use ringfence::device::DeviceError;
 use ringfence::device::fault::{Call, Rule};
-use ringfence::device::sim::{Profile, SimOptions};
+use ringfence::sim::{Profile, SimOptions};
 use ringfence_harness::Gpu;
 use ringfence_harness::sim::SimGpu;
 

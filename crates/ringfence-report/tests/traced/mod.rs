@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
-use ringfence::device::sim::{Device, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
+use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::trace::{DescriptorUse, Event, Reader, State};
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc};

@@ -2,7 +2,7 @@
 
 use ringfence::descriptor::Binding;
 use ringfence::device::descriptors::HeapKind;
-use ringfence::device::sim::{Command, DescriptorUse, Device, Fence, Kernel, Profile, SimOptions};
+use ringfence::sim::{Command, DescriptorUse, Device, Fence, Kernel, Profile, SimOptions};
 
 use crate::{Draw, Failure, Gpu, PICKS};
 
@@ -34,7 +34,7 @@ impl Gpu for Simulated {
         let heap = *binding.bound(HeapKind::Resources).ok_or("no heap of resources is bound")?;
         let read = draw.from.map(|slot| DescriptorUse { heap, slot, writes: false });
         let descriptors = read.into_iter().chain([DescriptorUse { heap, slot: draw.to, writes: true }]).collect();
-        let run = Box::new(|memory: &mut ringfence::device::sim::KernelMemory| {
+        let run = Box::new(|memory: &mut ringfence::sim::KernelMemory| {
             let (from, to) = memory.descriptors.split_at_mut(PICKS);
             for (from, to) in from.iter().zip(to[0].chunks_exact_mut(4)) {
                 to.copy_from_slice(&from[..4]);

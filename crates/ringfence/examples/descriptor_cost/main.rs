@@ -11,8 +11,8 @@ use ringfence::descriptor::{
     BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, ViewTypes};
-use ringfence::device::sim::{self, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Timeline};
 
 use nowhere::Nowhere;

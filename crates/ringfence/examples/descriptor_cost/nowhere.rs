@@ -5,10 +5,10 @@ use std::time::Duration;
 use ringfence::device::descriptors::{
     DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
 };
-use ringfence::device::sim::{self, Fence, Memory};
 use ringfence::device::{
     Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements,
 };
+use ringfence::sim::{self, Fence, Memory};
 
 #[derive(Clone, Debug)]
 pub struct Nowhere(pub sim::Device);

@@ -416,8 +416,8 @@ mod tests {
     use super::super::ShaderVisibleDesc;
     use super::*;
     use crate::device::descriptors::{BufferView, BufferViewKind};
-    use crate::device::sim::{Device, Profile, SimOptions};
     use crate::device::{BufferDesc, BufferUsage};
+    use crate::sim::{Device, Profile, SimOptions};
     use crate::{AllocationDesc, AllocatorDesc};
 
     #[test]

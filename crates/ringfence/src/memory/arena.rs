@@ -835,10 +835,10 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use crate::device::sim::{self, Profile, SimOptions};
     use crate::device::{Driver, Requirements, ResourceClass};
     use crate::memory::{Allocator, AllocatorDesc};
     use crate::resource::AllocationDesc;
+    use crate::sim::{self, Profile, SimOptions};
 
     fn needs(size: u64) -> Requirements {
         Requirements {

@@ -69,7 +69,7 @@ impl Classes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::sim::Profile;
+    use crate::sim::Profile;
 
     fn of(class_groups: [u8; 3], class_granularity_bytes: u64) -> Classes {
         Classes::new(&Capabilities { class_groups, class_granularity_bytes, ..Profile::h200().capabilities })

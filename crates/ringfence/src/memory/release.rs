@@ -556,8 +556,7 @@ impl<D: Device> Shared<D> {
             yield_now();
             let more = self.reclaim_last();
             last = more.objects;
-            reclaimed =
-                Reclaimed { objects: reclaimed.objects + last, blocks: reclaimed.blocks + more.blocks, ..more };
+            reclaimed = Reclaimed { objects: reclaimed.objects + last, blocks: reclaimed.blocks + more.blocks, ..more };
         }
         reclaimed.blocks += self.trim();
         if let Some(debug) = &self.debug {

@@ -7,9 +7,10 @@ use parking_lot::Mutex;
 
 use super::{Residency, ResidencyDesc};
 use crate::defrag::DefragDesc;
-use crate::device::{BufferDesc, BufferUsage, Driver, sim};
+use crate::device::{BufferDesc, BufferUsage, Driver};
 use crate::memory::{Allocator, AllocatorDesc, PoolDesc};
 use crate::resource::{AllocationDesc, Buffer};
+use crate::sim;
 
 type Step = Box<dyn FnOnce() + Send>;
 

@@ -39,7 +39,8 @@ impl<D: Device> TransientAllocator<D> {
     ///
     /// # Example
     /// ```
-    /// # use ringfence::device::{Create, TextureDesc, Textures, sim};
+    /// # use ringfence::device::{Create, TextureDesc, Textures};
+    /// # use ringfence::sim;
     /// # use ringfence::transient::{Described, TransientAllocator, TransientDesc, UsedResource};
     /// # use ringfence::{Allocator, AllocatorDesc};
     /// use ringfence::core::alias::PassUse;

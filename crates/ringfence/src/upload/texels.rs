@@ -285,7 +285,7 @@ impl<D: Device> UploadWriter<D> {
 mod tests {
     use super::*;
     use crate::device::Format;
-    use crate::device::sim::Profile;
+    use crate::sim::Profile;
 
     #[test]
     fn rows_and_offsets_suit_every_device_and_every_size_of_texel() {

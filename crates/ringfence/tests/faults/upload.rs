@@ -134,13 +134,11 @@ fn batches_of_texels_and_results_on_their_way_back() {
             batch.copy_texels(&staged, &texture, target).expect("it fits");
             let plain = world.step(|| results.reserve(&frame, KIB, 4));
             let square = world.step(|| results.reserve_texels(&frame, 24, 24, 4));
-            let layout = ringfence::device::sim::BufferLayout {
-                offset: square.readback().offset(),
-                row_bytes: square.row_bytes(),
-            };
-            let region = ringfence::device::sim::TextureRegion { mip: 0, layer: 0, x: 0, y: 0, width: 24, height: 24 };
+            let layout =
+                ringfence::sim::BufferLayout { offset: square.readback().offset(), row_bytes: square.row_bytes() };
+            let region = ringfence::sim::TextureRegion { mip: 0, layer: 0, x: 0, y: 0, width: 24, height: 24 };
             let (src, dst) = (*texture.object(), *square.readback().buffer());
-            let out = ringfence::device::sim::Command::CopyTextureToBuffer { src, region, dst, layout };
+            let out = ringfence::sim::Command::CopyTextureToBuffer { src, region, dst, layout };
             let commands = Commands::batch(&mut batch)
                 .then(Commands::copy((*to.object(), 0), (*plain.buffer(), plain.offset()), KIB))
                 .then(Commands(vec![out]));

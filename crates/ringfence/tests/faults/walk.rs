@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use ringfence::device::fault::{FaultInjector, Faults, Rule};
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
-use ringfence::device::sim::{self, Command, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, RawBuffer, RawTexture};
+use ringfence::sim::{self, Command, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Timeline, UploadBatch};
 
 pub type Device = FaultInjector<sim::Device>;

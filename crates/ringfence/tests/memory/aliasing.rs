@@ -1,9 +1,9 @@
 //! Memory without a resource, and resources that share it.
 
-use ringfence::device::sim::Profile;
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
 };
+use ringfence::sim::Profile;
 use ringfence::{AccessError, AllocationDesc, AllocatorDesc, Dedicated, Error, Location};
 
 use crate::world::{KIB, MIB, World, info, needs};

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::mpsc::sync_channel;
 
-use ringfence::device::sim::{Live, Profile};
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
+use ringfence::sim::{Live, Profile};
 use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location};
 
 use crate::world::{Device, KIB, MIB, World, needs, next};

@@ -1,8 +1,8 @@
 //! Budgets, limits and the number of memory objects.
 
 use ringfence::core::algorithm::Algorithm;
-use ringfence::device::sim::Profile;
 use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties};
+use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
 
 use crate::world::{KIB, MIB, World, card, needs, on_device};

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use ringfence::debugging::DebugDesc;
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
-use ringfence::device::sim::{self, Profile, SimOptions};
 use ringfence::device::{TextureDesc, TextureUsage};
+use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture, Timeline};
 
 use crate::world::{KIB, MIB, info};

@@ -1,6 +1,6 @@
 //! The snapshot in VMA's format.
 
-use ringfence::device::sim::Profile;
+use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, PoolDesc};
 
 use crate::world::{KIB, MIB, World, info};

@@ -1,8 +1,8 @@
 //! Every call to the driver fails once, one after the other: nothing is leaked, and everything is as before.
 
 use ringfence::device::fault::Rule;
-use ringfence::device::sim::Profile;
 use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, Textures};
+use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
 
 use crate::world::{KIB, MIB, World, info, needs};

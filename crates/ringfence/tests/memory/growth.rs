@@ -253,7 +253,7 @@ fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
 
 #[test]
 fn cells_serve_what_is_common_and_give_their_chunks_back() {
-    let world = World::new(ringfence::device::sim::Profile::h200(), AllocatorDesc::default());
+    let world = World::new(ringfence::sim::Profile::h200(), AllocatorDesc::default());
     let desc = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
     let named = |index: u64| AllocationDesc { user_data: index, name: "cell", ..desc };
     let held: Vec<_> = (0..2000).map(|index| world.buffer(700, named(index)).expect("room")).collect();

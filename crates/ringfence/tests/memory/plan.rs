@@ -1,8 +1,8 @@
 //! The dry run agrees with the real call, whatever came before.
 
 use proptest::prelude::*;
-use ringfence::device::sim::Profile;
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
+use ringfence::sim::Profile;
 use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Error, Location, Plan, PlannedWay};
 
 use crate::world::{Device, KIB, MIB, World, card, needs};
@@ -123,7 +123,7 @@ fn a_plan_tells_waste_and_headroom() {
     assert_eq!((plan.way, plan.asked_bytes, plan.heap), (PlannedWay::NewBlock, MIB, 0));
     assert_eq!(plan.headroom_bytes, 127 * MIB);
     assert_eq!((plan.bytes, plan.waste_bytes), (64 * KIB, 0), "the driver rounded, not the library");
-    assert_eq!(world.sim.live(), ringfence::device::sim::Live::default());
+    assert_eq!(world.sim.live(), ringfence::sim::Live::default());
     // The seventeenth of a size gets a cell, of a class that may be larger.
     let held: Vec<_> = (0..16).map(|_| world.memory.allocate(needs(33 * KIB, 256), desc).expect("room")).collect();
     let plan = world.memory.plan(needs(33 * KIB, 256), desc).expect("room");

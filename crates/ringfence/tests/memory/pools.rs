@@ -1,8 +1,8 @@
 //! Custom pools: limits, algorithms, lives.
 
 use ringfence::core::algorithm::Algorithm;
-use ringfence::device::sim::Profile;
 use ringfence::device::{Create, Requirements, ResourceClass, TextureDesc, Textures};
+use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Error, PoolDesc};
 
 use crate::world::{KIB, MIB, World, info, needs};

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use ringfence::core::size_class::SizeClasses;
-use ringfence::device::sim::Profile;
+use ringfence::sim::Profile;
 use ringfence::{Allocation, AllocatorDesc, Dedicated};
 
 use crate::world::{Device, KIB, MIB, World, needs, next, on_device};

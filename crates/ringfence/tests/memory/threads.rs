@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use ringfence::device::sim::Profile;
+use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Location};
 
 use crate::world::{KIB, World, needs, next};

@@ -1,7 +1,7 @@
 //! The choice of memory types, by location, by properties and by mask.
 
 use ringfence::device::MemoryProperties as P;
-use ringfence::device::sim::Profile;
+use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 
 use crate::world::{KIB, World, needs};

@@ -1,8 +1,8 @@
 //! A simulated device behind an injector of faults, an allocator over it, and the check that nothing is left.
 
 use ringfence::device::fault::{FaultInjector, Faults};
-use ringfence::device::sim::{self, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, MemoryProperties, Requirements, ResourceClass};
+use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error};
 
 pub type Device = FaultInjector<sim::Device>;

@@ -1,10 +1,10 @@
 //! The simulated device behind a wrapper that leaves its own host allocations out of the count.
 
 use crate::counting_allocator::uncounted;
-use ringfence::device::sim::{self, Fence, Memory, Profile, SimOptions};
 use ringfence::device::{
     Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements,
 };
+use ringfence::sim::{self, Fence, Memory, Profile, SimOptions};
 use std::time::Duration;
 
 /// Does something that is not counted.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ringfence::Frame;
-use ringfence::device::sim::Command;
 use ringfence::lifetime::RetireBin;
 use ringfence::memory::ShutdownError;
+use ringfence::sim::Command;
 
 use super::world::{BYTES, Dice, QUEUES, World};
 

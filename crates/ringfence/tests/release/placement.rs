@@ -1,9 +1,9 @@
 //! The placement policy under three queues that run out of step: ranges come back and are given again for 10,000 frames,
 //! and the hazard finder has nothing to say.
 
-use ringfence::device::sim::{BufferLayout, Command, Device, Profile, SimOptions, TextureRegion};
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{BufferLocation, BufferRequest, Dynamism, Placement, PlacementDesc, TextureLocation};
+use ringfence::sim::{BufferLayout, Command, Device, Profile, SimOptions, TextureRegion};
 use ringfence::{Allocator, AllocatorDesc, FastWriter, Timeline};
 
 use super::world::{Dice, QUEUES, set};

@@ -4,9 +4,9 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ringfence::device::sim::{Command, Device, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::sim::{Command, Device, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc, Buffer};
 
 use super::world::Dice;

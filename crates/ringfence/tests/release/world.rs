@@ -1,7 +1,7 @@
 //! A program with three queues that run out of step, and a list of what it let go of, kept beside the library.
 
-use ringfence::device::sim::{Command, Device, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::sim::{Command, Device, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, SyncSet, Timeline};
 
 pub const QUEUES: usize = 3;
@@ -30,7 +30,7 @@ pub struct World {
     pub device: Device,
     pub memory: Allocator<Device>,
     pub timelines: Vec<Timeline<Device>>,
-    pub fences: Vec<ringfence::device::sim::Fence>,
+    pub fences: Vec<ringfence::sim::Fence>,
     pub dice: Dice,
     /// What the program holds.
     pub held: Vec<Used>,

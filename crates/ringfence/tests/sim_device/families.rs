@@ -1,7 +1,7 @@
 //! Queues of two families: ownership goes with uploads, there and back; who forgets a half of it is found.
 
-use ringfence::device::sim::{BufferRange, Command, Device, Fence, HazardKind, Profile, SimOptions};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::sim::{BufferRange, Command, Device, Fence, HazardKind, Profile, SimOptions};
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, TexelTarget, Texels, Texture, Timeline,
     TransferQueue, UploadDesc,
@@ -60,7 +60,7 @@ impl Program {
         }
     }
 
-    fn both(&self) -> (Vec<ringfence::device::sim::Buffer>, Vec<ringfence::device::sim::Texture>) {
+    fn both(&self) -> (Vec<ringfence::sim::Buffer>, Vec<ringfence::sim::Texture>) {
         (vec![*self.buffer.object()], vec![*self.texture.object()])
     }
 

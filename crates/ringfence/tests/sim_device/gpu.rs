@@ -1,11 +1,11 @@
 //! A small program's view of a simulated device: buffers in memory of their own, and a fence for each queue.
 
-use ringfence::device::sim::{
-    Buffer, BufferRange, Command, Device, Fence, Hazard, HazardKind, Memory, Profile, SimOptions, Texture,
-};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Driver, MemoryDesc, MemoryProperties, Placed, Requirements,
     ResourceClass, TextureDesc, Textures,
+};
+use ringfence::sim::{
+    Buffer, BufferRange, Command, Device, Fence, Hazard, HazardKind, Memory, Profile, SimOptions, Texture,
 };
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Each hazard is found and named; the same calls in the right order are silent.
 
 use super::gpu::{Gpu, Owned, Point, copy, fill};
-use ringfence::device::sim::{BufferRange, Command, DescriptorUse, Hazard, HazardKind, Kernel, Profile};
 use ringfence::device::{Create, Driver, MemoryProperties, TextureDesc, Textures};
+use ringfence::sim::{BufferRange, Command, DescriptorUse, Hazard, HazardKind, Kernel, Profile};
 
 /// A copy from a host buffer `source` to a host buffer `target` on queue 1, that has been submitted.
 fn copying() -> (Gpu, Owned, Owned, Point) {

@@ -1,11 +1,11 @@
 //! Profiles: limits are kept, prices counted, and every one of them copies bytes right.
 
 use super::gpu::{COPIED, Gpu, copy};
-use ringfence::device::sim::{BufferLayout, Command, Profile, TextureRegion};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, MemoryDesc, MemoryProperties, ResourceClass,
     TextureDesc, TextureUsage, Textures,
 };
+use ringfence::sim::{BufferLayout, Command, Profile, TextureRegion};
 
 fn memory(memory_type: u32, size: u64) -> MemoryDesc<'static> {
     MemoryDesc {

@@ -1,13 +1,11 @@
 //! What no correct program does becomes a hazard: never a panic, never undefined behaviour.
 
 use super::gpu::{Gpu, copy, fill};
-use ringfence::device::sim::{
-    BufferLayout, BufferRange, Command, DescriptorUse, HazardKind, Kernel, Profile, TextureRegion,
-};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass, TextureDesc,
     TextureUsage, Textures,
 };
+use ringfence::sim::{BufferLayout, BufferRange, Command, DescriptorUse, HazardKind, Kernel, Profile, TextureRegion};
 
 #[test]
 fn dead_objects_are_named() {

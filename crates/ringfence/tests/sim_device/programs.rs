@@ -4,8 +4,8 @@
 //! uses of a byte; and as long as there is none, each byte must be what the plain model says, whatever the seed.
 
 use super::gpu::{COPIED, Dice, Gpu, Owned, Point, QUEUES};
-use ringfence::device::sim::{BufferRange, Command, Kernel, Profile};
 use ringfence::device::{BufferDesc, Buffers, Create};
+use ringfence::sim::{BufferRange, Command, Kernel, Profile};
 use std::ops::Range;
 
 /// Slots of the block; a buffer in each.

@@ -1,8 +1,8 @@
 //! Work runs late and out of step, under a clock that the seed alone decides.
 
 use super::gpu::{Dice, Gpu, QUEUES, copy, fill};
-use ringfence::device::sim::{BufferRange, Command, Device, Fence, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::device::{Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass};
+use ringfence::sim::{BufferRange, Command, Device, Fence, HazardKind, Kernel, Profile, SimOptions};
 use std::time::{Duration, Instant};
 
 #[test]

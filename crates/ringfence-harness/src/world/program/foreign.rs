@@ -1,10 +1,10 @@
 //! Memory that others see, and memory that comes page by page.
 
 use ringfence::device::sharing::ShareKind;
-use ringfence::device::sim::Device;
 use ringfence::device::sparse::Sparse;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sharing::ShareError;
+use ringfence::sim::Device;
 use ringfence::sparse::{SparseBuffer, SparseError};
 use ringfence::{AllocationDesc, Location};
 

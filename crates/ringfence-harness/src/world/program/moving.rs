@@ -1,10 +1,10 @@
 //! Memory that moves: resources that are brought together, and memory objects that go and come back.
 
 use ringfence::defrag::{Defrag, DefragDesc, DefragState, MoveError};
-use ringfence::device::sim::Device;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::lifetime::BufferCopy;
 use ringfence::residency::{Residency, ResidencyDesc, ResidencyError, UseList};
+use ringfence::sim::Device;
 use ringfence::{AllocationDesc, Allocator, Dedicated, Location};
 
 use super::super::Bug;

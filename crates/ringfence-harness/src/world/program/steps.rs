@@ -1,8 +1,8 @@
 //! What a program does in one step.
 
-use ringfence::device::sim::Device;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, TextureDesc, TextureUsage, Textures};
 use ringfence::lifetime::{BufferCopy, ReplaceError};
+use ringfence::sim::Device;
 use ringfence::{
     AllocationDesc, Buffer, Dedicated, Location, Staged, TexelTarget, Texels, Texture, UploadBatch, UploadError,
 };

@@ -1,8 +1,8 @@
 //! What a thread does with its things.
 
-use ringfence::device::sim::{self, BufferLayout, BufferRange, Command, TextureRegion};
 use ringfence::device::{Create, TextureDesc, TextureUsage, Textures};
 use ringfence::lifetime::{BufferCopy, ReplaceError};
+use ringfence::sim::{self, BufferLayout, BufferRange, Command, TextureRegion};
 use ringfence::{AllocationDesc, Dedicated, Location};
 
 use super::super::Bug;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::thread::yield_now;
 use std::time::Duration;
 
-use ringfence::device::sim::{Command, Device, Fence};
 use ringfence::device::{BufferDesc, BufferInfo, BufferUsage, Buffers, Create, Driver};
 use ringfence::residency::{ResidencyError, UseList};
+use ringfence::sim::{Command, Device, Fence};
 use ringfence::{Allocation, AllocationDesc, Buffer, Frame, Location, Timeline};
 
 use super::super::dice::Dice;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use ringfence_core::sync::SyncPoint;
 
 use super::*;
-use crate::device::sim::rng::Rng;
+use crate::sim::rng::Rng;
 
 fn set(points: [u64; 3]) -> SyncSet {
     let points = (0..3).zip(points).filter(|&(_, value)| value > 0);

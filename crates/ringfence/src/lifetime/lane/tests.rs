@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use ringfence_core::sync::{SyncPoint, TimelineId};
 
 use super::*;
-use crate::device::sim::rng::Rng;
+use crate::sim::rng::Rng;
 
 fn set(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()

@@ -6,7 +6,7 @@ use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
 use super::*;
-use crate::device::sim;
+use crate::sim;
 
 fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();

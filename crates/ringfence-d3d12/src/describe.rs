@@ -1,0 +1,433 @@
+//! Portable descriptions in Direct3D 12's terms.
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::*;
+
+use super::ResourceInfo;
+use ringfence_hal::record::TextureParts;
+use ringfence_hal::{
+    BufferDesc, BufferUsage, ClearValue, DeviceError, Dimension, Format, InfoKey, TexelFormat, TextureAspect,
+    TextureDesc, TextureUsage,
+};
+
+/// The alignment that serves each view of a buffer: that of constants.
+pub(super) const EVERY_VIEW: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
+/// The alignment that serves each view but constants, and what is read by index or vertex.
+const OTHER_VIEWS: u64 = D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT as u64;
+
+/// A buffer. What it is used for makes no difference but for writes by shaders; and for constants, whose views end at
+/// multiples of 256 bytes, which have to be the buffer's.
+pub(super) fn buffer(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+    let storage = desc.usage.contains(BufferUsage::STORAGE);
+    let constants = desc.usage.contains(BufferUsage::CONSTANT);
+    let whole = || desc.size.checked_next_multiple_of(EVERY_VIEW);
+    let width = if constants { whole().ok_or(DeviceError::OutOfDeviceMemory)? } else { desc.size };
+    Ok(D3D12_RESOURCE_DESC {
+        Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
+        Alignment: 0,
+        Width: width,
+        Height: 1,
+        DepthOrArraySize: 1,
+        MipLevels: 1,
+        Format: DXGI_FORMAT_UNKNOWN,
+        SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+        Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
+        Flags: if storage { D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS } else { D3D12_RESOURCE_FLAG_NONE },
+    })
+}
+
+/// The alignment that a buffer of this usage is placed at, at least, where the driver measures less: as a description has it
+/// (`D3D12_RESOURCE_DESC::Alignment`), 0 standing for that of every view.
+pub(super) fn buffer_floor(usage: BufferUsage) -> u64 {
+    if usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
+}
+
+/// A texture. A cube is an array of two-dimensional layers: only its views say so.
+pub(super) fn texture(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+    let (dimension, depth_or_layers) = match desc.dimension {
+        Dimension::D1 => (D3D12_RESOURCE_DIMENSION_TEXTURE1D, desc.layers),
+        Dimension::D2 | Dimension::Cube => (D3D12_RESOURCE_DIMENSION_TEXTURE2D, desc.layers),
+        Dimension::D3 => (D3D12_RESOURCE_DIMENSION_TEXTURE3D, desc.depth),
+    };
+    let (Ok(depth_or_layers), Ok(mips)) = (u16::try_from(depth_or_layers), u16::try_from(desc.mips)) else {
+        return Err(DeviceError::Unsupported("a texture with more than 65,535 layers, slices or mip levels"));
+    };
+    Ok(D3D12_RESOURCE_DESC {
+        Dimension: dimension,
+        Alignment: 0,
+        Width: desc.width.into(),
+        Height: desc.height,
+        DepthOrArraySize: depth_or_layers,
+        MipLevels: mips,
+        Format: format(desc.format, desc.usage)?,
+        SampleDesc: DXGI_SAMPLE_DESC { Count: desc.samples, Quality: 0 },
+        Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
+        Flags: texture_flags(desc.usage),
+    })
+}
+
+/// A clear value in a format that it is viewed with: the description's may be typeless.
+pub(super) fn clear_value(desc: &TextureDesc) -> Option<D3D12_CLEAR_VALUE> {
+    Some(match desc.clear_value? {
+        ClearValue::Color(bits) => D3D12_CLEAR_VALUE {
+            Format: shader_format(desc.format).ok()?,
+            Anonymous: D3D12_CLEAR_VALUE_0 { Color: bits.map(f32::from_bits) },
+        },
+        ClearValue::DepthStencil { depth, stencil } => D3D12_CLEAR_VALUE {
+            Format: depth_format(desc.format).ok()?,
+            Anonymous: D3D12_CLEAR_VALUE_0 {
+                DepthStencil: D3D12_DEPTH_STENCIL_VALUE { Depth: f32::from_bits(depth), Stencil: stencil },
+            },
+        },
+    })
+}
+
+/// What a clear value says portably.
+pub(super) fn portable_clear_value(value: &D3D12_CLEAR_VALUE) -> ClearValue {
+    let [_, _, red, green, blue, alpha] = clear_words(value);
+    if DEPTH.contains(&value.Format) {
+        ClearValue::DepthStencil { depth: red, stencil: green as u8 }
+    } else {
+        ClearValue::Color([red, green, blue, alpha])
+    }
+}
+
+/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, and constants to
+/// those that are aligned for them.
+pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
+    let always = [
+        BufferUsage::COPY_SRC,
+        BufferUsage::COPY_DST,
+        BufferUsage::VERTEX,
+        BufferUsage::INDEX,
+        BufferUsage::INDIRECT,
+        BufferUsage::TEXELS,
+        BufferUsage::STORAGE_READ,
+    ];
+    let usage = always.into_iter().fold(BufferUsage::empty(), BufferUsage::union);
+    let storage = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
+    let usage = if storage { usage | BufferUsage::STORAGE } else { usage };
+    let constants = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
+    let usage = if constants { usage | BufferUsage::CONSTANT } else { usage };
+    (desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER).then_some(BufferDesc { size: desc.Width, usage })
+}
+
+/// What a texture's description says portably.
+pub(super) fn portable_texture(desc: &D3D12_RESOURCE_DESC) -> Option<TextureDesc> {
+    if desc.MipLevels == 0 {
+        return None;
+    }
+    let (dimension, depth, layers) = match desc.Dimension {
+        D3D12_RESOURCE_DIMENSION_TEXTURE1D => (Dimension::D1, 1, desc.DepthOrArraySize),
+        D3D12_RESOURCE_DIMENSION_TEXTURE2D => (Dimension::D2, 1, desc.DepthOrArraySize),
+        D3D12_RESOURCE_DIMENSION_TEXTURE3D => (Dimension::D3, desc.DepthOrArraySize, 1),
+        _ => return None,
+    };
+    let format = portable_format(desc.Format)?;
+    let usages = [
+        (!desc.Flags.contains(D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE), TextureUsage::SAMPLED),
+        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS), TextureUsage::STORAGE),
+        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET), TextureUsage::RENDER_TARGET),
+        (desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL), TextureUsage::DEPTH_STENCIL),
+    ];
+    let usages = usages.into_iter().filter(|(has, _)| *has).map(|(_, usage)| usage);
+    Some(TextureDesc {
+        dimension,
+        width: u32::try_from(desc.Width).ok()?,
+        height: desc.Height,
+        depth: depth.into(),
+        layers: layers.into(),
+        mips: desc.MipLevels.into(),
+        samples: desc.SampleDesc.Count,
+        format,
+        usage: usages.fold(TextureUsage::COPY_SRC | TextureUsage::COPY_DST, TextureUsage::union),
+        clear_value: None,
+    })
+}
+
+/// What all of a texture is; `None` for formats of several planes, and for those that [`texel_format`] has no word for.
+pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
+    let (width, height) = (u32::try_from(desc.Width).ok()?, desc.Height);
+    let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+    let (depth, layers) = if is_volume { (desc.DepthOrArraySize, 1) } else { (1, desc.DepthOrArraySize) };
+    let longest = width.max(height).max(depth.into()).max(1);
+    // 0 stands for all that there can be.
+    let mips = if desc.MipLevels == 0 { longest.ilog2() + 1 } else { desc.MipLevels.into() };
+    let format = texel_format(desc.Format)?;
+    let is_depth = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL);
+    // Typeless texels are depth where they are drawn to as such.
+    let format = match format.block_bytes(TextureAspect::Depth) {
+        Some(bytes) if is_depth => {
+            TexelFormat::depth_stencil(bytes, format.block_bytes(TextureAspect::Stencil).unwrap_or(0))
+        }
+        _ => format,
+    };
+    let (samples, aspects) = (desc.SampleDesc.Count, format.aspects());
+    Some(TextureParts { width, height, depth: depth.into(), layers: layers.into(), mips, samples, format, aspects })
+}
+
+/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those whose texels share colour,
+/// and for formats that are not known here.
+#[must_use]
+pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
+    // The numbers run by size.
+    Some(match format.0 {
+        1..=4 => TexelFormat::color(16),
+        5..=8 => TexelFormat::color(12),
+        9..=18 => TexelFormat::color(8),
+        // R32G8X24 and R24G8: two planes, depth and stencil.
+        19..=22 | 44..=47 => TexelFormat::depth_stencil(4, 1),
+        23..=38 | 41..=43 | 67 | 87..=93 => TexelFormat::color(4),
+        // R32_TYPELESS, R16_TYPELESS.
+        39 => TexelFormat::color_or_depth(4),
+        53 => TexelFormat::color_or_depth(2),
+        40 => TexelFormat::depth_stencil(4, 0),
+        55 => TexelFormat::depth_stencil(2, 0),
+        48..=52 | 54 | 56..=59 | 85..=86 | 115 => TexelFormat::color(2),
+        60..=65 => TexelFormat::color(1),
+        // BC1 and BC4, then the other block-compressed ones.
+        70..=72 | 79..=81 => TexelFormat::compressed(4, 4, 8),
+        73..=78 | 82..=84 | 94..=99 => TexelFormat::compressed(4, 4, 16),
+        _ => return None,
+    })
+}
+
+/// The planes of a texture: depth and stencil lie in one each.
+pub(super) const fn plane_count(format: DXGI_FORMAT) -> u32 {
+    match format.0 {
+        19..=22 | 44..=47 => 2,
+        _ => 1,
+    }
+}
+
+/// The plane that an aspect lies in.
+pub(super) const fn plane(format: DXGI_FORMAT, aspect: TextureAspect) -> u32 {
+    match aspect {
+        TextureAspect::Stencil if plane_count(format) == 2 => 1,
+        _ => 0,
+    }
+}
+
+/// What the texels of a plane are in a buffer, where the driver does not say.
+pub(super) const fn plane_format(format: DXGI_FORMAT, plane: u32) -> DXGI_FORMAT {
+    match (plane_count(format), plane) {
+        (2, 0) => DXGI_FORMAT_R32_TYPELESS,
+        (2, _) => DXGI_FORMAT_R8_TYPELESS,
+        _ => format,
+    }
+}
+
+/// Formats that are not of depth, and the portable ones.
+macro_rules! formats {
+    ($($portable:ident = $format:ident,)*) => {
+        /// As shaders see it: depth as one red channel.
+        pub(super) fn shader_format(format: Format) -> Result<DXGI_FORMAT, DeviceError> {
+            Ok(match format {
+                $(Format::$portable => $format,)*
+                Format::D16Unorm => DXGI_FORMAT_R16_UNORM,
+                Format::D32Float => DXGI_FORMAT_R32_FLOAT,
+                Format::D24UnormS8Uint => DXGI_FORMAT_R24_UNORM_X8_TYPELESS,
+                Format::D32FloatS8Uint => DXGI_FORMAT_R32_FLOAT_X8X24_TYPELESS,
+                _ => return Err(DeviceError::Unsupported("a format that Direct3D 12 does not have")),
+            })
+        }
+
+        /// The portable format; `None` if there is none.
+        const fn portable_format(format: DXGI_FORMAT) -> Option<Format> {
+            match format {
+                $($format => Some(Format::$portable),)*
+                DXGI_FORMAT_D16_UNORM | DXGI_FORMAT_R16_TYPELESS => Some(Format::D16Unorm),
+                DXGI_FORMAT_D32_FLOAT | DXGI_FORMAT_R32_TYPELESS => Some(Format::D32Float),
+                DXGI_FORMAT_D24_UNORM_S8_UINT | DXGI_FORMAT_R24G8_TYPELESS => Some(Format::D24UnormS8Uint),
+                DXGI_FORMAT_D32_FLOAT_S8X24_UINT | DXGI_FORMAT_R32G8X24_TYPELESS => Some(Format::D32FloatS8Uint),
+                _ => None,
+            }
+        }
+    };
+}
+
+formats! {
+    R8Unorm = DXGI_FORMAT_R8_UNORM,
+    R8Snorm = DXGI_FORMAT_R8_SNORM,
+    R8Uint = DXGI_FORMAT_R8_UINT,
+    R8Sint = DXGI_FORMAT_R8_SINT,
+    Rg8Unorm = DXGI_FORMAT_R8G8_UNORM,
+    Rg8Snorm = DXGI_FORMAT_R8G8_SNORM,
+    Rg8Uint = DXGI_FORMAT_R8G8_UINT,
+    Rg8Sint = DXGI_FORMAT_R8G8_SINT,
+    Rgba8Unorm = DXGI_FORMAT_R8G8B8A8_UNORM,
+    Rgba8UnormSrgb = DXGI_FORMAT_R8G8B8A8_UNORM_SRGB,
+    Rgba8Snorm = DXGI_FORMAT_R8G8B8A8_SNORM,
+    Rgba8Uint = DXGI_FORMAT_R8G8B8A8_UINT,
+    Rgba8Sint = DXGI_FORMAT_R8G8B8A8_SINT,
+    Bgra8Unorm = DXGI_FORMAT_B8G8R8A8_UNORM,
+    Bgra8UnormSrgb = DXGI_FORMAT_B8G8R8A8_UNORM_SRGB,
+    R16Unorm = DXGI_FORMAT_R16_UNORM,
+    R16Snorm = DXGI_FORMAT_R16_SNORM,
+    R16Uint = DXGI_FORMAT_R16_UINT,
+    R16Sint = DXGI_FORMAT_R16_SINT,
+    R16Float = DXGI_FORMAT_R16_FLOAT,
+    Rg16Unorm = DXGI_FORMAT_R16G16_UNORM,
+    Rg16Snorm = DXGI_FORMAT_R16G16_SNORM,
+    Rg16Uint = DXGI_FORMAT_R16G16_UINT,
+    Rg16Sint = DXGI_FORMAT_R16G16_SINT,
+    Rg16Float = DXGI_FORMAT_R16G16_FLOAT,
+    Rgba16Unorm = DXGI_FORMAT_R16G16B16A16_UNORM,
+    Rgba16Snorm = DXGI_FORMAT_R16G16B16A16_SNORM,
+    Rgba16Uint = DXGI_FORMAT_R16G16B16A16_UINT,
+    Rgba16Sint = DXGI_FORMAT_R16G16B16A16_SINT,
+    Rgba16Float = DXGI_FORMAT_R16G16B16A16_FLOAT,
+    R32Uint = DXGI_FORMAT_R32_UINT,
+    R32Sint = DXGI_FORMAT_R32_SINT,
+    R32Float = DXGI_FORMAT_R32_FLOAT,
+    Rg32Uint = DXGI_FORMAT_R32G32_UINT,
+    Rg32Sint = DXGI_FORMAT_R32G32_SINT,
+    Rg32Float = DXGI_FORMAT_R32G32_FLOAT,
+    Rgb32Uint = DXGI_FORMAT_R32G32B32_UINT,
+    Rgb32Sint = DXGI_FORMAT_R32G32B32_SINT,
+    Rgb32Float = DXGI_FORMAT_R32G32B32_FLOAT,
+    Rgba32Uint = DXGI_FORMAT_R32G32B32A32_UINT,
+    Rgba32Sint = DXGI_FORMAT_R32G32B32A32_SINT,
+    Rgba32Float = DXGI_FORMAT_R32G32B32A32_FLOAT,
+    B5g6r5Unorm = DXGI_FORMAT_B5G6R5_UNORM,
+    Bgr5a1Unorm = DXGI_FORMAT_B5G5R5A1_UNORM,
+    Rgb10a2Unorm = DXGI_FORMAT_R10G10B10A2_UNORM,
+    Rgb10a2Uint = DXGI_FORMAT_R10G10B10A2_UINT,
+    Rg11b10Float = DXGI_FORMAT_R11G11B10_FLOAT,
+    Rgb9e5Float = DXGI_FORMAT_R9G9B9E5_SHAREDEXP,
+    Bc1Unorm = DXGI_FORMAT_BC1_UNORM,
+    Bc1UnormSrgb = DXGI_FORMAT_BC1_UNORM_SRGB,
+    Bc2Unorm = DXGI_FORMAT_BC2_UNORM,
+    Bc2UnormSrgb = DXGI_FORMAT_BC2_UNORM_SRGB,
+    Bc3Unorm = DXGI_FORMAT_BC3_UNORM,
+    Bc3UnormSrgb = DXGI_FORMAT_BC3_UNORM_SRGB,
+    Bc4Unorm = DXGI_FORMAT_BC4_UNORM,
+    Bc4Snorm = DXGI_FORMAT_BC4_SNORM,
+    Bc5Unorm = DXGI_FORMAT_BC5_UNORM,
+    Bc5Snorm = DXGI_FORMAT_BC5_SNORM,
+    Bc6hUfloat = DXGI_FORMAT_BC6H_UF16,
+    Bc6hFloat = DXGI_FORMAT_BC6H_SF16,
+    Bc7Unorm = DXGI_FORMAT_BC7_UNORM,
+    Bc7UnormSrgb = DXGI_FORMAT_BC7_UNORM_SRGB,
+}
+
+/// As what it is drawn to.
+pub(super) const fn depth_format(format: Format) -> Result<DXGI_FORMAT, DeviceError> {
+    match format {
+        Format::D16Unorm => Ok(DXGI_FORMAT_D16_UNORM),
+        Format::D32Float => Ok(DXGI_FORMAT_D32_FLOAT),
+        Format::D24UnormS8Uint => Ok(DXGI_FORMAT_D24_UNORM_S8_UINT),
+        Format::D32FloatS8Uint => Ok(DXGI_FORMAT_D32_FLOAT_S8X24_UINT),
+        _ => Err(DeviceError::Unsupported("a colour format as depth, or stencil alone")),
+    }
+}
+
+/// Depth that shaders read has to be typeless, since it is viewed in two ways; other depth is typed.
+fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceError> {
+    let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
+    if !format.is_depth_stencil() {
+        let colour = shader_format(format)?;
+        return if depth { Err(DeviceError::Unsupported("a colour format as depth")) } else { Ok(colour) };
+    }
+    if usage.intersects(TextureUsage::STORAGE | TextureUsage::RENDER_TARGET) {
+        return Err(DeviceError::Unsupported("a depth format that shaders write or that is drawn to as colour"));
+    }
+    let typed = depth_format(format)?;
+    if depth && !usage.contains(TextureUsage::SAMPLED) {
+        return Ok(typed);
+    }
+    Ok(match format {
+        Format::D16Unorm => DXGI_FORMAT_R16_TYPELESS,
+        Format::D24UnormS8Uint => DXGI_FORMAT_R24G8_TYPELESS,
+        Format::D32FloatS8Uint => DXGI_FORMAT_R32G8X24_TYPELESS,
+        _ => DXGI_FORMAT_R32_TYPELESS,
+    })
+}
+
+fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
+    let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
+    let flags = [
+        (usage.contains(TextureUsage::STORAGE), D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS),
+        (usage.contains(TextureUsage::RENDER_TARGET), D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET),
+        (depth, D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL),
+        // Lets the driver compress depth in ways that shaders could not read.
+        (depth && !usage.contains(TextureUsage::SAMPLED), D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE),
+    ];
+    let set = flags.into_iter().filter(|(wanted, _)| *wanted);
+    set.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag)
+}
+
+/// What tells a description from others: all of its numbers.
+pub(super) fn key(info: &ResourceInfo) -> InfoKey {
+    let desc = &info.desc;
+    let halves = |value: u64| [value as u32, (value >> 32) as u32];
+    let [alignment, width] = [desc.Alignment, desc.Width].map(halves);
+    let clear = info.clear_value.as_ref().map_or([0; 6], clear_words);
+    let mut words = [0; InfoKey::WORDS];
+    words[..13].copy_from_slice(&[
+        desc.Dimension.0 as u32,
+        alignment[0],
+        alignment[1],
+        width[0],
+        width[1],
+        desc.Height,
+        u32::from(desc.DepthOrArraySize) << 16 | u32::from(desc.MipLevels),
+        desc.Format.0 as u32,
+        desc.SampleDesc.Count,
+        desc.SampleDesc.Quality,
+        desc.Layout.0 as u32,
+        desc.Flags.0 as u32,
+        info.initial_state.0 as u32,
+    ]);
+    words[14..].copy_from_slice(&clear);
+    InfoKey::new(&words)
+}
+
+/// The formats that a clear value of depth and stencil has.
+const DEPTH: [DXGI_FORMAT; 4] =
+    [DXGI_FORMAT_D16_UNORM, DXGI_FORMAT_D24_UNORM_S8_UINT, DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_D32_FLOAT_S8X24_UINT];
+
+/// A clear value is a depth and a stencil for the formats of depth, else four colours.
+fn clear_words(clear: &D3D12_CLEAR_VALUE) -> [u32; 6] {
+    let format = clear.Format.0 as u32;
+    if DEPTH.contains(&clear.Format) {
+        // SAFETY: a depth and a stencil lie in the bytes that every member of the union fills.
+        let D3D12_DEPTH_STENCIL_VALUE { Depth, Stencil } = unsafe { clear.Anonymous.DepthStencil };
+        [1, format, Depth.to_bits(), u32::from(Stencil), 0, 0]
+    } else {
+        // SAFETY: the driver reads the clear value of such a format as a colour too, so that it holds one.
+        let [red, green, blue, alpha] = unsafe { clear.Anonymous.Color }.map(f32::to_bits);
+        [1, format, red, green, blue, alpha]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portable_formats_and_those_of_the_api_have_the_same_blocks() {
+        for format in Format::ALL {
+            let Ok(dxgi) = shader_format(*format).and_then(|shown| match format.is_depth_stencil() {
+                true => depth_format(*format),
+                false => Ok(shown),
+            }) else {
+                continue;
+            };
+            assert_eq!(texel_format(dxgi), Some(format.texels()), "{format:?}");
+            assert_eq!(portable_format(dxgi), Some(*format));
+        }
+        assert_eq!(texel_format(DXGI_FORMAT_NV12), None);
+        assert_eq!(texel_format(DXGI_FORMAT_R8G8_B8G8_UNORM), None);
+        assert_eq!(texel_format(DXGI_FORMAT_UNKNOWN), None);
+    }
+
+    #[test]
+    fn depth_and_stencil_lie_in_planes() {
+        let both = DXGI_FORMAT_R24G8_TYPELESS;
+        assert_eq!(plane(both, TextureAspect::Depth), 0);
+        assert_eq!(plane(both, TextureAspect::Stencil), 1);
+        assert_eq!(plane_format(both, 1), DXGI_FORMAT_R8_TYPELESS);
+        assert_eq!(plane_count(DXGI_FORMAT_D32_FLOAT), 1);
+    }
+}

@@ -1,0 +1,183 @@
+//! Descriptor heaps of Direct3D 12.
+//!
+//! ```text
+//!   HeapKind        ID3D12DescriptorHeap      null descriptor
+//!   Resources       CBV_SRV_UAV               SRV of no buffer: reads as zeros
+//!   Samplers        SAMPLER                   there is none: nearest, clamped
+//!   RenderTargets   RTV, CPU-only             RTV of no texture: what is drawn is lost
+//!   DepthStencils   DSV, CPU-only             DSV of no texture
+//! ```
+//!
+//! A slot is bytes in the driver's memory and owns nothing. How many a shader-visible heap has at the most is what the
+//! device says, where the runtime knows the question; else 1,000,000 views up to resource binding tier 2, as many as the driver
+//! has memory for on tier 3, and 2,048 samplers ([`Features`](super::Features)).
+
+mod view;
+
+use smallvec::SmallVec;
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::{Device, error, name_object};
+use ringfence_hal::descriptors::{
+    CpuHandle, DescriptorModel, DescriptorSupport, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, PortableView,
+    ViewCopy, ViewTypes,
+};
+use ringfence_hal::{DeviceError, Driver};
+pub use view::View;
+
+/// A descriptor heap of the driver. A copy is the same heap.
+#[derive(Clone, Debug)]
+pub struct DescriptorHeap {
+    raw: ID3D12DescriptorHeap,
+    kind: HeapKind,
+    /// The first slot, for the host.
+    start: usize,
+    increment: usize,
+}
+
+impl DescriptorHeap {
+    /// The driver's heap.
+    #[must_use]
+    pub fn raw(&self) -> &ID3D12DescriptorHeap {
+        &self.raw
+    }
+
+    fn handle(&self, slot: u32) -> D3D12_CPU_DESCRIPTOR_HANDLE {
+        D3D12_CPU_DESCRIPTOR_HANDLE { ptr: self.start + slot as usize * self.increment }
+    }
+}
+
+/// A slot for the API's calls on the host.
+#[must_use]
+pub const fn cpu_handle(handle: CpuHandle) -> D3D12_CPU_DESCRIPTOR_HANDLE {
+    D3D12_CPU_DESCRIPTOR_HANDLE { ptr: handle.0 as usize }
+}
+
+/// A slot for command lists.
+#[must_use]
+pub const fn gpu_handle(handle: GpuHandle) -> D3D12_GPU_DESCRIPTOR_HANDLE {
+    D3D12_GPU_DESCRIPTOR_HANDLE { ptr: handle.0 }
+}
+
+fn heap_type(kind: HeapKind) -> D3D12_DESCRIPTOR_HEAP_TYPE {
+    match kind {
+        HeapKind::Resources => D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV,
+        HeapKind::Samplers => D3D12_DESCRIPTOR_HEAP_TYPE_SAMPLER,
+        HeapKind::RenderTargets => D3D12_DESCRIPTOR_HEAP_TYPE_RTV,
+        HeapKind::DepthStencils => D3D12_DESCRIPTOR_HEAP_TYPE_DSV,
+    }
+}
+
+// SAFETY: every heap handed out is one that the driver returned with success, and handles point into it.
+unsafe impl Descriptors for Device {
+    type Heap = DescriptorHeap;
+    type Bound = DescriptorHeap;
+    type View<'a> = View;
+    type Leftover = std::convert::Infallible;
+
+    fn descriptor_support(&self) -> DescriptorSupport {
+        DescriptorSupport {
+            model: DescriptorModel::Heaps,
+            constant_alignment: D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT.into(),
+            storage_alignment: D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT.into(),
+            texel_alignment: 16,
+            constant_bytes_max: u64::from(D3D12_REQ_CONSTANT_BUFFER_ELEMENT_COUNT) * 16,
+            // The API counts elements, not bytes.
+            storage_bytes_max: self.capabilities().memory_object_bytes_max,
+            storage_elements_max: 1 << D3D12_REQ_BUFFER_RESOURCE_TEXEL_COUNT_2_TO_EXP,
+            texel_elements_max: 1 << D3D12_REQ_BUFFER_RESOURCE_TEXEL_COUNT_2_TO_EXP,
+            slots_own_objects: false,
+            anisotropy_max: D3D12_REQ_MAXANISOTROPY as u8,
+        }
+    }
+
+    fn visible_slots_max(&self, kind: HeapKind, _: ViewTypes) -> u32 {
+        match kind {
+            HeapKind::Resources => self.features().view_slots_max,
+            HeapKind::Samplers => self.features().sampler_slots_max,
+            HeapKind::RenderTargets | HeapKind::DepthStencils => 0,
+        }
+    }
+
+    fn describe_view<'a>(&self, portable: &PortableView<'a, Self>) -> Result<View, DeviceError> {
+        view::describe(portable)
+    }
+
+    fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
+        if desc.slots == 0 {
+            return Err(DeviceError::InvalidInfo("a heap of no slots"));
+        }
+        let (kind, of_type) = (desc.kind, heap_type(desc.kind));
+        let flags = if desc.shader_visible {
+            D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE
+        } else {
+            D3D12_DESCRIPTOR_HEAP_FLAG_NONE
+        };
+        let info = D3D12_DESCRIPTOR_HEAP_DESC { Type: of_type, NumDescriptors: desc.slots, Flags: flags, NodeMask: 0 };
+        // SAFETY: the description lives through the call.
+        let made = unsafe { self.raw().CreateDescriptorHeap::<ID3D12DescriptorHeap>(&info) };
+        let raw = made.map_err(|error| {
+            error::from_driver(
+                &error,
+                error::call!("ID3D12Device::CreateDescriptorHeap", "the description of a descriptor heap"),
+            )
+        })?;
+        name_object(&raw, desc.name);
+        // SAFETY: calls without arguments that matter on live objects; the heap is shader-visible where that is asked.
+        let (start, increment, gpu) = unsafe {
+            let gpu = desc.shader_visible.then(|| raw.GetGPUDescriptorHandleForHeapStart().ptr);
+            let increment = self.raw().GetDescriptorHandleIncrementSize(of_type);
+            (raw.GetCPUDescriptorHandleForHeapStart().ptr, increment as usize, gpu)
+        };
+        let at = HeapStart { cpu: start as u64, gpu, increment: increment as u64 };
+        Ok((DescriptorHeap { raw, kind, start, increment }, at))
+    }
+
+    unsafe fn destroy_heap(&self, heap: DescriptorHeap) {
+        drop(heap); // the last reference, unless the program holds one of its own
+    }
+
+    unsafe fn write_view(
+        &self,
+        heap: &DescriptorHeap,
+        slot: u32,
+        view: &View,
+    ) -> Result<Option<Self::Leftover>, DeviceError> {
+        if view.kind() != heap.kind {
+            return Err(DeviceError::InvalidInfo("a descriptor of another kind than the heap's"));
+        }
+        // SAFETY: the caller promises that the heap has the slot and that the view is valid.
+        unsafe { view.write(self.raw(), heap.handle(slot)) };
+        Ok(None)
+    }
+
+    unsafe fn clear_view(&self, heap: &DescriptorHeap, slot: u32) -> Option<Self::Leftover> {
+        // SAFETY: the caller promises that the heap has the slot; a null descriptor is valid everywhere.
+        unsafe { View::null(heap.kind).write(self.raw(), heap.handle(slot)) };
+        None
+    }
+
+    unsafe fn copy_views(&self, copies: &[ViewCopy<'_, DescriptorHeap>]) {
+        let Some(first) = copies.first() else { return };
+        let sources: SmallVec<[_; 32]> = copies.iter().map(|copy| copy.src.handle(copy.src_start)).collect();
+        let targets: SmallVec<[_; 32]> = copies.iter().map(|copy| copy.dst.handle(copy.dst_start)).collect();
+        let counts: SmallVec<[u32; 32]> = copies.iter().map(|copy| copy.count).collect();
+        let (ranges, counts) = (copies.len() as u32, Some(counts.as_ptr()));
+        let (targets, sources, of_type) = (targets.as_ptr(), sources.as_ptr(), heap_type(first.dst.kind));
+        // SAFETY: the arrays are as long as is said and live through the call; the caller promises that the slots are there,
+        // of one kind, the sources not shader-visible, and that nobody else touches them.
+        unsafe { self.raw().CopyDescriptors(ranges, targets, counts, ranges, sources, counts, of_type) };
+    }
+
+    unsafe fn bind_heap(&self, heap: &DescriptorHeap) -> Result<DescriptorHeap, DeviceError> {
+        Ok(heap.clone())
+    }
+
+    unsafe fn unbind_heap(&self, _: &DescriptorHeap, bound: DescriptorHeap) {
+        drop(bound);
+    }
+
+    unsafe fn discard_leftover(&self, leftover: Self::Leftover) {
+        match leftover {}
+    }
+}

@@ -1,0 +1,348 @@
+//! Views of every kind, in Direct3D 12's own words, and the portable ones in them.
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::*;
+
+use crate::Device;
+use crate::describe::{depth_format, shader_format};
+use ringfence_hal::descriptors::{
+    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
+    TextureView, TextureViewKind,
+};
+use ringfence_hal::{BufferDesc, DeviceError, TextureDesc};
+
+/// A view in Direct3D 12's own words. Where a resource or a description is `None`, the driver's rules for null apply.
+#[derive(Clone)]
+pub enum View {
+    /// A constant-buffer view; a location of 0 is a null descriptor.
+    Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC),
+    /// A shader-resource view, of whatever dimension.
+    ShaderResource(Option<ID3D12Resource>, Option<D3D12_SHADER_RESOURCE_VIEW_DESC>),
+    /// An unordered-access view, with the buffer of its counter if it has one.
+    UnorderedAccess {
+        /// What is shown.
+        resource: Option<ID3D12Resource>,
+        /// The buffer that the counter is in.
+        counter: Option<ID3D12Resource>,
+        /// How it is shown.
+        desc: Option<D3D12_UNORDERED_ACCESS_VIEW_DESC>,
+    },
+    /// A render-target view.
+    RenderTarget(Option<ID3D12Resource>, Option<D3D12_RENDER_TARGET_VIEW_DESC>),
+    /// A depth-stencil view.
+    DepthStencil(Option<ID3D12Resource>, Option<D3D12_DEPTH_STENCIL_VIEW_DESC>),
+    /// A sampler.
+    Sampler(D3D12_SAMPLER_DESC),
+}
+
+impl View {
+    pub(super) const fn kind(&self) -> HeapKind {
+        match self {
+            Self::Constants(_) | Self::ShaderResource(..) | Self::UnorderedAccess { .. } => HeapKind::Resources,
+            Self::RenderTarget(..) => HeapKind::RenderTargets,
+            Self::DepthStencil(..) => HeapKind::DepthStencils,
+            Self::Sampler(_) => HeapKind::Samplers,
+        }
+    }
+
+    /// What shows nothing. There is no null sampler: that one reads the nearest texel.
+    pub(super) fn null(kind: HeapKind) -> Self {
+        match kind {
+            HeapKind::Resources => Self::ShaderResource(None, Some(buffer_srv(DXGI_FORMAT_R32_UINT, 0, 0, 0))),
+            HeapKind::RenderTargets => Self::RenderTarget(None, Some(rtv(DXGI_FORMAT_R8G8B8A8_UNORM, 1, 0, 0..1))),
+            HeapKind::DepthStencils => Self::DepthStencil(None, Some(dsv(DXGI_FORMAT_D32_FLOAT, 1, 0, 0..1))),
+            HeapKind::Samplers => {
+                let nearest = Filter::Nearest;
+                let address = [AddressMode::Clamp; 3];
+                let desc =
+                    SamplerDesc { magnify: nearest, minify: nearest, mip: nearest, address, ..Default::default() };
+                Self::Sampler(sampler(&desc))
+            }
+        }
+    }
+
+    /// # Safety
+    /// The slot is one of a heap of this kind; the view is valid.
+    pub(super) unsafe fn write(&self, device: &ID3D12Device, slot: D3D12_CPU_DESCRIPTOR_HANDLE) {
+        // SAFETY: the pointers are to values that live through the calls; the rest is the caller's promise.
+        unsafe {
+            match self {
+                Self::Constants(desc) => device.CreateConstantBufferView(Some(desc), slot),
+                Self::ShaderResource(resource, desc) => {
+                    device.CreateShaderResourceView(resource.as_ref(), pointer(desc.as_ref()), slot);
+                }
+                Self::UnorderedAccess { resource, counter, desc } => {
+                    let desc = pointer(desc.as_ref());
+                    device.CreateUnorderedAccessView(resource.as_ref(), counter.as_ref(), desc, slot);
+                }
+                Self::RenderTarget(resource, desc) => {
+                    device.CreateRenderTargetView(resource.as_ref(), pointer(desc.as_ref()), slot);
+                }
+                Self::DepthStencil(resource, desc) => {
+                    device.CreateDepthStencilView(resource.as_ref(), pointer(desc.as_ref()), slot);
+                }
+                Self::Sampler(desc) => device.CreateSampler(desc, slot),
+            }
+        }
+    }
+}
+
+fn pointer<T>(desc: Option<&T>) -> Option<*const T> {
+    desc.map(std::ptr::from_ref)
+}
+
+/// A portable view in Direct3D 12's words.
+pub(super) fn describe(portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
+    match portable {
+        PortableView::Buffer { object, desc, view } => buffer(object, desc, *view),
+        PortableView::Texture { object, desc, view } => texture(object, desc, view),
+        PortableView::Sampler(desc) => Ok(View::Sampler(sampler(desc))),
+    }
+}
+
+fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Result<View, DeviceError> {
+    let BufferView { kind, offset, size } = view;
+    let (format, stride, writes) = match kind {
+        BufferViewKind::Constants => {
+            // SAFETY: a call without arguments on a live object.
+            let location = unsafe { object.GetGPUVirtualAddress() } + offset;
+            // Views of constants end at multiples of 256 bytes: what follows in the buffer is shown too.
+            let too_long = DeviceError::Unsupported("constants that a buffer ends within 256 bytes of");
+            let size = size.next_multiple_of(256);
+            let inside = u32::try_from(size).ok().filter(|_| offset + size <= desc.size);
+            let size = inside.ok_or(too_long)?;
+            return Ok(View::Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC {
+                BufferLocation: location,
+                SizeInBytes: size,
+            }));
+        }
+        BufferViewKind::Storage { stride: 0, writes } => (DXGI_FORMAT_R32_TYPELESS, 0, writes),
+        BufferViewKind::Storage { stride, writes } => (DXGI_FORMAT_UNKNOWN, stride, writes),
+        BufferViewKind::Texels { format, writes } => (shader_format(format)?, 0, writes),
+    };
+    if stride > D3D12_REQ_MULTI_ELEMENT_STRUCTURE_SIZE_IN_BYTES {
+        return Err(DeviceError::Unsupported("structures of more than 2,048 bytes in a view"));
+    }
+    let unit = match kind {
+        BufferViewKind::Texels { format, .. } => format.texel_bytes(),
+        _ => u64::from(stride.max(4)),
+    };
+    let count = u32::try_from(size / unit).map_err(|_| DeviceError::Unsupported("so many elements in a view"))?;
+    let object = Some(object.clone());
+    if !writes {
+        return Ok(View::ShaderResource(object, Some(buffer_srv(format, offset / unit, count, stride))));
+    }
+    let raw = format == DXGI_FORMAT_R32_TYPELESS;
+    let flags = if raw { D3D12_BUFFER_UAV_FLAG_RAW } else { D3D12_BUFFER_UAV_FLAG_NONE };
+    let shown = D3D12_BUFFER_UAV {
+        FirstElement: offset / unit,
+        NumElements: count,
+        StructureByteStride: stride,
+        CounterOffsetInBytes: 0,
+        Flags: flags,
+    };
+    let desc = D3D12_UNORDERED_ACCESS_VIEW_DESC {
+        Format: format,
+        ViewDimension: D3D12_UAV_DIMENSION_BUFFER,
+        Anonymous: D3D12_UNORDERED_ACCESS_VIEW_DESC_0 { Buffer: shown },
+    };
+    Ok(View::UnorderedAccess { resource: object, counter: None, desc: Some(desc) })
+}
+
+fn buffer_srv(format: DXGI_FORMAT, first: u64, count: u32, stride: u32) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
+    let raw = format == DXGI_FORMAT_R32_TYPELESS;
+    let flags = if raw { D3D12_BUFFER_SRV_FLAG_RAW } else { D3D12_BUFFER_SRV_FLAG_NONE };
+    let shown = D3D12_BUFFER_SRV { FirstElement: first, NumElements: count, StructureByteStride: stride, Flags: flags };
+    D3D12_SHADER_RESOURCE_VIEW_DESC {
+        Format: format,
+        ViewDimension: D3D12_SRV_DIMENSION_BUFFER,
+        Shader4ComponentMapping: D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
+        Anonymous: D3D12_SHADER_RESOURCE_VIEW_DESC_0 { Buffer: shown },
+    }
+}
+
+fn texture(object: &ID3D12Resource, desc: &TextureDesc, view: &TextureView) -> Result<View, DeviceError> {
+    let object = Some(object.clone());
+    let (mip, layers) = (view.mips.start, view.layers.clone());
+    if view.kind == TextureViewKind::DepthStencil {
+        return Ok(View::DepthStencil(object, Some(dsv(depth_format(desc.format)?, desc.samples, mip, layers))));
+    }
+    let format = shader_format(desc.format)?;
+    Ok(match view.kind {
+        TextureViewKind::Sampled => View::ShaderResource(object, Some(srv(format, desc, view))),
+        TextureViewKind::Storage => {
+            View::UnorderedAccess { resource: object, counter: None, desc: Some(uav(format, mip, layers)) }
+        }
+        TextureViewKind::RenderTarget => View::RenderTarget(object, Some(rtv(format, desc.samples, mip, layers))),
+        TextureViewKind::DepthStencil => unreachable!("made above"),
+    })
+}
+
+fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
+    type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
+    let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
+    let (first, count) = (view.layers.start, view.layers.len() as u32);
+    let (dimension, shown) = match (desc.samples > 1, count == 1 && desc.layers == 1) {
+        (false, true) => (
+            D3D12_SRV_DIMENSION_TEXTURE2D,
+            Shown { Texture2D: D3D12_TEX2D_SRV { MostDetailedMip: first_mip, MipLevels: mips, ..Default::default() } },
+        ),
+        (false, false) => (
+            D3D12_SRV_DIMENSION_TEXTURE2DARRAY,
+            Shown {
+                Texture2DArray: D3D12_TEX2D_ARRAY_SRV {
+                    MostDetailedMip: first_mip,
+                    MipLevels: mips,
+                    FirstArraySlice: first,
+                    ArraySize: count,
+                    ..Default::default()
+                },
+            },
+        ),
+        (true, true) => (D3D12_SRV_DIMENSION_TEXTURE2DMS, Shown { Texture2DMS: D3D12_TEX2DMS_SRV::default() }),
+        (true, false) => (
+            D3D12_SRV_DIMENSION_TEXTURE2DMSARRAY,
+            Shown { Texture2DMSArray: D3D12_TEX2DMS_ARRAY_SRV { FirstArraySlice: first, ArraySize: count } },
+        ),
+    };
+    D3D12_SHADER_RESOURCE_VIEW_DESC {
+        Format: format,
+        ViewDimension: dimension,
+        Shader4ComponentMapping: D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
+        Anonymous: shown,
+    }
+}
+
+fn uav(format: DXGI_FORMAT, mip: u32, layers: std::ops::Range<u32>) -> D3D12_UNORDERED_ACCESS_VIEW_DESC {
+    let (dimension, shown) = if layers == (0..1) {
+        let plain = D3D12_TEX2D_UAV { MipSlice: mip, PlaneSlice: 0 };
+        (D3D12_UAV_DIMENSION_TEXTURE2D, D3D12_UNORDERED_ACCESS_VIEW_DESC_0 { Texture2D: plain })
+    } else {
+        let array = D3D12_TEX2D_ARRAY_UAV {
+            MipSlice: mip,
+            FirstArraySlice: layers.start,
+            ArraySize: layers.len() as u32,
+            PlaneSlice: 0,
+        };
+        (D3D12_UAV_DIMENSION_TEXTURE2DARRAY, D3D12_UNORDERED_ACCESS_VIEW_DESC_0 { Texture2DArray: array })
+    };
+    D3D12_UNORDERED_ACCESS_VIEW_DESC { Format: format, ViewDimension: dimension, Anonymous: shown }
+}
+
+fn rtv(format: DXGI_FORMAT, samples: u32, mip: u32, layers: std::ops::Range<u32>) -> D3D12_RENDER_TARGET_VIEW_DESC {
+    type Shown = D3D12_RENDER_TARGET_VIEW_DESC_0;
+    let (first, count) = (layers.start, layers.len() as u32);
+    let (dimension, shown) = match (samples > 1, layers == (0..1)) {
+        (false, true) => {
+            (D3D12_RTV_DIMENSION_TEXTURE2D, Shown { Texture2D: D3D12_TEX2D_RTV { MipSlice: mip, PlaneSlice: 0 } })
+        }
+        (false, false) => (
+            D3D12_RTV_DIMENSION_TEXTURE2DARRAY,
+            Shown {
+                Texture2DArray: D3D12_TEX2D_ARRAY_RTV {
+                    MipSlice: mip,
+                    FirstArraySlice: first,
+                    ArraySize: count,
+                    PlaneSlice: 0,
+                },
+            },
+        ),
+        (true, true) => (D3D12_RTV_DIMENSION_TEXTURE2DMS, Shown { Texture2DMS: D3D12_TEX2DMS_RTV::default() }),
+        (true, false) => (
+            D3D12_RTV_DIMENSION_TEXTURE2DMSARRAY,
+            Shown { Texture2DMSArray: D3D12_TEX2DMS_ARRAY_RTV { FirstArraySlice: first, ArraySize: count } },
+        ),
+    };
+    D3D12_RENDER_TARGET_VIEW_DESC { Format: format, ViewDimension: dimension, Anonymous: shown }
+}
+
+fn dsv(format: DXGI_FORMAT, samples: u32, mip: u32, layers: std::ops::Range<u32>) -> D3D12_DEPTH_STENCIL_VIEW_DESC {
+    type Shown = D3D12_DEPTH_STENCIL_VIEW_DESC_0;
+    let (first, count) = (layers.start, layers.len() as u32);
+    let (dimension, shown) = match (samples > 1, layers == (0..1)) {
+        (false, true) => (D3D12_DSV_DIMENSION_TEXTURE2D, Shown { Texture2D: D3D12_TEX2D_DSV { MipSlice: mip } }),
+        (false, false) => (
+            D3D12_DSV_DIMENSION_TEXTURE2DARRAY,
+            Shown { Texture2DArray: D3D12_TEX2D_ARRAY_DSV { MipSlice: mip, FirstArraySlice: first, ArraySize: count } },
+        ),
+        (true, true) => (D3D12_DSV_DIMENSION_TEXTURE2DMS, Shown { Texture2DMS: D3D12_TEX2DMS_DSV::default() }),
+        (true, false) => (
+            D3D12_DSV_DIMENSION_TEXTURE2DMSARRAY,
+            Shown { Texture2DMSArray: D3D12_TEX2DMS_ARRAY_DSV { FirstArraySlice: first, ArraySize: count } },
+        ),
+    };
+    let flags = D3D12_DSV_FLAG_NONE;
+    D3D12_DEPTH_STENCIL_VIEW_DESC { Format: format, ViewDimension: dimension, Flags: flags, Anonymous: shown }
+}
+
+fn sampler(desc: &SamplerDesc) -> D3D12_SAMPLER_DESC {
+    let linear = |filter| i32::from(filter == Filter::Linear);
+    // D3D12_ENCODE_BASIC_FILTER: minification in bit 4, magnification in bit 2, mips in bit 0; anisotropy is 0x55;
+    // comparison adds 0x80.
+    let basic = if desc.anisotropy > 1 {
+        D3D12_FILTER_ANISOTROPIC.0
+    } else {
+        linear(desc.minify) << 4 | linear(desc.magnify) << 2 | linear(desc.mip)
+    };
+    let comparison = if desc.compare.is_some() { D3D12_FILTER_COMPARISON_MIN_MAG_MIP_POINT.0 } else { 0 };
+    let [across, down, deep] = desc.address.map(address_mode);
+    let [finest, coarsest] = desc.levels;
+    D3D12_SAMPLER_DESC {
+        Filter: D3D12_FILTER(basic | comparison),
+        AddressU: across,
+        AddressV: down,
+        AddressW: deep,
+        MipLODBias: desc.level_bias,
+        MaxAnisotropy: desc.anisotropy.into(),
+        ComparisonFunc: desc.compare.map_or(D3D12_COMPARISON_FUNC_NEVER, comparison_function),
+        BorderColor: match desc.border {
+            BorderColour::Transparent => [0.0; 4],
+            BorderColour::Black => [0.0, 0.0, 0.0, 1.0],
+            BorderColour::White => [1.0; 4],
+        },
+        MinLOD: finest,
+        MaxLOD: coarsest,
+    }
+}
+
+fn address_mode(mode: AddressMode) -> D3D12_TEXTURE_ADDRESS_MODE {
+    match mode {
+        AddressMode::Repeat => D3D12_TEXTURE_ADDRESS_MODE_WRAP,
+        AddressMode::Mirror => D3D12_TEXTURE_ADDRESS_MODE_MIRROR,
+        AddressMode::Clamp => D3D12_TEXTURE_ADDRESS_MODE_CLAMP,
+        AddressMode::Border => D3D12_TEXTURE_ADDRESS_MODE_BORDER,
+    }
+}
+
+fn comparison_function(compare: Compare) -> D3D12_COMPARISON_FUNC {
+    match compare {
+        Compare::Never => D3D12_COMPARISON_FUNC_NEVER,
+        Compare::Less => D3D12_COMPARISON_FUNC_LESS,
+        Compare::Equal => D3D12_COMPARISON_FUNC_EQUAL,
+        Compare::LessEqual => D3D12_COMPARISON_FUNC_LESS_EQUAL,
+        Compare::Greater => D3D12_COMPARISON_FUNC_GREATER,
+        Compare::NotEqual => D3D12_COMPARISON_FUNC_NOT_EQUAL,
+        Compare::GreaterEqual => D3D12_COMPARISON_FUNC_GREATER_EQUAL,
+        Compare::Always => D3D12_COMPARISON_FUNC_ALWAYS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_those_that_the_headers_name() {
+        let all = |magnify, minify, mip, anisotropy, compare| {
+            sampler(&SamplerDesc { magnify, minify, mip, anisotropy, compare, ..Default::default() }).Filter
+        };
+        let (near, far) = (Filter::Nearest, Filter::Linear);
+        assert_eq!(all(near, near, near, 1, None), D3D12_FILTER_MIN_MAG_MIP_POINT);
+        assert_eq!(all(far, far, far, 1, None), D3D12_FILTER_MIN_MAG_MIP_LINEAR);
+        assert_eq!(all(far, near, near, 1, None), D3D12_FILTER_MIN_POINT_MAG_LINEAR_MIP_POINT);
+        assert_eq!(all(near, far, far, 1, None), D3D12_FILTER_MIN_LINEAR_MAG_POINT_MIP_LINEAR);
+        assert_eq!(all(far, far, far, 8, None), D3D12_FILTER_ANISOTROPIC);
+        assert_eq!(all(far, far, far, 1, Some(Compare::Less)), D3D12_FILTER_COMPARISON_MIN_MAG_MIP_LINEAR);
+        assert_eq!(all(far, far, far, 2, Some(Compare::Less)), D3D12_FILTER_COMPARISON_ANISOTROPIC);
+    }
+}

@@ -1,0 +1,93 @@
+//! The driver's `HRESULT`s as [`DeviceError`]s, each with the call that returned it.
+
+use windows::Win32::Foundation::{E_INVALIDARG, E_NOINTERFACE, E_NOTIMPL, E_OUTOFMEMORY, E_POINTER};
+use windows::Win32::Graphics::Dxgi::{
+    DXGI_ERROR_DEVICE_HUNG, DXGI_ERROR_DEVICE_REMOVED, DXGI_ERROR_DEVICE_RESET, DXGI_ERROR_DRIVER_INTERNAL_ERROR,
+    DXGI_ERROR_UNSUPPORTED,
+};
+use windows::core::HRESULT;
+
+use ringfence_hal::{DeviceError, Hresult};
+
+/// A call of the API, and what it was given: as it is printed when it fails.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    pub(super) name: &'static str,
+    pub(super) invalid: &'static str,
+    pub(super) not_implemented: &'static str,
+    pub(super) no_interface: &'static str,
+    pub(super) unsupported: &'static str,
+}
+
+/// A call by its name, and what it was given, for when that is what the driver rejects.
+macro_rules! call {
+    ($name:literal, $what:literal) => {
+        $crate::error::Call {
+            name: $name,
+            invalid: concat!($what, ": ", $name, " failed with E_INVALIDARG (0x80070057)"),
+            not_implemented: concat!($what, ": ", $name, " failed with E_NOTIMPL (0x80004001)"),
+            no_interface: concat!($what, ": ", $name, " failed with E_NOINTERFACE (0x80004002)"),
+            unsupported: concat!($what, ": ", $name, " failed with DXGI_ERROR_UNSUPPORTED (0x887A0004)"),
+        }
+    };
+}
+pub(super) use call;
+
+/// The error of a failed call.
+///
+/// The driver does not say whether memory ran out on the host or on the device. The device's is the one that the
+/// library can do something about, so that is what it is called.
+pub(super) fn from_driver(error: &windows::core::Error, call: Call) -> DeviceError {
+    from_code(error.code(), call)
+}
+
+fn from_code(code: HRESULT, call: Call) -> DeviceError {
+    match code {
+        E_OUTOFMEMORY => DeviceError::OutOfDeviceMemory,
+        E_INVALIDARG => DeviceError::InvalidInfo(call.invalid),
+        E_NOTIMPL => DeviceError::Unsupported(call.not_implemented),
+        E_NOINTERFACE => DeviceError::Unsupported(call.no_interface),
+        DXGI_ERROR_UNSUPPORTED => DeviceError::Unsupported(call.unsupported),
+        DXGI_ERROR_DEVICE_REMOVED
+        | DXGI_ERROR_DEVICE_HUNG
+        | DXGI_ERROR_DEVICE_RESET
+        | DXGI_ERROR_DRIVER_INTERNAL_ERROR => DeviceError::Lost,
+        other => DeviceError::Hresult(Hresult { code: other.0, call: call.name }),
+    }
+}
+
+/// The error of a failed call of the operating system, by the thread's last error.
+pub(super) fn from_system(call: &'static str) -> DeviceError {
+    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as u32;
+    // HRESULT_FROM_WIN32
+    DeviceError::Hresult(Hresult { code: (code & 0xFFFF | 0x8007_0000) as i32, call })
+}
+
+/// What a creating call has made: its `HRESULT` and its out parameter as one.
+pub(super) fn made<T>(result: windows::core::Result<()>, object: Option<T>, call: Call) -> Result<T, DeviceError> {
+    result.map_err(|error| from_driver(&error, call))?;
+    object.ok_or(DeviceError::Hresult(Hresult { code: E_POINTER.0, call: call.name }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_names_its_call_and_its_code() {
+        let call = call!("ID3D12Device::CreateHeap", "the description of a heap");
+        let codes = [
+            E_INVALIDARG,
+            E_NOTIMPL,
+            E_NOINTERFACE,
+            DXGI_ERROR_UNSUPPORTED,
+            E_POINTER,
+            HRESULT(0x8765_4321_u32 as i32),
+        ];
+        for code in codes {
+            let text = from_code(code, call).to_string();
+            let number = format!("0x{:08X}", code.0);
+            assert!(text.contains(&number) && text.contains("ID3D12Device::CreateHeap"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Copies into a Direct3D 12 command list.
+//!
+//! ```text
+//!   ResourceBarrier       COMMON ─▶ COPY_DEST, all resources in one call
+//!   CopyBufferRegion …    one call a region: the API has no call for several
+//!   ResourceBarrier       COPY_DEST ─▶ COMMON, all resources in one call
+//!   CopyResource …        textures as a whole, between barriers of their own
+//! ```
+//!
+//! Buffers decay to the common state when a call of `ExecuteCommandLists` has run, not between the lists of one call, and
+//! are promoted from there by whatever uses them first. So all lists are left with their destinations in the common state,
+//! which is the one in which every later use finds them; a list before this one in the same call has to do so too with what
+//! it uses of them. What is copied *from* lies in an upload heap and keeps its one state, as does what texels are read
+//! into, in a readback heap. On a copy queue there are no states to change but this one, which promotion does by itself,
+//! and everything decays after the call; barriers are left out there.
+
+use std::mem::ManuallyDrop;
+
+use smallvec::SmallVec;
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
+
+use super::{Device, describe};
+use ringfence_hal::record::{
+    CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
+};
+
+/// Records copies into a command list. All destinations are in the common state before and after.
+pub struct CopyRecorder<'a> {
+    device: &'a Device,
+    list: &'a ID3D12GraphicsCommandList,
+    barriers: bool,
+}
+
+impl<'a> CopyRecorder<'a> {
+    /// A recorder over a command list.
+    ///
+    /// # Safety
+    /// The list is the device's, and is open and recorded by this thread alone, as long as this value lives.
+    #[must_use]
+    pub unsafe fn new(device: &'a Device, list: &'a ID3D12GraphicsCommandList) -> Self {
+        // SAFETY: a call without arguments on a live object.
+        let kind = unsafe { list.GetType() };
+        Self { device, list, barriers: kind != D3D12_COMMAND_LIST_TYPE_COPY }
+    }
+
+    /// What lay in their memory before is of no use any more.
+    fn take_over<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
+        if !self.barriers {
+            return;
+        }
+        let barriers: SmallVec<[_; 32]> = textures.map(aliasing).collect();
+        if !barriers.is_empty() {
+            // SAFETY: the list is open, and the barriers name live resources.
+            unsafe { self.list.ResourceBarrier(&barriers) };
+        }
+    }
+
+    fn transition<'b>(
+        &self,
+        resources: impl Iterator<Item = (&'b ID3D12Resource, u32)>,
+        before: D3D12_RESOURCE_STATES,
+        after: D3D12_RESOURCE_STATES,
+    ) {
+        if !self.barriers {
+            return;
+        }
+        let barriers: SmallVec<[_; 32]> =
+            resources.map(|(resource, subresource)| transition(resource, subresource, before, after)).collect();
+        if !barriers.is_empty() {
+            // SAFETY: the list is open, and the barriers name live resources.
+            unsafe { self.list.ResourceBarrier(&barriers) };
+        }
+    }
+}
+
+/// Every resource with what changes of it.
+fn touched<'b>(
+    buffers: &'b [ID3D12Resource],
+    textures: &'b [TextureTarget<ID3D12Resource>],
+) -> impl Iterator<Item = (&'b ID3D12Resource, u32)> {
+    let buffers = buffers.iter().map(|buffer| (buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES));
+    let textures = textures.iter().flat_map(|target| {
+        let planes = planes(&target.texture, target.aspects, target.mip, target.layer);
+        planes.map(|index| (&target.texture, index))
+    });
+    buffers.chain(textures)
+}
+
+/// What the driver says of a resource.
+fn desc_of(resource: &ID3D12Resource) -> D3D12_RESOURCE_DESC {
+    // SAFETY: a call without arguments on a live object.
+    unsafe { resource.GetDesc() }
+}
+
+/// The number of a plane of a mip of a layer.
+fn subresource(desc: &D3D12_RESOURCE_DESC, mip: u32, layer: u32, plane: u32) -> u32 {
+    let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+    let layers = if is_volume { 1 } else { u32::from(desc.DepthOrArraySize) };
+    mip + (layer + plane * layers) * u32::from(desc.MipLevels)
+}
+
+/// All planes of a mip of a layer: depth and stencil change their state together.
+fn planes(
+    texture: &ID3D12Resource,
+    aspects: TextureAspects,
+    mip: u32,
+    layer: u32,
+) -> impl Iterator<Item = u32> + use<> {
+    let desc = desc_of(texture);
+    let both = aspects.contains(TextureAspects::DEPTH | TextureAspects::STENCIL);
+    let count = if both { describe::plane_count(desc.Format) } else { 1 };
+    (0..count).map(move |plane| subresource(&desc, mip, layer, plane))
+}
+
+/// The resource for a structure that the driver only reads, without counting a reference for it.
+fn borrowed(resource: &ID3D12Resource) -> ManuallyDrop<Option<ID3D12Resource>> {
+    // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it takes no
+    // reference away, and the structure is used no longer than the resource.
+    unsafe { std::mem::transmute_copy(resource) }
+}
+
+fn transition(
+    resource: &ID3D12Resource,
+    subresource: u32,
+    before: D3D12_RESOURCE_STATES,
+    after: D3D12_RESOURCE_STATES,
+) -> D3D12_RESOURCE_BARRIER {
+    let transition = D3D12_RESOURCE_TRANSITION_BARRIER {
+        pResource: borrowed(resource),
+        Subresource: subresource,
+        StateBefore: before,
+        StateAfter: after,
+    };
+    D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_TRANSITION,
+        Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Transition: ManuallyDrop::new(transition) },
+    }
+}
+
+fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
+    let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
+        pResourceBefore: ManuallyDrop::new(None),
+        pResourceAfter: borrowed(resource),
+    };
+    D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_ALIASING,
+        Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Aliasing: ManuallyDrop::new(aliasing) },
+    }
+}
+
+/// Both textures of each copy, as a whole.
+fn sides<'b>(
+    copies: &'b [TextureCopy<ID3D12Resource>],
+    side: impl Fn(&'b TextureCopy<ID3D12Resource>) -> &'b ID3D12Resource,
+) -> impl Iterator<Item = (&'b ID3D12Resource, u32)> {
+    copies.iter().map(move |copy| (side(copy), D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES))
+}
+
+/// Every plane that is read, once, however many boxes of it are.
+fn read_from(reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
+    let place = |read: &TexelRead<ID3D12Resource, _>| (read.region.mip, read.region.layer);
+    let is_first = move |index: usize| {
+        let read = &reads[index];
+        !reads[..index].iter().any(|other| other.src == read.src && place(other) == place(read))
+    };
+    let first = reads.iter().enumerate().filter(move |(index, _)| is_first(*index));
+    first.flat_map(|(_, TexelRead { src, aspects, region, .. })| {
+        planes(src, *aspects, region.mip, region.layer).map(move |index| (src, index))
+    })
+}
+
+/// The texels in the texture.
+fn in_texture(texture: &ID3D12Resource, region: &TexelRegion) -> D3D12_TEXTURE_COPY_LOCATION {
+    let desc = desc_of(texture);
+    let plane = describe::plane(desc.Format, region.aspect);
+    let index = subresource(&desc, region.mip, region.layer, plane);
+    D3D12_TEXTURE_COPY_LOCATION {
+        pResource: borrowed(texture),
+        Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
+        Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: index },
+    }
+}
+
+/// Whole blocks that hold so many texels from a block on, in texels.
+const fn whole_blocks(texels: u32, block: u32) -> u32 {
+    texels.div_ceil(block) * block
+}
+
+/// The box to copy from; `None` for all of a mip level, the one box that depth and stencil have.
+fn box_of(desc: &D3D12_RESOURCE_DESC, region: &TexelRegion) -> Option<D3D12_BOX> {
+    let parts: TextureParts = describe::parts(desc)?;
+    let is_whole = [region.x, region.y, region.z] == [0; 3]
+        && [region.width, region.height, region.depth] == parts.extent(region.mip);
+    let [across, down] = region.format.block();
+    (!is_whole).then(|| D3D12_BOX {
+        left: region.x,
+        top: region.y,
+        front: region.z,
+        right: region.x + whole_blocks(region.width, across),
+        bottom: region.y + whole_blocks(region.height, down),
+        back: region.z + region.depth,
+    })
+}
+
+impl CopyRecorder<'_> {
+    /// The texels in the buffer: in whole blocks, those that are not full too.
+    fn in_buffer(
+        &self,
+        buffer: &ID3D12Resource,
+        texture: &ID3D12Resource,
+        region: &TexelRegion,
+    ) -> D3D12_TEXTURE_COPY_LOCATION {
+        let desc = desc_of(texture);
+        let [across, down] = region.format.block();
+        let footprint = D3D12_SUBRESOURCE_FOOTPRINT {
+            Format: self.buffer_format(desc, region),
+            Width: whole_blocks(region.width, across),
+            Height: whole_blocks(region.height, down),
+            Depth: region.depth,
+            // A row of a texture has less than 2^32 bytes: 16,384 texels of 16 bytes.
+            RowPitch: region.row_bytes as u32,
+        };
+        let placed = D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: region.buffer_offset, Footprint: footprint };
+        D3D12_TEXTURE_COPY_LOCATION {
+            pResource: borrowed(buffer),
+            Type: D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { PlacedFootprint: placed },
+        }
+    }
+
+    /// What the texels of a plane are in a buffer: as the driver says, or where it knows of no second plane, as documented.
+    fn buffer_format(&self, mut desc: D3D12_RESOURCE_DESC, region: &TexelRegion) -> DXGI_FORMAT {
+        let plane = describe::plane(desc.Format, region.aspect);
+        if describe::plane_count(desc.Format) > 1 {
+            return describe::plane_format(desc.Format, plane);
+        }
+        let index = subresource(&desc, region.mip, region.layer, plane);
+        let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
+        desc.Alignment = 0; // as it was asked for, where the driver reports another
+        // SAFETY: the description and the layout live through the call. Of the layout only the format is used.
+        unsafe { self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None) };
+        layout.Footprint.Format
+    }
+}
+
+impl Record<Device> for CopyRecorder<'_> {
+    unsafe fn begin_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
+        self.take_over(textures.iter().filter(|target| target.discard).map(|target| &target.texture));
+        self.transition(touched(buffers, textures), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
+    }
+
+    unsafe fn copy_buffer(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, regions: &[CopyRegion]) {
+        for region in regions {
+            // SAFETY: the list is open; the caller promises that the region lies inside both buffers, which are alive.
+            unsafe { self.list.CopyBufferRegion(dst, region.dst_offset, src, region.src_offset, region.size) };
+        }
+    }
+
+    unsafe fn copy_buffer_to_texture(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, region: &TexelRegion) {
+        let (from, to) = (self.in_buffer(src, dst, region), in_texture(dst, region));
+        // SAFETY: the list is open; the caller promises that the region lies inside both, which are alive.
+        unsafe { self.list.CopyTextureRegion(&to, region.x, region.y, region.z, &from, None) };
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) {
+        const COMMON: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
+        self.transition(read_from(reads), COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
+        for TexelRead { src, dst, region, .. } in reads {
+            let (from, to) = (in_texture(src, region), self.in_buffer(dst, src, region));
+            let part = box_of(&desc_of(src), region);
+            let part = part.as_ref().map(std::ptr::from_ref);
+            // SAFETY: the list is open; the caller promises that the region lies inside both, which are alive; the box
+            // lives through the call.
+            unsafe { self.list.CopyTextureRegion(&to, 0, 0, 0, &from, part) };
+        }
+        self.transition(read_from(reads), D3D12_RESOURCE_STATE_COPY_SOURCE, COMMON);
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<ID3D12Resource>]) {
+        const COMMON: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
+        self.take_over(copies.iter().map(|copy| &copy.dst));
+        self.transition(sides(copies, |copy| &copy.src), COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
+        self.transition(sides(copies, |copy| &copy.dst), COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
+        for TextureCopy { src, dst, .. } in copies {
+            // SAFETY: the list is open; the caller promises that both were made with the same description and are alive.
+            unsafe { self.list.CopyResource(dst, src) };
+        }
+        self.transition(sides(copies, |copy| &copy.src), D3D12_RESOURCE_STATE_COPY_SOURCE, COMMON);
+        self.transition(sides(copies, |copy| &copy.dst), D3D12_RESOURCE_STATE_COPY_DEST, COMMON);
+    }
+
+    unsafe fn end_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
+        self.transition(touched(buffers, textures), D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON);
+    }
+}

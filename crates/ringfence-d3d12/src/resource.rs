@@ -1,0 +1,370 @@
+//! Buffers and textures: one way for both, since Direct3D 12 has one kind of resource.
+//!
+//! ```text
+//!   heap type      may hold                                 begins in
+//!   DEFAULT        everything                               the state that its description asks for
+//!   UPLOAD         buffers that shaders do not write        GENERIC_READ, for good
+//!   READBACK       buffers that shaders do not write        COPY_DEST, for good
+//!   GPU_UPLOAD     buffers                                  the state that its description asks for
+//! ```
+//!
+//! Textures in GPU_UPLOAD heaps could be written by the host only through the driver (`WriteToSubresource`), which the
+//! contract has no word for; so they are not offered there.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::measure::{is_target, measure};
+use super::{Device, Memory, describe, error, name_object, sharing};
+use ringfence_hal::record::TextureParts;
+use ringfence_hal::sharing::{ShareKind, ShareSupport};
+use ringfence_hal::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties,
+    Placed, Requirements, ResourceClass, Textures,
+};
+
+/// What a buffer or a texture is described with.
+#[derive(Clone, Copy)]
+pub struct ResourceInfo {
+    /// The driver's description. An alignment of 0 leaves it to the library to take the smallest that the driver
+    /// grants; of a buffer, the smallest at which every view of it can begin, which is 256.
+    ///
+    /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one that is
+    /// never shown as constants.
+    pub desc: D3D12_RESOURCE_DESC,
+    /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
+    pub initial_state: D3D12_RESOURCE_STATES,
+    /// The colour or depth that clearing is made fast for; only for render targets and depth-stencils.
+    pub clear_value: Option<D3D12_CLEAR_VALUE>,
+}
+
+impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
+    /// In the common state, without a clear value.
+    fn from(desc: D3D12_RESOURCE_DESC) -> Self {
+        Self { desc, initial_state: D3D12_RESOURCE_STATE_COMMON, clear_value: None }
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for ringfence_hal::Buffers {}
+    impl Sealed for ringfence_hal::Textures {}
+}
+
+/// What sets buffers and textures apart here. Closed: [`Buffers`] and [`Textures`] are all there are.
+pub trait Shape: Kind + sealed::Sealed {
+    /// The portable description in Direct3D 12's terms.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if there is no such resource.
+    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
+
+    /// Direct3D 12's description portably; `None` where there is no word for it.
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
+
+    /// The alignment in the description that its use asks for, where the driver may measure less; 0 leaves it open.
+    fn floor(desc: &Self::Desc) -> u64 {
+        let _ = desc;
+        0
+    }
+
+    /// The clear value that goes with it; `None` for buffers.
+    fn clear_value(desc: &Self::Desc) -> Option<D3D12_CLEAR_VALUE> {
+        let _ = desc;
+        None
+    }
+
+    /// Adds a clear value to a portable description.
+    fn set_clear_value(desc: &mut Self::Desc, value: &D3D12_CLEAR_VALUE) {
+        let _ = (desc, value);
+    }
+
+    /// What all of a texture is; `None` for buffers.
+    fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
+        let _ = desc;
+        None
+    }
+
+    /// Whether a description is of this kind.
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
+}
+
+impl Shape for Buffers {
+    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+        describe::buffer(desc)
+    }
+
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc> {
+        describe::portable_buffer(desc)
+    }
+
+    fn floor(desc: &Self::Desc) -> u64 {
+        describe::buffer_floor(desc.usage)
+    }
+
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
+        desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
+    }
+}
+
+impl Shape for Textures {
+    fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+        describe::texture(desc)
+    }
+
+    fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc> {
+        describe::portable_texture(desc)
+    }
+
+    fn clear_value(desc: &Self::Desc) -> Option<D3D12_CLEAR_VALUE> {
+        describe::clear_value(desc)
+    }
+
+    fn set_clear_value(desc: &mut Self::Desc, value: &D3D12_CLEAR_VALUE) {
+        desc.clear_value = Some(describe::portable_clear_value(value));
+    }
+
+    fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
+        describe::parts(desc)
+    }
+
+    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
+        [D3D12_RESOURCE_DIMENSION_TEXTURE1D, D3D12_RESOURCE_DIMENSION_TEXTURE2D, D3D12_RESOURCE_DIMENSION_TEXTURE3D]
+            .contains(&desc.Dimension)
+    }
+}
+
+// SAFETY: buffers in host-visible memory are mapped when they are made and stay mapped until the driver destroys them;
+// every object handed out is one that the driver returned with success.
+unsafe impl<K: Shape> Create<K> for Device {
+    type Info<'a> = ResourceInfo;
+    type Unplaced = ResourceInfo;
+    type Object = ID3D12Resource;
+
+    fn describe(&self, desc: &K::Desc) -> Result<ResourceInfo, DeviceError> {
+        K::check(desc)?;
+        let mut described = K::resource_desc(desc)?;
+        if self.features().tight_alignment {
+            described.Alignment = K::floor(desc);
+        }
+        Ok(ResourceInfo { clear_value: K::clear_value(desc), ..ResourceInfo::from(described) })
+    }
+
+    fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
+        let mut desc = K::portable_desc(&info.desc)?;
+        if let Some(value) = &info.clear_value {
+            K::set_clear_value(&mut desc, value);
+        }
+        Some(desc)
+    }
+
+    fn parts(&self, info: &ResourceInfo) -> Option<TextureParts> {
+        K::all_parts(&info.desc)
+    }
+
+    fn key(&self, info: &ResourceInfo) -> Option<InfoKey> {
+        Some(describe::key(info))
+    }
+
+    unsafe fn prepare(&self, info: &ResourceInfo) -> Result<(ResourceInfo, Requirements), DeviceError> {
+        check::<K>(&info.desc)?;
+        let (desc, measured) = measure(self, &info.desc)?;
+        if measured.SizeInBytes > self.capabilities().memory_object_bytes_max {
+            return Err(DeviceError::InvalidInfo("more bytes than the device can address in a resource"));
+        }
+        let requirements = Requirements {
+            size: measured.SizeInBytes,
+            alignment: measured.Alignment,
+            memory_type_bits: self.memory_type_bits(&desc),
+            class: class(&desc),
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        Ok((ResourceInfo { desc, ..*info }, requirements))
+    }
+
+    fn share_support(&self, _: &ResourceInfo, kind: ShareKind) -> ShareSupport {
+        sharing::support(kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &ResourceInfo,
+        kind: ShareKind,
+    ) -> Result<(ResourceInfo, Requirements), DeviceError> {
+        // SAFETY: the caller promises what is asked.
+        unsafe { self.prepare_in_shared::<K>(info, kind) }
+    }
+
+    unsafe fn discard(&self, _unplaced: ResourceInfo) {}
+
+    unsafe fn place(
+        &self,
+        unplaced: &ResourceInfo,
+        memory: &Memory,
+        offset: u64,
+    ) -> Result<Placed<ID3D12Resource>, DeviceError> {
+        let heap = memory.heap().ok_or(DeviceError::InvalidInfo("the memory is a committed resource's own"))?;
+        let state = self.initial_state(unplaced, memory.memory_type);
+        let mut object: Option<ID3D12Resource> = None;
+        // SAFETY: the caller promises that the range lies inside the heap, aligned and of a type and class that will
+        // do; the pointers are to values that live through the call.
+        let made = unsafe {
+            self.raw().CreatePlacedResource(heap, offset, &unplaced.desc, state, clear_value(unplaced), &mut object)
+        };
+        let object =
+            error::made(made, object, error::call!("ID3D12Device::CreatePlacedResource", "a placed resource"))?;
+        self.mapped(object, memory.memory_type)
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &ResourceInfo,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
+        if desc.share.is_some() {
+            // SAFETY: the caller promises what is asked.
+            return unsafe { self.place_alone::<K>(unplaced, desc) };
+        }
+        let properties = self.heap_properties(desc.memory_type)?;
+        let state = self.initial_state(unplaced, desc.memory_type);
+        let flags = self.base_heap_flags();
+        let mut object: Option<ID3D12Resource> = None;
+        // SAFETY: the pointers are to values that live through the call.
+        let made = unsafe {
+            let clear_value = clear_value(unplaced);
+            self.raw().CreateCommittedResource(&properties, flags, &unplaced.desc, state, clear_value, &mut object)
+        };
+        let object =
+            error::made(made, object, error::call!("ID3D12Device::CreateCommittedResource", "a committed resource"))?;
+        name_object(&object, desc.name);
+        let pageable = <&ID3D12Pageable>::from(&object).clone();
+        let memory = Memory::new(None, pageable, desc);
+        self.tell_priority(&memory, desc.priority);
+        Ok((self.mapped(object, desc.memory_type)?, memory))
+    }
+
+    fn has_address(&self, info: &ResourceInfo) -> bool {
+        Buffers::is_shape_of(&info.desc)
+    }
+
+    unsafe fn address(&self, object: &ID3D12Resource) -> u64 {
+        // SAFETY: a call without arguments on a live object.
+        unsafe { object.GetGPUVirtualAddress() }
+    }
+
+    unsafe fn destroy(&self, object: ID3D12Resource) {
+        drop(object); // the driver unmaps what is mapped when the last reference goes
+    }
+
+    unsafe fn set_name(&self, object: &ID3D12Resource, name: &str) {
+        name_object(object, name);
+    }
+}
+
+impl Device {
+    /// In a heap of its own, which unlike a committed resource's can be shared.
+    ///
+    /// # Safety
+    /// As [`Create::dedicate`].
+    unsafe fn place_alone<K: Shape>(
+        &self,
+        unplaced: &ResourceInfo,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
+        // SAFETY: the caller promises that the memory type exists.
+        let memory = unsafe { self.allocate_memory(desc) }?;
+        // SAFETY: the heap was made for it; should this fail, the heap goes with `memory`.
+        let placed = unsafe { Create::<K>::place(self, unplaced, &memory, 0) }?;
+        name_object(&placed.object, desc.name);
+        Ok((placed, memory))
+    }
+
+    /// The memory types that may hold such a resource.
+    fn memory_type_bits(&self, desc: &D3D12_RESOURCE_DESC) -> u32 {
+        let is_buffer = Buffers::is_shape_of(desc);
+        let written = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
+        let may_hold = |heap_type: &D3D12_HEAP_TYPE| match *heap_type {
+            D3D12_HEAP_TYPE_DEFAULT => true,
+            D3D12_HEAP_TYPE_GPU_UPLOAD => is_buffer,
+            _ => is_buffer && !written,
+        };
+        let heap_types = self.0.heap_types.iter().enumerate();
+        heap_types.filter(|(_, heap_type)| may_hold(heap_type)).fold(0, |bits, (index, _)| bits | 1 << index)
+    }
+
+    /// A buffer over all of a heap that the host sees, for debugging to look at what lies between resources.
+    pub(super) fn make_window(&self, memory: &Memory) -> Option<(ID3D12Resource, Mapped)> {
+        let properties = self.capabilities().properties(memory.memory_type);
+        if memory.heap.is_none() || !properties.contains(MemoryProperties::HOST_VISIBLE) {
+            return None;
+        }
+        let desc = BufferDesc { size: memory.size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+        let info = Create::<Buffers>::describe(self, &desc).ok()?;
+        // SAFETY: the heap is as large as the buffer, of a type that holds buffers, and the host reaches through the
+        // window only what is nobody else's.
+        let placed = unsafe { Create::<Buffers>::place(self, &info, memory, 0) }.ok()?;
+        Some((placed.object, placed.mapped?))
+    }
+
+    fn initial_state(&self, info: &ResourceInfo, memory_type: u32) -> D3D12_RESOURCE_STATES {
+        match self.heap_type(memory_type) {
+            Some(D3D12_HEAP_TYPE_UPLOAD) => D3D12_RESOURCE_STATE_GENERIC_READ,
+            Some(D3D12_HEAP_TYPE_READBACK) => D3D12_RESOURCE_STATE_COPY_DEST,
+            _ => info.initial_state,
+        }
+    }
+
+    /// Maps a resource that has just been made, if its memory is host-visible; destroys it if that fails.
+    fn mapped(&self, object: ID3D12Resource, memory_type: u32) -> Result<Placed<ID3D12Resource>, DeviceError> {
+        let properties = self.capabilities().properties(memory_type);
+        if !properties.contains(MemoryProperties::HOST_VISIBLE) {
+            return Ok(Placed { object, mapped: None });
+        }
+        let mut pointer: *mut c_void = std::ptr::null_mut();
+        // The host reads only from cached memory; elsewhere an empty range tells the driver so.
+        let nothing = std::ptr::from_ref(&D3D12_RANGE { Begin: 0, End: 0 });
+        let read_range = if properties.contains(MemoryProperties::HOST_CACHED) { None } else { Some(nothing) };
+        // SAFETY: the resource is alive and a buffer, whose one subresource is 0; the pointers are to values that live
+        // through the call.
+        unsafe { object.Map(0, read_range, Some(&mut pointer)) }.map_err(map_error)?;
+        let pointer = NonNull::new(pointer.cast()).ok_or(DeviceError::MapFailed)?;
+        Ok(Placed { object, mapped: Some(Mapped::new(pointer)) })
+    }
+}
+
+/// A map that fails for anything but a lost device has failed as a map.
+fn map_error(failed: windows::core::Error) -> DeviceError {
+    match error::from_driver(&failed, error::call!("ID3D12Resource::Map", "a mapping")) {
+        DeviceError::Lost => DeviceError::Lost,
+        _ => DeviceError::MapFailed,
+    }
+}
+
+/// What the driver would answer with a removed device or a message only the debug layer prints.
+pub(super) fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+    if !K::is_shape_of(desc) {
+        return Err(DeviceError::InvalidInfo("the dimension is another kind's"));
+    }
+    if desc.Width == 0 || desc.Height == 0 || desc.DepthOrArraySize == 0 {
+        return Err(DeviceError::InvalidInfo("a size of 0"));
+    }
+    if desc.SampleDesc.Count == 0 {
+        return Err(DeviceError::InvalidInfo("0 samples a texel"));
+    }
+    Ok(())
+}
+
+pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
+    match desc {
+        desc if Buffers::is_shape_of(desc) => ResourceClass::Buffer,
+        desc if is_target(desc.Flags) => ResourceClass::RenderTarget,
+        _ => ResourceClass::Texture,
+    }
+}
+
+fn clear_value(info: &ResourceInfo) -> Option<*const D3D12_CLEAR_VALUE> {
+    info.clear_value.as_ref().map(std::ptr::from_ref)
+}

@@ -1,0 +1,228 @@
+//! Reserved buffers and textures: `CreateReservedResource`, `GetResourceTiling`, `UpdateTileMappings`.
+
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::resource::{ResourceInfo, Shape, check, class};
+use super::{Device, Memory, describe, error};
+use ringfence_hal::sparse::{
+    PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
+};
+use ringfence_hal::{Buffers, DeviceError, Textures};
+
+const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
+
+// SAFETY: a reserved resource is the driver's own, and so is what is mapped to it.
+unsafe impl Sparse for Device {
+    type BindQueue = ID3D12CommandQueue;
+
+    fn sparse_support(&self) -> Option<SparseSupport> {
+        let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
+        let size = size_of_val(&options) as u32;
+        // SAFETY: the pointer is to a local of the structure that the question fills, with its size.
+        let asked =
+            unsafe { self.raw().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) };
+        let tier = if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED };
+        match tier {
+            D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED => None,
+            D3D12_TILED_RESOURCES_TIER_1 => Some(SparseSupport { unbound_reads: UnboundReads::Undefined }),
+            _ => Some(SparseSupport { unbound_reads: UnboundReads::Zero }),
+        }
+    }
+
+    unsafe fn make_sparse(&self, info: &ResourceInfo) -> Result<(ID3D12Resource, SparseNeeds), DeviceError> {
+        if self.sparse_support().is_none() {
+            return Err(DeviceError::Unsupported("tiled resources"));
+        }
+        if !Buffers::is_shape_of(&info.desc) {
+            return Err(DeviceError::InvalidInfo("the dimension is another kind's"));
+        }
+        let size = info.desc.Width.checked_next_multiple_of(TILE_BYTES).filter(|size| *size != 0);
+        let size = size.ok_or(DeviceError::InvalidInfo("a size of 0"))?;
+        let desc = D3D12_RESOURCE_DESC { Width: size, Alignment: 0, ..info.desc };
+        let mut object: Option<ID3D12Resource> = None;
+        // SAFETY: the pointers are to values that live through the call.
+        let made = unsafe { self.raw().CreateReservedResource(&desc, info.initial_state, None, &mut object) };
+        let object =
+            error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved buffer"))?;
+        let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
+        Ok((object, SparseNeeds { size, page_bytes: TILE_BYTES, memory_type_bits: default }))
+    }
+
+    unsafe fn bind_pages(
+        &self,
+        queue: &ID3D12CommandQueue,
+        buffer: &ID3D12Resource,
+        binds: &[PageBind<'_, Memory>],
+        waits: &[(ID3D12Fence, u64)],
+        signal: (ID3D12Fence, u64),
+    ) -> Result<(), DeviceError> {
+        let maps = binds.iter().map(|bind| Map {
+            first: D3D12_TILED_RESOURCE_COORDINATE { X: (bind.offset / TILE_BYTES) as u32, ..Default::default() },
+            tiles: (bind.size / TILE_BYTES) as u32,
+            memory: bind.memory,
+        });
+        // SAFETY: as the caller promises.
+        unsafe { map_all(queue, buffer, &maps.collect::<Vec<_>>(), waits, signal) }
+    }
+
+    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+        self.sparse_support()
+    }
+
+    unsafe fn make_sparse_texture(&self, info: &ResourceInfo) -> Result<(ID3D12Resource, TextureTiling), DeviceError> {
+        if self.sparse_support().is_none() {
+            return Err(DeviceError::Unsupported("tiled resources"));
+        }
+        let desc =
+            D3D12_RESOURCE_DESC { Alignment: 0, Layout: D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE, ..info.desc };
+        if desc.Dimension != D3D12_RESOURCE_DIMENSION_TEXTURE2D || desc.SampleDesc.Count != 1 {
+            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions and one sample"));
+        }
+        check::<Textures>(&desc)?;
+        let clear = info.clear_value.as_ref().map(std::ptr::from_ref);
+        let mut object: Option<ID3D12Resource> = None;
+        // SAFETY: the pointers are to values that live through the call.
+        let made = unsafe { self.raw().CreateReservedResource(&desc, info.initial_state, clear, &mut object) };
+        let object =
+            error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved texture"))?;
+        let tiling = self.tiling(&object, &desc)?;
+        Ok((object, tiling))
+    }
+
+    unsafe fn bind_tiles(
+        &self,
+        queue: &ID3D12CommandQueue,
+        (texture, tiling): (&ID3D12Resource, &TextureTiling),
+        binds: &[TileBind<'_, Memory>],
+        waits: &[(ID3D12Fence, u64)],
+        signal: (ID3D12Fence, u64),
+    ) -> Result<(), DeviceError> {
+        let maps = binds.iter().map(|bind| Map {
+            first: first_tile(tiling, bind.place),
+            tiles: bind.count as u32,
+            memory: bind.memory,
+        });
+        // SAFETY: as the caller promises.
+        unsafe { map_all(queue, texture, &maps.collect::<Vec<_>>(), waits, signal) }
+    }
+}
+
+impl Device {
+    /// How the driver cuts a texture.
+    fn tiling(&self, texture: &ID3D12Resource, desc: &D3D12_RESOURCE_DESC) -> Result<TextureTiling, DeviceError> {
+        let (mut packed, mut shape) = (D3D12_PACKED_MIP_INFO::default(), D3D12_TILE_SHAPE::default());
+        let (mut total, mut count) = (0, 0);
+        let mut first = D3D12_SUBRESOURCE_TILING::default();
+        // SAFETY: the resource is reserved and alive; the pointers are to locals that live through the call, and no part is
+        // asked about by itself.
+        unsafe {
+            self.raw().GetResourceTiling(
+                texture,
+                Some(&mut total),
+                Some(&mut packed),
+                Some(&mut shape),
+                Some(&mut count),
+                0,
+                &mut first,
+            );
+        }
+        let parts = describe::parts(desc).ok_or(DeviceError::InvalidInfo("a texture as wide as this"))?;
+        if shape.WidthInTexels == 0 || shape.HeightInTexels == 0 {
+            return Err(DeviceError::Unsupported("sparse textures of this format"));
+        }
+        let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
+        let standard_mips = u32::from(packed.NumStandardMips);
+        Ok(TextureTiling {
+            page_bytes: TILE_BYTES,
+            memory_type_bits: default,
+            class: class(desc),
+            aspects: parts.aspects,
+            size: [parts.width, parts.height],
+            tile: [shape.WidthInTexels, shape.HeightInTexels],
+            layers: parts.layers,
+            mips: parts.mips,
+            tail_first_mip: if packed.NumPackedMips > 0 { standard_mips } else { parts.mips },
+            tail_pages: packed.NumTilesForPackedMips.into(),
+            is_tail_shared: false,
+            tail_offset: 0,
+            tail_stride: 0,
+        })
+    }
+}
+
+/// Tiles counted within their subresource; those of a tail within the first of its mips.
+fn first_tile(tiling: &TextureTiling, place: TilePlace) -> D3D12_TILED_RESOURCE_COORDINATE {
+    match place {
+        TilePlace::Tile { mip, layer, column, row } => {
+            D3D12_TILED_RESOURCE_COORDINATE { X: column, Y: row, Z: 0, Subresource: mip + layer * tiling.mips }
+        }
+        TilePlace::Tail { layer, page } => {
+            let subresource = tiling.tail_first_mip + layer * tiling.mips;
+            D3D12_TILED_RESOURCE_COORDINATE { X: page as u32, Y: 0, Z: 0, Subresource: subresource }
+        }
+    }
+}
+
+/// A run of tiles and what is to be behind it.
+struct Map<'a> {
+    first: D3D12_TILED_RESOURCE_COORDINATE,
+    tiles: u32,
+    memory: Option<(&'a Memory, u64)>,
+}
+
+/// Maps runs of tiles on a queue, after `waits`, and signals.
+///
+/// # Safety
+/// As [`Sparse::bind_pages`].
+unsafe fn map_all(
+    queue: &ID3D12CommandQueue,
+    resource: &ID3D12Resource,
+    maps: &[Map<'_>],
+    waits: &[(ID3D12Fence, u64)],
+    signal: (ID3D12Fence, u64),
+) -> Result<(), DeviceError> {
+    let is_heap = |map: &Map<'_>| map.memory.is_none_or(|(memory, _)| memory.heap().is_some());
+    if !maps.iter().all(is_heap) {
+        return Err(DeviceError::InvalidInfo("the memory is a committed resource's own"));
+    }
+    let failed = |failed: windows::core::Error| {
+        error::from_driver(&failed, error::call!("ID3D12CommandQueue::Wait or Signal", "a queue or a fence"))
+    };
+    for (fence, value) in waits {
+        // SAFETY: the caller promises that queue and fence are alive.
+        unsafe { queue.Wait(fence, *value) }.map_err(failed)?;
+    }
+    for one in maps {
+        // SAFETY: the caller promises that the run lies inside the resource and its memory inside the heap.
+        unsafe { map(queue, resource, one) };
+    }
+    // SAFETY: as above.
+    unsafe { queue.Signal(&signal.0, signal.1) }.map_err(failed)
+}
+
+/// Maps one run of tiles.
+///
+/// # Safety
+/// As [`Sparse::bind_pages`].
+unsafe fn map(queue: &ID3D12CommandQueue, resource: &ID3D12Resource, map: &Map<'_>) {
+    // Without a box: along the row. A run ends with its row at the latest.
+    let region = D3D12_TILE_REGION_SIZE { NumTiles: map.tiles, ..Default::default() };
+    let heap = map.memory.and_then(|(memory, _)| memory.heap());
+    let flags = if heap.is_some() { D3D12_TILE_RANGE_FLAG_NONE } else { D3D12_TILE_RANGE_FLAG_NULL };
+    let offset = map.memory.map_or(0, |(_, offset)| (offset / TILE_BYTES) as u32);
+    // SAFETY: one region and one range of as many tiles; the pointers are to locals that live through the call.
+    unsafe {
+        queue.UpdateTileMappings(
+            resource,
+            1,
+            Some(&map.first),
+            Some(&region),
+            heap,
+            1,
+            Some(&flags),
+            Some(&offset),
+            Some(&map.tiles),
+            D3D12_TILE_MAPPING_FLAG_NONE,
+        );
+    }
+}

@@ -1,0 +1,514 @@
+//! Middleware that makes calls to the driver fail, so that a test can see what the library does then.
+//!
+//! ```text
+//!   library ──▶ FaultInjector<D> ──▶ D
+//!                   │ counts each call that can fail, and asks the rules in turn:
+//!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
+//! ```
+//!
+//! [`Faults::tallies`] says how often each function of the contract was called and was made to fail;
+//! [`Faults::set_hook`] lets a test do at that moment what a real fault would do to the device (lose it, say).
+//!
+//! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the contract
+//! says of failed calls. What cannot fail is passed on.
+//!
+//! ```
+//! use ringfence_hal::fault::{Call, FaultInjector, Rule};
+//! use ringfence_hal::{DeviceError, Driver, sim};
+//! use ringfence::{Allocator, AllocatorDesc};
+//!
+//! let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+//! let (device, faults) = FaultInjector::new(device);
+//! faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });
+//! let memory = Allocator::over(device, AllocatorDesc::default());
+//! assert_eq!(faults.injected(), 0, "an allocator without resources has made no memory object");
+//! ```
+
+mod descriptors;
+mod sharing;
+mod sparse;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::record::TextureParts;
+use super::sharing::{ShareKind, ShareSupport};
+use super::{
+    Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority,
+    Requirements,
+};
+
+/// A call of the contract that can fail.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Call {
+    /// [`Driver::allocate_memory`].
+    AllocateMemory,
+    /// [`Create::allocate_memory_for`].
+    AllocateMemoryFor,
+    /// [`Driver::flush`].
+    Flush,
+    /// [`Driver::read_back`].
+    ReadBack,
+    /// [`Driver::make_resident`].
+    MakeResident,
+    /// [`Driver::evict`].
+    Evict,
+    /// [`Driver::completed`].
+    Completed,
+    /// [`Driver::wait`].
+    Wait,
+    /// [`Share::export_memory`](super::sharing::Share::export_memory).
+    ExportMemory,
+    /// [`Share::import_memory`](super::sharing::Share::import_memory).
+    ImportMemory,
+    /// [`Sparse::make_sparse`](super::sparse::Sparse::make_sparse).
+    MakeSparse,
+    /// [`Sparse::bind_pages`](super::sparse::Sparse::bind_pages).
+    BindPages,
+    /// [`Sparse::make_sparse_texture`](super::sparse::Sparse::make_sparse_texture).
+    MakeSparseTexture,
+    /// [`Sparse::bind_tiles`](super::sparse::Sparse::bind_tiles).
+    BindTiles,
+    /// [`Create::describe`].
+    Describe,
+    /// [`Create::prepare`].
+    Prepare,
+    /// [`Create::prepare_shared`].
+    PrepareShared,
+    /// [`Create::place`].
+    Place,
+    /// [`Create::dedicate`].
+    Dedicate,
+    /// [`Descriptors::describe_view`](super::descriptors::Descriptors::describe_view).
+    DescribeView,
+    /// [`Descriptors::make_heap`](super::descriptors::Descriptors::make_heap).
+    MakeHeap,
+    /// [`Descriptors::write_view`](super::descriptors::Descriptors::write_view).
+    WriteView,
+    /// [`Descriptors::bind_heap`](super::descriptors::Descriptors::bind_heap).
+    BindHeap,
+}
+
+impl Call {
+    /// Every call that can fail, in the order of the contract.
+    pub const ALL: [Self; 23] = [
+        Self::AllocateMemory,
+        Self::AllocateMemoryFor,
+        Self::Flush,
+        Self::ReadBack,
+        Self::MakeResident,
+        Self::Evict,
+        Self::Completed,
+        Self::Wait,
+        Self::ExportMemory,
+        Self::ImportMemory,
+        Self::MakeSparse,
+        Self::BindPages,
+        Self::MakeSparseTexture,
+        Self::BindTiles,
+        Self::Describe,
+        Self::Prepare,
+        Self::PrepareShared,
+        Self::Place,
+        Self::Dedicate,
+        Self::DescribeView,
+        Self::MakeHeap,
+        Self::WriteView,
+        Self::BindHeap,
+    ];
+
+    /// The function of the contract, as its trait names it.
+    #[must_use]
+    pub const fn function(self) -> &'static str {
+        match self {
+            Self::AllocateMemory => "allocate_memory",
+            Self::AllocateMemoryFor => "allocate_memory_for",
+            Self::Flush => "flush",
+            Self::ReadBack => "read_back",
+            Self::MakeResident => "make_resident",
+            Self::Evict => "evict",
+            Self::Completed => "completed",
+            Self::Wait => "wait",
+            Self::ExportMemory => "export_memory",
+            Self::ImportMemory => "import_memory",
+            Self::MakeSparse => "make_sparse",
+            Self::BindPages => "bind_pages",
+            Self::MakeSparseTexture => "make_sparse_texture",
+            Self::BindTiles => "bind_tiles",
+            Self::Describe => "describe",
+            Self::Prepare => "prepare",
+            Self::PrepareShared => "prepare_shared",
+            Self::Place => "place",
+            Self::Dedicate => "dedicate",
+            Self::DescribeView => "describe_view",
+            Self::MakeHeap => "make_heap",
+            Self::WriteView => "write_view",
+            Self::BindHeap => "bind_heap",
+        }
+    }
+}
+
+/// How often a call was made, and was made to fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tally {
+    /// Which.
+    pub call: Call,
+    /// How often it was made, failures included.
+    pub made: u64,
+    /// How often it was made to fail.
+    pub failed: u64,
+}
+
+/// Which calls fail, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Calls of this kind; of every kind if `None`.
+    pub call: Option<Call>,
+    /// Only calls for memory of at least so many bytes ([`Call::AllocateMemory`], [`Call::Dedicate`]); others count as
+    /// 0 bytes.
+    pub bytes_min: u64,
+    /// Only calls for memory of these types, a bit each; calls that are not for memory match always.
+    pub memory_types: u32,
+    /// So many matching calls succeed first.
+    pub skip: u64,
+    /// So many fail then.
+    pub count: u64,
+    /// With this.
+    pub error: DeviceError,
+}
+
+impl Rule {
+    /// Every call fails with this, for ever. Fields narrow it.
+    #[must_use]
+    pub const fn new(error: DeviceError) -> Self {
+        Self { call: None, bytes_min: 0, memory_types: u32::MAX, skip: 0, count: u64::MAX, error }
+    }
+
+    /// The `nth` call that can fail (counted from 0), of whatever kind, fails with this.
+    #[must_use]
+    pub const fn nth(nth: u64, error: DeviceError) -> Self {
+        Self { skip: nth, count: 1, ..Self::new(error) }
+    }
+
+    /// Counts a call down, and says with what it fails if it does.
+    fn strikes(&mut self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Option<DeviceError> {
+        if !self.matches(call, memory) {
+            return None;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return None;
+        }
+        self.count = self.count.checked_sub(1)?;
+        Some(self.error)
+    }
+
+    fn matches(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> bool {
+        let bytes = memory.map_or(0, |desc| desc.size);
+        let type_matches = memory.is_none_or(|desc| self.memory_types >> desc.memory_type & 1 == 1);
+        self.call.is_none_or(|wanted| wanted == call) && bytes >= self.bytes_min && type_matches
+    }
+}
+
+/// The rules of an injector, shared with the test. A copy is the same set.
+#[derive(Clone, Default, Debug)]
+pub struct Faults(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    rules: Vec<Rule>,
+    made: [u64; Call::ALL.len()],
+    failed: [u64; Call::ALL.len()],
+    hook: Option<Hook>,
+}
+
+/// See [`Faults::set_hook`].
+type Hook = Arc<dyn Fn(Call, DeviceError) + Send + Sync>;
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let State { rules, made, failed, .. } = self;
+        f.debug_struct("State")
+            .field("rules", rules)
+            .field("made", made)
+            .field("failed", failed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Faults {
+    /// Adds a rule. Rules are asked in the order in which they were added.
+    pub fn add(&self, rule: Rule) {
+        self.0.lock().rules.push(rule);
+    }
+
+    /// Forgets every rule.
+    pub fn clear(&self) {
+        self.0.lock().rules.clear();
+    }
+
+    /// Calls that could have failed, so far.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.0.lock().made.iter().sum()
+    }
+
+    /// Calls that were made to fail, so far.
+    #[must_use]
+    pub fn injected(&self) -> u64 {
+        self.0.lock().failed.iter().sum()
+    }
+
+    /// Each call of [`Call::ALL`], in that order: how often it was made and made to fail.
+    #[must_use]
+    pub fn tallies(&self) -> [Tally; Call::ALL.len()] {
+        let state = self.0.lock();
+        Call::ALL.map(|call| Tally { call, made: state.made[call as usize], failed: state.failed[call as usize] })
+    }
+
+    /// Sets what is called whenever a call is made to fail, before it returns. It runs on the caller's thread without a
+    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None` takes it
+    /// away.
+    pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
+        let replaced = std::mem::replace(&mut self.0.lock().hook, hook.map(Arc::from));
+        // Its `Drop` is the caller's code, so it runs with no lock held.
+        drop(replaced);
+    }
+
+    /// Counts a call and says whether it may reach the device.
+    fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
+        let mut state = self.0.lock();
+        state.made[call as usize] += 1;
+        let Some(error) = state.rules.iter_mut().find_map(|rule| rule.strikes(call, memory)) else { return Ok(()) };
+        state.failed[call as usize] += 1;
+        let hook = state.hook.clone();
+        drop(state);
+        if let Some(hook) = hook {
+            hook(call, error);
+        }
+        Err(error)
+    }
+}
+
+/// A device whose calls fail when a test wants them to. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct FaultInjector<D> {
+    inner: D,
+    faults: Faults,
+}
+
+impl<D> FaultInjector<D> {
+    /// Wraps a device; nothing fails until a rule is added.
+    #[must_use]
+    pub fn new(inner: D) -> (Self, Faults) {
+        let faults = Faults::default();
+        (Self::with(inner, faults.clone()), faults)
+    }
+
+    /// Wraps a device under a set of rules that others are under too.
+    #[must_use]
+    pub const fn with(inner: D, faults: Faults) -> Self {
+        Self { inner, faults }
+    }
+
+    /// The device underneath.
+    #[must_use]
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+}
+
+// SAFETY: everything is the inner device's, which promises the same.
+unsafe impl<D: Driver> Driver for FaultInjector<D> {
+    type Memory = D::Memory;
+    type Fence = D::Fence;
+    type Pageable = D::Pageable;
+
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<D::Memory, DeviceError> {
+        self.faults.pass(Call::AllocateMemory, Some(desc))?;
+        // SAFETY: the caller's promise is the same; so in all that follows.
+        unsafe { self.inner.allocate_memory(desc) }
+    }
+
+    unsafe fn free_memory(&self, memory: D::Memory) {
+        // SAFETY: as above.
+        unsafe { self.inner.free_memory(memory) }
+    }
+
+    unsafe fn flush(&self, memory: &D::Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
+        self.faults.pass(Call::Flush, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.flush(memory, offset, size) }
+    }
+
+    unsafe fn read_back(
+        &self,
+        memory: &D::Memory,
+        offset: u64,
+        mapped: Mapped,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        self.faults.pass(Call::ReadBack, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.read_back(memory, offset, mapped, into) }
+    }
+
+    unsafe fn completed(&self, fence: &D::Fence) -> Result<u64, DeviceError> {
+        self.faults.pass(Call::Completed, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.completed(fence) }
+    }
+
+    unsafe fn wait(&self, fence: &D::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        self.faults.pass(Call::Wait, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.wait(fence, value, timeout) }
+    }
+
+    fn note_aliasing(&self, memory: &D::Memory, offset: u64, size: u64, may_overlap: bool) {
+        self.inner.note_aliasing(memory, offset, size, may_overlap);
+    }
+
+    fn mapped(&self, memory: &D::Memory) -> Option<Mapped> {
+        self.inner.mapped(memory)
+    }
+
+    fn map_whole(&self, memory: &D::Memory) -> Option<Mapped> {
+        self.inner.map_whole(memory)
+    }
+
+    fn pageable(&self, memory: &D::Memory) -> Option<D::Pageable> {
+        self.inner.pageable(memory)
+    }
+
+    unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
+        self.faults.pass(Call::MakeResident, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.make_resident(memory) }
+    }
+
+    unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
+        self.faults.pass(Call::Evict, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.evict(memory) }
+    }
+
+    unsafe fn set_priority(&self, memory: &D::Memory, priority: Priority) {
+        // SAFETY: as above.
+        unsafe { self.inner.set_priority(memory, priority) }
+    }
+
+    fn budgets(&self) -> Option<HeapBudgets> {
+        self.inner.budgets()
+    }
+
+    fn note_retired(&self, memory: &D::Memory, offset: u64, size: u64) {
+        self.inner.note_retired(memory, offset, size);
+    }
+}
+
+// SAFETY: as for `Driver`.
+unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
+    type Info<'a> = D::Info<'a>;
+    type Unplaced = D::Unplaced;
+    type Object = D::Object;
+
+    fn describe(&self, desc: &K::Desc) -> Result<D::Info<'static>, DeviceError> {
+        self.faults.pass(Call::Describe, None)?;
+        self.inner.describe(desc)
+    }
+
+    fn portable(&self, info: &D::Info<'_>) -> Option<K::Desc> {
+        self.inner.portable(info)
+    }
+
+    fn parts(&self, info: &D::Info<'_>) -> Option<TextureParts> {
+        self.inner.parts(info)
+    }
+
+    fn key(&self, info: &D::Info<'_>) -> Option<InfoKey> {
+        self.inner.key(info)
+    }
+
+    unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
+        self.faults.pass(Call::Prepare, None)?;
+        // SAFETY: the caller's promise is the same; so in all that follows.
+        unsafe { self.inner.prepare(info) }
+    }
+
+    fn share_support(&self, info: &D::Info<'_>, kind: ShareKind) -> ShareSupport {
+        self.inner.share_support(info, kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &D::Info<'_>,
+        kind: ShareKind,
+    ) -> Result<(D::Unplaced, Requirements), DeviceError> {
+        self.faults.pass(Call::PrepareShared, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.prepare_shared(info, kind) }
+    }
+
+    unsafe fn discard(&self, unplaced: D::Unplaced) {
+        // SAFETY: as above.
+        unsafe { self.inner.discard(unplaced) }
+    }
+
+    unsafe fn place(
+        &self,
+        unplaced: &D::Unplaced,
+        memory: &D::Memory,
+        offset: u64,
+    ) -> Result<Placed<D::Object>, DeviceError> {
+        self.faults.pass(Call::Place, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.place(unplaced, memory, offset) }
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &D::Unplaced,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<D::Object>, D::Memory), DeviceError> {
+        self.faults.pass(Call::Dedicate, Some(desc))?;
+        // SAFETY: as above.
+        unsafe { self.inner.dedicate(unplaced, desc) }
+    }
+
+    unsafe fn allocate_memory_for(
+        &self,
+        unplaced: &D::Unplaced,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<D::Memory, DeviceError> {
+        self.faults.pass(Call::AllocateMemoryFor, Some(desc))?;
+        // SAFETY: as above.
+        unsafe { self.inner.allocate_memory_for(unplaced, desc) }
+    }
+
+    fn has_address(&self, info: &D::Info<'_>) -> bool {
+        self.inner.has_address(info)
+    }
+
+    unsafe fn address(&self, object: &D::Object) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.inner.address(object) }
+    }
+
+    unsafe fn destroy(&self, object: D::Object) {
+        // SAFETY: as above.
+        unsafe { self.inner.destroy(object) }
+    }
+
+    unsafe fn set_name(&self, object: &D::Object, name: &str) {
+        // SAFETY: as above.
+        unsafe { self.inner.set_name(object, name) }
+    }
+}

@@ -1,0 +1,36 @@
+//! Shared memory through the fault injector: exports and imports can fail.
+
+use super::{Call, FaultInjector};
+use crate::sharing::{Share, ShareKind, Tied};
+use crate::{DeviceError, MemoryDesc};
+
+// SAFETY: everything is the inner device's, which promises the same.
+unsafe impl<D: Share> Share for FaultInjector<D> {
+    type Handle = D::Handle;
+
+    fn share_identity(&self) -> [u8; 32] {
+        self.inner.share_identity()
+    }
+
+    unsafe fn export_memory(&self, memory: &D::Memory, kind: ShareKind) -> Result<D::Handle, DeviceError> {
+        self.faults.pass(Call::ExportMemory, None)?;
+        // SAFETY: the caller's promise is the same; so below.
+        unsafe { self.inner.export_memory(memory, kind) }
+    }
+
+    unsafe fn import_memory(
+        &self,
+        handle: D::Handle,
+        desc: &MemoryDesc<'_>,
+        tied: Tied<'_, Self>,
+    ) -> Result<D::Memory, DeviceError> {
+        self.faults.pass(Call::ImportMemory, Some(desc))?;
+        let tied = match tied {
+            Tied::Nothing => Tied::Nothing,
+            Tied::Buffer(buffer) => Tied::Buffer(buffer),
+            Tied::Texture(texture) => Tied::Texture(texture),
+        };
+        // SAFETY: as above.
+        unsafe { self.inner.import_memory(handle, desc, tied) }
+    }
+}

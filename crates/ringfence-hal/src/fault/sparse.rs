@@ -1,0 +1,59 @@
+//! Sparse buffers and textures through the fault injector: making one and binding its pages can fail.
+
+use super::{Call, FaultInjector};
+use crate::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind};
+use crate::{BufferInfo, DeviceError, RawBuffer, RawTexture, TextureInfo};
+
+// SAFETY: everything is the inner device's, which promises the same.
+unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
+    type BindQueue = D::BindQueue;
+
+    fn sparse_support(&self) -> Option<SparseSupport> {
+        self.inner.sparse_support()
+    }
+
+    unsafe fn make_sparse(&self, info: &BufferInfo<'_, D>) -> Result<(RawBuffer<D>, SparseNeeds), DeviceError> {
+        self.faults.pass(Call::MakeSparse, None)?;
+        // SAFETY: the caller's promise is the same; so below.
+        unsafe { self.inner.make_sparse(info) }
+    }
+
+    unsafe fn bind_pages(
+        &self,
+        queue: &D::BindQueue,
+        buffer: &RawBuffer<D>,
+        binds: &[PageBind<'_, D::Memory>],
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError> {
+        self.faults.pass(Call::BindPages, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.bind_pages(queue, buffer, binds, waits, signal) }
+    }
+
+    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+        self.inner.sparse_texture_support()
+    }
+
+    unsafe fn make_sparse_texture(
+        &self,
+        info: &TextureInfo<'_, D>,
+    ) -> Result<(RawTexture<D>, TextureTiling), DeviceError> {
+        self.faults.pass(Call::MakeSparseTexture, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.make_sparse_texture(info) }
+    }
+
+    unsafe fn bind_tiles(
+        &self,
+        queue: &D::BindQueue,
+        texture: (&RawTexture<D>, &TextureTiling),
+        binds: &[TileBind<'_, D::Memory>],
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError> {
+        self.faults.pass(Call::BindTiles, None)?;
+        // SAFETY: as above.
+        unsafe { self.inner.bind_tiles(queue, texture, binds, waits, signal) }
+    }
+}

@@ -1,0 +1,325 @@
+//! How texels lie in a buffer: the facts of each format that copies need.
+//!
+//! ```text
+//!   a format    block           bytes a block in a copy
+//!               across, down    colour   depth   stencil
+//!   R8          1 × 1           1        –       –
+//!   BC1         4 × 4           8        –       –
+//!   ASTC 10×6   10 × 6          16       –       –
+//!   D24 S8      1 × 1           –        4       1          each aspect is copied by itself
+//! ```
+
+use std::fmt;
+
+use super::record::TextureAspects;
+
+/// One of what a texel has. A copy is of one aspect.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum TextureAspect {
+    /// Colour.
+    #[default]
+    Color,
+    /// Depth.
+    Depth,
+    /// Stencil.
+    Stencil,
+}
+
+impl TextureAspect {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Color, Self::Depth, Self::Stencil];
+
+    /// The set that has this one alone.
+    #[must_use]
+    pub const fn flag(self) -> TextureAspects {
+        match self {
+            Self::Color => TextureAspects::COLOR,
+            Self::Depth => TextureAspects::DEPTH,
+            Self::Stencil => TextureAspects::STENCIL,
+        }
+    }
+}
+
+/// How the texels of a format lie in a buffer that is copied to or from a texture: the size of a block in texels, and the
+/// bytes that a block has there, for each aspect. Formats that are not block-compressed have blocks of one texel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TexelFormat {
+    /// Texels across and down.
+    block: [u32; 2],
+    /// By [`TextureAspect`]; 0 where there is no such aspect.
+    bytes: [u32; 3],
+}
+
+impl TexelFormat {
+    /// Colour, of so many bytes a texel.
+    #[must_use]
+    pub const fn color(texel_bytes: u32) -> Self {
+        Self { block: [1, 1], bytes: [texel_bytes, 0, 0] }
+    }
+
+    /// Block-compressed colour: blocks of so many texels across and down, of so many bytes.
+    #[must_use]
+    pub const fn compressed(width: u32, height: u32, block_bytes: u32) -> Self {
+        Self { block: [width, height], bytes: [block_bytes, 0, 0] }
+    }
+
+    /// Depth, stencil or both, of so many bytes a texel in a copy: 24 bits of depth are copied as 4 bytes, stencil as 1.
+    /// 0 where there is no such aspect.
+    #[must_use]
+    pub const fn depth_stencil(depth_bytes: u32, stencil_bytes: u32) -> Self {
+        Self { block: [1, 1], bytes: [0, depth_bytes, stencil_bytes] }
+    }
+
+    /// Colour or depth, as one likes: what Direct3D 12 calls typeless.
+    #[must_use]
+    pub const fn color_or_depth(texel_bytes: u32) -> Self {
+        Self { block: [1, 1], bytes: [texel_bytes, texel_bytes, 0] }
+    }
+
+    /// Texels of a block, across and down; 1 and 1 unless the format is block-compressed.
+    #[must_use]
+    pub const fn block(self) -> [u32; 2] {
+        self.block
+    }
+
+    /// Bytes that a block of this aspect has in a buffer; `None` if the format has no such aspect.
+    #[must_use]
+    pub const fn block_bytes(self, aspect: TextureAspect) -> Option<u32> {
+        match self.bytes[aspect as usize] {
+            0 => None,
+            bytes => Some(bytes),
+        }
+    }
+
+    /// What a texel has.
+    #[must_use]
+    pub fn aspects(self) -> TextureAspects {
+        let present = TextureAspect::ALL.into_iter().filter(|aspect| self.block_bytes(*aspect).is_some());
+        present.fold(TextureAspects::empty(), |all, aspect| all | aspect.flag())
+    }
+
+    /// The first aspect that it has: colour, else depth, else stencil.
+    #[must_use]
+    pub const fn first_aspect(self) -> TextureAspect {
+        match self.bytes {
+            [0, 0, _] => TextureAspect::Stencil,
+            [0, ..] => TextureAspect::Depth,
+            _ => TextureAspect::Color,
+        }
+    }
+
+    /// Whether a block has more than one texel.
+    #[must_use]
+    pub const fn is_compressed(self) -> bool {
+        self.block[0] != 1 || self.block[1] != 1
+    }
+
+    /// Whether texels of both have the same blocks in a copy of this aspect.
+    #[must_use]
+    pub const fn is_copied_as(self, other: Self, aspect: TextureAspect) -> bool {
+        let index = aspect as usize;
+        self.block[0] == other.block[0] && self.block[1] == other.block[1] && self.bytes[index] == other.bytes[index]
+    }
+}
+
+impl fmt::Debug for TexelFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for TexelFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([width, height], [color, depth, stencil]) = (self.block, self.bytes);
+        match (color, depth, stencil) {
+            (_, 0, 0) if self.is_compressed() => write!(f, "blocks of {width} × {height} texels in {color} bytes"),
+            (_, 0, 0) => write!(f, "texels of {color} bytes"),
+            _ => write!(f, "texels of {depth} bytes of depth and {stencil} bytes of stencil"),
+        }
+    }
+}
+
+macro_rules! formats {
+    ($($name:ident: $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;)*) => {
+        /// The formats that the portable description knows; a device's own description knows all of its own.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Format {
+            $(#[doc = $doc] $name,)*
+        }
+
+        impl Format {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// How its texels lie in a buffer.
+            #[must_use]
+            pub const fn texels(self) -> TexelFormat {
+                match self {
+                    $(Self::$name => TexelFormat {
+                        block: [$width, $height],
+                        bytes: [$color, $depth, $stencil],
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    R8Unorm: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
+    R8Snorm: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
+    R8Uint: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
+    R8Sint: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
+    Rg8Unorm: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
+    Rg8Snorm: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
+    Rg8Uint: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
+    Rg8Sint: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
+    Rgba8Unorm: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
+    Rgba8UnormSrgb: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
+    Rgba8Snorm: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
+    Rgba8Uint: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
+    Rgba8Sint: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
+    Bgra8Unorm: 1 x 1, 4, 0, 0, "Four channels of 8 bits, blue first.";
+    Bgra8UnormSrgb: 1 x 1, 4, 0, 0, "Four channels of 8 bits, blue first.";
+    R16Unorm: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
+    R16Snorm: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
+    R16Uint: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
+    R16Sint: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
+    R16Float: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
+    Rg16Unorm: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
+    Rg16Snorm: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
+    Rg16Uint: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
+    Rg16Sint: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
+    Rg16Float: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
+    Rgba16Unorm: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
+    Rgba16Snorm: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
+    Rgba16Uint: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
+    Rgba16Sint: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
+    Rgba16Float: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
+    R32Uint: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
+    R32Sint: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
+    R32Float: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
+    Rg32Uint: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
+    Rg32Sint: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
+    Rg32Float: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
+    Rgb32Uint: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
+    Rgb32Sint: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
+    Rgb32Float: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
+    Rgba32Uint: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
+    Rgba32Sint: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
+    Rgba32Float: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
+    B5g6r5Unorm: 1 x 1, 2, 0, 0, "Three channels in 16 bits, blue lowest.";
+    Bgr5a1Unorm: 1 x 1, 2, 0, 0, "Four channels in 16 bits, blue lowest.";
+    Rgb10a2Unorm: 1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest.";
+    Rgb10a2Uint: 1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest.";
+    Rg11b10Float: 1 x 1, 4, 0, 0, "Three channels in 32 bits, red lowest.";
+    Rgb9e5Float: 1 x 1, 4, 0, 0, "Three channels with one exponent in 32 bits, red lowest.";
+    Bc1Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc2Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc2UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc3Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc3UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc4Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc4Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc5Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc5Snorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc6hUfloat: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc6hFloat: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc7Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc7UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Etc2Rgb8Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Etc2Rgb8UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Etc2Rgb8a1Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Etc2Rgb8a1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Etc2Rgba8Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Etc2Rgba8UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    EacR11Unorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    EacR11Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    EacRg11Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    EacRg11Snorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Astc4x4Unorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Astc4x4UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Astc5x4Unorm: 5 x 4, 16, 0, 0, "Blocks of 5 × 4 texels in 16 bytes.";
+    Astc5x4UnormSrgb: 5 x 4, 16, 0, 0, "Blocks of 5 × 4 texels in 16 bytes.";
+    Astc5x5Unorm: 5 x 5, 16, 0, 0, "Blocks of 5 × 5 texels in 16 bytes.";
+    Astc5x5UnormSrgb: 5 x 5, 16, 0, 0, "Blocks of 5 × 5 texels in 16 bytes.";
+    Astc6x5Unorm: 6 x 5, 16, 0, 0, "Blocks of 6 × 5 texels in 16 bytes.";
+    Astc6x5UnormSrgb: 6 x 5, 16, 0, 0, "Blocks of 6 × 5 texels in 16 bytes.";
+    Astc6x6Unorm: 6 x 6, 16, 0, 0, "Blocks of 6 × 6 texels in 16 bytes.";
+    Astc6x6UnormSrgb: 6 x 6, 16, 0, 0, "Blocks of 6 × 6 texels in 16 bytes.";
+    Astc8x5Unorm: 8 x 5, 16, 0, 0, "Blocks of 8 × 5 texels in 16 bytes.";
+    Astc8x5UnormSrgb: 8 x 5, 16, 0, 0, "Blocks of 8 × 5 texels in 16 bytes.";
+    Astc8x6Unorm: 8 x 6, 16, 0, 0, "Blocks of 8 × 6 texels in 16 bytes.";
+    Astc8x6UnormSrgb: 8 x 6, 16, 0, 0, "Blocks of 8 × 6 texels in 16 bytes.";
+    Astc8x8Unorm: 8 x 8, 16, 0, 0, "Blocks of 8 × 8 texels in 16 bytes.";
+    Astc8x8UnormSrgb: 8 x 8, 16, 0, 0, "Blocks of 8 × 8 texels in 16 bytes.";
+    Astc10x5Unorm: 10 x 5, 16, 0, 0, "Blocks of 10 × 5 texels in 16 bytes.";
+    Astc10x5UnormSrgb: 10 x 5, 16, 0, 0, "Blocks of 10 × 5 texels in 16 bytes.";
+    Astc10x6Unorm: 10 x 6, 16, 0, 0, "Blocks of 10 × 6 texels in 16 bytes.";
+    Astc10x6UnormSrgb: 10 x 6, 16, 0, 0, "Blocks of 10 × 6 texels in 16 bytes.";
+    Astc10x8Unorm: 10 x 8, 16, 0, 0, "Blocks of 10 × 8 texels in 16 bytes.";
+    Astc10x8UnormSrgb: 10 x 8, 16, 0, 0, "Blocks of 10 × 8 texels in 16 bytes.";
+    Astc10x10Unorm: 10 x 10, 16, 0, 0, "Blocks of 10 × 10 texels in 16 bytes.";
+    Astc10x10UnormSrgb: 10 x 10, 16, 0, 0, "Blocks of 10 × 10 texels in 16 bytes.";
+    Astc12x10Unorm: 12 x 10, 16, 0, 0, "Blocks of 12 × 10 texels in 16 bytes.";
+    Astc12x10UnormSrgb: 12 x 10, 16, 0, 0, "Blocks of 12 × 10 texels in 16 bytes.";
+    Astc12x12Unorm: 12 x 12, 16, 0, 0, "Blocks of 12 × 12 texels in 16 bytes.";
+    Astc12x12UnormSrgb: 12 x 12, 16, 0, 0, "Blocks of 12 × 12 texels in 16 bytes.";
+    D16Unorm: 1 x 1, 0, 2, 0, "Depth of 16 bits.";
+    D32Float: 1 x 1, 0, 4, 0, "Depth of 32 bits.";
+    D24UnormS8Uint: 1 x 1, 0, 4, 1, "Depth of 24 bits, copied as 32; stencil.";
+    D32FloatS8Uint: 1 x 1, 0, 4, 1, "Depth of 32 bits; stencil.";
+    S8Uint: 1 x 1, 0, 0, 1, "Stencil.";
+}
+
+impl Format {
+    /// Bytes a texel in a copy of its first aspect; of block-compressed formats, bytes a block.
+    #[must_use]
+    pub const fn texel_bytes(self) -> u64 {
+        let texels = self.texels();
+        match texels.block_bytes(texels.first_aspect()) {
+            Some(bytes) => bytes as u64,
+            None => 0,
+        }
+    }
+
+    /// Whether it has depth or stencil.
+    #[must_use]
+    pub const fn is_depth_stencil(self) -> bool {
+        !matches!(self.texels().first_aspect(), TextureAspect::Color)
+    }
+}
+
+impl From<Format> for TexelFormat {
+    fn from(format: Format) -> Self {
+        format.texels()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_has_an_aspect_and_bytes_in_it() {
+        for format in Format::ALL {
+            let texels = format.texels();
+            assert!(!texels.aspects().is_empty(), "{format:?}");
+            assert!(format.texel_bytes() > 0, "{format:?}");
+            assert!(texels.is_copied_as(texels, texels.first_aspect()));
+            let is_plain = !texels.is_compressed();
+            assert!(is_plain || texels.aspects() == TextureAspects::COLOR, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn the_facts_read_as_a_sentence() {
+        assert_eq!(Format::Bc1Unorm.texels().to_string(), "blocks of 4 × 4 texels in 8 bytes");
+        assert_eq!(Format::Rgba8Unorm.texels().to_string(), "texels of 4 bytes");
+        let both = Format::D24UnormS8Uint.texels().to_string();
+        assert_eq!(both, "texels of 4 bytes of depth and 1 bytes of stencil");
+        assert_eq!(TexelFormat::color_or_depth(4).aspects(), TextureAspects::COLOR | TextureAspects::DEPTH);
+    }
+}

@@ -1,0 +1,327 @@
+//! Which texels a copy takes, and what a texture says to that.
+//!
+//! ```text
+//!   mip of 10 × 6 texels, blocks of 4 × 4        ┌────┬────┬──┐   a region begins at a block, and ends at one
+//!                                                │    │    │▒▒│   or with the mip: the last blocks are not full,
+//!                                                ├────┼────┼──┤   and have all their bytes in the buffer
+//!                                                │▒▒▒▒│▒▒▒▒│▒▒│
+//!                                                └────┴────┴──┘
+//! ```
+
+use super::format::{TexelFormat, TextureAspect};
+use super::record::{TextureAspects, TextureParts};
+
+/// A box of texels in one mip level and some array layers of a texture, of one aspect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TexelBox {
+    /// Colour, depth or stencil.
+    pub aspect: TextureAspect,
+    /// The mip level.
+    pub mip: u32,
+    /// The first array layer.
+    pub layer: u32,
+    /// Array layers.
+    pub layers: u32,
+    /// First texel across.
+    pub x: u32,
+    /// First texel down.
+    pub y: u32,
+    /// First slice.
+    pub z: u32,
+    /// Texels across.
+    pub width: u32,
+    /// Texels down.
+    pub height: u32,
+    /// Slices.
+    pub depth: u32,
+}
+
+impl TexelBox {
+    /// All of a mip level: every layer and slice, of the first aspect that the texture has.
+    #[must_use]
+    pub fn mip(parts: &TextureParts, mip: u32) -> Self {
+        let [width, height, depth] = parts.extent(mip);
+        let (aspect, layers) = (parts.format.first_aspect(), parts.layers);
+        Self { aspect, mip, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth }
+    }
+
+    /// First texel across, down and deep.
+    #[must_use]
+    pub const fn first(&self) -> [u32; 3] {
+        [self.x, self.y, self.z]
+    }
+
+    /// Texels across, down and deep.
+    #[must_use]
+    pub const fn extent(&self) -> [u32; 3] {
+        [self.width, self.height, self.depth]
+    }
+}
+
+/// Why texels cannot be copied. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TexelError {
+    /// A region without texels.
+    #[error("a copy of {extent:?} texels in {layers} layers")]
+    Empty {
+        /// Texels across, down and deep.
+        extent: [u32; 3],
+        /// Array layers.
+        layers: u32,
+    },
+    /// The texture's format has several planes, or one that the library knows nothing of.
+    #[error("the texture's format has several planes or is not known: how its texels lie in a buffer cannot be said")]
+    UnknownFormat,
+    /// No device copies texels of several samples to or from a buffer.
+    #[error("a texture of {samples} samples a texel is not copied to or from a buffer")]
+    Multisampled {
+        /// Samples a texel.
+        samples: u32,
+    },
+    /// The texture has no such aspect.
+    #[error("{aspect:?} of a texture that has {has:?}")]
+    NoAspect {
+        /// What was asked for.
+        aspect: TextureAspect,
+        /// What a texel has.
+        has: TextureAspects,
+    },
+    /// The texels are not of the texture's format.
+    #[error("{given} for a texture of {has}")]
+    OtherFormat {
+        /// What was given.
+        given: TexelFormat,
+        /// What the texture has.
+        has: TexelFormat,
+    },
+    /// The texture has no such mip level.
+    #[error("mip level {mip} of {mips}")]
+    NoMip {
+        /// What was asked for.
+        mip: u32,
+        /// Mip levels of the texture.
+        mips: u32,
+    },
+    /// The texture has no such array layers.
+    #[error("{count} layers from {layer} on of {layers}")]
+    NoLayers {
+        /// The first one that was asked for.
+        layer: u32,
+        /// How many.
+        count: u32,
+        /// Array layers of the texture.
+        layers: u32,
+    },
+    /// Some of the texels lie outside the mip level.
+    #[error("{extent:?} texels from {first:?} on of a mip level of {size:?}")]
+    Outside {
+        /// First texel across, down and deep.
+        first: [u32; 3],
+        /// Texels across, down and deep.
+        extent: [u32; 3],
+        /// Texels of the mip level.
+        size: [u32; 3],
+    },
+    /// The region does not begin at a block, or ends inside one that is not the mip level's last.
+    #[error("{extent:?} texels from {first:?} on of a mip level of {size:?} are not whole blocks of {block:?} texels")]
+    PartOfBlock {
+        /// First texel across, down and deep.
+        first: [u32; 3],
+        /// Texels across, down and deep.
+        extent: [u32; 3],
+        /// Texels of the mip level.
+        size: [u32; 3],
+        /// Texels of a block, across and down.
+        block: [u32; 2],
+    },
+    /// The device copies depth and stencil of whole mip levels only (Direct3D 12).
+    #[error(
+        "the device copies depth and stencil as whole mip levels of {size:?}, not {extent:?} texels from {first:?} on"
+    )]
+    PartOfDepth {
+        /// First texel across, down and deep.
+        first: [u32; 3],
+        /// Texels across, down and deep.
+        extent: [u32; 3],
+        /// Texels of the mip level.
+        size: [u32; 3],
+    },
+    /// The queue copies in larger units (`minImageTransferGranularity`; 0 for whole mip levels).
+    #[error("{extent:?} texels from {first:?} on of a mip level of {size:?} for a queue that copies units of {unit:?}")]
+    PartOfUnit {
+        /// First texel across, down and deep.
+        first: [u32; 3],
+        /// Texels across, down and deep.
+        extent: [u32; 3],
+        /// Texels of the mip level.
+        size: [u32; 3],
+        /// Texels of a unit; 0 for all.
+        unit: [u32; 3],
+    },
+}
+
+/// What the device and the queue ask of a copy, beside what every API asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyRules {
+    /// Whether parts of a mip level of depth or stencil are copied.
+    pub partial_depth: bool,
+    /// Blocks across, down and deep that a queue copies at least; 0 for whole mip levels.
+    pub unit: [u32; 3],
+}
+
+/// Whether a region begins at a multiple of `unit`, and ends at one or with the mip.
+fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -> bool {
+    (0..3).all(|axis| {
+        let (first, count, size, unit) = (first[axis], extent[axis], size[axis], unit[axis]);
+        let ends = first.saturating_add(count) == size;
+        match unit {
+            0 => first == 0 && ends,
+            1 => true,
+            _ => first % unit == 0 && (ends || count % unit == 0),
+        }
+    })
+}
+
+/// Checks a box of texels against a texture and the rules of a copy; for backends.
+///
+/// # Errors
+/// [`TexelError`]: what the texture does not have, or what is not copied so.
+pub fn check(
+    parts: Option<&TextureParts>,
+    region: &TexelBox,
+    given: Option<TexelFormat>,
+    rules: CopyRules,
+) -> Result<TextureParts, TexelError> {
+    let parts = parts.ok_or(TexelError::UnknownFormat)?;
+    let TextureParts { format: has, samples, mips, layers, .. } = *parts;
+    let (first, extent, aspect) = (region.first(), region.extent(), region.aspect);
+    if samples != 1 {
+        return Err(TexelError::Multisampled { samples });
+    }
+    if has.block_bytes(aspect).is_none() {
+        return Err(TexelError::NoAspect { aspect, has: has.aspects() });
+    }
+    if let Some(given) = given.filter(|given| !has.is_copied_as(*given, aspect)) {
+        return Err(TexelError::OtherFormat { given, has });
+    }
+    if extent.contains(&0) || region.layers == 0 {
+        return Err(TexelError::Empty { extent, layers: region.layers });
+    }
+    if region.mip >= mips {
+        return Err(TexelError::NoMip { mip: region.mip, mips });
+    }
+    if region.layer.checked_add(region.layers).is_none_or(|end| end > layers) {
+        return Err(TexelError::NoLayers { layer: region.layer, count: region.layers, layers });
+    }
+    check_extent(has, parts.extent(region.mip), (first, extent, aspect), rules)?;
+    Ok(*parts)
+}
+
+fn check_extent(
+    format: TexelFormat,
+    size: [u32; 3],
+    (first, extent, aspect): ([u32; 3], [u32; 3], TextureAspect),
+    rules: CopyRules,
+) -> Result<(), TexelError> {
+    let inside = |axis: usize| first[axis].checked_add(extent[axis]).is_some_and(|end| end <= size[axis]);
+    if !(0..3).all(inside) {
+        return Err(TexelError::Outside { first, extent, size });
+    }
+    let block @ [across, down] = format.block();
+    if !is_whole(first, extent, size, [across, down, 1]) {
+        return Err(TexelError::PartOfBlock { first, extent, size, block });
+    }
+    let is_depth = aspect != TextureAspect::Color;
+    if is_depth && !rules.partial_depth && !is_whole(first, extent, size, [0, 0, 0]) {
+        return Err(TexelError::PartOfDepth { first, extent, size });
+    }
+    let [x, y, z] = rules.unit;
+    let unit = [x.saturating_mul(across), y.saturating_mul(down), z];
+    if !is_whole(first, extent, size, unit) {
+        return Err(TexelError::PartOfUnit { first, extent, size, unit });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+
+    const ANY: CopyRules = CopyRules { partial_depth: true, unit: [1, 1, 1] };
+
+    fn parts(format: Format, [width, height, depth]: [u32; 3]) -> TextureParts {
+        let (format, mips, layers, samples) = (format.texels(), 3, 2, 1);
+        TextureParts { width, height, depth, layers, mips, samples, format, aspects: format.aspects() }
+    }
+
+    fn region(first: [u32; 3], extent: [u32; 3]) -> TexelBox {
+        let ([x, y, z], [width, height, depth]) = (first, extent);
+        TexelBox { aspect: TextureAspect::Color, mip: 0, layer: 0, layers: 1, x, y, z, width, height, depth }
+    }
+
+    #[test]
+    fn blocks_are_copied_whole_and_the_last_ones_as_far_as_the_mip_goes() {
+        let parts = parts(Format::Bc1Unorm, [10, 6, 1]);
+        let check = |first, extent| check(Some(&parts), &region(first, extent), None, ANY).map(drop);
+        for (first, extent) in [([0; 3], [10, 6, 1]), ([4, 0, 0], [4, 4, 1]), ([8, 4, 0], [2, 2, 1])] {
+            assert_eq!(check(first, extent), Ok(()));
+        }
+        let size = [10, 6, 1];
+        for (first, extent) in
+            [([2, 0, 0], [4, 4, 1]), ([0; 3], [2, 2, 1]), ([0; 3], [9, 6, 1]), ([8, 4, 0], [1, 2, 1])]
+        {
+            let refused = TexelError::PartOfBlock { first, extent, size, block: [4, 4] };
+            assert_eq!(check(first, extent), Err(refused));
+        }
+        for (first, extent) in [([8, 0, 0], [4, 4, 1]), ([0, 0, 1], [4, 4, 1]), ([u32::MAX, 0, 0], [4, 4, 1])] {
+            assert_eq!(check(first, extent), Err(TexelError::Outside { first, extent, size }));
+        }
+        let small = TexelBox { mip: 2, ..region([0; 3], [2, 1, 1]) };
+        assert!(super::check(Some(&parts), &small, None, ANY).is_ok(), "a mip smaller than a block");
+        let mip = TexelBox::mip(&parts, 1);
+        assert_eq!((mip.extent(), mip.layers), ([5, 3, 1], 2));
+        assert!(super::check(Some(&parts), &mip, None, ANY).is_ok());
+    }
+
+    #[test]
+    fn what_a_texture_does_not_have_is_refused_with_numbers() {
+        let color = parts(Format::Rgba8Unorm, [8, 8, 1]);
+        let whole = region([0; 3], [8, 8, 1]);
+        let refused = |region: &TexelBox| check(Some(&color), region, None, ANY).expect_err("it has no such part");
+        assert_eq!(refused(&TexelBox { mip: 3, ..whole }), TexelError::NoMip { mip: 3, mips: 3 });
+        let layers = TexelError::NoLayers { layer: 1, count: 2, layers: 2 };
+        assert_eq!(refused(&TexelBox { layer: 1, layers: 2, ..whole }), layers);
+        assert!(matches!(refused(&TexelBox { layer: u32::MAX, ..whole }), TexelError::NoLayers { .. }));
+        assert!(matches!(refused(&TexelBox { width: 0, ..whole }), TexelError::Empty { .. }));
+        assert!(matches!(refused(&TexelBox { layers: 0, ..whole }), TexelError::Empty { .. }));
+        let stencil = TexelBox { aspect: TextureAspect::Stencil, ..whole };
+        assert!(matches!(refused(&stencil), TexelError::NoAspect { aspect: TextureAspect::Stencil, .. }));
+        let wide = Some(Format::Rgba16Float.texels());
+        assert!(matches!(check(Some(&color), &whole, wide, ANY), Err(TexelError::OtherFormat { .. })));
+        let same = Some(Format::R32Float.texels());
+        assert!(check(Some(&color), &whole, same, ANY).is_ok(), "bytes are bytes");
+        assert_eq!(check(None, &whole, None, ANY), Err(TexelError::UnknownFormat));
+        let samples = TextureParts { samples: 4, ..color };
+        assert_eq!(check(Some(&samples), &whole, None, ANY), Err(TexelError::Multisampled { samples: 4 }));
+    }
+
+    #[test]
+    fn depth_is_whole_where_the_device_says_so_and_units_are_kept() {
+        let depth = parts(Format::D32Float, [8, 8, 1]);
+        let corner = TexelBox { aspect: TextureAspect::Depth, ..region([0; 3], [4, 4, 1]) };
+        assert!(check(Some(&depth), &corner, None, ANY).is_ok());
+        let whole_only = CopyRules { partial_depth: false, ..ANY };
+        assert!(matches!(check(Some(&depth), &corner, None, whole_only), Err(TexelError::PartOfDepth { .. })));
+        assert!(check(Some(&depth), &TexelBox::mip(&depth, 1), None, whole_only).is_ok());
+        let color = parts(Format::Bc7Unorm, [24, 24, 1]);
+        let units = CopyRules { unit: [2, 2, 1], ..ANY };
+        assert!(check(Some(&color), &region([8, 8, 0], [16, 8, 1]), None, units).is_ok());
+        let odd = check(Some(&color), &region([4, 8, 0], [16, 8, 1]), None, units);
+        assert!(matches!(odd, Err(TexelError::PartOfUnit { unit: [8, 8, 1], .. })), "{odd:?}");
+        let all = CopyRules { unit: [0, 0, 0], ..ANY };
+        assert!(check(Some(&color), &region([0; 3], [24, 24, 1]), None, all).is_ok());
+        assert!(check(Some(&color), &region([0; 3], [24, 8, 1]), None, all).is_err());
+    }
+}

@@ -1,0 +1,289 @@
+//! The simulated device as the library sees it: each call takes the lock, does its work and reports.
+//!
+//! The contract's traits are unsafe to call because real drivers trust their callers. This one does not: whatever it
+//! is given, a mistake becomes a hazard. Only the bytes of the host's view are the caller's to answer for.
+
+use super::Device;
+use super::hazard::HazardKind;
+use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
+use super::layout::{buffer_requirements, texture_requirements};
+use super::sharing;
+use super::state::Shape;
+use ringfence_hal::sharing::{ShareKind, ShareSupport};
+use ringfence_hal::{
+    BufferDesc, BufferUsage, Buffers, Capabilities, ClearValue, Create, DeviceError, Driver, HeapBudgets, InfoKey,
+    Kind, Mapped, MemoryDesc, Placed, Priority, Requirements, TextureDesc, Textures,
+};
+use std::time::Duration;
+
+// SAFETY: a host view lives from `allocate` to `free` at one address and holds the whole memory object, which holds
+// every resource placed in it (`State::place` refuses others).
+unsafe impl Driver for Device {
+    type Memory = Memory;
+    type Fence = Fence;
+    type Pageable = Memory;
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.profile().capabilities
+    }
+
+    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        self.with(|state| state.allocate(desc).map(Memory))
+    }
+
+    unsafe fn free_memory(&self, memory: Memory) {
+        self.with(|state| state.free(memory.0));
+    }
+
+    unsafe fn flush(&self, memory: &Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
+        self.with(|state| {
+            state.check_alive()?;
+            state.counts.flush += 1;
+            state.counts.flush_bytes = state.counts.flush_bytes.saturating_add(size);
+            state.spend(state.profile.costs.flush_ns + state.profile.costs.host_copy_ns(size));
+            let Some(range) = state.check_flush(state.root(memory.0), offset, size) else { return Ok(()) };
+            state.report_pending(HazardKind::HostWriteWhilePending, state.root(memory.0), &range, |_| true);
+            let root = state.root(memory.0);
+            if let Some(object) = state.memories.get_mut(&root)
+                && let Some(host) = &object.host
+            {
+                // SAFETY: the caller promises that nobody writes this range of the mapped memory meanwhile.
+                unsafe { object.device.flush_from(host, offset, size) };
+            }
+            Ok(())
+        })
+    }
+
+    unsafe fn read_back(
+        &self,
+        memory: &Memory,
+        offset: u64,
+        _mapped: Mapped,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        self.with(|state| {
+            state.check_alive()?;
+            state.counts.read_back += 1;
+            let size = into.len() as u64;
+            state.spend(state.profile.costs.flush_ns + state.profile.costs.host_copy_ns(size));
+            let Some(range) = state.check_mapped(state.root(memory.0), offset, size) else { return Ok(()) };
+            state
+                .report_pending(HazardKind::ReadBackWhilePending, state.root(memory.0), &range, |access| access.writes);
+            if let Some(object) = state.memories.get(&state.root(memory.0)) {
+                object.device.read(offset, into);
+            }
+            Ok(())
+        })
+    }
+
+    unsafe fn completed(&self, fence: &Fence) -> Result<u64, DeviceError> {
+        self.with(|state| state.completed(*fence))
+    }
+
+    unsafe fn wait(&self, fence: &Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        self.with(|state| state.wait(*fence, value, timeout_ns))
+    }
+
+    fn mapped(&self, memory: &Memory) -> Option<Mapped> {
+        self.with(|state| state.memories.get(&state.root(memory.0)).and_then(|object| object.mapped(0)))
+    }
+
+    fn pageable(&self, memory: &Memory) -> Option<Memory> {
+        self.capabilities().residency.then_some(*memory)
+    }
+
+    unsafe fn make_resident(&self, memory: &[Memory]) -> Result<(), DeviceError> {
+        self.with(|state| state.make_resident(memory))
+    }
+
+    unsafe fn evict(&self, memory: &[Memory]) -> Result<(), DeviceError> {
+        self.with(|state| state.evict(memory))
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        self.with(|state| state.set_priority(memory.0, priority));
+    }
+
+    fn budgets(&self) -> Option<HeapBudgets> {
+        self.profile().tells_budgets.then(|| self.with(|state| state.budgets()))
+    }
+
+    fn note_aliasing(&self, memory: &Memory, offset: u64, size: u64, may_overlap: bool) {
+        self.with(|state| state.set_sharing(state.root(memory.0), offset..offset.saturating_add(size), may_overlap));
+    }
+}
+
+// SAFETY: as for `Driver`.
+unsafe impl Create<Buffers> for Device {
+    type Info<'a> = BufferDesc;
+    type Unplaced = Buffer;
+    type Object = Buffer;
+
+    fn describe(&self, desc: &BufferDesc) -> Result<BufferDesc, DeviceError> {
+        Buffers::check(desc).map(|()| *desc)
+    }
+
+    fn portable(&self, info: &BufferDesc) -> Option<BufferDesc> {
+        Some(*info)
+    }
+
+    fn key(&self, info: &BufferDesc) -> Option<InfoKey> {
+        let BufferDesc { size, usage } = *info;
+        Some(InfoKey::new(&[size as u32, (size >> 32) as u32, usage.bits()]))
+    }
+
+    unsafe fn prepare(&self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
+        self.with(|state| {
+            state.check_alive()?;
+            state.counts.create_buffer += 1;
+            let requirements = buffer_requirements(&state.profile, info)?;
+            Ok((Buffer(state.prepare(Shape::Buffer(*info), requirements)), requirements))
+        })
+    }
+
+    fn share_support(&self, _: &BufferDesc, kind: ShareKind) -> ShareSupport {
+        sharing::support(kind)
+    }
+
+    unsafe fn prepare_shared(&self, info: &BufferDesc, kind: ShareKind) -> Result<(Buffer, Requirements), DeviceError> {
+        sharing::check(kind)?;
+        // SAFETY: the caller promises the same.
+        unsafe { Create::<Buffers>::prepare(self, info) }
+    }
+
+    unsafe fn discard(&self, unplaced: Buffer) {
+        self.with(|state| {
+            state.counts.destroy_buffer += 1;
+            state.destroy((What::Buffer, unplaced.0), false);
+        });
+    }
+
+    unsafe fn place(&self, unplaced: &Buffer, memory: &Memory, offset: u64) -> Result<Placed<Buffer>, DeviceError> {
+        let mapped = self.with(|state| state.place((What::Buffer, unplaced.0), memory.0, offset))?;
+        Ok(Placed { object: *unplaced, mapped })
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &Buffer,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<Buffer>, Memory), DeviceError> {
+        let (mapped, memory) = self.with(|state| state.dedicate((What::Buffer, unplaced.0), desc))?;
+        Ok((Placed { object: *unplaced, mapped }, Memory(memory)))
+    }
+
+    fn has_address(&self, info: &BufferDesc) -> bool {
+        info.usage.contains(BufferUsage::DEVICE_ADDRESS)
+    }
+
+    /// The memory's number above the offset, so that no two resources that live at once share an address.
+    unsafe fn address(&self, object: &Buffer) -> u64 {
+        self.with(|state| {
+            let place = state.resources.get(&object.0).and_then(|held| held.place);
+            place.map_or(0, |(memory, offset)| (memory << 40) + offset)
+        })
+    }
+
+    unsafe fn destroy(&self, object: Buffer) {
+        self.with(|state| {
+            state.counts.destroy_buffer += 1;
+            state.destroy((What::Buffer, object.0), true);
+        });
+    }
+
+    unsafe fn set_name(&self, object: &Buffer, name: &str) {
+        self.rename(Label::named(What::Buffer, object.0, name));
+    }
+}
+
+// SAFETY: as for `Driver`.
+unsafe impl Create<Textures> for Device {
+    type Info<'a> = TextureDesc;
+    type Unplaced = Texture;
+    type Object = Texture;
+
+    fn describe(&self, desc: &TextureDesc) -> Result<TextureDesc, DeviceError> {
+        Textures::check(desc).map(|()| *desc)
+    }
+
+    fn portable(&self, info: &TextureDesc) -> Option<TextureDesc> {
+        Some(*info)
+    }
+
+    fn key(&self, info: &TextureDesc) -> Option<InfoKey> {
+        let TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage, clear_value } = *info;
+        let [kind, red, green, blue, alpha] = clear_value.map_or([0; 5], ClearValue::words);
+        let (dimension, format, usage) = (dimension as u32, format as u32, usage.bits());
+        let size = [dimension, width, height, depth, layers, mips, samples, format, usage];
+        let mut words = [0; 14];
+        words[..9].copy_from_slice(&size);
+        words[9..].copy_from_slice(&[kind, red, green, blue, alpha]);
+        Some(InfoKey::new(&words))
+    }
+
+    unsafe fn prepare(&self, info: &TextureDesc) -> Result<(Texture, Requirements), DeviceError> {
+        self.with(|state| {
+            state.check_alive()?;
+            state.counts.create_texture += 1;
+            let requirements = texture_requirements(&state.profile, info)?;
+            Ok((Texture(state.prepare(Shape::Texture(*info), requirements)), requirements))
+        })
+    }
+
+    fn share_support(&self, _: &TextureDesc, kind: ShareKind) -> ShareSupport {
+        sharing::support(kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &TextureDesc,
+        kind: ShareKind,
+    ) -> Result<(Texture, Requirements), DeviceError> {
+        sharing::check(kind)?;
+        // SAFETY: the caller promises the same.
+        unsafe { Create::<Textures>::prepare(self, info) }
+    }
+
+    unsafe fn discard(&self, unplaced: Texture) {
+        self.with(|state| {
+            state.counts.destroy_texture += 1;
+            state.destroy((What::Texture, unplaced.0), false);
+        });
+    }
+
+    unsafe fn place(&self, unplaced: &Texture, memory: &Memory, offset: u64) -> Result<Placed<Texture>, DeviceError> {
+        // Texels lie as the device pleases: a texture is never mapped.
+        self.with(|state| state.place((What::Texture, unplaced.0), memory.0, offset))?;
+        Ok(Placed { object: *unplaced, mapped: None })
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &Texture,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<Texture>, Memory), DeviceError> {
+        let (_, memory) = self.with(|state| state.dedicate((What::Texture, unplaced.0), desc))?;
+        Ok((Placed { object: *unplaced, mapped: None }, Memory(memory)))
+    }
+
+    unsafe fn destroy(&self, object: Texture) {
+        self.with(|state| {
+            state.counts.destroy_texture += 1;
+            state.destroy((What::Texture, object.0), true);
+        });
+    }
+
+    unsafe fn set_name(&self, object: &Texture, name: &str) {
+        self.rename(Label::named(What::Texture, object.0, name));
+    }
+}
+
+impl Device {
+    fn rename(&self, label: Label) {
+        self.with(|state| match state.resources.get_mut(&label.id) {
+            Some(held) => held.label = label,
+            None => state.report_stale(label.what, label.id, "given a name"),
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! How large a simulated resource is and where the parts of a texture lie in it.
+//!
+//! ```text
+//!   texture   │ layer 0: mip 0 ··· │ mip 1 · │ mip 2 │ layer 1: mip 0 ··· │ mip 1 · │ mip 2 │ rounded up │
+//!   mip       │ colour, or depth and stencil, one after the other │
+//!             each aspect of a mip starts at a multiple of the profile's mip alignment; its slices, and their rows of
+//!             blocks, are tight
+//! ```
+
+use super::profile::Profile;
+use ringfence_core::range::align_up;
+use ringfence_hal::{
+    BufferDesc, BufferUsage, DeviceError, Dimension, Requirements, ResourceClass, TextureAspect, TextureDesc,
+    TextureUsage,
+};
+
+const SIDE_MAX: u32 = 16_384;
+const DEPTH_MAX: u32 = 2_048;
+const LAYERS_MAX: u32 = 2_048;
+const SAMPLES_MAX: u32 = 16;
+
+/// What a buffer needs.
+pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
+    if desc.size == 0 {
+        return Err(DeviceError::InvalidInfo("a buffer of size 0"));
+    }
+    if desc.usage == BufferUsage::empty() {
+        return Err(DeviceError::InvalidInfo("a buffer without usage"));
+    }
+    let alignment = profile.buffer_alignment;
+    let size = align_up(desc.size, alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
+    Ok(Requirements {
+        size,
+        alignment,
+        memory_type_bits: profile.buffer_types,
+        class: ResourceClass::Buffer,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    })
+}
+
+/// What a texture needs.
+pub(super) fn texture_requirements(profile: &Profile, desc: &TextureDesc) -> Result<Requirements, DeviceError> {
+    check_texture(desc)?;
+    let is_target = desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL);
+    let bytes = u64::from(desc.layers) * layer_bytes(profile, desc);
+    let alignment = texture_alignment(profile, desc, bytes, is_target);
+    let size = align_up(bytes, alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
+    let requires_dedicated = size >= profile.dedicated_required_bytes;
+    Ok(Requirements {
+        size,
+        alignment,
+        memory_type_bits: if is_target { profile.target_types } else { profile.texture_types },
+        class: if is_target { ResourceClass::RenderTarget } else { ResourceClass::Texture },
+        prefers_dedicated: requires_dedicated || (is_target && size >= profile.dedicated_preferred_bytes),
+        requires_dedicated,
+    })
+}
+
+fn check_texture(desc: &TextureDesc) -> Result<(), DeviceError> {
+    let side = desc.longest();
+    let (depth, compressed) = (desc.format.is_depth_stencil(), desc.format.texels().is_compressed());
+    let written = TextureUsage::RENDER_TARGET | TextureUsage::STORAGE;
+    let flat = matches!(desc.dimension, Dimension::D2 | Dimension::Cube);
+    let rules = [
+        (desc.width > 0 && desc.height > 0 && desc.depth > 0 && desc.layers > 0, "a texture without texels"),
+        (side <= SIDE_MAX, "a texture wider or higher than 16384 texels"),
+        (desc.depth <= DEPTH_MAX, "a texture deeper than 2048 texels"),
+        (desc.layers <= LAYERS_MAX, "a texture of more than 2048 layers"),
+        (desc.mips > 0 && desc.mips <= 32 - side.leading_zeros(), "more mips than the size has, or none"),
+        (desc.samples.is_power_of_two() && desc.samples <= SAMPLES_MAX, "samples other than 1, 2, 4, 8 or 16"),
+        (desc.samples == 1 || desc.mips == 1, "a multisampled texture with mips"),
+        (desc.usage != TextureUsage::empty(), "a texture without usage"),
+        (!(depth && desc.usage.contains(TextureUsage::RENDER_TARGET)), "a render target of a depth format"),
+        (depth || !desc.usage.contains(TextureUsage::DEPTH_STENCIL), "a depth target of a format without depth"),
+        (!(compressed && desc.usage.intersects(written)), "a block-compressed format that is written by texels"),
+        (flat || !depth, "depth of one or three dimensions"),
+        (desc.dimension != Dimension::D1 || !compressed, "a block-compressed texture of one dimension"),
+    ];
+    rules.iter().find(|(holds, _)| !holds).map_or(Ok(()), |&(_, broken)| Err(DeviceError::InvalidInfo(broken)))
+}
+
+fn texture_alignment(profile: &Profile, desc: &TextureDesc, bytes: u64, is_target: bool) -> u64 {
+    if desc.samples > 1 {
+        profile.multisampled_alignment
+    } else if !is_target && bytes <= profile.texture_alignment {
+        profile.small_texture_alignment
+    } else {
+        profile.texture_alignment
+    }
+}
+
+/// Where one aspect of one mip of one layer lies in its texture, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Subresource {
+    /// From the texture's first byte.
+    pub(super) offset: u64,
+    /// Texels across, down and deep.
+    pub(super) extent: [u32; 3],
+    /// Texels of a block across and down.
+    pub(super) block: [u32; 2],
+    /// Bytes a block, samples included.
+    pub(super) block_bytes: u64,
+}
+
+impl Subresource {
+    /// Bytes of a row of blocks.
+    pub(super) fn row_bytes(&self) -> u64 {
+        u64::from(self.extent[0].div_ceil(self.block[0])) * self.block_bytes
+    }
+
+    /// Bytes of a slice.
+    pub(super) fn slice_bytes(&self) -> u64 {
+        self.row_bytes() * u64::from(self.extent[1].div_ceil(self.block[1]))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.slice_bytes() * u64::from(self.extent[2])
+    }
+}
+
+/// Where an aspect of a mip of a layer lies; `None` if the texture has no such part.
+pub(super) fn subresource(
+    profile: &Profile,
+    desc: &TextureDesc,
+    (mip, layer): (u32, u32),
+    aspect: TextureAspect,
+) -> Option<Subresource> {
+    if mip >= desc.mips || layer >= desc.layers {
+        return None;
+    }
+    let found = part(desc, mip, aspect)?;
+    let mips: u64 = (0..mip).map(|mip| mip_pitch(profile, desc, mip)).sum();
+    let before = TextureAspect::ALL.into_iter().take_while(|other| *other != aspect);
+    let aspects: u64 = before.map(|other| part_pitch(profile, desc, mip, other)).sum();
+    Some(Subresource { offset: u64::from(layer) * layer_bytes(profile, desc) + mips + aspects, ..found })
+}
+
+fn layer_bytes(profile: &Profile, desc: &TextureDesc) -> u64 {
+    (0..desc.mips).map(|mip| mip_pitch(profile, desc, mip)).sum()
+}
+
+/// All aspects of a mip.
+fn mip_pitch(profile: &Profile, desc: &TextureDesc, mip: u32) -> u64 {
+    TextureAspect::ALL.into_iter().map(|aspect| part_pitch(profile, desc, mip, aspect)).sum()
+}
+
+/// One aspect of a mip; 0 if there is none.
+fn part_pitch(profile: &Profile, desc: &TextureDesc, mip: u32, aspect: TextureAspect) -> u64 {
+    part(desc, mip, aspect).map_or(0, |part| part.bytes().next_multiple_of(profile.mip_alignment))
+}
+
+fn part(desc: &TextureDesc, mip: u32, aspect: TextureAspect) -> Option<Subresource> {
+    let format = desc.format.texels();
+    let block_bytes = u64::from(format.block_bytes(aspect)?) * u64::from(desc.samples);
+    let extent = [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1));
+    Some(Subresource { offset: 0, extent, block: format.block(), block_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_hal::Format;
+
+    #[test]
+    fn parts_of_a_texture_follow_each_other_and_fit() {
+        let profile = Profile::h200();
+        let desc = TextureDesc { width: 100, height: 37, layers: 3, mips: 7, ..Default::default() };
+        let mut end = 0;
+        for layer in 0..3 {
+            for mip in 0..7 {
+                let part = subresource(&profile, &desc, (mip, layer), TextureAspect::Color).unwrap();
+                assert!(part.offset >= end);
+                end = part.offset + part.bytes();
+            }
+        }
+        assert!(end <= texture_requirements(&profile, &desc).unwrap().size);
+        assert_eq!(subresource(&profile, &desc, (7, 0), TextureAspect::Color), None);
+        assert_eq!(subresource(&profile, &desc, (0, 3), TextureAspect::Color), None);
+    }
+
+    #[test]
+    fn every_aspect_slice_and_block_of_a_texture_has_bytes_of_its_own() {
+        let profile = Profile::h200();
+        let both = TextureDesc { format: Format::D24UnormS8Uint, width: 9, height: 5, mips: 2, ..Default::default() };
+        let size = texture_requirements(&profile, &both).unwrap().size;
+        let mut end = 0;
+        for mip in 0..2 {
+            for (aspect, bytes) in [(TextureAspect::Depth, 4), (TextureAspect::Stencil, 1)] {
+                let part = subresource(&profile, &both, (mip, 0), aspect).unwrap();
+                assert!(part.offset >= end && part.row_bytes() == u64::from(9_u32 >> mip) * bytes);
+                end = part.offset + part.bytes();
+            }
+        }
+        assert!(end <= size);
+        assert_eq!(subresource(&profile, &both, (0, 0), TextureAspect::Color), None);
+        let volume = TextureDesc {
+            dimension: Dimension::D3,
+            format: Format::Bc7Unorm,
+            width: 10,
+            height: 6,
+            depth: 5,
+            ..Default::default()
+        };
+        let part = subresource(&profile, &volume, (0, 0), TextureAspect::Color).unwrap();
+        assert_eq!((part.row_bytes(), part.slice_bytes(), part.bytes()), (48, 96, 480));
+    }
+
+    #[test]
+    fn direct3d_alignments_follow_size_and_samples() {
+        let profile = Profile::d3d12_tier1();
+        let alignment = |desc: TextureDesc| texture_requirements(&profile, &desc).unwrap().alignment;
+        let side = |side| TextureDesc { width: side, height: side, ..Default::default() };
+        assert_eq!(alignment(side(64)), 4 << 10);
+        assert_eq!(alignment(side(512)), 64 << 10);
+        assert_eq!(alignment(TextureDesc { usage: TextureUsage::RENDER_TARGET, ..side(64) }), 64 << 10);
+        assert_eq!(alignment(TextureDesc { samples: 4, ..side(64) }), 4 << 20);
+    }
+}

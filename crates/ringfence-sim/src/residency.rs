@@ -1,0 +1,88 @@
+//! Memory that the program has told the system to take away, and its use all the same.
+//!
+//! An evicted memory object keeps what it holds, and is not counted as in use of its heap. Work that is submitted while
+//! something that it uses is evicted is a hazard, as is eviction under pending work. On a real device the first is lost
+//! work or a removed device, now and then; here it is reported each time.
+
+use super::hazard::{Hazard, HazardKind};
+use super::ids::Memory;
+use super::order::Access;
+use super::state::State;
+use ringfence_hal::{DeviceError, Priority};
+
+impl State {
+    /// Heap and size of memory that is alive.
+    fn heap_and_size(&self, id: u64) -> Option<(usize, u64)> {
+        let object = self.memories.get(&id)?;
+        let heap = self.profile.capabilities.memory_types[object.memory_type as usize].heap;
+        Some((heap as usize, object.size))
+    }
+
+    fn check_residency(&self) -> Result<(), DeviceError> {
+        self.check_alive()?;
+        let has = self.profile.capabilities.residency;
+        if has { Ok(()) } else { Err(DeviceError::Unsupported("residency")) }
+    }
+
+    /// All or nothing. What was freed meanwhile is passed over, as an `ID3D12Pageable` holds its object.
+    pub(super) fn make_resident(&mut self, memory: &[Memory]) -> Result<(), DeviceError> {
+        self.check_residency()?;
+        self.counts.make_resident += 1;
+        let mut used = self.heap_used.clone();
+        for (heap, size) in memory.iter().filter_map(|memory| self.heap_and_size(memory.0)) {
+            used[heap] += size;
+            if used[heap] > self.profile.capabilities.memory_heaps[heap].bytes {
+                return Err(DeviceError::OutOfDeviceMemory);
+            }
+        }
+        for memory in memory {
+            self.set_evicted(memory.0, false);
+        }
+        Ok(())
+    }
+
+    pub(super) fn evict(&mut self, memory: &[Memory]) -> Result<(), DeviceError> {
+        self.check_residency()?;
+        self.counts.evict += 1;
+        for memory in memory {
+            if let Some((_, size)) = self.heap_and_size(memory.0) {
+                self.report_pending(HazardKind::EvictedWhilePending, memory.0, &(0..size), |_| true);
+            }
+            self.set_evicted(memory.0, true);
+        }
+        Ok(())
+    }
+
+    fn set_evicted(&mut self, id: u64, is_evicted: bool) {
+        let Some((heap, size)) = self.heap_and_size(id) else { return };
+        let Some(object) = self.memories.get_mut(&id) else { return };
+        if object.is_evicted == is_evicted {
+            let hazard = Hazard::about(HazardKind::Misuse, object.label.clone());
+            return self.report(hazard.detail("made resident or evicted twice in a row"));
+        }
+        object.is_evicted = is_evicted;
+        if is_evicted {
+            self.heap_used[heap] -= size;
+            self.counts.evict_bytes += size;
+        } else {
+            self.heap_used[heap] += size;
+            self.counts.make_resident_bytes += size;
+        }
+    }
+
+    pub(super) fn set_priority(&mut self, id: u64, priority: Priority) {
+        if let Some(object) = self.memories.get_mut(&id) {
+            object.priority = priority;
+        }
+    }
+
+    /// Reports what new work uses of evicted memory.
+    pub(super) fn report_evicted(&mut self, uses: &[Access], queue: usize) {
+        let is_evicted = |space: u64| self.memories.get(&space).is_some_and(|object| object.is_evicted);
+        let found: Vec<_> = uses.iter().filter(|access| is_evicted(access.space)).cloned().collect();
+        for Access { label, space_label, range, .. } in found {
+            let hazard = Hazard::about(HazardKind::UsedWhileEvicted, label).within(space_label, range);
+            self.report(hazard.on_queue(queue));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Shared memory on the simulated device: between allocators that stand for processes.
+//!
+//! ```text
+//!   memory 7 ◀── owners: 7 itself, handles, imports ──▶ the bytes go with the last of them
+//!      ▲
+//!   imports { 12 → 7 }     places, flushes and reads of 12 are those of 7
+//! ```
+
+use super::Device;
+use super::ids::Memory;
+use super::state::State;
+use ringfence_hal::sharing::{Share, ShareKind, ShareSupport, Tied};
+use ringfence_hal::{DeviceError, MemoryDesc};
+
+/// A handle to the memory of a simulated device. It keeps the bytes alive until it is dropped.
+#[derive(Debug)]
+pub struct SharedHandle {
+    device: Device,
+    memory: u64,
+}
+
+impl Drop for SharedHandle {
+    fn drop(&mut self) {
+        self.device.with(|state| state.free(self.memory));
+    }
+}
+
+/// What can be shared here.
+pub(super) fn support(kind: ShareKind) -> ShareSupport {
+    let known = kind == ShareKind::Simulated;
+    ShareSupport { can_export: known, can_import: known, needs_dedicated: false }
+}
+
+pub(super) fn check(kind: ShareKind) -> Result<(), DeviceError> {
+    let known = kind == ShareKind::Simulated;
+    if known { Ok(()) } else { Err(DeviceError::Unsupported("handles of this kind on the simulated device")) }
+}
+
+// SAFETY: the bytes of a memory object live as long as one of its owners, of which each handle and each import is one.
+unsafe impl Share for Device {
+    type Handle = SharedHandle;
+
+    fn share_identity(&self) -> [u8; 32] {
+        let mut identity = [0; 32];
+        let address = std::sync::Arc::as_ptr(&self.shared) as usize;
+        identity[..8].copy_from_slice(&(address as u64).to_le_bytes());
+        identity
+    }
+
+    unsafe fn export_memory(&self, memory: &Memory, kind: ShareKind) -> Result<SharedHandle, DeviceError> {
+        check(kind)?;
+        let memory = self.with(|state| state.export(memory.0))?;
+        Ok(SharedHandle { device: self.clone(), memory })
+    }
+
+    unsafe fn import_memory(
+        &self,
+        handle: SharedHandle,
+        desc: &MemoryDesc<'_>,
+        _: Tied<'_, Self>,
+    ) -> Result<Memory, DeviceError> {
+        check(desc.share.ok_or(DeviceError::InvalidInfo("no kind of handle"))?)?;
+        if !std::sync::Arc::ptr_eq(&self.shared, &handle.device.shared) {
+            return Err(DeviceError::InvalidInfo("a handle of another device"));
+        }
+        self.with(|state| state.import(handle.memory, desc)).map(Memory)
+    }
+}
+
+impl State {
+    /// The memory object whose bytes these are.
+    pub(super) fn root(&self, id: u64) -> u64 {
+        self.imports.get(&id).copied().unwrap_or(id)
+    }
+
+    /// One owner less; `false` if this is the last one (or there is no such memory), who has to free it.
+    pub(super) fn let_go(&mut self, id: u64) -> bool {
+        match self.memories.get_mut(&id) {
+            Some(object) if object.owners > 1 => {
+                object.owners -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn export(&mut self, id: u64) -> Result<u64, DeviceError> {
+        self.check_alive()?;
+        let root = self.root(id);
+        let object = self.memories.get_mut(&root).filter(|object| object.is_shareable);
+        object.ok_or(DeviceError::InvalidInfo("memory that was not made to be shared"))?.owners += 1;
+        Ok(root)
+    }
+
+    fn import(&mut self, root: u64, desc: &MemoryDesc<'_>) -> Result<u64, DeviceError> {
+        self.check_alive()?;
+        self.counts.allocate_memory += 1;
+        let object = self.memories.get_mut(&root).ok_or(DeviceError::InvalidInfo("no such memory"))?;
+        if (object.size, object.memory_type) != (desc.size, desc.memory_type) {
+            return Err(DeviceError::InvalidInfo("not the size or the memory type that it was made with"));
+        }
+        object.owners += 1;
+        let id = self.draw_id();
+        self.imports.insert(id, root);
+        Ok(id)
+    }
+}

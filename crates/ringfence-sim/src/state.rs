@@ -1,0 +1,484 @@
+//! Memory objects and resources, behind the device's lock: what lies where, and what must not.
+
+use super::SimOptions;
+use super::counts::{CallCounts, Live};
+use super::families::Owner;
+use super::hazard::{Hazard, HazardKind};
+use super::ids::{Label, What};
+use super::order::{Access, Order};
+use super::profile::{Costs, Profile};
+use super::queue::Queues;
+use super::store::{DeviceView, HostView};
+use ringfence_hal::{
+    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Priority, Requirements,
+    ResourceClass, TextureDesc,
+};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Hazards kept; a broken program would fill the host's memory with them.
+const HAZARDS_MAX: usize = 4096;
+/// Names of dead objects kept, so that a message about one can name it.
+const GRAVES_MAX: usize = 1024;
+/// What Direct3D 12 gives a heap that asks for no alignment.
+const HEAP_ALIGNMENT: u64 = 64 << 10;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) profile: Arc<Profile>,
+    pub(super) poison: u8,
+    pub(super) lost: bool,
+    pub(super) watches_barriers: bool,
+    next_id: u64,
+    pub(super) memories: HashMap<u64, MemoryObject>,
+    /// Memory objects that were imported, and whose bytes they are.
+    pub(super) imports: HashMap<u64, u64>,
+    pub(super) resources: HashMap<u64, Resource>,
+    pub(super) descriptor_heaps: HashMap<u64, super::descriptor::Heap>,
+    pub(super) queues: Queues,
+    pub(super) order: Order,
+    pub(super) hazards: Vec<Hazard>,
+    graves: VecDeque<Label>,
+    pub(super) counts: CallCounts,
+    pub(super) heap_used: Vec<u64>,
+    /// Budgets set by hand.
+    pub(super) heap_budget: Vec<Option<u64>>,
+}
+
+#[derive(Debug)]
+pub(super) struct MemoryObject {
+    pub(super) label: Label,
+    pub(super) size: u64,
+    pub(super) memory_type: u32,
+    alignment: u64,
+    class: ResourceClass,
+    is_dedicated: bool,
+    pub(super) is_evicted: bool,
+    pub(super) priority: Priority,
+    /// `Some` iff the memory type is host-visible.
+    pub(super) host: Option<HostView>,
+    pub(super) device: DeviceView,
+    /// Resources by start and number.
+    pub(super) placed: BTreeMap<(u64, u64), Placement>,
+    /// Length of the longest resource that ever lay here.
+    pub(super) longest: u64,
+    /// Where resources may share bytes.
+    shared: Vec<Range<u64>>,
+    /// Memory objects and handles that it lives for.
+    pub(super) owners: u64,
+    /// Whether handles can be made of it.
+    pub(super) is_shareable: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placement {
+    pub(super) end: u64,
+    pub(super) class: ResourceClass,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    Buffer(BufferDesc),
+    Texture(TextureDesc),
+}
+
+/// A memory and an offset into it.
+pub(super) type Spot = (u64, u64);
+
+#[derive(Clone, Debug)]
+pub(super) struct Resource {
+    pub(super) label: Label,
+    pub(super) shape: Shape,
+    pub(super) requirements: Requirements,
+    /// Memory and offset, once placed.
+    pub(super) place: Option<Spot>,
+    /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no place.
+    pub(super) pages: Option<Box<[Option<Spot>]>>,
+    pub(super) owner: Owner,
+}
+
+impl MemoryObject {
+    /// Resources that overlap the range.
+    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>, ResourceClass)> + '_ {
+        let range = range.clone();
+        let first = range.start.saturating_sub(self.longest);
+        self.placed
+            .range((first, 0)..(range.end, 0))
+            .filter(move |(_, placement)| placement.end > range.start)
+            .map(|(&(start, id), placement)| (id, start..placement.end, placement.class))
+    }
+
+    fn may_share(&self, range: &Range<u64>) -> bool {
+        self.shared.iter().any(|shared| shared.start <= range.start && range.end <= shared.end)
+    }
+
+    pub(super) fn mapped(&self, offset: u64) -> Option<Mapped> {
+        self.host.as_ref().and_then(|host| host.at(offset)).map(Mapped::new)
+    }
+}
+
+impl State {
+    pub(super) fn new(profile: Arc<Profile>, options: &SimOptions) -> Self {
+        let heaps = profile.capabilities.memory_heaps.len();
+        Self {
+            profile,
+            poison: options.poison,
+            lost: false,
+            watches_barriers: options.watches_barriers,
+            next_id: 1,
+            memories: HashMap::new(),
+            imports: HashMap::new(),
+            resources: HashMap::new(),
+            descriptor_heaps: HashMap::new(),
+            queues: Queues::new(options),
+            order: Order::new(options.queues),
+            hazards: Vec::new(),
+            graves: VecDeque::new(),
+            counts: CallCounts::default(),
+            heap_used: vec![0; heaps],
+            heap_budget: vec![None; heaps],
+        }
+    }
+
+    pub(super) fn draw_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    pub(super) fn spend(&mut self, ns: u64) {
+        self.counts.simulated_ns = self.counts.simulated_ns.saturating_add(ns);
+    }
+
+    pub(super) fn report(&mut self, hazard: Hazard) {
+        if self.hazards.len() < HAZARDS_MAX {
+            self.hazards.push(hazard);
+        }
+    }
+
+    pub(super) const fn check_alive(&self) -> Result<(), DeviceError> {
+        if self.lost { Err(DeviceError::Lost) } else { Ok(()) }
+    }
+
+    /// Remembers the name of an object that is no more.
+    pub(super) fn bury(&mut self, label: Label) {
+        if self.graves.len() == GRAVES_MAX {
+            self.graves.pop_front();
+        }
+        self.graves.push_back(label);
+    }
+
+    /// Reports the use of an object that is not alive.
+    pub(super) fn report_stale(&mut self, what: What, id: u64, detail: &'static str) {
+        let grave = self.graves.iter().rev().find(|label| label.id == id && label.what == what);
+        let label = grave.cloned().unwrap_or(Label::unnamed(what, id));
+        self.report(Hazard::about(HazardKind::Stale, label).detail(detail));
+    }
+
+    /// Reports each pending submission with a `wanted` use of the range.
+    pub(super) fn report_pending(
+        &mut self,
+        kind: HazardKind,
+        space: u64,
+        range: &Range<u64>,
+        wanted: impl Fn(&Access) -> bool,
+    ) {
+        for (access, pending) in self.order.pending(space, range, wanted) {
+            let common = access.range.start.max(range.start)..access.range.end.min(range.end);
+            self.report(Hazard::about(kind, access.label).within(access.space_label, common).pending(pending));
+        }
+    }
+
+    // ---- memory objects ----
+
+    pub(super) fn allocate(&mut self, desc: &MemoryDesc<'_>) -> Result<u64, DeviceError> {
+        self.counts.allocate_memory += 1;
+        self.spend(Costs::of(&self.profile.costs.allocate, desc.memory_type, desc.size));
+        let heap = self.check_allocation(desc)?;
+        let properties = self.profile.capabilities.properties(desc.memory_type);
+        let host = if properties.contains(MemoryProperties::HOST_VISIBLE) {
+            Some(HostView::new(desc.size).ok_or(DeviceError::OutOfHostMemory)?)
+        } else {
+            None
+        };
+        let device = DeviceView::new(desc.size, self.poison).ok_or(DeviceError::OutOfHostMemory)?;
+        let id = self.draw_id();
+        let object = MemoryObject {
+            label: Label::named(What::Memory, id, desc.name),
+            size: desc.size,
+            memory_type: desc.memory_type,
+            alignment: desc.alignment,
+            class: desc.class,
+            is_dedicated: false,
+            is_evicted: false,
+            priority: desc.priority,
+            host,
+            device,
+            placed: BTreeMap::new(),
+            longest: 0,
+            // What two sides place there lies over each other on purpose.
+            shared: desc.share.iter().map(|_| 0..desc.size).collect(),
+            owners: 1,
+            is_shareable: desc.share.is_some(),
+        };
+        self.memories.insert(id, object);
+        self.heap_used[heap] += desc.size;
+        Ok(id)
+    }
+
+    /// The heap that the memory comes from, if it may.
+    fn check_allocation(&self, desc: &MemoryDesc<'_>) -> Result<usize, DeviceError> {
+        self.check_alive()?;
+        let capabilities = &self.profile.capabilities;
+        let held = capabilities.memory_types.get(desc.memory_type as usize);
+        let heap = held.ok_or(DeviceError::InvalidInfo("no such memory type"))?.heap as usize;
+        if desc.size == 0 {
+            return Err(DeviceError::InvalidInfo("memory of size 0"));
+        }
+        if self.memories.len() as u64 >= capabilities.memory_objects_max {
+            return Err(DeviceError::TooManyObjects);
+        }
+        let free = capabilities.memory_heaps[heap].bytes.saturating_sub(self.heap_used[heap]);
+        if desc.size > free.min(capabilities.memory_object_bytes_max) {
+            let near = capabilities.memory_heaps[heap].device_local;
+            return Err(if near { DeviceError::OutOfDeviceMemory } else { DeviceError::OutOfHostMemory });
+        }
+        Ok(heap)
+    }
+
+    pub(super) fn free(&mut self, id: u64) {
+        self.counts.free_memory += 1;
+        let id = self.imports.remove(&id).unwrap_or(id);
+        if self.let_go(id) {
+            return;
+        }
+        let Some(object) = self.memories.remove(&id) else {
+            return self.report_stale(What::Memory, id, "freed twice or never made");
+        };
+        self.spend(Costs::of(&self.profile.costs.free, object.memory_type, object.size));
+        let heap = self.profile.capabilities.memory_types[object.memory_type as usize].heap as usize;
+        if !object.is_evicted {
+            self.heap_used[heap] -= object.size;
+        }
+        self.report_pending(HazardKind::FreedWhilePending, id, &(0..object.size), |_| true);
+        for (&(start, resource), placement) in &object.placed {
+            let hazard = Hazard::about(HazardKind::FreedUnderResource, object.label.clone());
+            let hazard = hazard.within(object.label.clone(), start..placement.end);
+            self.report(match self.resources.get(&resource) {
+                Some(held) => hazard.other(held.label.clone()),
+                None => hazard,
+            });
+        }
+        self.bury(object.label);
+    }
+
+    pub(super) fn budgets(&self) -> HeapBudgets {
+        let heaps = &self.profile.capabilities.memory_heaps;
+        let of = |(at, usage): (usize, &u64)| HeapBudget {
+            usage_bytes: *usage,
+            budget_bytes: self.heap_budget[at].unwrap_or(heaps[at].bytes),
+        };
+        self.heap_used.iter().enumerate().map(of).collect()
+    }
+
+    pub(super) fn set_sharing(&mut self, id: u64, range: Range<u64>, may_share: bool) {
+        let Some(object) = self.memories.get_mut(&id).filter(|object| !object.is_shareable) else { return };
+        object.shared.retain(|shared| *shared != range);
+        if may_share {
+            object.shared.push(range);
+        }
+    }
+
+    // ---- host access ----
+
+    /// A range that the host has written: inside mapped memory, and whole atoms if that is not coherent.
+    pub(super) fn check_flush(&mut self, id: u64, offset: u64, size: u64) -> Option<Range<u64>> {
+        let range = self.check_mapped(id, offset, size)?;
+        let object = &self.memories[&id];
+        let capabilities = &self.profile.capabilities;
+        let atom = capabilities.non_coherent_atom_bytes;
+        let is_whole = range.start.is_multiple_of(atom) && (range.end.is_multiple_of(atom) || range.end == object.size);
+        if capabilities.is_non_coherent(object.memory_type) && !is_whole {
+            let label = object.label.clone();
+            let hazard = Hazard::about(HazardKind::Unaligned, label.clone()).within(label, range.clone());
+            self.report(hazard.detail("a flush of less than whole atoms"));
+        }
+        Some(range)
+    }
+
+    /// A range of mapped memory.
+    pub(super) fn check_mapped(&mut self, id: u64, offset: u64, size: u64) -> Option<Range<u64>> {
+        let Some(object) = self.memories.get(&id) else {
+            self.report_stale(What::Memory, id, "touched by the host");
+            return None;
+        };
+        let range = offset..offset.saturating_add(size);
+        let wrong = if !object.device.holds(offset, size) {
+            Hazard::about(HazardKind::OutOfRange, object.label.clone())
+        } else if object.host.is_none() {
+            Hazard::about(HazardKind::Misuse, object.label.clone()).detail("touched by the host, but not mapped")
+        } else {
+            return Some(range);
+        };
+        let label = object.label.clone();
+        self.report(wrong.within(label, range));
+        None
+    }
+
+    // ---- resources ----
+
+    pub(super) fn prepare(&mut self, shape: Shape, requirements: Requirements) -> u64 {
+        let id = self.draw_id();
+        let what = match shape {
+            Shape::Buffer(_) => What::Buffer,
+            Shape::Texture(_) => What::Texture,
+        };
+        self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
+        let (place, pages, owner) = (None, None, Owner::Nobody);
+        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place, pages, owner };
+        self.resources.insert(id, resource);
+        id
+    }
+
+    pub(super) fn place(
+        &mut self,
+        (what, id): (What, u64),
+        memory: u64,
+        offset: u64,
+    ) -> Result<Option<Mapped>, DeviceError> {
+        let memory = self.root(memory);
+        self.check_alive()?;
+        self.counts.place += 1;
+        self.spend(self.profile.costs.bind_ns);
+        let Some(resource) = self.resources.get(&id).cloned() else {
+            self.report_stale(what, id, "placed");
+            return Err(DeviceError::InvalidInfo("no such resource"));
+        };
+        if !self.memories.contains_key(&memory) {
+            self.report_stale(What::Memory, memory, "given a resource");
+            return Err(DeviceError::InvalidInfo("no such memory"));
+        }
+        let range = offset..offset.saturating_add(resource.requirements.size);
+        let object = &self.memories[&memory];
+        if let Some((kind, detail)) = self.refuse_place(&resource, object, &range) {
+            let hazard = Hazard::about(kind, resource.label).within(object.label.clone(), range).detail(detail);
+            self.report(hazard);
+            return Err(DeviceError::InvalidInfo(detail));
+        }
+        self.watch_place(&resource, memory, &range);
+        let object = self.memories.get_mut(&memory).ok_or(DeviceError::InvalidInfo("no such memory"))?;
+        let placement = Placement { end: range.end, class: resource.requirements.class };
+        object.placed.insert((offset, id), placement);
+        object.longest = object.longest.max(resource.requirements.size);
+        let mapped = object.mapped(offset);
+        if let Some(held) = self.resources.get_mut(&id) {
+            held.place = Some((memory, offset));
+        }
+        Ok(mapped)
+    }
+
+    /// Why the resource cannot lie there at all.
+    fn refuse_place(
+        &self,
+        resource: &Resource,
+        object: &MemoryObject,
+        range: &Range<u64>,
+    ) -> Option<(HazardKind, &'static str)> {
+        let needs = &resource.requirements;
+        let groups = &self.profile.capabilities.class_groups;
+        let strict = self.profile.strict;
+        let rules = [
+            (resource.place.is_some(), HazardKind::Misuse, "placed twice"),
+            (range.end > object.size, HazardKind::OutOfRange, "placed beyond the end of the memory"),
+            (!range.start.is_multiple_of(needs.alignment), HazardKind::Unaligned, "placed at an unaligned offset"),
+            (needs.memory_type_bits >> object.memory_type & 1 == 0, HazardKind::Misuse, "memory of a wrong type"),
+            (
+                strict && groups[needs.class as usize] != groups[object.class as usize],
+                HazardKind::Misuse,
+                "memory made for resources of another class",
+            ),
+            (
+                strict && needs.alignment > object.alignment.max(HEAP_ALIGNMENT),
+                HazardKind::Unaligned,
+                "memory made with too small an alignment",
+            ),
+            (needs.requires_dedicated && !object.is_dedicated, HazardKind::Misuse, "needs memory of its own"),
+        ];
+        rules.into_iter().find(|rule| rule.0).map(|(_, kind, detail)| (kind, detail))
+    }
+
+    /// Reports what the new resource is in the way of.
+    pub(super) fn watch_place(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
+        let object = &self.memories[&memory];
+        let label = |id| self.resources.get(&id).map_or(Label::unnamed(What::Buffer, id), |held| held.label.clone());
+        let hazard = |kind| Hazard::about(kind, resource.label.clone());
+        let mut found = Vec::new();
+        if !object.may_share(range) {
+            for (id, other, _) in object.overlapping(range) {
+                let common = other.start.max(range.start)..other.end.min(range.end);
+                found.push(hazard(HazardKind::Overlap).other(label(id)).within(object.label.clone(), common));
+            }
+        }
+        let grain = self.profile.capabilities.class_granularity_bytes;
+        let wide = range.start - range.start % grain..range.end.next_multiple_of(grain);
+        let is_buffer = |class| matches!(class, ResourceClass::Buffer);
+        for (id, other, class) in object.overlapping(&wide) {
+            let apart = other.end <= range.start || range.end <= other.start;
+            if apart && is_buffer(class) != is_buffer(resource.requirements.class) {
+                found.push(hazard(HazardKind::TooClose).other(label(id)).within(object.label.clone(), other));
+            }
+        }
+        let is_shared = object.may_share(range);
+        found.into_iter().for_each(|hazard| self.report(hazard));
+        if !is_shared {
+            self.report_pending(HazardKind::PlacedWhilePending, memory, range, |_| true);
+        }
+    }
+
+    pub(super) fn dedicate(
+        &mut self,
+        resource: (What, u64),
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Option<Mapped>, u64), DeviceError> {
+        let memory = self.allocate(desc)?;
+        if let Some(object) = self.memories.get_mut(&memory) {
+            object.is_dedicated = true;
+        }
+        match self.place(resource, memory, 0) {
+            Ok(mapped) => Ok((mapped, memory)),
+            Err(error) => {
+                self.free(memory);
+                Err(error)
+            }
+        }
+    }
+
+    /// Drops a resource, placed or not.
+    pub(super) fn destroy(&mut self, (what, id): (What, u64), expect_placed: bool) {
+        self.spend(self.profile.costs.object_ns);
+        let Some(resource) = self.resources.remove(&id) else {
+            return self.report_stale(what, id, "destroyed twice or never made");
+        };
+        if let Some(pages) = &resource.pages {
+            self.take_pages_away(id, pages, resource.requirements.alignment);
+        } else if resource.place.is_some() != expect_placed {
+            let detail = if expect_placed { "destroyed before it was placed" } else { "discarded after it was placed" };
+            self.report(Hazard::about(HazardKind::Misuse, resource.label.clone()).detail(detail));
+        }
+        if let Some((memory, offset)) = resource.place {
+            let range = offset..offset + resource.requirements.size;
+            self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
+            if let Some(object) = self.memories.get_mut(&memory) {
+                object.placed.remove(&(offset, id));
+            }
+        }
+        self.bury(resource.label);
+    }
+
+    pub(super) fn live(&self) -> Live {
+        let buffers = self.resources.values().filter(|held| matches!(held.shape, Shape::Buffer(_))).count() as u64;
+        let all = self.resources.len() as u64;
+        let descriptor_heaps = self.descriptor_heaps.len() as u64;
+        Live { memories: self.memories.len() as u64, buffers, textures: all - buffers, descriptor_heaps }
+    }
+}

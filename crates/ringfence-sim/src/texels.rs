@@ -1,0 +1,305 @@
+//! Copies of texels on the simulated device: slice by slice, rows of blocks at a distance in the buffer and in the texture.
+//!
+//! ```text
+//!   a box of 2 slices   buffer    │ row ▒│ row ▒│ row ▒│ row ▒│        ──▶  one step a slice
+//!                       texture   · · │ row │ · · │ row │ · · · · · │ row │ · · │ row │ · ·
+//! ```
+//!
+//! What the texture has is reckoned from its own description: what a command says of it is believed only where the two
+//! agree.
+
+use super::check::{Address, Rows, Step, Uses};
+use super::command::{BufferLayout, BufferRange, Command, TextureRegion};
+use super::hazard::{Hazard, HazardKind};
+use super::ids::{Buffer, Label, Texture, What};
+use super::layout::{Subresource, subresource};
+use super::order::Access;
+use super::state::{Shape, State};
+use ringfence_hal::record::TexelRegion;
+use ringfence_hal::{BufferUsage, TextureAspect, TextureDesc, TextureUsage};
+
+/// Texels of one aspect of one mip of one layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Part {
+    pub(super) mip: u32,
+    pub(super) layer: u32,
+    pub(super) aspect: TextureAspect,
+    pub(super) first: [u32; 3],
+    pub(super) extent: [u32; 3],
+}
+
+impl Part {
+    /// All of an aspect of a mip of a layer.
+    fn whole(desc: &TextureDesc, mip: u32, layer: u32, aspect: TextureAspect) -> Self {
+        let extent = [desc.width, desc.height, desc.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1));
+        Self { mip, layer, aspect, first: [0; 3], extent }
+    }
+
+    /// Whether that is all that the texture has.
+    pub(super) fn is_all_of(&self, desc: &TextureDesc) -> bool {
+        let is_single = desc.mips == 1 && desc.layers == 1 && desc.format.texels().aspects().count() == 1;
+        is_single && *self == Self::whole(desc, 0, 0, desc.format.texels().first_aspect())
+    }
+
+    pub(super) fn of(region: &TexelRegion) -> Self {
+        let TexelRegion { mip, layer, aspect, x, y, z, width, height, depth, .. } = *region;
+        Self { mip, layer, aspect, first: [x, y, z], extent: [width, height, depth] }
+    }
+
+    /// The first aspect and slice.
+    pub(super) fn flat(region: &TextureRegion, desc: &TextureDesc) -> Self {
+        let TextureRegion { mip, layer, x, y, width, height } = *region;
+        let aspect = desc.format.texels().first_aspect();
+        Self { mip, layer, aspect, first: [x, y, 0], extent: [width, height, 1] }
+    }
+}
+
+/// The rows of blocks of a part in its texture: those of the first slice, and how far the others are.
+#[derive(Clone, Debug)]
+struct TexelRows {
+    first: Rows,
+    row_bytes: u64,
+    count: u64,
+    slices: u64,
+    slice_pitch: u64,
+    block_bytes: u64,
+    aspect: TextureAspect,
+    label: Label,
+    space_label: Label,
+}
+
+impl TexelRows {
+    fn slice(&self, slice: u64) -> Rows {
+        let Address { memory, offset } = self.first.first;
+        let first = Address { memory, offset: offset + slice * self.slice_pitch };
+        Rows { first, ..self.first }
+    }
+
+    fn access(&self, slice: u64, writes: bool) -> Access {
+        let Rows { first: Address { memory, offset }, pitch } = self.slice(slice);
+        let range = offset..offset + (self.count - 1) * pitch + self.row_bytes;
+        Access { space: memory, range, writes, label: self.label.clone(), space_label: self.space_label.clone() }
+    }
+}
+
+/// A copy between a buffer and a texture.
+struct TexelCopy {
+    buffer: Buffer,
+    layout: BufferLayout,
+    texture: Texture,
+    into_texture: bool,
+}
+
+impl State {
+    /// The steps of a copy to or from a texture; any other command as it is.
+    pub(super) fn by_slice(&mut self, command: Command, uses: &mut Uses) -> Result<Vec<Step>, Command> {
+        let layout = |region: &TexelRegion| BufferLayout { offset: region.buffer_offset, row_bytes: region.row_bytes };
+        let (copy, part) = match command {
+            Command::CopyBufferToTexture { src, layout, dst, region } => {
+                let part = self.texture_desc(dst).map(|desc| Part::flat(&region, &desc));
+                (TexelCopy { buffer: src, layout, texture: dst, into_texture: true }, part)
+            }
+            Command::CopyTextureToBuffer { src, region, dst, layout } => {
+                let part = self.texture_desc(src).map(|desc| Part::flat(&region, &desc));
+                (TexelCopy { buffer: dst, layout, texture: src, into_texture: false }, part)
+            }
+            Command::CopyBufferToTexels { src, dst, ref region } => {
+                let layout = layout(region);
+                (TexelCopy { buffer: src, layout, texture: dst, into_texture: true }, Some(Part::of(region)))
+            }
+            Command::CopyTexelsToBuffer { src, dst, ref region } => {
+                let layout = layout(region);
+                (TexelCopy { buffer: dst, layout, texture: src, into_texture: false }, Some(Part::of(region)))
+            }
+            Command::CopyTexture { src, dst, mip, layer } => {
+                return Ok(self.texture_copy_steps((src, dst), (mip, layer), uses).unwrap_or_default());
+            }
+            command => return Err(command),
+        };
+        let Some(part) = part else {
+            self.report_stale(What::Texture, copy.texture.0, "");
+            return Ok(Vec::new());
+        };
+        Ok(self.texel_steps(&copy, part, uses).unwrap_or_default())
+    }
+
+    pub(super) fn texture_desc(&self, texture: Texture) -> Option<TextureDesc> {
+        match self.resources.get(&texture.0)?.shape {
+            Shape::Texture(desc) => Some(desc),
+            Shape::Buffer(_) => None,
+        }
+    }
+
+    /// `None` if it is wrong, which is then reported.
+    fn texel_steps(&mut self, copy: &TexelCopy, part: Part, uses: &mut Uses) -> Option<Vec<Step>> {
+        let (usage, buffer_usage) = if copy.into_texture {
+            (TextureUsage::COPY_DST, BufferUsage::COPY_SRC)
+        } else {
+            (TextureUsage::COPY_SRC, BufferUsage::COPY_DST)
+        };
+        let texels = self.texel_rows(copy.texture, part, usage)?;
+        self.check_single_sample(copy.texture)?;
+        let BufferLayout { offset, row_bytes } = copy.layout;
+        self.check_layout(copy.buffer, copy.layout, texels.row_bytes)?;
+        self.check_blocks(copy.buffer, copy.layout, &texels)?;
+        let size = (texels.count - 1).saturating_mul(row_bytes).saturating_add(texels.row_bytes);
+        let slice_bytes = texels.count.saturating_mul(row_bytes);
+        let mut steps = Vec::new();
+        for slice in 0..texels.slices {
+            let range = BufferRange::new(copy.buffer, offset.saturating_add(slice.saturating_mul(slice_bytes)), size);
+            let in_buffer = self.buffer_access(range, Some(buffer_usage), !copy.into_texture)?;
+            let buffer_rows = Rows { first: Address::of(&in_buffer), pitch: row_bytes };
+            let texel_rows = texels.slice(slice);
+            let (src, dst) = if copy.into_texture { (buffer_rows, texel_rows) } else { (texel_rows, buffer_rows) };
+            uses.extend([in_buffer, texels.access(slice, copy.into_texture)]);
+            steps.push(Step::Copy { src, dst, row_bytes: texels.row_bytes, rows: texels.count });
+        }
+        Some(steps)
+    }
+
+    fn texture_copy_steps(
+        &mut self,
+        (src, dst): (Texture, Texture),
+        (mip, layer): (u32, u32),
+        uses: &mut Uses,
+    ) -> Option<Vec<Step>> {
+        let shape = |desc: TextureDesc| TextureDesc { usage: TextureUsage::empty(), ..desc };
+        let (from, to) = (self.texture_desc(src), self.texture_desc(dst));
+        if let (Some(from), Some(to)) = (from, to)
+            && shape(from) != shape(to)
+        {
+            let label = self.resources.get(&dst.0).map(|held| held.label.clone());
+            let hazard = Hazard::about(HazardKind::Misuse, label.unwrap_or(Label::unnamed(What::Texture, dst.0)));
+            self.report(hazard.detail("a copy between textures of different shapes"));
+            return None;
+        }
+        let desc = from.unwrap_or_default();
+        let has = desc.format.texels().aspects();
+        let mut steps = Vec::new();
+        for aspect in TextureAspect::ALL.into_iter().filter(|aspect| has.contains(aspect.flag())) {
+            let part = Part::whole(&desc, mip, layer, aspect);
+            let rows = self.texel_rows(src, part, TextureUsage::COPY_SRC)?;
+            let into = self.texel_rows(dst, part, TextureUsage::COPY_DST)?;
+            for slice in 0..rows.slices {
+                uses.extend([rows.access(slice, false), into.access(slice, true)]);
+                let (src, dst) = (rows.slice(slice), into.slice(slice));
+                steps.push(Step::Copy { src, dst, row_bytes: rows.row_bytes, rows: rows.count });
+            }
+        }
+        Some(steps)
+    }
+
+    /// Where the texels of a part lie in their texture.
+    fn texel_rows(&mut self, texture: Texture, part: Part, usage: TextureUsage) -> Option<TexelRows> {
+        let resource = self.resources.get(&texture.0);
+        let Some((resource, (memory, base), Shape::Texture(desc))) =
+            resource.and_then(|held| Some((held, held.place?, held.shape)))
+        else {
+            self.report_stale(What::Texture, texture.0, "");
+            return None;
+        };
+        let label = resource.label.clone();
+        let Some(object) = self.memories.get(&memory) else {
+            self.report_stale(What::Memory, memory, "a resource in it was used");
+            return None;
+        };
+        let space_label = object.label.clone();
+        let found = subresource(&self.profile, &desc, (part.mip, part.layer), part.aspect);
+        let Some(found) = found.filter(|found| fits(&part, found)) else {
+            let hazard = Hazard::about(HazardKind::OutOfRange, label).detail("a region that the texture does not have");
+            self.report(hazard);
+            return None;
+        };
+        if !is_whole_blocks(&part, &found) {
+            self.report(Hazard::about(HazardKind::Unaligned, label).detail("a region that cuts a block of texels"));
+            return None;
+        }
+        let is_part = part.first != [0; 3] || part.extent != found.extent;
+        if is_part && part.aspect != TextureAspect::Color && !self.profile.capabilities.partial_depth_copies {
+            self.report(Hazard::about(HazardKind::Misuse, label).detail("a part of a mip of depth or stencil"));
+            return None;
+        }
+        if !desc.usage.contains(usage) {
+            self.report(Hazard::about(HazardKind::Misuse, label).detail("a texture not made for this usage"));
+            return None;
+        }
+        let [across, down] = found.block;
+        let ([x, y, z], [width, height, depth]) = (part.first, part.extent);
+        let (pitch, slice_pitch) = (found.row_bytes(), found.slice_bytes());
+        let in_slice = u64::from(y / down) * pitch + u64::from(x / across) * found.block_bytes;
+        let first = base + found.offset + u64::from(z) * slice_pitch + in_slice;
+        Some(TexelRows {
+            first: Rows { first: Address { memory, offset: first }, pitch },
+            row_bytes: u64::from(width.div_ceil(across)) * found.block_bytes,
+            count: u64::from(height.div_ceil(down)),
+            slices: u64::from(depth),
+            slice_pitch,
+            block_bytes: found.block_bytes,
+            aspect: part.aspect,
+            label,
+            space_label,
+        })
+    }
+
+    /// No device copies texels of several samples to or from a buffer; `None` if that was tried, which is then reported.
+    fn check_single_sample(&mut self, texture: Texture) -> Option<()> {
+        if self.texture_desc(texture)?.samples == 1 {
+            return Some(());
+        }
+        let label = self.resources.get(&texture.0)?.label.clone();
+        let hazard = Hazard::about(HazardKind::Misuse, label);
+        self.report(hazard.detail("texels of several samples copied to or from a buffer"));
+        None
+    }
+
+    /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan asks; `None` if not, which is then reported.
+    fn check_blocks(&mut self, buffer: Buffer, layout: BufferLayout, texels: &TexelRows) -> Option<()> {
+        let unit = if texels.aspect == TextureAspect::Color { texels.block_bytes } else { 4 };
+        // Vulkan counts rows and offsets in texels; Direct3D 12 in bytes.
+        let in_texels = layout.offset.is_multiple_of(unit) && layout.row_bytes.is_multiple_of(texels.block_bytes);
+        if self.profile.strict || in_texels {
+            return Some(());
+        }
+        let label = self.resources.get(&buffer.0).map(|held| held.label.clone());
+        let hazard = Hazard::about(HazardKind::Unaligned, label.unwrap_or(Label::unnamed(What::Buffer, buffer.0)));
+        self.report(hazard.detail("texels in a buffer at no multiple of a block"));
+        None
+    }
+
+    /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
+    pub(super) fn check_layout(&mut self, buffer: Buffer, layout: BufferLayout, texel_row_bytes: u64) -> Option<()> {
+        let capabilities = &self.profile.capabilities;
+        let is_aligned = layout.offset.is_multiple_of(capabilities.texture_copy_offset_alignment)
+            && layout.row_bytes.is_multiple_of(capabilities.texture_copy_row_alignment);
+        let label = self.resources.get(&buffer.0).map(|held| held.label.clone());
+        let label = label.unwrap_or(Label::unnamed(What::Buffer, buffer.0));
+        if self.profile.strict && !is_aligned {
+            let hazard = Hazard::about(HazardKind::Unaligned, label);
+            self.report(hazard.detail("the offset or row of a texture copy"));
+            return None;
+        }
+        if layout.row_bytes < texel_row_bytes {
+            let hazard = Hazard::about(HazardKind::Misuse, label);
+            self.report(hazard.detail("rows of a texture copy that overlap"));
+            return None;
+        }
+        Some(())
+    }
+}
+
+/// Whether the part has texels and all of them are in the mip.
+fn fits(part: &Part, found: &Subresource) -> bool {
+    let inside = |axis: usize| {
+        let (first, count) = (part.first[axis], part.extent[axis]);
+        count > 0 && first.checked_add(count).is_some_and(|end| end <= found.extent[axis])
+    };
+    (0..3).all(inside)
+}
+
+/// Whether the part begins at a block, and ends at one or with the mip. It fits.
+fn is_whole_blocks(part: &Part, found: &Subresource) -> bool {
+    (0..2).all(|axis| {
+        let (first, end, block) = (part.first[axis], part.first[axis] + part.extent[axis], found.block[axis]);
+        first.is_multiple_of(block) && (end.is_multiple_of(block) || end == found.extent[axis])
+    })
+}

@@ -1,0 +1,312 @@
+//! Sparse textures on the simulated device.
+//!
+//! ```text
+//!   a tile     rows of a tile's width, one after the other, in its page
+//!   a tail     the mips that are smaller than a tile, one after the other, rows tight, over its pages
+//!   a copy     cut at the edges of tiles, and in a tail at rows and pages ──▶ steps over addresses, as of any texture
+//! ```
+
+use super::check::{Address, Rows, Step, Uses};
+use super::command::{BufferLayout, BufferRange, Command, TextureRegion};
+use super::hazard::{Hazard, HazardKind};
+use super::ids::{Buffer, Label, Texture};
+use super::layout::texture_requirements;
+use super::order::Access;
+use super::state::{Shape, State};
+use ringfence_hal::record::{TexelRegion, TextureAspects};
+use ringfence_hal::sparse::{TextureTiling, TilePlace, UnboundReads};
+use ringfence_hal::{BufferUsage, DeviceError, Dimension, Kind, TextureDesc, TextureUsage, Textures};
+
+/// A copy between a buffer and a sparse texture.
+struct TileCopy {
+    buffer: Buffer,
+    layout: BufferLayout,
+    texture: Texture,
+    region: TextureRegion,
+    into_texture: bool,
+}
+
+/// Rows of texels that lie in one page.
+#[derive(Debug)]
+struct Piece {
+    page: u64,
+    /// First byte in the page.
+    offset: u64,
+    /// From one row to the next there.
+    pitch: u64,
+    /// First texel, from the corner of what is copied.
+    x: u32,
+    y: u32,
+    row_bytes: u64,
+    rows: u64,
+}
+
+/// How a texture is cut: tiles as near to squares as powers of two are, wider than high.
+pub(super) fn tiling(page_bytes: u64, desc: &TextureDesc, needs: (u32, ringfence_hal::ResourceClass)) -> TextureTiling {
+    let texels = (page_bytes / desc.format.texel_bytes()).max(1);
+    let width = 1 << texels.ilog2().div_ceil(2);
+    let tile = [width, (texels / u64::from(width)) as u32];
+    let mut tiling = TextureTiling {
+        page_bytes,
+        memory_type_bits: needs.0,
+        class: needs.1,
+        aspects: Textures::parts(desc).map_or(TextureAspects::COLOR, |parts| parts.aspects),
+        size: [desc.width, desc.height],
+        tile,
+        layers: desc.layers,
+        mips: desc.mips,
+        tail_first_mip: desc.mips,
+        tail_pages: 0,
+        is_tail_shared: false,
+        tail_offset: 0,
+        tail_stride: 0,
+    };
+    let is_small = |mip: &u32| {
+        let [across, down] = tiling.extent(*mip);
+        across < tile[0] || down < tile[1]
+    };
+    if let Some(first) = (0..desc.mips).find(is_small) {
+        let bytes: u64 = (first..desc.mips).map(|mip| mip_bytes(&tiling, desc, mip)).sum();
+        (tiling.tail_first_mip, tiling.tail_pages) = (first, bytes.div_ceil(page_bytes));
+    }
+    tiling
+}
+
+fn mip_bytes(tiling: &TextureTiling, desc: &TextureDesc, mip: u32) -> u64 {
+    let [across, down] = tiling.extent(mip);
+    u64::from(across) * u64::from(down) * desc.format.texel_bytes()
+}
+
+/// Where the texels of a region lie, page by page. The region is inside the texture.
+fn pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegion) -> Vec<Piece> {
+    if region.mip < tiling.tail_first_mip {
+        tile_pieces(tiling, desc, region)
+    } else {
+        tail_pieces(tiling, desc, region)
+    }
+}
+
+fn tile_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegion) -> Vec<Piece> {
+    let TextureRegion { mip, layer, x, y, width, height } = *region;
+    let ([tile_width, tile_height], texel) = (tiling.tile, desc.format.texel_bytes());
+    let mut pieces = Vec::new();
+    for row in y / tile_height..(y + height).div_ceil(tile_height) {
+        for column in x / tile_width..(x + width).div_ceil(tile_width) {
+            let (left, top) = (x.max(column * tile_width), y.max(row * tile_height));
+            let (right, bottom) =
+                ((x + width).min((column + 1) * tile_width), (y + height).min((row + 1) * tile_height));
+            let pitch = u64::from(tile_width) * texel;
+            pieces.push(Piece {
+                page: tiling.page(TilePlace::Tile { mip, layer, column, row }),
+                offset: u64::from(top - row * tile_height) * pitch + u64::from(left - column * tile_width) * texel,
+                pitch,
+                x: left - x,
+                y: top - y,
+                row_bytes: u64::from(right - left) * texel,
+                rows: u64::from(bottom - top),
+            });
+        }
+    }
+    pieces
+}
+
+fn tail_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegion) -> Vec<Piece> {
+    let TextureRegion { mip, layer, x, y, width, height } = *region;
+    let (texel, page_bytes) = (desc.format.texel_bytes(), tiling.page_bytes);
+    let before: u64 = (tiling.tail_first_mip..mip).map(|mip| mip_bytes(tiling, desc, mip)).sum();
+    let pitch = u64::from(tiling.extent(mip)[0]) * texel;
+    let mut pieces = Vec::new();
+    for row in 0..height {
+        let first = before + u64::from(y + row) * pitch + u64::from(x) * texel;
+        let (mut at, end) = (first, first + u64::from(width) * texel);
+        while at < end {
+            let row_bytes = (page_bytes - at % page_bytes).min(end - at);
+            pieces.push(Piece {
+                page: tiling.page(TilePlace::Tail { layer, page: at / page_bytes }),
+                offset: at % page_bytes,
+                pitch: row_bytes,
+                x: ((at - first) / texel) as u32,
+                y: row,
+                row_bytes,
+                rows: 1,
+            });
+            at += row_bytes;
+        }
+    }
+    pieces
+}
+
+impl State {
+    pub(super) fn make_sparse_texture(&mut self, desc: &TextureDesc) -> Result<(Texture, TextureTiling), DeviceError> {
+        self.check_alive()?;
+        if self.profile.sparse.is_none() {
+            return Err(DeviceError::Unsupported("sparse textures"));
+        }
+        if desc.samples != 1 {
+            return Err(DeviceError::Unsupported("sparse textures of several samples"));
+        }
+        if !matches!(desc.dimension, Dimension::D2 | Dimension::Cube) {
+            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions"));
+        }
+        let texels = desc.format.texels();
+        if texels.is_compressed() || texels.aspects().count() != 1 {
+            return Err(DeviceError::Unsupported("sparse textures of blocks, or of depth and stencil"));
+        }
+        self.counts.create_texture += 1;
+        let page_bytes = self.profile.page_bytes;
+        let mut needs = texture_requirements(&self.profile, desc)?;
+        let tiling = tiling(page_bytes, desc, (needs.memory_type_bits, needs.class));
+        (needs.size, needs.alignment) = (tiling.page_count() * page_bytes, page_bytes);
+        let pages = usize::try_from(tiling.page_count()).map_err(|_| DeviceError::OutOfHostMemory)?;
+        let id = self.prepare(Shape::Texture(*desc), needs);
+        if let Some(held) = self.resources.get_mut(&id) {
+            held.pages = Some(vec![None; pages].into_boxed_slice());
+        }
+        Ok((Texture(id), tiling))
+    }
+
+    /// The steps of a copy to or from a sparse texture; any other command as it is.
+    pub(super) fn by_tile(&mut self, command: Command, uses: &mut Uses) -> Result<Vec<Step>, Command> {
+        let copy = match command {
+            Command::CopyBufferToTexels { src, dst, ref region } if self.is_tiled(dst) && is_flat(region) => {
+                let (layout, region) = flat(region);
+                TileCopy { buffer: src, layout, texture: dst, region, into_texture: true }
+            }
+            Command::CopyTexelsToBuffer { src, dst, ref region } if self.is_tiled(src) && is_flat(region) => {
+                let (layout, region) = flat(region);
+                TileCopy { buffer: dst, layout, texture: src, region, into_texture: false }
+            }
+            Command::CopyBufferToTexture { src, layout, dst, region } if self.is_tiled(dst) => {
+                TileCopy { buffer: src, layout, texture: dst, region, into_texture: true }
+            }
+            Command::CopyTextureToBuffer { src, region, dst, layout } if self.is_tiled(src) => {
+                TileCopy { buffer: dst, layout, texture: src, region, into_texture: false }
+            }
+            command => return Err(command),
+        };
+        Ok(self.tile_steps(&copy, uses).unwrap_or_default())
+    }
+
+    fn is_tiled(&self, texture: Texture) -> bool {
+        self.resources.get(&texture.0).is_some_and(|held| held.pages.is_some())
+    }
+
+    /// `None` if it is wrong, which is then reported.
+    fn tile_steps(&mut self, copy: &TileCopy, uses: &mut Uses) -> Option<Vec<Step>> {
+        let resource = self.resources.get(&copy.texture.0)?;
+        let Shape::Texture(desc) = resource.shape else { return None };
+        let label = resource.label.clone();
+        let needs = (resource.requirements.memory_type_bits, resource.requirements.class);
+        let usage = if copy.into_texture { TextureUsage::COPY_DST } else { TextureUsage::COPY_SRC };
+        let tiling = tiling(self.profile.page_bytes, &desc, needs);
+        let TextureRegion { mip, layer, x, y, width, height } = copy.region;
+        let [across, down] = tiling.extent(mip);
+        let inside =
+            |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
+        if mip >= desc.mips || layer >= desc.layers || !inside(x, width, across) || !inside(y, height, down) {
+            let hazard = Hazard::about(HazardKind::OutOfRange, label);
+            self.report(hazard.detail("a region that the texture does not have"));
+            return None;
+        }
+        if !desc.usage.contains(usage) {
+            self.report(Hazard::about(HazardKind::Misuse, label).detail("a texture not made for this usage"));
+            return None;
+        }
+        self.check_layout(copy.buffer, copy.layout, u64::from(width) * desc.format.texel_bytes())?;
+        let mut steps = Vec::new();
+        for piece in pieces(&tiling, &desc, &copy.region) {
+            self.piece_steps(copy, desc.format.texel_bytes(), &piece, &label, uses, &mut steps)?;
+        }
+        Some(steps)
+    }
+
+    /// What is written to a page without memory is lost; what is read there is zeros, or on devices that promise less,
+    /// poison.
+    fn piece_steps(
+        &mut self,
+        copy: &TileCopy,
+        texel_bytes: u64,
+        piece: &Piece,
+        label: &Label,
+        uses: &mut Uses,
+        steps: &mut Vec<Step>,
+    ) -> Option<()> {
+        let BufferLayout { offset, row_bytes: pitch } = copy.layout;
+        let first = offset + u64::from(piece.y) * pitch + u64::from(piece.x) * texel_bytes;
+        let range = BufferRange::new(copy.buffer, first, (piece.rows - 1) * pitch + piece.row_bytes);
+        let usage = if copy.into_texture { BufferUsage::COPY_SRC } else { BufferUsage::COPY_DST };
+        let in_buffer = self.buffer_access(range, Some(usage), !copy.into_texture)?;
+        let buffer_rows = Rows { first: Address::of(&in_buffer), pitch };
+        let pages = self.resources.get(&copy.texture.0)?.pages.as_ref()?;
+        let Some((memory, base)) = pages.get(piece.page as usize).copied().flatten() else {
+            if !copy.into_texture {
+                let value = if self.profile.sparse == Some(UnboundReads::Zero) { 0 } else { self.poison };
+                steps.extend((0..piece.rows).map(|row| {
+                    let Address { memory, offset } = buffer_rows.first;
+                    let dst = Address { memory, offset: offset + row * pitch };
+                    Step::Fill { dst, size: piece.row_bytes, value }
+                }));
+                uses.push(in_buffer);
+            }
+            return Some(());
+        };
+        let space_label = self.memories.get(&memory)?.label.clone();
+        let start = base + piece.offset;
+        let range = start..start + (piece.rows - 1) * piece.pitch + piece.row_bytes;
+        let texels = Access { space: memory, range, writes: copy.into_texture, label: label.clone(), space_label };
+        let texel_rows = Rows { first: Address::of(&texels), pitch: piece.pitch };
+        let (src, dst) = if copy.into_texture { (buffer_rows, texel_rows) } else { (texel_rows, buffer_rows) };
+        steps.push(Step::Copy { src, dst, row_bytes: piece.row_bytes, rows: piece.rows });
+        uses.extend([in_buffer, texels]);
+        Some(())
+    }
+}
+
+/// Whether a region is in the first slice: sparse textures have one, of one aspect.
+fn is_flat(region: &TexelRegion) -> bool {
+    (region.z, region.depth) == (0, 1)
+}
+
+fn flat(region: &TexelRegion) -> (BufferLayout, TextureRegion) {
+    let TexelRegion { buffer_offset: offset, row_bytes, mip, layer, x, y, width, height, .. } = *region;
+    (BufferLayout { offset, row_bytes }, TextureRegion { mip, layer, x, y, width, height })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_hal::{Format, ResourceClass};
+
+    fn of(format: Format, width: u32, height: u32, mips: u32) -> (TextureDesc, TextureTiling) {
+        let desc = TextureDesc { width, height, mips, format, ..Default::default() };
+        (desc, tiling(64 << 10, &desc, (1, ResourceClass::Texture)))
+    }
+
+    #[test]
+    fn tiles_have_the_standard_shapes() {
+        assert_eq!(of(Format::Rgba8Unorm, 512, 512, 1).1.tile, [128, 128]);
+        assert_eq!(of(Format::Rgba16Float, 512, 512, 1).1.tile, [128, 64]);
+    }
+
+    /// Every texel has a byte of its own.
+    #[test]
+    fn pieces_cover_each_texel_once() {
+        let (desc, tiling) = of(Format::Rgba8Unorm, 300, 200, 9);
+        assert_eq!((tiling.tail_first_mip, tiling.tail_pages), (1, 2));
+        let mut seen = std::collections::HashSet::new();
+        let mut bytes = 0;
+        for mip in 0..desc.mips {
+            let region = TextureRegion::whole(&desc, mip, 0);
+            bytes += u64::from(region.width) * u64::from(region.height) * 4;
+            for piece in pieces(&tiling, &desc, &region) {
+                assert!(u64::from(piece.x) * 4 + piece.row_bytes <= u64::from(region.width) * 4);
+                for row in 0..piece.rows {
+                    let first = piece.offset + row * piece.pitch;
+                    assert!(first + piece.row_bytes <= tiling.page_bytes);
+                    (first..first + piece.row_bytes).for_each(|at| assert!(seen.insert((piece.page, at))));
+                }
+            }
+        }
+        assert_eq!(seen.len() as u64, bytes);
+    }
+}

@@ -1,0 +1,218 @@
+//! Buffers: made, measured, bound.
+
+use ash::vk;
+
+use crate::error::device_error;
+use ash::vk::Handle;
+
+use super::Device;
+use super::info::BufferInfo;
+use super::memory::{Memory, Owner, requirements};
+use super::valid;
+use ringfence_hal::sharing::{ShareKind, ShareSupport};
+use ringfence_hal::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, InfoKey, MemoryDesc, Placed, Requirements, ResourceClass,
+};
+
+// SAFETY: a buffer lies where it was bound, in memory that stays mapped until it is freed.
+unsafe impl Create<Buffers> for Device {
+    type Info<'a> = BufferInfo<'a>;
+    type Unplaced = vk::Buffer;
+    type Object = vk::Buffer;
+
+    fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
+        let mut usage = buffer_usage(desc.usage);
+        let shown = BufferUsage::STORAGE | BufferUsage::STORAGE_READ | BufferUsage::CONSTANT | BufferUsage::TEXELS;
+        if self.0.desc.descriptor_buffer && desc.usage.intersects(shown) {
+            // Descriptors in buffers show addresses.
+            usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+        }
+        let info = BufferInfo::new(desc.size, usage);
+        self.check_buffer(&info).map(|()| info)
+    }
+
+    fn portable(&self, info: &BufferInfo<'_>) -> Option<BufferDesc> {
+        let (info, usages) = (info.raw(), USAGES.into_iter());
+        let addressed = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+        // Without an address there is no descriptor of it to be made.
+        let shown = addressed || !self.0.desc.descriptor_buffer;
+        let held = usages.filter(|(_, equal)| shown && info.usage.contains(*equal));
+        let held = held.fold(BufferUsage::empty(), |all, (usage, _)| all | usage);
+        let texels = shown && info.usage.contains(TEXELS);
+        Some(BufferDesc { size: info.size, usage: if texels { held | BufferUsage::TEXELS } else { held } })
+    }
+
+    /// Chained structures and lists of families are behind pointers: no key.
+    fn key(&self, info: &BufferInfo<'_>) -> Option<InfoKey> {
+        let info = info.raw();
+        let plain = info.p_next.is_null() && info.sharing_mode == vk::SharingMode::EXCLUSIVE;
+        let size = [info.size as u32, (info.size >> 32) as u32];
+        plain.then(|| InfoKey::new(&[size[0], size[1], info.usage.as_raw(), info.flags.as_raw()]))
+    }
+
+    unsafe fn prepare(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
+        self.check_whole()?;
+        self.check_buffer(info)?;
+        let info = info.raw();
+        if info.flags.intersects(vk::BufferCreateFlags::SPARSE_BINDING) {
+            return Err(DeviceError::InvalidInfo("sparse buffers are not placed in one memory"));
+        }
+        let device = &self.0.device;
+        // SAFETY: the caller promises that `info` is valid.
+        let raw = unsafe { device.create_buffer(info, None) }.map_err(device_error)?;
+        let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
+        let of = vk::BufferMemoryRequirementsInfo2::default().buffer(raw);
+        // SAFETY: the buffer is this device's and alive.
+        unsafe { device.get_buffer_memory_requirements2(&of, &mut needed) };
+        let needed = needed.memory_requirements;
+        Ok((raw, requirements(needed, dedicated, ResourceClass::Buffer)))
+    }
+
+    fn share_support(&self, info: &BufferInfo<'_>, kind: ShareKind) -> ShareSupport {
+        if self.check_buffer(info).is_err() {
+            return ShareSupport::default();
+        }
+        self.buffer_share_support(info.raw(), kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &BufferInfo<'_>,
+        kind: ShareKind,
+    ) -> Result<(vk::Buffer, Requirements), DeviceError> {
+        // SAFETY: the caller promises what is asked.
+        unsafe { self.prepare_shared_buffer(info, kind) }
+    }
+
+    unsafe fn discard(&self, unplaced: vk::Buffer) {
+        // SAFETY: the caller promises that the buffer was not used.
+        unsafe { self.0.device.destroy_buffer(unplaced, None) }
+    }
+
+    unsafe fn place(
+        &self,
+        unplaced: &vk::Buffer,
+        memory: &Memory,
+        offset: u64,
+    ) -> Result<Placed<vk::Buffer>, DeviceError> {
+        // SAFETY: the caller promises that the buffer is unbound and that its requirements allow this memory.
+        unsafe { self.0.device.bind_buffer_memory(*unplaced, memory.raw(), offset) }.map_err(device_error)?;
+        // SAFETY: the caller promises that the offset lies inside the memory.
+        Ok(unsafe { memory.placed(*unplaced, offset) })
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &vk::Buffer,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<vk::Buffer>, Memory), DeviceError> {
+        // SAFETY: the caller promises that the buffer is unbound and that its requirements allow `desc`.
+        let memory = unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced)), None) }?;
+        // SAFETY: as above, and the memory was made for it.
+        let placed = unsafe { Create::<Buffers>::place(self, unplaced, &memory, 0) };
+        // SAFETY: the memory is new, and nothing but `placed` lies in it.
+        unsafe { self.with_memory(placed, memory) }
+    }
+
+    unsafe fn allocate_memory_for(&self, unplaced: &vk::Buffer, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        // SAFETY: the caller promises that the buffer is unbound and that its requirements allow `desc`.
+        unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced)), None) }
+    }
+
+    fn has_address(&self, info: &BufferInfo<'_>) -> bool {
+        info.raw().usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS)
+    }
+
+    unsafe fn address(&self, object: &vk::Buffer) -> u64 {
+        let info = vk::BufferDeviceAddressInfo::default().buffer(*object);
+        // SAFETY: the buffer is alive, bound, and was made for addresses, which `prepare` refuses without the feature.
+        unsafe { self.0.device.get_buffer_device_address(&info) }
+    }
+
+    unsafe fn destroy(&self, object: vk::Buffer) {
+        self.forget_resource(object.as_raw());
+        // SAFETY: the caller promises that the buffer is alive and unused.
+        unsafe { self.0.device.destroy_buffer(object, None) }
+    }
+
+    unsafe fn set_name(&self, object: &vk::Buffer, name: &str) {
+        // SAFETY: the caller promises that the buffer is this device's and alive.
+        unsafe { self.name(*object, name) }
+    }
+}
+
+impl Device {
+    /// Refuses what would be undefined behaviour.
+    pub(super) fn check_buffer(&self, info: &BufferInfo<'_>) -> Result<(), DeviceError> {
+        if info.is_unchecked() {
+            valid::buffer(info.raw(), self.0.desc)?;
+        }
+        let info = info.raw();
+        if info.size == 0 {
+            return Err(DeviceError::InvalidInfo("a buffer has at least one byte"));
+        }
+        // A chained structure may hold more usage flags (Vulkan 1.4).
+        if info.usage.is_empty() && info.p_next.is_null() {
+            return Err(DeviceError::InvalidInfo("a buffer is for something"));
+        }
+        if info.size > self.0.found.buffer_bytes_max {
+            return Err(DeviceError::Unsupported("a buffer as large as this"));
+        }
+        let device_address = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+        if device_address && !self.0.desc.buffer_device_address {
+            return Err(DeviceError::InvalidInfo(
+                "SHADER_DEVICE_ADDRESS, but DeviceDesc::buffer_device_address is false",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`], and storage that shaders only read
+/// is storage.
+const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
+    (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
+    (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
+    (BufferUsage::VERTEX, vk::BufferUsageFlags::VERTEX_BUFFER),
+    (BufferUsage::INDEX, vk::BufferUsageFlags::INDEX_BUFFER),
+    (BufferUsage::CONSTANT, vk::BufferUsageFlags::UNIFORM_BUFFER),
+    (BufferUsage::STORAGE, vk::BufferUsageFlags::STORAGE_BUFFER),
+    (BufferUsage::INDIRECT, vk::BufferUsageFlags::INDIRECT_BUFFER),
+    (BufferUsage::DEVICE_ADDRESS, vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
+];
+
+/// Texels that shaders read, and those that they write.
+const TEXELS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER.as_raw() | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER.as_raw(),
+);
+
+/// Vulkan's usage flags for the portable ones.
+fn buffer_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
+    let usage = if usage.contains(BufferUsage::STORAGE_READ) { usage | BufferUsage::STORAGE } else { usage };
+    let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));
+    let texels = if usage.contains(BufferUsage::TEXELS) { TEXELS } else { vk::BufferUsageFlags::empty() };
+    present.fold(texels, |all, (_, equal)| all | equal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_portable_usage_has_an_equal_of_its_own() {
+        let usages = [
+            BufferUsage::COPY_SRC,
+            BufferUsage::COPY_DST,
+            BufferUsage::VERTEX,
+            BufferUsage::INDEX,
+            BufferUsage::CONSTANT,
+            BufferUsage::STORAGE,
+            BufferUsage::INDIRECT,
+            BufferUsage::DEVICE_ADDRESS,
+        ];
+        let mapped = usages.map(buffer_usage);
+        assert!(mapped.iter().all(|usage| usage.as_raw().count_ones() == 1));
+        assert_eq!(mapped.iter().fold(0, |all, usage| all | usage.as_raw()).count_ones(), 8);
+    }
+}

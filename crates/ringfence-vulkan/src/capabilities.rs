@@ -1,0 +1,236 @@
+//! What a physical device is and can do, in Ringfence's terms.
+//!
+//! All of it is read from the physical device. Vulkan allows that for properties of extensions too, as soon as the
+//! device lists the extension, whether or not a device was made with it.
+
+use std::ffi::CStr;
+
+use ash::vk;
+
+use crate::error::device_error;
+
+use super::valid::ImageLimits;
+use ringfence_hal::{
+    Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
+};
+
+/// Textures with texels of up to so many bytes can be copied from any offset that is a multiple of it.
+const TEXEL_BYTES_MAX: u64 = 16;
+
+/// What is read once from a physical device.
+pub(super) struct Found {
+    pub(super) capabilities: Capabilities,
+    /// Whether the device lists `VK_EXT_memory_budget`.
+    pub(super) memory_budget: bool,
+    /// Largest buffer in bytes; all ones if the device does not tell.
+    pub(super) buffer_bytes_max: u64,
+    /// Whether pages without memory read as zeros.
+    pub(super) reads_zero_where_unbound: bool,
+    /// The most bytes of a sparse resource.
+    pub(super) sparse_bytes_max: u64,
+    /// What images have to keep to.
+    pub(super) image_limits: ImageLimits,
+}
+
+/// What a physical device is and can do: for lists of devices, before one is opened.
+///
+/// # Errors
+/// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2, or out of memory.
+///
+/// # Safety
+/// `physical` comes from `instance`, which is alive and was made for Vulkan 1.2 or newer.
+pub unsafe fn capabilities(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+) -> Result<Capabilities, DeviceError> {
+    // SAFETY: the caller's promise is the same.
+    Ok(unsafe { find(instance, physical) }?.capabilities)
+}
+
+/// Use and budget of each memory heap now; `None` where the driver does not tell (no `VK_EXT_memory_budget`).
+///
+/// # Safety
+/// As for [`capabilities`].
+#[must_use]
+pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Option<HeapBudgets> {
+    // SAFETY: the caller's promise is the same.
+    let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }.ok()?;
+    // SAFETY: as above, and the device lists the extension.
+    lists(&extensions, ash::ext::memory_budget::NAME).then(|| unsafe { read_budgets(instance, physical) })
+}
+
+/// Reads everything; see [`capabilities`] for errors and safety.
+pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Result<Found, DeviceError> {
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
+    let basic = unsafe { instance.get_physical_device_properties(physical) };
+    if basic.api_version < vk::API_VERSION_1_2 {
+        return Err(DeviceError::Unsupported("Vulkan 1.2"));
+    }
+    // SAFETY: as above.
+    let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }.map_err(device_error)?;
+    let mut objects = vk::PhysicalDeviceMaintenance3Properties::default();
+    let mut buffers = vk::PhysicalDeviceMaintenance4Properties { max_buffer_size: u64::MAX, ..Default::default() };
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut objects);
+    if lists(&extensions, ash::khr::maintenance4::NAME) {
+        properties = properties.push_next(&mut buffers);
+    }
+    // SAFETY: as above; the device is 1.2 or newer, and lists the extension of what is chained to core structures.
+    unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
+    // SAFETY: as above.
+    let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
+    let is_subset = lists(&extensions, ash::khr::portability_subset::NAME);
+    // SAFETY: as above.
+    let multisample_arrays = !is_subset || unsafe { has_multisample_arrays(instance, physical) };
+    Ok(Found {
+        capabilities: assemble(&basic, &memory, objects.max_memory_allocation_size),
+        memory_budget: lists(&extensions, ash::ext::memory_budget::NAME),
+        buffer_bytes_max: buffers.max_buffer_size,
+        reads_zero_where_unbound: basic.sparse_properties.residency_non_resident_strict == vk::TRUE,
+        sparse_bytes_max: basic.limits.sparse_address_space_size,
+        image_limits: ImageLimits {
+            attachment_width_max: basic.limits.max_framebuffer_width,
+            attachment_height_max: basic.limits.max_framebuffer_height,
+            multisample_arrays,
+        },
+    })
+}
+
+/// Whether a device that is a portability subset has images with several samples and layers.
+///
+/// # Safety
+/// As for [`capabilities`], and the device lists `VK_KHR_portability_subset`.
+unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::PhysicalDevice) -> bool {
+    let mut subset = vk::PhysicalDevicePortabilitySubsetFeaturesKHR::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut subset);
+    // SAFETY: as the caller promises.
+    unsafe { instance.get_physical_device_features2(physical, &mut features) };
+    subset.multisample_array_image == vk::TRUE
+}
+
+/// What Vulkan 1.0 tells of a device's memory.
+///
+/// # Safety
+/// `physical` comes from `instance`, which is alive.
+pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Found {
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
+    let (basic, memory) = unsafe {
+        (instance.get_physical_device_properties(physical), instance.get_physical_device_memory_properties(physical))
+    };
+    Found {
+        capabilities: assemble(&basic, &memory, u64::MAX),
+        memory_budget: false,
+        buffer_bytes_max: u64::MAX,
+        reads_zero_where_unbound: false,
+        sparse_bytes_max: 0,
+        image_limits: ImageLimits {
+            attachment_width_max: basic.limits.max_framebuffer_width,
+            attachment_height_max: basic.limits.max_framebuffer_height,
+            multisample_arrays: false,
+        },
+    }
+}
+
+/// Whether an extension is among those that a device lists.
+fn lists(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
+    extensions.iter().any(|listed| listed.extension_name_as_c_str() == Ok(name))
+}
+
+/// The capabilities from what Vulkan says of the device and of its memory.
+fn assemble(
+    properties: &vk::PhysicalDeviceProperties,
+    memory: &vk::PhysicalDeviceMemoryProperties,
+    memory_object_bytes_max: u64,
+) -> Capabilities {
+    let limits = &properties.limits;
+    let granularity = limits.buffer_image_granularity.max(1);
+    let name = properties.device_name_as_c_str().unwrap_or_default();
+    Capabilities {
+        name: name.to_string_lossy().into_owned(),
+        memory_heaps: memory.memory_heaps_as_slice().iter().map(heap).collect(),
+        memory_types: memory.memory_types_as_slice().iter().map(memory_type).collect(),
+        class_groups: if granularity == 1 { [0, 0, 0] } else { [0, 1, 1] },
+        target_memory_alignment: 1,
+        class_granularity_bytes: granularity,
+        non_coherent_atom_bytes: limits.non_coherent_atom_size.max(1),
+        notice_host_writes: false,
+        memory_objects_max: u64::from(limits.max_memory_allocation_count),
+        memory_object_bytes_max,
+        texture_copy_offset_alignment: limits.optimal_buffer_copy_offset_alignment.max(TEXEL_BYTES_MAX),
+        texture_copy_row_alignment: limits.optimal_buffer_copy_row_pitch_alignment.max(1),
+        partial_depth_copies: true,
+        constant_alignment: limits.min_uniform_buffer_offset_alignment.max(1),
+        storage_alignment: limits.min_storage_buffer_offset_alignment.max(1),
+        texel_alignment: limits.min_texel_buffer_offset_alignment.max(1),
+        residency: false,
+        memory_priority: MemoryPriority::None,
+    }
+}
+
+fn heap(heap: &vk::MemoryHeap) -> MemoryHeap {
+    MemoryHeap { bytes: heap.size, device_local: heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL) }
+}
+
+fn memory_type(memory_type: &vk::MemoryType) -> MemoryType {
+    MemoryType { heap: memory_type.heap_index, properties: memory_properties(memory_type.property_flags) }
+}
+
+/// The flags that have an equal in Ringfence; any other makes the type a special one.
+fn memory_properties(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
+    const EQUALS: [(vk::MemoryPropertyFlags, MemoryProperties); 6] = [
+        (vk::MemoryPropertyFlags::DEVICE_LOCAL, MemoryProperties::DEVICE_LOCAL),
+        (vk::MemoryPropertyFlags::HOST_VISIBLE, MemoryProperties::HOST_VISIBLE),
+        (vk::MemoryPropertyFlags::HOST_COHERENT, MemoryProperties::HOST_COHERENT),
+        (vk::MemoryPropertyFlags::HOST_CACHED, MemoryProperties::HOST_CACHED),
+        (vk::MemoryPropertyFlags::LAZILY_ALLOCATED, MemoryProperties::LAZILY_ALLOCATED),
+        (vk::MemoryPropertyFlags::PROTECTED, MemoryProperties::PROTECTED),
+    ];
+    let mut rest = flags;
+    let mut properties = MemoryProperties::empty();
+    for (flag, equal) in EQUALS {
+        if flags.contains(flag) {
+            properties = properties | equal;
+        }
+        rest &= !flag;
+    }
+    if rest.is_empty() { properties } else { properties | MemoryProperties::SPECIAL }
+}
+
+/// Use and budget of each memory heap now.
+///
+/// # Safety
+/// As for [`capabilities`], and the device lists `VK_EXT_memory_budget`.
+pub(super) unsafe fn read_budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> HeapBudgets {
+    let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+    let mut memory = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+    // SAFETY: the caller promises that `physical` comes from `instance` and lists the extension.
+    unsafe { instance.get_physical_device_memory_properties2(physical, &mut memory) };
+    let heap_count = memory.memory_properties.memory_heap_count as usize;
+    let heaps = budget.heap_usage.iter().zip(&budget.heap_budget).take(heap_count);
+    heaps.map(|(&usage_bytes, &budget_bytes)| HeapBudget { usage_bytes, budget_bytes }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_without_an_equal_make_a_special_type() {
+        let plain = vk::MemoryPropertyFlags::DEVICE_LOCAL | vk::MemoryPropertyFlags::LAZILY_ALLOCATED;
+        let expected = MemoryProperties::DEVICE_LOCAL | MemoryProperties::LAZILY_ALLOCATED;
+        assert_eq!(memory_properties(plain), expected);
+        for odd in [vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD, vk::MemoryPropertyFlags::RDMA_CAPABLE_NV] {
+            assert_eq!(memory_properties(plain | odd), expected | MemoryProperties::SPECIAL);
+        }
+    }
+
+    #[test]
+    fn granularity_parts_buffers_from_textures() {
+        let memory = vk::PhysicalDeviceMemoryProperties::default();
+        let mut properties = vk::PhysicalDeviceProperties::default();
+        properties.limits.buffer_image_granularity = 1;
+        assert_eq!(assemble(&properties, &memory, 0).class_groups, [0, 0, 0]);
+        properties.limits.buffer_image_granularity = 1024;
+        assert_eq!(assemble(&properties, &memory, 0).class_groups, [0, 1, 1]);
+        assert_eq!(assemble(&properties, &memory, 0).class_granularity_bytes, 1024);
+    }
+}

@@ -1,0 +1,363 @@
+//! Heaps that are bytes: `VK_EXT_descriptor_buffer`.
+//!
+//! ```text
+//!   CPU-only         slot 0     slot 1    …            each as long as the longest type
+//!   shader-visible   ├ constants ─ 0 1 2 … ┤├ storage buffers ─ 0 1 2 … ┤ …    where the driver says each array begins
+//!                      element i of an array at offset + i * bytes of its type
+//! ```
+//!
+//! Sizes, the offset of each array and the alignment of the whole are the device's. A descriptor is made by
+//! `vkGetDescriptorEXT` in host memory and copied as bytes. The buffer is mapped and coherent, so that nothing is flushed.
+
+use ash::vk;
+
+use crate::error::device_error;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::view::{Real, Shown};
+use super::{DescriptorHeap, How, Slot, types};
+use crate::Device;
+use crate::memory::Memory;
+use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy, ViewTypes};
+use ringfence_hal::{DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, ResourceClass};
+
+/// The longest descriptor that is made without host memory of its own; devices have 4 to 64 bytes.
+const DESCRIPTOR_BYTES: usize = 256;
+
+/// A heap that is bytes.
+pub(super) enum Bytes {
+    /// Slots of equal length in host memory.
+    Host { kind: HeapKind, types: ViewTypes, slot_bytes: usize, bytes: Mutex<Box<[u8]>> },
+    /// Arrays in a mapped buffer.
+    Visible(Visible),
+}
+
+/// A descriptor buffer.
+pub(super) struct Visible {
+    kind: HeapKind,
+    layout: vk::DescriptorSetLayout,
+    buffer: vk::Buffer,
+    memory: Mutex<Option<Memory>>,
+    mapped: Mapped,
+    address: vk::DeviceAddress,
+    usage: vk::BufferUsageFlags,
+    /// Where each binding's array begins and how long its elements are; 0 long if the heap has no such type.
+    arrays: [(u64, usize); 6],
+}
+
+impl Bytes {
+    pub(super) fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
+        if desc.shader_visible {
+            return Visible::new(device, desc).map(Self::Visible);
+        }
+        let facts = &device.0.descriptors;
+        let lengths = types::bindings(desc.kind, desc.types).map(|(_, of)| facts.descriptor_bytes(of));
+        let slot_bytes = lengths.max().unwrap_or(0);
+        let bytes = Mutex::new(vec![0; slot_bytes * desc.slots as usize].into_boxed_slice());
+        Ok(Self::Host { kind: desc.kind, types: desc.types, slot_bytes, bytes })
+    }
+
+    pub(super) fn layout(&self) -> vk::DescriptorSetLayout {
+        match self {
+            Self::Host { .. } => vk::DescriptorSetLayout::null(),
+            Self::Visible(visible) => visible.layout,
+        }
+    }
+
+    pub(super) fn how(&self) -> How {
+        match self {
+            Self::Host { .. } => How::Buffer { address: 0, usage: vk::BufferUsageFlags::empty() },
+            Self::Visible(visible) => How::Buffer { address: visible.address, usage: visible.usage },
+        }
+    }
+
+    fn kind(&self) -> HeapKind {
+        match self {
+            Self::Host { kind, .. } => *kind,
+            Self::Visible(visible) => visible.kind,
+        }
+    }
+
+    fn has(&self, descriptor_type: vk::DescriptorType) -> bool {
+        match self {
+            Self::Host { kind, types, .. } => types::bindings(*kind, *types).any(|(_, of)| of == descriptor_type),
+            Self::Visible(visible) => {
+                types::binding_of(descriptor_type).is_some_and(|binding| visible.arrays[binding as usize].1 != 0)
+            }
+        }
+    }
+
+    /// # Safety
+    /// The slot may be written, and nobody else touches it; what is shown is alive.
+    pub(super) unsafe fn write(
+        &self,
+        device: &Device,
+        (slot, before): (u32, Option<u32>),
+        real: &Real,
+    ) -> Result<(), DeviceError> {
+        if !self.has(real.descriptor_type) {
+            return Err(DeviceError::InvalidInfo("a view of a type that the heap was not made for"));
+        }
+        if let Some(before) = before.filter(|before| *before != real.binding) {
+            // SAFETY: as the caller promises.
+            unsafe { self.clear(device, slot, before) };
+        }
+        let mut descriptor = [0; DESCRIPTOR_BYTES];
+        // SAFETY: what is shown is alive, as the caller promises.
+        let descriptor = unsafe { encode(device, real.descriptor_type, Some(real.shown), &mut descriptor) }?;
+        // SAFETY: as the caller promises.
+        unsafe { self.put(slot, real.binding, descriptor) };
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Bytes::write`].
+    pub(super) unsafe fn clear(&self, device: &Device, slot: u32, binding: u32) {
+        let descriptor_type = types::type_of(self.kind(), binding);
+        let mut descriptor = [0; DESCRIPTOR_BYTES];
+        // SAFETY: nothing is shown.
+        if let Ok(descriptor) = unsafe { encode(device, descriptor_type, None, &mut descriptor) } {
+            // SAFETY: as the caller promises.
+            unsafe { self.put(slot, binding, descriptor) };
+        }
+    }
+
+    /// # Safety
+    /// The slot may be written, and nobody else touches it.
+    unsafe fn put(&self, slot: u32, binding: u32, descriptor: &[u8]) {
+        match self {
+            Self::Host { slot_bytes, bytes, .. } => {
+                let at = slot as usize * slot_bytes;
+                bytes.lock()[at..at + descriptor.len()].copy_from_slice(descriptor);
+            }
+            Self::Visible(visible) => {
+                let (offset, length) = visible.arrays[binding as usize];
+                assert_eq!(descriptor.len(), length, "a descriptor is as long as its array's elements");
+                let at = offset + u64::from(slot) * length as u64;
+                // SAFETY: the array has the slot, and lies in the mapped buffer; the caller promises that nobody else,
+                // the device included, touches these bytes.
+                unsafe {
+                    let to = visible.mapped.add(at).as_ptr();
+                    std::ptr::copy_nonoverlapping(descriptor.as_ptr(), to, length);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views).
+    pub(super) unsafe fn copy(
+        &self,
+        device: &Device,
+        from: &Self,
+        copy: &ViewCopy<'_, DescriptorHeap>,
+        held: &[Slot],
+        shown: &[Slot],
+    ) {
+        let Self::Host { slot_bytes, bytes, .. } = from else { return };
+        let (first, count) = (copy.src_start as usize * slot_bytes, shown.len() * slot_bytes);
+        // Out of the lock before another is taken: both heaps may be CPU-only.
+        let bytes: SmallVec<[u8; 1024]> = SmallVec::from_slice(&bytes.lock()[first..first + count]);
+        for (index, (held, shown)) in (0..).zip(held.iter().zip(shown)) {
+            let slot = copy.dst_start + index;
+            if let Some(before) = held.binding.filter(|before| Some(*before) != shown.binding) {
+                // SAFETY: as the caller promises.
+                unsafe { self.clear(device, slot, before) };
+            }
+            let Some(binding) = shown.binding else { continue };
+            let length = device.0.descriptors.descriptor_bytes(types::type_of(self.kind(), binding));
+            let at = index as usize * slot_bytes;
+            // SAFETY: as the caller promises.
+            unsafe { self.put(slot, binding, &bytes[at..at + length]) };
+        }
+    }
+
+    /// # Safety
+    /// No pending work uses it, and nobody uses it again.
+    pub(super) unsafe fn destroy(&self, device: &Device) {
+        let Self::Visible(visible) = self else { return };
+        // SAFETY: as the caller promises; each is the device's and destroyed once.
+        unsafe {
+            device.raw().destroy_buffer(visible.buffer, None);
+            if let Some(memory) = visible.memory.lock().take() {
+                device.free_memory(memory);
+            }
+            device.raw().destroy_descriptor_set_layout(visible.layout, None);
+        }
+    }
+}
+
+impl Visible {
+    fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
+        let (raw, facts) = (device.raw(), &device.0.descriptors);
+        let api = facts.buffer_api.as_ref().ok_or(DeviceError::Unsupported("descriptor buffers"))?;
+        let bindings = types::bindings(desc.kind, desc.types);
+        let flags = vk::DescriptorSetLayoutCreateFlags::DESCRIPTOR_BUFFER_EXT;
+        // Elements that no shader reads may be anything: all that descriptor buffers ask for.
+        let none = vk::DescriptorBindingFlags::empty();
+        // SAFETY: the extension is enabled, as `DeviceDesc` says.
+        let layout = unsafe { types::make_layout(raw, bindings.clone(), desc.layout_slots, facts.stages, flags, none) }
+            .map_err(device_error)?;
+        let mut arrays = [(0, 0); 6];
+        for (binding, of) in bindings {
+            // SAFETY: the layout is the device's, made for descriptor buffers, and has the binding.
+            let offset = unsafe { api.get_descriptor_set_layout_binding_offset(layout, binding) };
+            arrays[binding as usize] = (offset, facts.descriptor_bytes(of));
+        }
+        // SAFETY: as above.
+        let bytes = unsafe { api.get_descriptor_set_layout_size(layout) };
+        let usage = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+            | match desc.kind {
+                HeapKind::Samplers => vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT,
+                _ => vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT,
+            };
+        match make_buffer(device, bytes, usage, desc.name) {
+            Ok((buffer, memory, mapped, address)) => {
+                let memory = Mutex::new(Some(memory));
+                Ok(Self { kind: desc.kind, layout, buffer, memory, mapped, address, usage, arrays })
+            }
+            Err(error) => {
+                // SAFETY: nothing uses the layout.
+                unsafe { raw.destroy_descriptor_set_layout(layout, None) };
+                Err(error)
+            }
+        }
+    }
+}
+
+type Made = (vk::Buffer, Memory, Mapped, vk::DeviceAddress);
+
+/// A mapped, coherent buffer with an address, near the device if that is to be had, with memory of its own: a heap is made
+/// once, and lives long.
+fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &str) -> Result<Made, DeviceError> {
+    let raw = device.raw();
+    let alignment = device.0.descriptors.buffer.descriptor_buffer_offset_alignment.max(1);
+    // With room to begin at an aligned address: nothing says that buffers of this usage have one.
+    let info = vk::BufferCreateInfo::default().size(bytes + alignment).usage(usage);
+    // SAFETY: the description is valid.
+    let buffer = unsafe { raw.create_buffer(&info, None) }.map_err(device_error)?;
+    // SAFETY: the buffer is new.
+    let needed = unsafe { raw.get_buffer_memory_requirements(buffer) };
+    let bound = allocate(device, needed, name).and_then(|memory| {
+        // SAFETY: the buffer is new and unbound; the memory is of a type that it allows, and long enough.
+        match unsafe { raw.bind_buffer_memory(buffer, memory.raw(), 0) } {
+            Ok(()) => Ok(memory),
+            Err(error) => {
+                // SAFETY: nothing lies in the memory.
+                unsafe { device.free_memory(memory) };
+                Err(device_error(error))
+            }
+        }
+    });
+    let memory = bound.inspect_err(|_| {
+        // SAFETY: nothing uses the buffer.
+        unsafe { raw.destroy_buffer(buffer, None) };
+    })?;
+    // SAFETY: the buffer is bound, and made with an address.
+    let address = unsafe { raw.get_buffer_device_address(&vk::BufferDeviceAddressInfo::default().buffer(buffer)) };
+    let mapped = memory.mapped().expect("memory of a host-visible type is mapped when it is allocated");
+    let skipped = address.next_multiple_of(alignment) - address;
+    // SAFETY: the buffer is longer than its descriptors by the alignment, and more than that is never skipped.
+    let mapped = unsafe { mapped.add(skipped) };
+    Ok((buffer, memory, mapped, address + skipped))
+}
+
+/// Memory of the first type that has room.
+fn allocate(device: &Device, needed: vk::MemoryRequirements, name: &str) -> Result<Memory, DeviceError> {
+    let mut failure = DeviceError::Unsupported("descriptor buffers in memory that is mapped and coherent");
+    for memory_type in mapped_memory_types(device, needed.memory_type_bits) {
+        let (size, alignment, class) = (needed.size, needed.alignment, ResourceClass::Buffer);
+        let desc = MemoryDesc { memory_type, size, alignment, class, priority: Default::default(), name, share: None };
+        // SAFETY: the memory type exists.
+        match unsafe { device.allocate_memory(&desc) } {
+            Ok(memory) => return Ok(memory),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// Memory types that are mapped and coherent, near ones first.
+fn mapped_memory_types(device: &Device, bits: u32) -> impl Iterator<Item = u32> {
+    let wanted = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+    let near = MemoryProperties::DEVICE_LOCAL;
+    let types = &device.capabilities().memory_types;
+    let fits = move |index: &u32| bits >> index & 1 == 1 && types[*index as usize].properties.contains(wanted);
+    let count = types.len() as u32;
+    let is_near = move |index: &u32| types[*index as usize].properties.contains(near);
+    let near_first = (0..count).filter(move |index| fits(index) && is_near(index));
+    let others = (0..count).filter(move |index| fits(index) && !is_near(index));
+    near_first.chain(others).collect::<SmallVec<[u32; 8]>>().into_iter()
+}
+
+/// The bytes of a descriptor; of one that shows nothing, if `shown` is `None`.
+///
+/// # Safety
+/// What is shown is the device's and alive.
+unsafe fn encode<'a>(
+    device: &Device,
+    descriptor_type: vk::DescriptorType,
+    shown: Option<Shown>,
+    into: &'a mut [u8; DESCRIPTOR_BYTES],
+) -> Result<&'a [u8], DeviceError> {
+    let facts = &device.0.descriptors;
+    let length = facts.descriptor_bytes(descriptor_type);
+    let into = into.get_mut(..length).ok_or(DeviceError::Unsupported("descriptors of more than 256 bytes"))?;
+    let Some(api) = &facts.buffer_api else { return Err(DeviceError::Unsupported("descriptor buffers")) };
+    let is_sampler = descriptor_type == vk::DescriptorType::SAMPLER;
+    if shown.is_none() && (is_sampler || !facts.desc.null_descriptor) {
+        // There is no word for nothing: the bytes stay zero.
+        return Ok(into);
+    }
+    let (mut address, mut image) = (None, vk::DescriptorImageInfo::default());
+    match shown {
+        None => {}
+        Some(Shown::Buffer { buffer, offset, range }) => {
+            // SAFETY: as the caller promises.
+            address = Some(unsafe { address_info(device, buffer, offset, range) }?);
+        }
+        Some(Shown::Texels { buffer, format, offset, range, .. }) => {
+            // SAFETY: as the caller promises.
+            address = Some(unsafe { address_info(device, buffer, offset, range) }?.format(format));
+        }
+        Some(Shown::Image(held)) => image = held,
+    }
+    // What shows nothing is a null pointer, as the feature `nullDescriptor` allows.
+    let address = address.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let data = match descriptor_type {
+        vk::DescriptorType::SAMPLER => vk::DescriptorDataEXT { p_sampler: &image.sampler },
+        vk::DescriptorType::SAMPLED_IMAGE => vk::DescriptorDataEXT { p_sampled_image: null_or(&image) },
+        vk::DescriptorType::STORAGE_IMAGE => vk::DescriptorDataEXT { p_storage_image: null_or(&image) },
+        vk::DescriptorType::UNIFORM_BUFFER => vk::DescriptorDataEXT { p_uniform_buffer: address },
+        vk::DescriptorType::STORAGE_BUFFER => vk::DescriptorDataEXT { p_storage_buffer: address },
+        vk::DescriptorType::UNIFORM_TEXEL_BUFFER => vk::DescriptorDataEXT { p_uniform_texel_buffer: address },
+        _ => vk::DescriptorDataEXT { p_storage_texel_buffer: address },
+    };
+    let info = vk::DescriptorGetInfoEXT::default().ty(descriptor_type).data(data);
+    // SAFETY: the data is of that type and lives through the call; the bytes are as many as the device says.
+    unsafe { api.get_descriptor(&info, into) };
+    Ok(into)
+}
+
+/// A pointer to an image, or null for one that shows nothing.
+fn null_or(image: &vk::DescriptorImageInfo) -> *const vk::DescriptorImageInfo {
+    if image.image_view == vk::ImageView::null() { std::ptr::null() } else { image }
+}
+
+/// # Safety
+/// The buffer is the device's and alive.
+unsafe fn address_info(
+    device: &Device,
+    buffer: vk::Buffer,
+    offset: u64,
+    range: u64,
+) -> Result<vk::DescriptorAddressInfoEXT<'static>, DeviceError> {
+    let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+    // SAFETY: the caller promises that the buffer is alive; it was made with an address, as portable ones are.
+    let base = unsafe { device.raw().get_buffer_device_address(&info) };
+    if base == 0 {
+        return Err(DeviceError::InvalidInfo("a buffer without SHADER_DEVICE_ADDRESS in a descriptor buffer"));
+    }
+    Ok(vk::DescriptorAddressInfoEXT::default().address(base + offset).range(range))
+}

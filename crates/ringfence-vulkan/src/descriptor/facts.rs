@@ -1,0 +1,265 @@
+//! What a device can do with descriptors: read once.
+
+use ash::vk;
+
+use super::kinds::{self, Kind, PlainViews};
+use super::types;
+use crate::DeviceDesc;
+use ringfence_hal::descriptors::{DescriptorModel, DescriptorSupport, HeapKind, ViewTypes};
+
+/// Limits and the way that follows from what was enabled.
+pub(crate) struct Facts {
+    pub(super) desc: DeviceDesc,
+    pub(super) limits: vk::PhysicalDeviceLimits,
+    indexing: vk::PhysicalDeviceDescriptorIndexingProperties<'static>,
+    pub(super) buffer: vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'static>,
+    /// The stages that heaps are for: all.
+    pub(super) stages: vk::ShaderStageFlags,
+    /// There iff descriptor buffers are in use.
+    pub(super) buffer_api: Option<ash::ext::descriptor_buffer::Device>,
+}
+
+/// Every stage that Mesa's software driver has.
+const NAMED_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
+    vk::ShaderStageFlags::ALL_GRAPHICS.as_raw()
+        | vk::ShaderStageFlags::COMPUTE.as_raw()
+        | vk::ShaderStageFlags::TASK_EXT.as_raw()
+        | vk::ShaderStageFlags::MESH_EXT.as_raw(),
+);
+
+/// The most descriptors of each type that a stage may reach.
+struct StageLimits {
+    constants: u32,
+    storage_buffers: u32,
+    /// Sampled textures and texels.
+    sampled: u32,
+    /// Storage textures and texels.
+    stored: u32,
+    samplers: u32,
+    together: u32,
+}
+
+impl Facts {
+    /// # Safety
+    /// `physical` and `device` come from `instance`, the device from that physical one, and `desc` is true of it.
+    pub(crate) unsafe fn read(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: &ash::Device,
+        desc: DeviceDesc,
+    ) -> Self {
+        let mut indexing = vk::PhysicalDeviceDescriptorIndexingProperties::default();
+        let mut buffer = vk::PhysicalDeviceDescriptorBufferPropertiesEXT::default();
+        let mut driver = vk::PhysicalDeviceDriverProperties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut indexing).push_next(&mut driver);
+        if desc.descriptor_buffer {
+            properties = properties.push_next(&mut buffer);
+        }
+        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first two structures, and the last is
+        // chained only where its extension is enabled.
+        unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
+        let limits = properties.properties.limits;
+        indexing.p_next = std::ptr::null_mut();
+        buffer.p_next = std::ptr::null_mut();
+        let buffer_api = desc.descriptor_buffer.then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
+        // Mesa's software driver (25.0) counts the bits of ALL as stages when descriptor buffers are bound, those that name
+        // none too, and writes past its own tables.
+        let confused = desc.descriptor_buffer && driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
+        let stages = if confused { NAMED_STAGES } else { vk::ShaderStageFlags::ALL };
+        Self { desc, limits, indexing, buffer, stages, buffer_api }
+    }
+
+    /// Of a device that is asked for no heap.
+    pub(crate) fn of_no_heaps(desc: DeviceDesc) -> Self {
+        let (limits, indexing, buffer) = Default::default();
+        Self { desc, limits, indexing, buffer, stages: vk::ShaderStageFlags::ALL, buffer_api: None }
+    }
+
+    pub(super) fn model(&self) -> DescriptorModel {
+        if self.buffer_api.is_some() {
+            DescriptorModel::Buffers
+        } else if self.desc.update_after_bind {
+            DescriptorModel::UpdateAfterBind
+        } else {
+            DescriptorModel::PlainSets
+        }
+    }
+
+    pub(super) fn support(&self) -> DescriptorSupport {
+        let limits = &self.limits;
+        DescriptorSupport {
+            model: self.model(),
+            constant_alignment: limits.min_uniform_buffer_offset_alignment.max(1),
+            storage_alignment: limits.min_storage_buffer_offset_alignment.max(1),
+            texel_alignment: limits.min_texel_buffer_offset_alignment.max(1),
+            constant_bytes_max: limits.max_uniform_buffer_range.into(),
+            storage_bytes_max: limits.max_storage_buffer_range.into(),
+            storage_elements_max: u64::MAX,
+            texel_elements_max: limits.max_texel_buffer_elements.into(),
+            slots_own_objects: true,
+            // Anisotropy is a feature that the program may not have enabled; native samplers may ask for it.
+            anisotropy_max: if self.desc.sampler_anisotropy { limits.max_sampler_anisotropy as u8 } else { 1 },
+        }
+    }
+
+    /// The kinds of view that have arrays of their own; `None` where each type of descriptor has one array.
+    fn plain_views(&self) -> Option<PlainViews> {
+        (self.model() == DescriptorModel::PlainSets).then(|| self.desc.plain_views.or_usual())
+    }
+
+    /// Bindings of a heap's layout.
+    pub(super) fn bindings(&self, kind: HeapKind, types: ViewTypes) -> types::Bindings {
+        let types = types::bindings(kind, types);
+        match self.plain_views() {
+            Some(views) if kind == HeapKind::Resources => {
+                types.flat_map(|(_, of)| kinds::bindings_of(of, views).map(move |binding| (binding, of))).collect()
+            }
+            _ => types.collect(),
+        }
+    }
+
+    /// The binding of a view.
+    pub(super) fn binding_of(&self, descriptor_type: vk::DescriptorType, kind: Kind) -> Option<u32> {
+        match self.plain_views() {
+            Some(views) => kinds::binding_of(descriptor_type, kind, views),
+            None => types::binding_of(descriptor_type),
+        }
+    }
+
+    /// Bytes of a descriptor in a descriptor buffer.
+    pub(super) fn descriptor_bytes(&self, descriptor_type: vk::DescriptorType) -> usize {
+        let (sizes, robust) = (&self.buffer, self.desc.robust_buffer_access);
+        match descriptor_type {
+            vk::DescriptorType::SAMPLER => sizes.sampler_descriptor_size,
+            vk::DescriptorType::SAMPLED_IMAGE => sizes.sampled_image_descriptor_size,
+            vk::DescriptorType::STORAGE_IMAGE => sizes.storage_image_descriptor_size,
+            vk::DescriptorType::UNIFORM_BUFFER if robust => sizes.robust_uniform_buffer_descriptor_size,
+            vk::DescriptorType::UNIFORM_BUFFER => sizes.uniform_buffer_descriptor_size,
+            vk::DescriptorType::STORAGE_BUFFER if robust => sizes.robust_storage_buffer_descriptor_size,
+            vk::DescriptorType::STORAGE_BUFFER => sizes.storage_buffer_descriptor_size,
+            vk::DescriptorType::UNIFORM_TEXEL_BUFFER if robust => sizes.robust_uniform_texel_buffer_descriptor_size,
+            vk::DescriptorType::UNIFORM_TEXEL_BUFFER => sizes.uniform_texel_buffer_descriptor_size,
+            vk::DescriptorType::STORAGE_TEXEL_BUFFER if robust => sizes.robust_storage_texel_buffer_descriptor_size,
+            _ => sizes.storage_texel_buffer_descriptor_size,
+        }
+    }
+
+    /// The most slots of a shader-visible heap.
+    pub(super) fn slots_max(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
+        let limits = match self.model() {
+            DescriptorModel::UpdateAfterBind => self.update_after_bind_limits(),
+            _ => self.plain_limits(),
+        };
+        let by_stage = match kind {
+            HeapKind::Resources => {
+                let bindings = self.bindings(kind, view_types);
+                limits.resources(|of| bindings.iter().filter(|(_, held)| *held == of).count() as u32)
+            }
+            HeapKind::Samplers => limits.samplers,
+            HeapKind::RenderTargets | HeapKind::DepthStencils => 0,
+        };
+        if self.model() == DescriptorModel::Buffers {
+            by_stage.min(self.slots_by_bytes(kind, view_types))
+        } else {
+            by_stage
+        }
+    }
+
+    /// What the address range of descriptor buffers holds, rounding between the arrays left some room.
+    fn slots_by_bytes(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
+        let slot: u64 = types::bindings(kind, view_types).map(|(_, of)| self.descriptor_bytes(of) as u64).sum();
+        let range = match kind {
+            HeapKind::Samplers => self
+                .buffer
+                .max_sampler_descriptor_buffer_range
+                .min(self.buffer.sampler_descriptor_buffer_address_space_size),
+            _ => {
+                let space = self.buffer.resource_descriptor_buffer_address_space_size;
+                self.buffer.max_resource_descriptor_buffer_range.min(space)
+            }
+        };
+        let spare = 6 * self.buffer.descriptor_buffer_offset_alignment.max(256);
+        u32::try_from(range.saturating_sub(spare) / slot.max(1)).unwrap_or(u32::MAX)
+    }
+
+    fn plain_limits(&self) -> StageLimits {
+        let limits = &self.limits;
+        StageLimits {
+            constants: limits.max_per_stage_descriptor_uniform_buffers.min(limits.max_descriptor_set_uniform_buffers),
+            storage_buffers: limits
+                .max_per_stage_descriptor_storage_buffers
+                .min(limits.max_descriptor_set_storage_buffers),
+            sampled: limits.max_per_stage_descriptor_sampled_images.min(limits.max_descriptor_set_sampled_images),
+            stored: limits.max_per_stage_descriptor_storage_images.min(limits.max_descriptor_set_storage_images),
+            samplers: limits.max_per_stage_descriptor_samplers.min(limits.max_descriptor_set_samplers),
+            together: limits.max_per_stage_resources,
+        }
+    }
+
+    fn update_after_bind_limits(&self) -> StageLimits {
+        let found = &self.indexing;
+        // A heap, and the one that it grows into, at once.
+        let pools = found.max_update_after_bind_descriptors_in_all_pools / 2;
+        StageLimits {
+            constants: found
+                .max_per_stage_descriptor_update_after_bind_uniform_buffers
+                .min(found.max_descriptor_set_update_after_bind_uniform_buffers),
+            storage_buffers: found
+                .max_per_stage_descriptor_update_after_bind_storage_buffers
+                .min(found.max_descriptor_set_update_after_bind_storage_buffers),
+            sampled: found
+                .max_per_stage_descriptor_update_after_bind_sampled_images
+                .min(found.max_descriptor_set_update_after_bind_sampled_images),
+            stored: found
+                .max_per_stage_descriptor_update_after_bind_storage_images
+                .min(found.max_descriptor_set_update_after_bind_storage_images),
+            samplers: found
+                .max_per_stage_descriptor_update_after_bind_samplers
+                .min(found.max_descriptor_set_update_after_bind_samplers)
+                .min(pools),
+            together: found.max_per_stage_update_after_bind_resources.min(pools),
+        }
+    }
+}
+
+impl StageLimits {
+    /// Slots of a heap with so many arrays of each type: each takes as many descriptors as there are slots.
+    fn resources(&self, arrays: impl Fn(vk::DescriptorType) -> u32) -> u32 {
+        let sampled = arrays(vk::DescriptorType::SAMPLED_IMAGE) + arrays(vk::DescriptorType::UNIFORM_TEXEL_BUFFER);
+        let stored = arrays(vk::DescriptorType::STORAGE_IMAGE) + arrays(vk::DescriptorType::STORAGE_TEXEL_BUFFER);
+        let shares = [
+            (self.constants, arrays(vk::DescriptorType::UNIFORM_BUFFER)),
+            (self.storage_buffers, arrays(vk::DescriptorType::STORAGE_BUFFER)),
+            (self.sampled, sampled),
+            (self.stored, stored),
+        ];
+        let all: u32 = shares.iter().map(|(_, count)| count).sum();
+        let shares = shares.into_iter().chain([(self.together, all)]).filter(|(_, count)| *count > 0);
+        shares.map(|(limit, count)| limit / count).min().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_share_the_limits_of_their_stage() {
+        let limits =
+            StageLimits { constants: 15, storage_buffers: 32, sampled: 128, stored: 64, samplers: 32, together: 128 };
+        let desc = |update_after_bind| DeviceDesc { update_after_bind, ..Default::default() };
+        let slots = |update_after_bind, types| {
+            let bindings = Facts::of_no_heaps(desc(update_after_bind)).bindings(HeapKind::Resources, types);
+            limits.resources(|of| bindings.iter().filter(|(_, held)| *held == of).count() as u32)
+        };
+        assert_eq!(slots(true, ViewTypes::STORAGE_BUFFER), 32);
+        assert_eq!(slots(true, ViewTypes::SAMPLED_TEXTURE | ViewTypes::SAMPLED_TEXELS), 64);
+        assert_eq!(slots(true, ViewTypes::STORAGE_BUFFER | ViewTypes::SAMPLED_TEXTURE), 32);
+        assert_eq!(slots(true, ViewTypes::all()), 15);
+        assert_eq!(slots(true, ViewTypes::empty()), 0);
+        // Four kinds of sampled texture, three of stored ones.
+        assert_eq!(slots(false, ViewTypes::STORAGE_BUFFER), 32);
+        assert_eq!(slots(false, ViewTypes::SAMPLED_TEXTURE), 32);
+        assert_eq!(slots(false, ViewTypes::all()), 11);
+    }
+}

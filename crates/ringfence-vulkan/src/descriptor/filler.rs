@@ -1,0 +1,202 @@
+//! Placeholders: what the elements of a plain set are written with that show nothing, on devices where every element has to
+//! be valid and there are no null descriptors. Made once a heap, a few bytes each; no shader is to read them.
+
+use ash::vk;
+
+use crate::error::device_error;
+use smallvec::SmallVec;
+
+use super::kinds::{self, Kind};
+use super::view::Shown;
+use crate::Device;
+use crate::memory::Memory;
+use crate::valid::Numeric;
+use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewTypes};
+use ringfence_hal::{DeviceError, Driver, MemoryDesc, MemoryProperties, ResourceClass};
+
+/// Bytes of the buffer: as many as texels of any format take, and more than a view's alignment.
+const BYTES: u64 = 256;
+/// Kinds of numbers.
+const NUMERICS: u32 = 3;
+
+/// The placeholders of a heap.
+#[derive(Default)]
+pub(super) struct Filler {
+    sampler: vk::Sampler,
+    buffer: vk::Buffer,
+    texels: SmallVec<[vk::BufferView; NUMERICS as usize]>,
+    images: SmallVec<[Image; 4]>,
+    memories: parking_lot::Mutex<SmallVec<[Memory; 4]>>,
+}
+
+struct Image {
+    kind: u32,
+    raw: vk::Image,
+    view: vk::ImageView,
+}
+
+impl Filler {
+    pub(super) fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
+        let mut filler = Self::default();
+        match filler.furnish(device, desc) {
+            Ok(()) => Ok(filler),
+            Err(error) => {
+                // SAFETY: nothing uses it; handles that are null are passed over.
+                unsafe { filler.destroy(device) };
+                Err(error)
+            }
+        }
+    }
+
+    fn furnish(&mut self, device: &Device, desc: &HeapDesc<'_>) -> Result<(), DeviceError> {
+        if desc.kind == HeapKind::Samplers {
+            // SAFETY: the description is valid.
+            self.sampler = unsafe { device.raw().create_sampler(&vk::SamplerCreateInfo::default(), None) }
+                .map_err(device_error)?;
+            return Ok(());
+        }
+        let textures = ViewTypes::SAMPLED_TEXTURE | ViewTypes::STORAGE_TEXTURE;
+        if !desc.types.without(textures).is_empty() {
+            self.make_buffer(device, desc.name)?;
+        }
+        let views = device.0.descriptors.desc.plain_views.or_usual();
+        let kinds = (0..kinds::IMAGE_KINDS).filter(|kind| views.bits() >> kind & 1 == 1);
+        let has_textures = desc.types.intersects(textures);
+        kinds.filter(|_| has_textures).try_for_each(|kind| self.make_image(device, kind, desc.name))
+    }
+
+    fn make_buffer(&mut self, device: &Device, name: &str) -> Result<(), DeviceError> {
+        let usage = vk::BufferUsageFlags::UNIFORM_BUFFER
+            | vk::BufferUsageFlags::STORAGE_BUFFER
+            | vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER
+            | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER;
+        let raw = device.raw();
+        // SAFETY: the description is valid.
+        self.buffer = unsafe { raw.create_buffer(&vk::BufferCreateInfo::default().size(BYTES).usage(usage), None) }
+            .map_err(device_error)?;
+        // SAFETY: the buffer is new.
+        let needed = unsafe { raw.get_buffer_memory_requirements(self.buffer) };
+        let memory = self.allocate(device, needed, (ResourceClass::Buffer, name))?;
+        // SAFETY: the buffer is new and unbound; the memory is of a type that it allows, and long enough.
+        unsafe { raw.bind_buffer_memory(self.buffer, memory, 0) }.map_err(device_error)?;
+        for rank in 0..NUMERICS {
+            let info = vk::BufferViewCreateInfo::default().buffer(self.buffer).range(BYTES);
+            // SAFETY: the buffer is bound, and every device has texels of this format.
+            self.texels.push(
+                unsafe { raw.create_buffer_view(&info.format(kinds::plain_format(rank)), None) }
+                    .map_err(device_error)?,
+            );
+        }
+        Ok(())
+    }
+
+    fn make_image(&mut self, device: &Device, kind: u32, name: &str) -> Result<(), DeviceError> {
+        let (view_type, format) = kinds::image_of(kind);
+        let (image_type, flags, layers) = match view_type {
+            vk::ImageViewType::TYPE_1D | vk::ImageViewType::TYPE_1D_ARRAY => (vk::ImageType::TYPE_1D, None, 1),
+            vk::ImageViewType::TYPE_3D => (vk::ImageType::TYPE_3D, None, 1),
+            vk::ImageViewType::CUBE | vk::ImageViewType::CUBE_ARRAY => {
+                (vk::ImageType::TYPE_2D, Some(vk::ImageCreateFlags::CUBE_COMPATIBLE), 6)
+            }
+            _ => (vk::ImageType::TYPE_2D, None, 1),
+        };
+        let info = vk::ImageCreateInfo::default()
+            .flags(flags.unwrap_or_default())
+            .image_type(image_type)
+            .format(format)
+            .extent(vk::Extent3D { width: 1, height: 1, depth: 1 })
+            .mip_levels(1)
+            .array_layers(layers)
+            .samples(vk::SampleCountFlags::TYPE_1)
+            .usage(vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::STORAGE);
+        let raw = device.raw();
+        // SAFETY: every device samples and stores images of this format.
+        let image = unsafe { raw.create_image(&info, None) }.map_err(device_error)?;
+        self.images.push(Image { kind, raw: image, view: vk::ImageView::null() });
+        // SAFETY: the image is new.
+        let needed = unsafe { raw.get_image_memory_requirements(image) };
+        let memory = self.allocate(device, needed, (ResourceClass::Texture, name))?;
+        // SAFETY: the image is new and unbound; the memory is of a type that it allows, and long enough.
+        unsafe { raw.bind_image_memory(image, memory, 0) }.map_err(device_error)?;
+        let range = vk::ImageSubresourceRange {
+            aspect_mask: vk::ImageAspectFlags::COLOR,
+            level_count: 1,
+            layer_count: layers,
+            ..Default::default()
+        };
+        let info = vk::ImageViewCreateInfo::default().image(image).view_type(view_type).format(format);
+        // SAFETY: the image is bound, and made for such a view.
+        let view = unsafe { raw.create_image_view(&info.subresource_range(range), None) }.map_err(device_error)?;
+        self.images.last_mut().expect("it was just put there").view = view;
+        Ok(())
+    }
+
+    /// Memory of the first plain type that has room.
+    fn allocate(
+        &mut self,
+        device: &Device,
+        needed: vk::MemoryRequirements,
+        (class, name): (ResourceClass, &str),
+    ) -> Result<vk::DeviceMemory, DeviceError> {
+        let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL | MemoryProperties::LAZILY_ALLOCATED;
+        let mut failure = DeviceError::Unsupported("placeholders in plain memory");
+        for (memory_type, held) in (0..).zip(&device.capabilities().memory_types) {
+            if needed.memory_type_bits >> memory_type & 1 == 0 || held.properties.intersects(special) {
+                continue;
+            }
+            let (size, alignment) = (needed.size, needed.alignment);
+            let desc =
+                MemoryDesc { memory_type, size, alignment, class, priority: Default::default(), name, share: None };
+            // SAFETY: the memory type exists.
+            match unsafe { device.allocate_memory(&desc) } {
+                Ok(memory) => {
+                    let raw = memory.raw();
+                    self.memories.get_mut().push(memory);
+                    return Ok(raw);
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// What stands in a binding of this type and kind.
+    pub(super) fn shown(&self, descriptor_type: vk::DescriptorType, kind: Kind) -> Option<Shown> {
+        let (buffer, range) = (self.buffer, BYTES);
+        let texels = |rank: usize| {
+            let (view, format) = (*self.texels.get(rank)?, kinds::plain_format(rank as u32));
+            Some(Shown::Texels { view, buffer, format, offset: 0, range })
+        };
+        match (descriptor_type, kind) {
+            (vk::DescriptorType::SAMPLER, _) => {
+                Some(Shown::Image(vk::DescriptorImageInfo::default().sampler(self.sampler)))
+            }
+            (_, Kind::Image(kind)) => {
+                let image = self.images.iter().find(|image| image.kind == kind)?;
+                let info = vk::DescriptorImageInfo::default().image_view(image.view);
+                Some(Shown::Image(info.image_layout(vk::ImageLayout::GENERAL)))
+            }
+            (_, Kind::Texels(Numeric::Unsigned)) => texels(1),
+            (_, Kind::Texels(Numeric::Signed)) => texels(2),
+            (vk::DescriptorType::UNIFORM_TEXEL_BUFFER | vk::DescriptorType::STORAGE_TEXEL_BUFFER, _) => texels(0),
+            _ => Some(Shown::Buffer { buffer, offset: 0, range }),
+        }
+    }
+
+    /// # Safety
+    /// No pending work uses a set that shows them, and none is bound again.
+    pub(super) unsafe fn destroy(&self, device: &Device) {
+        let raw = device.raw();
+        // SAFETY: as the caller promises; null handles are passed over.
+        unsafe {
+            raw.destroy_sampler(self.sampler, None);
+            self.texels.iter().for_each(|view| raw.destroy_buffer_view(*view, None));
+            raw.destroy_buffer(self.buffer, None);
+            for image in &self.images {
+                raw.destroy_image_view(image.view, None);
+                raw.destroy_image(image.raw, None);
+            }
+            self.memories.lock().drain(..).for_each(|memory| device.free_memory(memory));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Heaps of plain sets: slots in host memory, and a set that is written from them at a bind.
+//!
+//! ```text
+//!   slots ── written, copied: host memory alone ──▶ dirty
+//!   bind  ── dirty ──▶ a set from the pool, all arrays written ──▶ version 7 ── bound, 2 users
+//!                                                                  version 6 ── 1 user ──▶ 0: back to the pool
+//! ```
+//!
+//! A set has an array for each kind of view ([`super::kinds`]). What an element is written with that shows nothing:
+//! a null descriptor where the device has those; nothing, where arrays may be partially bound; else what another slot of the
+//! same array shows, or a placeholder.
+
+use ash::vk;
+
+use crate::error::device_error;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::filler::Filler;
+use super::pool::SetPool;
+use super::view::Shown;
+use super::{Slot, kinds, types};
+use crate::Device;
+use ringfence_hal::DeviceError;
+use ringfence_hal::descriptors::{HeapDesc, HeapKind};
+
+/// Descriptors of an array that are written without host memory of their own.
+const INLINE: usize = 32;
+
+/// A shader-visible heap of plain sets.
+pub(super) struct PlainHeap {
+    bindings: types::Bindings,
+    layout: vk::DescriptorSetLayout,
+    /// Elements of each array.
+    slots: u32,
+    empty: Empty,
+    versions: Mutex<Versions>,
+}
+
+/// What is written where a slot shows nothing.
+enum Empty {
+    Null,
+    Unwritten,
+    Filler(Box<Filler>),
+}
+
+struct Versions {
+    pool: SetPool,
+    /// Whether a slot was written since the newest version.
+    dirty: bool,
+    /// Sets and how many use them; the newest stands last.
+    live: SmallVec<[(vk::DescriptorSet, u32); 4]>,
+}
+
+impl PlainHeap {
+    pub(super) fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
+        let (raw, facts) = (device.raw(), &device.0.descriptors);
+        let empty = if desc.kind == HeapKind::Resources && facts.desc.null_descriptor {
+            Empty::Null
+        } else if facts.desc.partially_bound {
+            Empty::Unwritten
+        } else {
+            Empty::Filler(Box::new(Filler::new(device, desc)?))
+        };
+        let flags = match empty {
+            Empty::Unwritten => vk::DescriptorBindingFlags::PARTIALLY_BOUND,
+            Empty::Null | Empty::Filler(_) => vk::DescriptorBindingFlags::empty(),
+        };
+        let (bindings, slots) = (facts.bindings(desc.kind, desc.types), desc.layout_slots);
+        let arrays = bindings.iter().copied();
+        // SAFETY: the flag is set only where `DeviceDesc` says that its feature is enabled.
+        let layout = unsafe { types::make_layout(raw, arrays, slots, facts.stages, Default::default(), flags) };
+        let layout = match layout {
+            Ok(layout) => layout,
+            Err(error) => {
+                if let Empty::Filler(filler) = empty {
+                    // SAFETY: nothing uses it.
+                    unsafe { filler.destroy(device) };
+                }
+                return Err(device_error(error));
+            }
+        };
+        let pool = SetPool::new(layout, bindings.iter().map(|(_, of)| *of), slots, Default::default());
+        let versions = Mutex::new(Versions { pool, dirty: true, live: SmallVec::new() });
+        Ok(Self { bindings, layout, slots, empty, versions })
+    }
+
+    pub(super) fn layout(&self) -> vk::DescriptorSetLayout {
+        self.layout
+    }
+
+    /// A slot was written: the next bind takes another set.
+    pub(super) fn touch(&self) {
+        self.versions.lock().dirty = true;
+    }
+
+    /// The set for a command buffer: one that shows what the slots show now.
+    ///
+    /// # Safety
+    /// What the slots show is alive.
+    pub(super) unsafe fn bind(&self, device: &Device, slots: &[Slot]) -> Result<vk::DescriptorSet, DeviceError> {
+        let mut versions = self.versions.lock();
+        if versions.dirty || versions.live.is_empty() {
+            // SAFETY: the layout is the device's and alive.
+            let set = unsafe { versions.pool.take(device.raw()) }.map_err(device_error)?;
+            for (binding, descriptor_type) in &self.bindings {
+                // SAFETY: nothing uses the set; what the slots show is alive, as the caller promises.
+                unsafe { self.write_array(device.raw(), (set, *binding, *descriptor_type), slots) };
+            }
+            versions.retire_newest_if_unused();
+            versions.live.push((set, 0));
+            versions.dirty = false;
+        }
+        let newest = versions.live.last_mut().expect("there is one by now");
+        newest.1 += 1;
+        Ok(newest.0)
+    }
+
+    /// Writes all elements of an array that are to be written, in runs.
+    ///
+    /// # Safety
+    /// Nothing uses the set; what the slots show is alive.
+    unsafe fn write_array(
+        &self,
+        device: &ash::Device,
+        (set, binding, descriptor_type): (vk::DescriptorSet, u32, vk::DescriptorType),
+        slots: &[Slot],
+    ) {
+        let shown = |slot: &Slot| slot.shown.filter(|_| slot.binding == Some(binding));
+        let empty = match &self.empty {
+            Empty::Null => Some(null(descriptor_type)),
+            Empty::Unwritten => None,
+            Empty::Filler(filler) => {
+                let other = slots.iter().find_map(shown).filter(|shown| matches!(shown, Shown::Image(_)));
+                other.or_else(|| filler.shown(descriptor_type, kinds::kind_at(binding)))
+            }
+        };
+        let (mut first, mut run): (u32, SmallVec<[Shown; INLINE]>) = (0, SmallVec::new());
+        for index in 0..self.slots {
+            let held = slots.get(index as usize).and_then(shown).or(empty);
+            match held {
+                Some(held) => run.push(held),
+                None => {
+                    // SAFETY: as the caller promises.
+                    unsafe { write_run(device, (set, binding, descriptor_type), first, &run) };
+                    run.clear();
+                    first = index + 1;
+                }
+            }
+        }
+        // SAFETY: as above.
+        unsafe { write_run(device, (set, binding, descriptor_type), first, &run) };
+    }
+
+    /// One user less of a version.
+    pub(super) fn unbind(&self, set: vk::DescriptorSet) {
+        let mut versions = self.versions.lock();
+        let Some(at) = versions.live.iter().position(|(held, _)| *held == set) else { return };
+        versions.live[at].1 -= 1;
+        let is_newest = at + 1 == versions.live.len();
+        if versions.live[at].1 == 0 && !is_newest {
+            versions.live.remove(at);
+            versions.pool.put(set);
+        }
+    }
+
+    /// # Safety
+    /// No pending work uses it, and it is not used again.
+    pub(super) unsafe fn destroy(&self, device: &Device) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.versions.lock().pool.destroy(device.raw());
+            device.raw().destroy_descriptor_set_layout(self.layout, None);
+            if let Empty::Filler(filler) = &self.empty {
+                filler.destroy(device);
+            }
+        }
+    }
+}
+
+impl Versions {
+    fn retire_newest_if_unused(&mut self) {
+        if let Some((set, 0)) = self.live.last().copied() {
+            self.live.pop();
+            self.pool.put(set);
+        }
+    }
+}
+
+/// What shows nothing, on a device with null descriptors.
+fn null(descriptor_type: vk::DescriptorType) -> Shown {
+    let buffer = vk::Buffer::null();
+    match descriptor_type {
+        vk::DescriptorType::UNIFORM_BUFFER | vk::DescriptorType::STORAGE_BUFFER => {
+            Shown::Buffer { buffer, offset: 0, range: vk::WHOLE_SIZE }
+        }
+        vk::DescriptorType::UNIFORM_TEXEL_BUFFER | vk::DescriptorType::STORAGE_TEXEL_BUFFER => {
+            Shown::Texels { view: vk::BufferView::null(), buffer, format: vk::Format::UNDEFINED, offset: 0, range: 0 }
+        }
+        _ => Shown::Image(vk::DescriptorImageInfo::default().image_layout(vk::ImageLayout::GENERAL)),
+    }
+}
+
+/// Writes a run of elements.
+///
+/// # Safety
+/// The set has the elements, and nothing uses them; what is shown is alive and of that type.
+unsafe fn write_run(
+    device: &ash::Device,
+    (set, binding, descriptor_type): (vk::DescriptorSet, u32, vk::DescriptorType),
+    first: u32,
+    run: &[Shown],
+) {
+    if run.is_empty() {
+        return;
+    }
+    let mut buffers: SmallVec<[vk::DescriptorBufferInfo; INLINE]> = SmallVec::new();
+    let mut texels: SmallVec<[vk::BufferView; INLINE]> = SmallVec::new();
+    let mut images: SmallVec<[vk::DescriptorImageInfo; INLINE]> = SmallVec::new();
+    for shown in run {
+        match *shown {
+            Shown::Buffer { buffer, offset, range } => {
+                buffers.push(vk::DescriptorBufferInfo { buffer, offset, range });
+            }
+            Shown::Texels { view, .. } => texels.push(view),
+            Shown::Image(image) => images.push(image),
+        }
+    }
+    let write = vk::WriteDescriptorSet::default()
+        .dst_set(set)
+        .dst_binding(binding)
+        .dst_array_element(first)
+        .descriptor_type(descriptor_type);
+    let write = if !buffers.is_empty() {
+        write.buffer_info(&buffers)
+    } else if !texels.is_empty() {
+        write.texel_buffer_view(&texels)
+    } else {
+        write.image_info(&images)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { device.update_descriptor_sets(&[write], &[]) };
+}

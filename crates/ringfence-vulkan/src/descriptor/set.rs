@@ -1,0 +1,184 @@
+//! Heaps that are one descriptor set each, bound itself and written all the while, in slots that nothing pending reads.
+
+use ash::vk;
+
+use crate::error::device_error;
+use smallvec::SmallVec;
+
+use super::pool::SetPool;
+use super::view::{Real, Shown};
+use super::{DescriptorHeap, Slot, types};
+use crate::Device;
+use ringfence_hal::DeviceError;
+use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy, ViewTypes};
+
+/// A heap that is a set.
+pub(super) struct SetHeap {
+    kind: HeapKind,
+    types: ViewTypes,
+    layout: vk::DescriptorSetLayout,
+    set: vk::DescriptorSet,
+    /// What the set is from.
+    pool: parking_lot::Mutex<SetPool>,
+}
+
+impl SetHeap {
+    pub(super) fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
+        let (layout_flags, binding_flags, pool_flags) = flags();
+        let (raw, bindings) = (device.raw(), types::bindings(desc.kind, desc.types));
+        let stages = device.0.descriptors.stages;
+        // SAFETY: what the flags ask for is enabled, as `DeviceDesc` says.
+        let layout = unsafe {
+            types::make_layout(raw, bindings.clone(), desc.layout_slots, stages, layout_flags, binding_flags)
+        }
+        .map_err(device_error)?;
+        let mut pool = SetPool::new(layout, bindings.map(|(_, of)| of), desc.layout_slots, pool_flags);
+        // SAFETY: the layout is the device's and alive.
+        match unsafe { pool.take(raw) } {
+            Ok(set) => Ok(Self { kind: desc.kind, types: desc.types, layout, set, pool: pool.into() }),
+            Err(error) => {
+                // SAFETY: nothing uses the layout.
+                unsafe { raw.destroy_descriptor_set_layout(layout, None) };
+                Err(device_error(error))
+            }
+        }
+    }
+
+    pub(super) fn set(&self) -> vk::DescriptorSet {
+        self.set
+    }
+
+    pub(super) fn layout(&self) -> vk::DescriptorSetLayout {
+        self.layout
+    }
+
+    /// # Safety
+    /// The slot may be written and nobody else touches the set; the view is of a type that the heap has.
+    pub(super) unsafe fn write(
+        &self,
+        device: &Device,
+        (slot, before): (u32, Option<u32>),
+        real: &Real,
+    ) -> Result<(), DeviceError> {
+        if !types::bindings(self.kind, self.types).any(|(_, of)| of == real.descriptor_type) {
+            return Err(DeviceError::InvalidInfo("a view of a type that the heap was not made for"));
+        }
+        if let Some(before) = before.filter(|before| *before != real.binding) {
+            // SAFETY: as the caller promises.
+            unsafe { self.clear(device, slot, before) };
+        }
+        let write = vk::WriteDescriptorSet::default()
+            .dst_set(self.set)
+            .dst_binding(real.binding)
+            .dst_array_element(slot)
+            .descriptor_type(real.descriptor_type);
+        let (buffers, images, texels);
+        let write = match real.shown {
+            Shown::Buffer { buffer, offset, range } => {
+                buffers = [vk::DescriptorBufferInfo { buffer, offset, range }];
+                write.buffer_info(&buffers)
+            }
+            Shown::Texels { view, .. } => {
+                texels = [view];
+                write.texel_buffer_view(&texels)
+            }
+            Shown::Image(image) => {
+                images = [image];
+                write.image_info(&images)
+            }
+        };
+        // SAFETY: the caller promises that the slot may be written; what is shown is alive.
+        unsafe { device.raw().update_descriptor_sets(&[write], &[]) };
+        Ok(())
+    }
+
+    /// Makes the slot show nothing, where the device has a word for that.
+    ///
+    /// # Safety
+    /// As [`SetHeap::write`].
+    pub(super) unsafe fn clear(&self, device: &Device, slot: u32, binding: u32) {
+        let descriptor_type = types::type_of(self.kind, binding);
+        if !device.0.descriptors.desc.null_descriptor || descriptor_type == vk::DescriptorType::SAMPLER {
+            return;
+        }
+        let write = vk::WriteDescriptorSet::default()
+            .dst_set(self.set)
+            .dst_binding(binding)
+            .dst_array_element(slot)
+            .descriptor_type(descriptor_type);
+        let buffers = [vk::DescriptorBufferInfo::default().range(vk::WHOLE_SIZE)];
+        let texels = [vk::BufferView::null()];
+        let images = [vk::DescriptorImageInfo::default().image_layout(vk::ImageLayout::GENERAL)];
+        let write = match descriptor_type {
+            vk::DescriptorType::UNIFORM_BUFFER | vk::DescriptorType::STORAGE_BUFFER => write.buffer_info(&buffers),
+            vk::DescriptorType::UNIFORM_TEXEL_BUFFER | vk::DescriptorType::STORAGE_TEXEL_BUFFER => {
+                write.texel_buffer_view(&texels)
+            }
+            _ => write.image_info(&images),
+        };
+        // SAFETY: as the caller promises; null descriptors are enabled.
+        unsafe { device.raw().update_descriptor_sets(&[write], &[]) };
+    }
+
+    /// Copies runs of slots of equal type.
+    ///
+    /// # Safety
+    /// As [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views); nobody else touches this set.
+    pub(super) unsafe fn copy(
+        &self,
+        device: &Device,
+        from: &Self,
+        copy: &ViewCopy<'_, DescriptorHeap>,
+        held: &[Slot],
+        shown: &[Slot],
+    ) {
+        let mut runs: SmallVec<[vk::CopyDescriptorSet<'_>; 16]> = SmallVec::new();
+        for (index, (held, shown)) in (0..).zip(held.iter().zip(shown)) {
+            if let Some(before) = held.binding.filter(|before| Some(*before) != shown.binding) {
+                // SAFETY: as the caller promises.
+                unsafe { self.clear(device, copy.dst_start + index, before) };
+            }
+            let Some(binding) = shown.binding else { continue };
+            match runs.last_mut() {
+                Some(run)
+                    if run.src_binding == binding
+                        && run.src_array_element + run.descriptor_count == copy.src_start + index =>
+                {
+                    run.descriptor_count += 1;
+                }
+                _ => runs.push(
+                    vk::CopyDescriptorSet::default()
+                        .src_set(from.set)
+                        .src_binding(binding)
+                        .src_array_element(copy.src_start + index)
+                        .dst_set(self.set)
+                        .dst_binding(binding)
+                        .dst_array_element(copy.dst_start + index)
+                        .descriptor_count(1),
+                ),
+            }
+        }
+        // SAFETY: as the caller promises; both sets have these bindings and elements.
+        unsafe { device.raw().update_descriptor_sets(&[], &runs) };
+    }
+
+    /// # Safety
+    /// No pending work uses it, and it is not used again.
+    pub(super) unsafe fn destroy(&self, device: &Device) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.pool.lock().destroy(device.raw());
+            device.raw().destroy_descriptor_set_layout(self.layout, None);
+        }
+    }
+}
+
+fn flags() -> (vk::DescriptorSetLayoutCreateFlags, vk::DescriptorBindingFlags, vk::DescriptorPoolCreateFlags) {
+    (
+        vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL,
+        vk::DescriptorBindingFlags::UPDATE_AFTER_BIND
+            | vk::DescriptorBindingFlags::PARTIALLY_BOUND
+            | vk::DescriptorBindingFlags::UPDATE_UNUSED_WHILE_PENDING,
+        vk::DescriptorPoolCreateFlags::UPDATE_AFTER_BIND,
+    )
+}

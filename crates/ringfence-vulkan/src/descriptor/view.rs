@@ -1,0 +1,342 @@
+//! Views in Vulkan's own words, and the objects behind them.
+
+use std::sync::Arc;
+
+use ash::vk;
+
+use crate::error::device_error;
+use ash::vk::Handle;
+
+use super::Slot;
+use super::kinds::{self, Kind};
+use crate::{Device, valid};
+use ringfence_hal::descriptors::{
+    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
+    SamplerDesc, TextureView, TextureViewKind,
+};
+use ringfence_hal::{DeviceError, TextureDesc};
+
+/// A view in Vulkan's own words.
+#[derive(Clone, Copy)]
+pub enum View {
+    /// A uniform or storage buffer.
+    Buffer {
+        /// Which of both.
+        descriptor_type: vk::DescriptorType,
+        /// The buffer; with descriptor buffers, made with `SHADER_DEVICE_ADDRESS`.
+        buffer: vk::Buffer,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        range: u64,
+    },
+    /// A uniform or storage texel buffer.
+    Texels {
+        /// Which of both.
+        descriptor_type: vk::DescriptorType,
+        /// The buffer; with descriptor buffers, made with `SHADER_DEVICE_ADDRESS`.
+        buffer: vk::Buffer,
+        /// The format of a texel.
+        format: vk::Format,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        range: u64,
+    },
+    /// A sampled or storage image.
+    Image {
+        /// Which of both.
+        descriptor_type: vk::DescriptorType,
+        /// What the image view is made from.
+        info: vk::ImageViewCreateInfo<'static>,
+        /// The layout that the image is in when shaders read it.
+        layout: vk::ImageLayout,
+    },
+    /// A colour or depth-stencil attachment.
+    Attachment(vk::ImageViewCreateInfo<'static>),
+    /// A sampler.
+    Sampler(vk::SamplerCreateInfo<'static>),
+}
+
+/// An object of the driver that slots show. Destroyed when the last of them lets go of it.
+pub struct Owned {
+    device: Device,
+    object: Object,
+}
+
+enum Object {
+    ImageView(vk::ImageView),
+    BufferView(vk::BufferView),
+    Sampler(vk::Sampler),
+}
+
+impl Owned {
+    pub(super) fn image_view(&self) -> vk::ImageView {
+        if let Object::ImageView(view) = self.object { view } else { vk::ImageView::null() }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let device = self.device.raw();
+        // SAFETY: it is this device's, which outlives all that is made through it; no slot shows it any more, and whoever let
+        // go of it last waited for the work that went through that slot.
+        unsafe {
+            match self.object {
+                Object::ImageView(view) => device.destroy_image_view(view, None),
+                Object::BufferView(view) => device.destroy_buffer_view(view, None),
+                Object::Sampler(sampler) => device.destroy_sampler(sampler, None),
+            }
+        }
+    }
+}
+
+/// A view whose objects are made.
+pub(super) struct Real {
+    pub(super) binding: u32,
+    pub(super) descriptor_type: vk::DescriptorType,
+    pub(super) shown: Shown,
+    object: Option<Arc<Owned>>,
+    /// The handle of the buffer or image; 0 for none.
+    resource: u64,
+}
+
+/// What is written to a descriptor.
+#[derive(Clone, Copy)]
+pub(super) enum Shown {
+    Buffer {
+        buffer: vk::Buffer,
+        offset: u64,
+        range: u64,
+    },
+    /// With the view that sets take, and what descriptor buffers take.
+    Texels {
+        view: vk::BufferView,
+        buffer: vk::Buffer,
+        format: vk::Format,
+        offset: u64,
+        range: u64,
+    },
+    Image(vk::DescriptorImageInfo),
+}
+
+impl Real {
+    /// Makes what a heap of this kind needs to show the view.
+    pub(super) fn new(device: &Device, heap: HeapKind, view: &View) -> Result<Self, DeviceError> {
+        if view.kind(heap) != heap {
+            return Err(DeviceError::InvalidInfo("a descriptor of another kind than the heap's"));
+        }
+        let descriptor_type = view.descriptor_type();
+        let binding = match view {
+            View::Attachment(_) => 0,
+            _ => device.0.descriptors.binding_of(descriptor_type, view.in_arrays_of()).ok_or(
+                DeviceError::Unsupported("a view of this dimension or format in plain sets: DeviceDesc::plain_views"),
+            )?,
+        };
+        let own = |object| Some(Arc::new(Owned { device: device.clone(), object }));
+        let raw = device.raw();
+        let (object, shown) = match *view {
+            View::Buffer { buffer, offset, range, .. } => (None, Shown::Buffer { buffer, offset, range }),
+            View::Texels { buffer, format, offset, range, .. } => {
+                let info =
+                    vk::BufferViewCreateInfo::default().buffer(buffer).format(format).offset(offset).range(range);
+                let view = if device.0.descriptors.buffer_api.is_some() {
+                    vk::BufferView::null()
+                } else {
+                    // SAFETY: whoever made the view answers for it; portable ones are checked.
+                    unsafe { raw.create_buffer_view(&info, None) }.map_err(device_error)?
+                };
+                let object = if view == vk::BufferView::null() { None } else { own(Object::BufferView(view)) };
+                (object, Shown::Texels { view, buffer, format, offset, range })
+            }
+            View::Image { info, layout, .. } => {
+                // SAFETY: as above.
+                let view = unsafe { raw.create_image_view(&info, None) }.map_err(device_error)?;
+                let shown = vk::DescriptorImageInfo::default().image_view(view).image_layout(layout);
+                (own(Object::ImageView(view)), Shown::Image(shown))
+            }
+            View::Attachment(info) => {
+                // SAFETY: as above.
+                let view = unsafe { raw.create_image_view(&info, None) }.map_err(device_error)?;
+                let shown = vk::DescriptorImageInfo::default().image_view(view);
+                (own(Object::ImageView(view)), Shown::Image(shown))
+            }
+            View::Sampler(info) => {
+                // SAFETY: as above.
+                let sampler = unsafe { raw.create_sampler(&info, None) }.map_err(device_error)?;
+                let shown = vk::DescriptorImageInfo::default().sampler(sampler);
+                (own(Object::Sampler(sampler)), Shown::Image(shown))
+            }
+        };
+        let resource = match view {
+            View::Buffer { buffer, .. } | View::Texels { buffer, .. } => buffer.as_raw(),
+            View::Image { info, .. } | View::Attachment(info) => info.image.as_raw(),
+            View::Sampler(_) => 0,
+        };
+        Ok(Self { binding, descriptor_type, shown, object, resource })
+    }
+
+    pub(super) fn into_slot(self) -> Slot {
+        let Self { binding, shown, object, resource, .. } = self;
+        Slot { binding: Some(binding), shown: Some(shown), object, resource }
+    }
+}
+
+impl View {
+    fn descriptor_type(&self) -> vk::DescriptorType {
+        match *self {
+            Self::Buffer { descriptor_type, .. }
+            | Self::Texels { descriptor_type, .. }
+            | Self::Image { descriptor_type, .. } => descriptor_type,
+            Self::Attachment(_) => vk::DescriptorType::INPUT_ATTACHMENT,
+            Self::Sampler(_) => vk::DescriptorType::SAMPLER,
+        }
+    }
+
+    /// As what it stands among others of its type.
+    fn in_arrays_of(&self) -> Kind {
+        match self {
+            Self::Image { info, .. } => {
+                kinds::of_image(info.view_type, info.format, info.subresource_range.aspect_mask)
+            }
+            Self::Texels { format, .. } => Kind::Texels(valid::numeric(*format)),
+            Self::Buffer { .. } | Self::Attachment(_) | Self::Sampler(_) => Kind::Only,
+        }
+    }
+
+    /// The heap that it goes to; attachments go to either heap of attachments.
+    fn kind(&self, heap: HeapKind) -> HeapKind {
+        match self {
+            Self::Attachment(_) if heap == HeapKind::DepthStencils => HeapKind::DepthStencils,
+            Self::Attachment(_) => HeapKind::RenderTargets,
+            Self::Sampler(_) => HeapKind::Samplers,
+            Self::Buffer { .. } | Self::Texels { .. } | Self::Image { .. } => HeapKind::Resources,
+        }
+    }
+}
+
+/// A portable view in Vulkan's words.
+pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
+    match portable {
+        PortableView::Buffer { object, view, .. } => buffer(device, **object, *view),
+        PortableView::Texture { desc, view, .. }
+            if desc.samples != 1
+                && view.kind == TextureViewKind::Sampled
+                && device.0.descriptors.model() == DescriptorModel::PlainSets =>
+        {
+            Err(DeviceError::Unsupported("views of several samples in plain sets"))
+        }
+        PortableView::Texture { object, desc, view } => Ok(texture(**object, desc, view)),
+        PortableView::Sampler(desc) => sampler(device, desc),
+    }
+}
+
+fn buffer(device: &Device, buffer: vk::Buffer, view: BufferView) -> Result<View, DeviceError> {
+    let BufferView { kind, offset, size: range } = view;
+    let plain = |descriptor_type| View::Buffer { descriptor_type, buffer, offset, range };
+    Ok(match kind {
+        BufferViewKind::Constants => plain(vk::DescriptorType::UNIFORM_BUFFER),
+        BufferViewKind::Storage { .. } => plain(vk::DescriptorType::STORAGE_BUFFER),
+        BufferViewKind::Texels { format, writes } => {
+            // The other formats are texels of buffers on every device.
+            if format.is_depth_stencil() {
+                return Err(DeviceError::Unsupported("texels of depth in a buffer"));
+            }
+            let texels = range / format.texel_bytes();
+            if texels > u64::from(device.0.descriptors.limits.max_texel_buffer_elements) {
+                return Err(DeviceError::Unsupported("a texel buffer as long as this"));
+            }
+            let descriptor_type = if writes {
+                vk::DescriptorType::STORAGE_TEXEL_BUFFER
+            } else {
+                vk::DescriptorType::UNIFORM_TEXEL_BUFFER
+            };
+            View::Texels { descriptor_type, buffer, format: super::super::image::format(format), offset, range }
+        }
+    })
+}
+
+fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
+    let array = view.layers.len() > 1 || desc.layers > 1;
+    let aspect = super::super::record::aspects(desc.format.texels().aspects());
+    let range = vk::ImageSubresourceRange {
+        aspect_mask: aspect,
+        base_mip_level: view.mips.start,
+        level_count: view.mips.len() as u32,
+        base_array_layer: view.layers.start,
+        layer_count: view.layers.len() as u32,
+    };
+    let info = vk::ImageViewCreateInfo::default()
+        .image(image)
+        .view_type(if array { vk::ImageViewType::TYPE_2D_ARRAY } else { vk::ImageViewType::TYPE_2D })
+        .format(super::super::image::format(desc.format))
+        .subresource_range(range);
+    match view.kind {
+        TextureViewKind::Sampled => View::Image {
+            descriptor_type: vk::DescriptorType::SAMPLED_IMAGE,
+            info,
+            layout: vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL,
+        },
+        TextureViewKind::Storage => {
+            View::Image { descriptor_type: vk::DescriptorType::STORAGE_IMAGE, info, layout: vk::ImageLayout::GENERAL }
+        }
+        TextureViewKind::RenderTarget | TextureViewKind::DepthStencil => View::Attachment(info),
+    }
+}
+
+fn sampler(device: &Device, desc: &SamplerDesc) -> Result<View, DeviceError> {
+    let facts = &device.0.descriptors;
+    if desc.level_bias.abs() > facts.limits.max_sampler_lod_bias {
+        return Err(DeviceError::Unsupported("a level bias as large as this"));
+    }
+    let anisotropy = desc.anisotropy.min(facts.support().anisotropy_max);
+    let filter = |filter| if filter == Filter::Linear { vk::Filter::LINEAR } else { vk::Filter::NEAREST };
+    let mip = match desc.mip {
+        Filter::Linear => vk::SamplerMipmapMode::LINEAR,
+        Filter::Nearest => vk::SamplerMipmapMode::NEAREST,
+    };
+    let [across, down, deep] = desc.address.map(address_mode);
+    let border = match desc.border {
+        BorderColour::Transparent => vk::BorderColor::FLOAT_TRANSPARENT_BLACK,
+        BorderColour::Black => vk::BorderColor::FLOAT_OPAQUE_BLACK,
+        BorderColour::White => vk::BorderColor::FLOAT_OPAQUE_WHITE,
+    };
+    let info = vk::SamplerCreateInfo::default()
+        .mag_filter(filter(desc.magnify))
+        .min_filter(filter(desc.minify))
+        .mipmap_mode(mip)
+        .address_mode_u(across)
+        .address_mode_v(down)
+        .address_mode_w(deep)
+        .mip_lod_bias(desc.level_bias)
+        .anisotropy_enable(anisotropy > 1)
+        .max_anisotropy(anisotropy.into())
+        .compare_enable(desc.compare.is_some())
+        .compare_op(desc.compare.map_or(vk::CompareOp::NEVER, compare_op))
+        .min_lod(desc.levels[0])
+        .max_lod(desc.levels[1])
+        .border_color(border);
+    Ok(View::Sampler(info))
+}
+
+fn address_mode(mode: AddressMode) -> vk::SamplerAddressMode {
+    match mode {
+        AddressMode::Repeat => vk::SamplerAddressMode::REPEAT,
+        AddressMode::Mirror => vk::SamplerAddressMode::MIRRORED_REPEAT,
+        AddressMode::Clamp => vk::SamplerAddressMode::CLAMP_TO_EDGE,
+        AddressMode::Border => vk::SamplerAddressMode::CLAMP_TO_BORDER,
+    }
+}
+
+fn compare_op(compare: Compare) -> vk::CompareOp {
+    match compare {
+        Compare::Never => vk::CompareOp::NEVER,
+        Compare::Less => vk::CompareOp::LESS,
+        Compare::Equal => vk::CompareOp::EQUAL,
+        Compare::LessEqual => vk::CompareOp::LESS_OR_EQUAL,
+        Compare::Greater => vk::CompareOp::GREATER,
+        Compare::NotEqual => vk::CompareOp::NOT_EQUAL,
+        Compare::GreaterEqual => vk::CompareOp::GREATER_OR_EQUAL,
+        Compare::Always => vk::CompareOp::ALWAYS,
+    }
+}

@@ -1,0 +1,509 @@
+//! Textures, which Vulkan calls images: described, made, measured, bound.
+
+use ash::vk;
+
+use crate::error::device_error;
+use ash::vk::Handle;
+
+use super::Device;
+use super::info::TextureInfo;
+use super::memory::{Memory, Owner, requirements};
+use super::valid;
+use ringfence_hal::record::TextureParts;
+use ringfence_hal::sharing::{ShareKind, ShareSupport};
+use ringfence_hal::{
+    Create, DeviceError, Dimension, Format, InfoKey, Kind, MemoryDesc, Placed, Requirements, ResourceClass,
+    TexelFormat, TextureDesc, TextureUsage, Textures,
+};
+
+// SAFETY: an image lies where it was bound, in memory that stays mapped until it is freed.
+unsafe impl Create<Textures> for Device {
+    type Info<'a> = TextureInfo<'a>;
+    type Unplaced = vk::Image;
+    type Object = vk::Image;
+
+    fn describe(&self, desc: &TextureDesc) -> Result<TextureInfo<'static>, DeviceError> {
+        Textures::check(desc)?;
+        let info = TextureInfo::described(create_info(desc));
+        self.check_described(info.raw()).map(|()| info)
+    }
+
+    fn portable(&self, info: &TextureInfo<'_>) -> Option<TextureDesc> {
+        portable(info.raw())
+    }
+
+    fn parts(&self, info: &TextureInfo<'_>) -> Option<TextureParts> {
+        parts(info.raw())
+    }
+
+    /// Chained structures and lists of families are behind pointers: no key.
+    fn key(&self, info: &TextureInfo<'_>) -> Option<InfoKey> {
+        let info = info.raw();
+        let plain = info.p_next.is_null() && info.sharing_mode == vk::SharingMode::EXCLUSIVE;
+        let (kinds, extent) = ([info.image_type.as_raw(), info.format.as_raw(), info.tiling.as_raw()], info.extent);
+        let [image_type, format, tiling] = kinds.map(|kind| kind as u32);
+        plain.then(|| {
+            InfoKey::new(&[
+                info.flags.as_raw(),
+                image_type,
+                format,
+                extent.width,
+                extent.height,
+                extent.depth,
+                info.mip_levels,
+                info.array_layers,
+                info.samples.as_raw(),
+                tiling,
+                info.usage.as_raw(),
+                info.initial_layout.as_raw() as u32,
+            ])
+        })
+    }
+
+    unsafe fn prepare(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
+        self.check_whole()?;
+        if info.is_unchecked() {
+            self.check_described(info.raw())?;
+        }
+        let info = info.raw();
+        check_image(info)?;
+        let device = &self.0.device;
+        // SAFETY: the caller promises that `info` is valid.
+        let raw = unsafe { device.create_image(info, None) }.map_err(device_error)?;
+        let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
+        let of = vk::ImageMemoryRequirementsInfo2::default().image(raw);
+        // SAFETY: the image is this device's, alive, and not disjoint.
+        unsafe { device.get_image_memory_requirements2(&of, &mut needed) };
+        let needed = needed.memory_requirements;
+        Ok((raw, requirements(needed, dedicated, class(info))))
+    }
+
+    fn share_support(&self, info: &TextureInfo<'_>, kind: ShareKind) -> ShareSupport {
+        if info.is_unchecked() && self.check_plain(info.raw()).is_err() {
+            return ShareSupport::default();
+        }
+        self.image_share_support(info.raw(), kind)
+    }
+
+    unsafe fn prepare_shared(
+        &self,
+        info: &TextureInfo<'_>,
+        kind: ShareKind,
+    ) -> Result<(vk::Image, Requirements), DeviceError> {
+        // SAFETY: the caller promises what is asked.
+        unsafe { self.prepare_shared_image(info, kind) }
+    }
+
+    unsafe fn discard(&self, unplaced: vk::Image) {
+        // SAFETY: the caller promises that the image was not used.
+        unsafe { self.0.device.destroy_image(unplaced, None) }
+    }
+
+    unsafe fn place(
+        &self,
+        unplaced: &vk::Image,
+        memory: &Memory,
+        offset: u64,
+    ) -> Result<Placed<vk::Image>, DeviceError> {
+        // SAFETY: the caller promises that the image is unbound and that its requirements allow this memory.
+        unsafe { self.0.device.bind_image_memory(*unplaced, memory.raw(), offset) }.map_err(device_error)?;
+        // SAFETY: the caller promises that the offset lies inside the memory.
+        Ok(unsafe { memory.placed(*unplaced, offset) })
+    }
+
+    unsafe fn dedicate(
+        &self,
+        unplaced: &vk::Image,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<vk::Image>, Memory), DeviceError> {
+        // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
+        let memory = unsafe { self.allocate(desc, Some(Owner::Image(*unplaced)), None) }?;
+        // SAFETY: as above, and the memory was made for it.
+        let placed = unsafe { Create::<Textures>::place(self, unplaced, &memory, 0) };
+        // SAFETY: the memory is new, and nothing but `placed` lies in it.
+        unsafe { self.with_memory(placed, memory) }
+    }
+
+    unsafe fn allocate_memory_for(&self, unplaced: &vk::Image, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
+        unsafe { self.allocate(desc, Some(Owner::Image(*unplaced)), None) }
+    }
+
+    unsafe fn destroy(&self, object: vk::Image) {
+        self.forget_resource(object.as_raw());
+        // SAFETY: the caller promises that the image is alive and unused.
+        unsafe { self.0.device.destroy_image(object, None) }
+    }
+
+    unsafe fn set_name(&self, object: &vk::Image, name: &str) {
+        // SAFETY: the caller promises that the image is this device's and alive.
+        unsafe { self.name(*object, name) }
+    }
+}
+
+impl Device {
+    /// Refuses what safe code described and Vulkan forbids, without a call of the driver.
+    pub(super) fn check_plain(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+        check_image(info)?;
+        valid::image(info, self.0.found.image_limits)
+    }
+
+    /// Refuses what safe code described and Vulkan forbids or this device has no image for.
+    pub(super) fn check_described(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+        self.check_plain(info)?;
+        self.check_supported(info)
+    }
+
+    /// Refuses what is beyond the device's limits for that format and usage.
+    pub(super) fn check_supported(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+        // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+        let most = unsafe {
+            self.0.instance.get_physical_device_image_format_properties(
+                self.0.physical,
+                info.format,
+                info.image_type,
+                info.tiling,
+                info.usage,
+                info.flags,
+            )
+        }
+        .map_err(device_error)?;
+        valid::within(info, &most)
+    }
+}
+
+/// Refuses what would be undefined behaviour or cannot be placed.
+pub(super) fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    let extent = info.extent;
+    if [extent.width, extent.height, extent.depth, info.mip_levels, info.array_layers].contains(&0) {
+        return Err(DeviceError::InvalidInfo("a texture has at least one texel, mip level and layer"));
+    }
+    if info.flags.intersects(vk::ImageCreateFlags::SPARSE_BINDING) {
+        return Err(DeviceError::InvalidInfo("sparse textures are not placed in one memory"));
+    }
+    if info.flags.intersects(vk::ImageCreateFlags::DISJOINT) {
+        return Err(DeviceError::InvalidInfo("disjoint textures are not placed in one memory"));
+    }
+    Ok(())
+}
+
+/// Which class an image is of. Vulkan parts linear resources (buffers, images with linear tiling) from all others.
+pub(super) fn class(info: &vk::ImageCreateInfo<'_>) -> ResourceClass {
+    let attachment = vk::ImageUsageFlags::COLOR_ATTACHMENT
+        | vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT
+        | vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
+    if info.tiling == vk::ImageTiling::LINEAR {
+        ResourceClass::Buffer
+    } else if info.usage.intersects(attachment) {
+        ResourceClass::RenderTarget
+    } else {
+        ResourceClass::Texture
+    }
+}
+
+/// Vulkan's formats and the portable ones.
+macro_rules! formats {
+    ($($portable:ident = $format:ident,)*) => {
+        /// Vulkan's format for the portable one; `UNDEFINED`, which every call refuses, for one that it has not.
+        pub(crate) const fn format(format: Format) -> vk::Format {
+            match format {
+                $(Format::$portable => vk::Format::$format,)*
+                _ => vk::Format::UNDEFINED,
+            }
+        }
+
+        /// The portable format for Vulkan's; `None` if it has none.
+        const fn portable_format(format: vk::Format) -> Option<Format> {
+            match format {
+                $(vk::Format::$format => Some(Format::$portable),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+formats! {
+    R8Unorm = R8_UNORM,
+    R8Snorm = R8_SNORM,
+    R8Uint = R8_UINT,
+    R8Sint = R8_SINT,
+    Rg8Unorm = R8G8_UNORM,
+    Rg8Snorm = R8G8_SNORM,
+    Rg8Uint = R8G8_UINT,
+    Rg8Sint = R8G8_SINT,
+    Rgba8Unorm = R8G8B8A8_UNORM,
+    Rgba8UnormSrgb = R8G8B8A8_SRGB,
+    Rgba8Snorm = R8G8B8A8_SNORM,
+    Rgba8Uint = R8G8B8A8_UINT,
+    Rgba8Sint = R8G8B8A8_SINT,
+    Bgra8Unorm = B8G8R8A8_UNORM,
+    Bgra8UnormSrgb = B8G8R8A8_SRGB,
+    R16Unorm = R16_UNORM,
+    R16Snorm = R16_SNORM,
+    R16Uint = R16_UINT,
+    R16Sint = R16_SINT,
+    R16Float = R16_SFLOAT,
+    Rg16Unorm = R16G16_UNORM,
+    Rg16Snorm = R16G16_SNORM,
+    Rg16Uint = R16G16_UINT,
+    Rg16Sint = R16G16_SINT,
+    Rg16Float = R16G16_SFLOAT,
+    Rgba16Unorm = R16G16B16A16_UNORM,
+    Rgba16Snorm = R16G16B16A16_SNORM,
+    Rgba16Uint = R16G16B16A16_UINT,
+    Rgba16Sint = R16G16B16A16_SINT,
+    Rgba16Float = R16G16B16A16_SFLOAT,
+    R32Uint = R32_UINT,
+    R32Sint = R32_SINT,
+    R32Float = R32_SFLOAT,
+    Rg32Uint = R32G32_UINT,
+    Rg32Sint = R32G32_SINT,
+    Rg32Float = R32G32_SFLOAT,
+    Rgb32Uint = R32G32B32_UINT,
+    Rgb32Sint = R32G32B32_SINT,
+    Rgb32Float = R32G32B32_SFLOAT,
+    Rgba32Uint = R32G32B32A32_UINT,
+    Rgba32Sint = R32G32B32A32_SINT,
+    Rgba32Float = R32G32B32A32_SFLOAT,
+    B5g6r5Unorm = R5G6B5_UNORM_PACK16,
+    Bgr5a1Unorm = A1R5G5B5_UNORM_PACK16,
+    Rgb10a2Unorm = A2B10G10R10_UNORM_PACK32,
+    Rgb10a2Uint = A2B10G10R10_UINT_PACK32,
+    Rg11b10Float = B10G11R11_UFLOAT_PACK32,
+    Rgb9e5Float = E5B9G9R9_UFLOAT_PACK32,
+    Bc1Unorm = BC1_RGBA_UNORM_BLOCK,
+    Bc1UnormSrgb = BC1_RGBA_SRGB_BLOCK,
+    Bc2Unorm = BC2_UNORM_BLOCK,
+    Bc2UnormSrgb = BC2_SRGB_BLOCK,
+    Bc3Unorm = BC3_UNORM_BLOCK,
+    Bc3UnormSrgb = BC3_SRGB_BLOCK,
+    Bc4Unorm = BC4_UNORM_BLOCK,
+    Bc4Snorm = BC4_SNORM_BLOCK,
+    Bc5Unorm = BC5_UNORM_BLOCK,
+    Bc5Snorm = BC5_SNORM_BLOCK,
+    Bc6hUfloat = BC6H_UFLOAT_BLOCK,
+    Bc6hFloat = BC6H_SFLOAT_BLOCK,
+    Bc7Unorm = BC7_UNORM_BLOCK,
+    Bc7UnormSrgb = BC7_SRGB_BLOCK,
+    Etc2Rgb8Unorm = ETC2_R8G8B8_UNORM_BLOCK,
+    Etc2Rgb8UnormSrgb = ETC2_R8G8B8_SRGB_BLOCK,
+    Etc2Rgb8a1Unorm = ETC2_R8G8B8A1_UNORM_BLOCK,
+    Etc2Rgb8a1UnormSrgb = ETC2_R8G8B8A1_SRGB_BLOCK,
+    Etc2Rgba8Unorm = ETC2_R8G8B8A8_UNORM_BLOCK,
+    Etc2Rgba8UnormSrgb = ETC2_R8G8B8A8_SRGB_BLOCK,
+    EacR11Unorm = EAC_R11_UNORM_BLOCK,
+    EacR11Snorm = EAC_R11_SNORM_BLOCK,
+    EacRg11Unorm = EAC_R11G11_UNORM_BLOCK,
+    EacRg11Snorm = EAC_R11G11_SNORM_BLOCK,
+    Astc4x4Unorm = ASTC_4X4_UNORM_BLOCK,
+    Astc4x4UnormSrgb = ASTC_4X4_SRGB_BLOCK,
+    Astc5x4Unorm = ASTC_5X4_UNORM_BLOCK,
+    Astc5x4UnormSrgb = ASTC_5X4_SRGB_BLOCK,
+    Astc5x5Unorm = ASTC_5X5_UNORM_BLOCK,
+    Astc5x5UnormSrgb = ASTC_5X5_SRGB_BLOCK,
+    Astc6x5Unorm = ASTC_6X5_UNORM_BLOCK,
+    Astc6x5UnormSrgb = ASTC_6X5_SRGB_BLOCK,
+    Astc6x6Unorm = ASTC_6X6_UNORM_BLOCK,
+    Astc6x6UnormSrgb = ASTC_6X6_SRGB_BLOCK,
+    Astc8x5Unorm = ASTC_8X5_UNORM_BLOCK,
+    Astc8x5UnormSrgb = ASTC_8X5_SRGB_BLOCK,
+    Astc8x6Unorm = ASTC_8X6_UNORM_BLOCK,
+    Astc8x6UnormSrgb = ASTC_8X6_SRGB_BLOCK,
+    Astc8x8Unorm = ASTC_8X8_UNORM_BLOCK,
+    Astc8x8UnormSrgb = ASTC_8X8_SRGB_BLOCK,
+    Astc10x5Unorm = ASTC_10X5_UNORM_BLOCK,
+    Astc10x5UnormSrgb = ASTC_10X5_SRGB_BLOCK,
+    Astc10x6Unorm = ASTC_10X6_UNORM_BLOCK,
+    Astc10x6UnormSrgb = ASTC_10X6_SRGB_BLOCK,
+    Astc10x8Unorm = ASTC_10X8_UNORM_BLOCK,
+    Astc10x8UnormSrgb = ASTC_10X8_SRGB_BLOCK,
+    Astc10x10Unorm = ASTC_10X10_UNORM_BLOCK,
+    Astc10x10UnormSrgb = ASTC_10X10_SRGB_BLOCK,
+    Astc12x10Unorm = ASTC_12X10_UNORM_BLOCK,
+    Astc12x10UnormSrgb = ASTC_12X10_SRGB_BLOCK,
+    Astc12x12Unorm = ASTC_12X12_UNORM_BLOCK,
+    Astc12x12UnormSrgb = ASTC_12X12_SRGB_BLOCK,
+    D16Unorm = D16_UNORM,
+    D32Float = D32_SFLOAT,
+    D24UnormS8Uint = D24_UNORM_S8_UINT,
+    D32FloatS8Uint = D32_SFLOAT_S8_UINT,
+    S8Uint = S8_UINT,
+}
+
+/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those of YCbCr whose texels share
+/// colour, and for formats that are not known here.
+#[must_use]
+pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
+    use vk::Format as F;
+    /// Formats of equal size that Vulkan numbers one after another.
+    const fn within(format: vk::Format, first: vk::Format, last: vk::Format) -> bool {
+        format.as_raw() >= first.as_raw() && format.as_raw() <= last.as_raw()
+    }
+    if let Some(portable) = portable_format(format) {
+        return Some(portable.texels());
+    }
+    Some(match format {
+        F::R4G4_UNORM_PACK8 => TexelFormat::color(1),
+        _ if within(format, F::R4G4B4A4_UNORM_PACK16, F::A1R5G5B5_UNORM_PACK16) => TexelFormat::color(2),
+        F::A4R4G4B4_UNORM_PACK16 | F::A4B4G4R4_UNORM_PACK16 => TexelFormat::color(2),
+        _ if within(format, F::R8_UNORM, F::R8_SRGB) => TexelFormat::color(1),
+        _ if within(format, F::R8G8_UNORM, F::R8G8_SRGB) => TexelFormat::color(2),
+        _ if within(format, F::R8G8B8_UNORM, F::B8G8R8_SRGB) => TexelFormat::color(3),
+        _ if within(format, F::R8G8B8A8_UNORM, F::A2B10G10R10_SINT_PACK32) => TexelFormat::color(4),
+        _ if within(format, F::R16_UNORM, F::R16_SFLOAT) => TexelFormat::color(2),
+        _ if within(format, F::R16G16_UNORM, F::R16G16_SFLOAT) => TexelFormat::color(4),
+        _ if within(format, F::R16G16B16_UNORM, F::R16G16B16_SFLOAT) => TexelFormat::color(6),
+        _ if within(format, F::R16G16B16A16_UNORM, F::R16G16B16A16_SFLOAT) => TexelFormat::color(8),
+        _ if within(format, F::R32_UINT, F::R32_SFLOAT) => TexelFormat::color(4),
+        _ if within(format, F::R32G32_UINT, F::R32G32_SFLOAT) => TexelFormat::color(8),
+        _ if within(format, F::R32G32B32_UINT, F::R32G32B32_SFLOAT) => TexelFormat::color(12),
+        _ if within(format, F::R32G32B32A32_UINT, F::R32G32B32A32_SFLOAT) => TexelFormat::color(16),
+        _ if within(format, F::R64_UINT, F::R64_SFLOAT) => TexelFormat::color(8),
+        _ if within(format, F::R64G64_UINT, F::R64G64_SFLOAT) => TexelFormat::color(16),
+        _ if within(format, F::R64G64B64_UINT, F::R64G64B64_SFLOAT) => TexelFormat::color(24),
+        _ if within(format, F::R64G64B64A64_UINT, F::R64G64B64A64_SFLOAT) => TexelFormat::color(32),
+        F::X8_D24_UNORM_PACK32 => TexelFormat::depth_stencil(4, 0),
+        F::D16_UNORM_S8_UINT => TexelFormat::depth_stencil(2, 1),
+        F::BC1_RGB_UNORM_BLOCK | F::BC1_RGB_SRGB_BLOCK => TexelFormat::compressed(4, 4, 8),
+        F::ASTC_4X4_SFLOAT_BLOCK => TexelFormat::compressed(4, 4, 16),
+        F::ASTC_5X4_SFLOAT_BLOCK => TexelFormat::compressed(5, 4, 16),
+        F::ASTC_5X5_SFLOAT_BLOCK => TexelFormat::compressed(5, 5, 16),
+        F::ASTC_6X5_SFLOAT_BLOCK => TexelFormat::compressed(6, 5, 16),
+        F::ASTC_6X6_SFLOAT_BLOCK => TexelFormat::compressed(6, 6, 16),
+        F::ASTC_8X5_SFLOAT_BLOCK => TexelFormat::compressed(8, 5, 16),
+        F::ASTC_8X6_SFLOAT_BLOCK => TexelFormat::compressed(8, 6, 16),
+        F::ASTC_8X8_SFLOAT_BLOCK => TexelFormat::compressed(8, 8, 16),
+        F::ASTC_10X5_SFLOAT_BLOCK => TexelFormat::compressed(10, 5, 16),
+        F::ASTC_10X6_SFLOAT_BLOCK => TexelFormat::compressed(10, 6, 16),
+        F::ASTC_10X8_SFLOAT_BLOCK => TexelFormat::compressed(10, 8, 16),
+        F::ASTC_10X10_SFLOAT_BLOCK => TexelFormat::compressed(10, 10, 16),
+        F::ASTC_12X10_SFLOAT_BLOCK => TexelFormat::compressed(12, 10, 16),
+        F::ASTC_12X12_SFLOAT_BLOCK => TexelFormat::compressed(12, 12, 16),
+        F::PVRTC1_2BPP_UNORM_BLOCK_IMG | F::PVRTC1_2BPP_SRGB_BLOCK_IMG => TexelFormat::compressed(8, 4, 8),
+        F::PVRTC1_4BPP_UNORM_BLOCK_IMG | F::PVRTC1_4BPP_SRGB_BLOCK_IMG => TexelFormat::compressed(4, 4, 8),
+        F::PVRTC2_2BPP_UNORM_BLOCK_IMG | F::PVRTC2_2BPP_SRGB_BLOCK_IMG => TexelFormat::compressed(8, 4, 8),
+        F::PVRTC2_4BPP_UNORM_BLOCK_IMG | F::PVRTC2_4BPP_SRGB_BLOCK_IMG => TexelFormat::compressed(4, 4, 8),
+        _ => return None,
+    })
+}
+
+/// A portable description in Vulkan's terms. The description is one that [`Textures::check`] lets through.
+fn create_info(desc: &TextureDesc) -> vk::ImageCreateInfo<'static> {
+    let TextureDesc { dimension, width, height, depth, layers, mips, samples, .. } = *desc;
+    let (image_type, flags) = match dimension {
+        Dimension::D1 => (vk::ImageType::TYPE_1D, vk::ImageCreateFlags::empty()),
+        Dimension::D2 => (vk::ImageType::TYPE_2D, vk::ImageCreateFlags::empty()),
+        Dimension::Cube => (vk::ImageType::TYPE_2D, vk::ImageCreateFlags::CUBE_COMPATIBLE),
+        Dimension::D3 => (vk::ImageType::TYPE_3D, vk::ImageCreateFlags::empty()),
+    };
+    vk::ImageCreateInfo::default()
+        .flags(flags)
+        .image_type(image_type)
+        .format(format(desc.format))
+        .extent(vk::Extent3D { width, height, depth })
+        .mip_levels(mips)
+        .array_layers(layers)
+        .samples(vk::SampleCountFlags::from_raw(samples))
+        .tiling(vk::ImageTiling::OPTIMAL)
+        .usage(image_usage(desc.usage))
+        .initial_layout(vk::ImageLayout::UNDEFINED)
+}
+
+/// Portable usages and Vulkan's.
+const USAGES: [(TextureUsage, vk::ImageUsageFlags); 6] = [
+    (TextureUsage::COPY_SRC, vk::ImageUsageFlags::TRANSFER_SRC),
+    (TextureUsage::COPY_DST, vk::ImageUsageFlags::TRANSFER_DST),
+    (TextureUsage::SAMPLED, vk::ImageUsageFlags::SAMPLED),
+    (TextureUsage::STORAGE, vk::ImageUsageFlags::STORAGE),
+    (TextureUsage::RENDER_TARGET, vk::ImageUsageFlags::COLOR_ATTACHMENT),
+    (TextureUsage::DEPTH_STENCIL, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT),
+];
+
+/// What an image's description says portably; `None` for other formats.
+fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
+    let format = portable_format(info.format)?;
+    let is_cube = info.flags.contains(vk::ImageCreateFlags::CUBE_COMPATIBLE);
+    let dimension = match info.image_type {
+        vk::ImageType::TYPE_1D => Dimension::D1,
+        vk::ImageType::TYPE_3D => Dimension::D3,
+        _ if is_cube && info.array_layers.is_multiple_of(6) => Dimension::Cube,
+        _ => Dimension::D2,
+    };
+    let usages = USAGES.into_iter().filter(|(_, equal)| info.usage.contains(*equal));
+    Some(TextureDesc {
+        dimension,
+        width: info.extent.width,
+        height: info.extent.height,
+        depth: info.extent.depth,
+        layers: info.array_layers,
+        mips: info.mip_levels,
+        samples: info.samples.as_raw(),
+        format,
+        usage: usages.fold(TextureUsage::empty(), |all, (usage, _)| all | usage),
+        clear_value: None,
+    })
+}
+
+/// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own, and for those that
+/// [`texel_format`] has no word for.
+pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
+    let format = texel_format(info.format)?;
+    let vk::Extent3D { width, height, depth } = info.extent;
+    let (layers, mips, samples) = (info.array_layers, info.mip_levels, info.samples.as_raw());
+    Some(TextureParts { width, height, depth, layers, mips, samples, format, aspects: format.aspects() })
+}
+
+/// Vulkan's usage flags for the portable ones.
+fn image_usage(usage: TextureUsage) -> vk::ImageUsageFlags {
+    let present = USAGES.into_iter().filter(|(flag, _)| usage.contains(*flag));
+    present.fold(vk::ImageUsageFlags::empty(), |all, (_, equal)| all | equal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_images_are_of_the_buffers_class() {
+        let info = vk::ImageCreateInfo::default().usage(vk::ImageUsageFlags::COLOR_ATTACHMENT);
+        assert_eq!(class(&info), ResourceClass::RenderTarget);
+        assert_eq!(class(&info.tiling(vk::ImageTiling::LINEAR)), ResourceClass::Buffer);
+        assert_eq!(class(&vk::ImageCreateInfo::default().usage(vk::ImageUsageFlags::SAMPLED)), ResourceClass::Texture);
+    }
+
+    #[test]
+    fn every_format_but_those_of_planes_has_parts() {
+        use ringfence_hal::record::TextureAspects;
+        let of = |format| parts(&vk::ImageCreateInfo::default().format(format)).map(|parts| parts.aspects);
+        assert_eq!(of(vk::Format::BC7_SRGB_BLOCK), Some(TextureAspects::COLOR));
+        assert_eq!(of(vk::Format::D32_SFLOAT), Some(TextureAspects::DEPTH));
+        assert_eq!(of(vk::Format::D24_UNORM_S8_UINT), Some(TextureAspects::DEPTH | TextureAspects::STENCIL));
+        assert_eq!(of(vk::Format::G8_B8R8_2PLANE_420_UNORM), None);
+        assert_eq!(of(vk::Format::G8B8G8R8_422_UNORM), None);
+        assert_eq!(of(vk::Format::UNDEFINED), None);
+    }
+
+    #[test]
+    fn every_format_of_the_core_has_its_bytes() {
+        let core = (1..=184).chain(1_000_066_000..=1_000_066_013).chain(1_000_340_000..=1_000_340_001);
+        for format in core.map(vk::Format::from_raw) {
+            assert!(texel_format(format).is_some(), "{format:?}");
+        }
+        for portable in Format::ALL {
+            assert_eq!(portable_format(format(*portable)), Some(*portable));
+        }
+        assert_eq!(texel_format(vk::Format::R8G8B8_SINT), Some(TexelFormat::color(3)));
+        assert_eq!(texel_format(vk::Format::R64G64B64_SFLOAT), Some(TexelFormat::color(24)));
+    }
+
+    #[test]
+    fn sparse_disjoint_and_empty_images_are_refused() {
+        let extent = vk::Extent3D { width: 4, height: 4, depth: 1 };
+        let valid = vk::ImageCreateInfo::default().extent(extent).mip_levels(1).array_layers(1);
+        assert_eq!(check_image(&valid), Ok(()));
+        assert!(check_image(&valid.flags(vk::ImageCreateFlags::SPARSE_BINDING)).is_err());
+        assert!(check_image(&valid.flags(vk::ImageCreateFlags::DISJOINT)).is_err());
+        assert!(check_image(&valid.mip_levels(0)).is_err());
+    }
+}

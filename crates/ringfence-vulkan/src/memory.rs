@@ -1,0 +1,220 @@
+//! Memory objects: allocated, mapped once if the host can see them, and the ranges that are flushed.
+
+use std::ptr::NonNull;
+
+use ash::vk;
+
+use crate::error::device_error;
+
+use super::Device;
+use super::sharing::{self, Import, RawImport};
+use ringfence_hal::{DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements, ResourceClass};
+
+/// A `VkDeviceMemory`, and where the host sees it.
+#[derive(Debug)]
+pub struct Memory {
+    raw: vk::DeviceMemory,
+    size: u64,
+    memory_type: u32,
+    /// There iff the type is host-visible.
+    base: Option<Mapped>,
+}
+
+impl Memory {
+    /// Vulkan's handle.
+    #[must_use]
+    pub fn raw(&self) -> vk::DeviceMemory {
+        self.raw
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Index of its memory type.
+    #[must_use]
+    pub fn memory_type(&self) -> u32 {
+        self.memory_type
+    }
+
+    /// Where the host sees its first byte, if its type is host-visible.
+    #[must_use]
+    pub fn mapped(&self) -> Option<Mapped> {
+        self.base
+    }
+
+    /// The resource that lies at `offset` of this memory.
+    ///
+    /// # Safety
+    /// `offset` lies inside it.
+    pub(super) unsafe fn placed<O>(&self, object: O, offset: u64) -> Placed<O> {
+        // SAFETY: the whole memory is mapped at `base`, and the caller promises that the offset lies inside.
+        Placed { object, mapped: self.base.map(|base| unsafe { base.add(offset) }) }
+    }
+}
+
+/// The one resource that a memory object is made for.
+#[derive(Clone, Copy)]
+pub(super) enum Owner {
+    Buffer(vk::Buffer),
+    Image(vk::Image),
+}
+
+impl Device {
+    /// Whether memory has to be allocated for device addresses: whatever may hold buffers, if the feature is enabled,
+    /// since a buffer's usage is not known when its block is made.
+    fn needs_address(&self, class: ResourceClass, owner: Option<Owner>) -> bool {
+        let groups = self.capabilities().class_groups;
+        let beside_buffers = groups[class as usize] == groups[ResourceClass::Buffer as usize];
+        self.0.desc.buffer_device_address && beside_buffers && !matches!(owner, Some(Owner::Image(_)))
+    }
+
+    /// Allocates memory or imports it, maps it if its type is host-visible, and names it.
+    ///
+    /// # Safety
+    /// The memory type exists; the owner is this device's, not bound, and needs exactly the size that `desc` says.
+    ///
+    /// What is imported is used up, or closed where this fails.
+    pub(super) unsafe fn allocate(
+        &self,
+        desc: &MemoryDesc<'_>,
+        owner: Option<Owner>,
+        import: Option<Import>,
+    ) -> Result<Memory, DeviceError> {
+        self.check_size(desc)?;
+        let mut dedicated = match owner {
+            Some(Owner::Buffer(buffer)) => vk::MemoryDedicatedAllocateInfo::default().buffer(buffer),
+            Some(Owner::Image(image)) => vk::MemoryDedicatedAllocateInfo::default().image(image),
+            None => vk::MemoryDedicatedAllocateInfo::default(),
+        };
+        let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+        let mut info = vk::MemoryAllocateInfo::default().allocation_size(desc.size).memory_type_index(desc.memory_type);
+        if owner.is_some() {
+            info = info.push_next(&mut dedicated);
+        }
+        if self.needs_address(desc.class, owner) {
+            info = info.push_next(&mut flags);
+        }
+        let mut priority = vk::MemoryPriorityAllocateInfoEXT::default().priority(desc.priority.as_f32());
+        if self.0.desc.memory_priority {
+            info = info.push_next(&mut priority);
+        }
+        let mut export = vk::ExportMemoryAllocateInfo::default();
+        let mut imported = RawImport::of(import.as_ref());
+        match desc.share.filter(|_| import.is_none()) {
+            Some(kind) => {
+                export = export.handle_types(sharing::handle_type(kind)?);
+                info = info.push_next(&mut export);
+            }
+            None => info = imported.push_to(info),
+        }
+        // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
+        let raw = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(device_error)?;
+        if let Some(import) = import {
+            import.used_up();
+        }
+        // SAFETY: the memory is new, of that type, and nothing is placed in it.
+        let base = unsafe { self.map_whole(raw, desc.memory_type) }?;
+        if !desc.name.is_empty() {
+            // SAFETY: the memory is this device's and alive.
+            unsafe { self.name(raw, desc.name) };
+        }
+        Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base })
+    }
+
+    /// Refuses sizes that Vulkan forbids to ask for.
+    fn check_size(&self, desc: &MemoryDesc<'_>) -> Result<(), DeviceError> {
+        let capabilities = self.capabilities();
+        let heap = capabilities.memory_types[desc.memory_type as usize].heap;
+        match desc.size {
+            0 => Err(DeviceError::InvalidInfo("memory has at least one byte")),
+            size if size > capabilities.memory_heaps[heap as usize].bytes => Err(DeviceError::OutOfDeviceMemory),
+            _ => Ok(()),
+        }
+    }
+
+    /// Maps new memory if its type is host-visible; frees it if that fails.
+    ///
+    /// # Safety
+    /// The memory is this device's, of that type, not mapped, and nothing is placed in it.
+    unsafe fn map_whole(&self, raw: vk::DeviceMemory, memory_type: u32) -> Result<Option<Mapped>, DeviceError> {
+        if !self.capabilities().properties(memory_type).contains(MemoryProperties::HOST_VISIBLE) {
+            return Ok(None);
+        }
+        // SAFETY: the caller promises that the memory is host-visible and not mapped.
+        let mapped = unsafe { self.0.device.map_memory(raw, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
+        let pointer = mapped.map_err(device_error).map(|pointer| NonNull::new(pointer.cast()));
+        match pointer.and_then(|pointer| pointer.ok_or(DeviceError::MapFailed)) {
+            Ok(pointer) => Ok(Some(Mapped::new(pointer))),
+            Err(error) => {
+                // SAFETY: the memory is this device's and nobody has seen it.
+                unsafe { self.0.device.free_memory(raw, None) };
+                Err(error)
+            }
+        }
+    }
+
+    /// A dedicated resource and its memory, which is freed if the resource could not be bound to it.
+    ///
+    /// # Safety
+    /// The memory is this device's, and nothing but the resource lies in it.
+    pub(super) unsafe fn with_memory<O>(
+        &self,
+        placed: Result<Placed<O>, DeviceError>,
+        memory: Memory,
+    ) -> Result<(Placed<O>, Memory), DeviceError> {
+        match placed {
+            Ok(placed) => Ok((placed, memory)),
+            Err(error) => {
+                // SAFETY: nothing was bound to the memory.
+                unsafe { self.free_memory(memory) };
+                Err(error)
+            }
+        }
+    }
+
+    /// The smallest range of whole atoms around `offset..offset + size`.
+    pub(super) fn mapped_range(&self, memory: &Memory, offset: u64, size: u64) -> vk::MappedMemoryRange<'static> {
+        let (offset, size) = whole_atoms(self.capabilities().non_coherent_atom_bytes, memory.size, offset, size);
+        vk::MappedMemoryRange::default().memory(memory.raw).offset(offset).size(size)
+    }
+}
+
+/// Offset and size of the smallest range of whole atoms around a range; the last atom may be cut by the memory's end.
+fn whole_atoms(atom_bytes: u64, memory_bytes: u64, offset: u64, size: u64) -> (u64, u64) {
+    let start = offset - offset % atom_bytes;
+    let end = (offset + size).next_multiple_of(atom_bytes).min(memory_bytes);
+    (start, end - start)
+}
+
+/// Requirements in Ringfence's terms.
+pub(super) fn requirements(
+    needed: vk::MemoryRequirements,
+    dedicated: vk::MemoryDedicatedRequirements<'_>,
+    class: ResourceClass,
+) -> Requirements {
+    Requirements {
+        size: needed.size,
+        alignment: needed.alignment,
+        memory_type_bits: needed.memory_type_bits,
+        class,
+        prefers_dedicated: dedicated.prefers_dedicated_allocation == vk::TRUE,
+        requires_dedicated: dedicated.requires_dedicated_allocation == vk::TRUE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_atoms;
+
+    #[test]
+    fn ranges_grow_to_whole_atoms_but_not_past_the_memory() {
+        assert_eq!(whole_atoms(64, 1000, 0, 64), (0, 64));
+        assert_eq!(whole_atoms(64, 1000, 70, 10), (64, 64));
+        assert_eq!(whole_atoms(64, 1000, 60, 10), (0, 128));
+        assert_eq!(whole_atoms(64, 1000, 990, 10), (960, 40));
+        assert_eq!(whole_atoms(1, 1000, 7, 3), (7, 3));
+    }
+}

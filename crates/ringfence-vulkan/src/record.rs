@@ -1,0 +1,445 @@
+//! Copies into a Vulkan command buffer.
+//!
+//! ```text
+//!   vkCmdPipelineBarrier   one memory barrier for all buffers, one image barrier a subresource
+//!   vkCmdCopyBuffer …      one call for each pair of source and destination
+//!   vkCmdCopyBufferToImage one call for each box of texels in a layer
+//!   vkCmdPipelineBarrier   the same, the other way round
+//! ```
+//!
+//! One memory barrier for all buffers, since drivers treat those of single buffers no finer (and the call is made once,
+//! however many buffers there are).
+
+use ash::vk;
+use smallvec::SmallVec;
+
+use super::Device;
+use ringfence_hal::record::{
+    CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
+};
+
+/// Between which queue families the buffers go with the copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Handover {
+    from: u32,
+    to: u32,
+}
+
+/// Records copies into a command buffer.
+pub struct CopyRecorder<'a> {
+    device: &'a ash::Device,
+    commands: vk::CommandBuffer,
+    /// The layout that textures are in before and after.
+    layout: vk::ImageLayout,
+    handover: Option<Handover>,
+}
+
+impl<'a> CopyRecorder<'a> {
+    /// A recorder over a command buffer. Textures are taken to be in the layout `GENERAL`, before and after.
+    ///
+    /// # Safety
+    /// The command buffer is the device's, and is being recorded, outside of a render pass, by this thread, as long as
+    /// this value lives.
+    #[must_use]
+    pub const unsafe fn new(device: &'a ash::Device, commands: vk::CommandBuffer) -> Self {
+        Self { device, commands, layout: vk::ImageLayout::GENERAL, handover: None }
+    }
+
+    /// Textures are in this layout before the copies (unless what they hold is of no use) and after them.
+    #[must_use]
+    pub const fn texture_layout(mut self, layout: vk::ImageLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Releases what was copied to from the queue family `from`, which this command buffer is submitted to, to the
+    /// family `to`. The consumer records [`CopyRecorder::acquire`] with the batch's
+    /// targets (`UploadBatch::targets`) before it uses the resources.
+    /// For resources that are not shared between families, and of which `from` is the first user or which were released
+    /// to it. Of one and the same family nothing is released.
+    #[must_use]
+    pub fn release_to(mut self, from: u32, to: u32) -> Self {
+        self.handover = (from != to).then_some(Handover { from, to });
+        self
+    }
+
+    /// Records what queue family `from`, which this command buffer is submitted to, has to record so that family `to` may
+    /// [acquire](CopyRecorder::acquire) resources as they are: to upload to a part of what another queue has used, its
+    /// user releases it, and the copy queue acquires it before the copies. Textures keep their layout. Of one and the
+    /// same family nothing is recorded.
+    ///
+    /// # Safety
+    /// As for [`Record::end_copies`].
+    pub unsafe fn release(
+        &mut self,
+        from: u32,
+        to: u32,
+        buffers: &[vk::Buffer],
+        textures: &[TextureTarget<vk::Image>],
+    ) {
+        let scope = Scope { before: vk::AccessFlags::MEMORY_WRITE, after: vk::AccessFlags::empty() };
+        self.hand_over(Handover { from, to }, scope, buffers, textures);
+    }
+
+    /// Records what queue family `to`, which this command buffer is submitted to, has to record to get what family `from`
+    /// released to it. The submission waits for the one that released.
+    ///
+    /// # Safety
+    /// As for [`Record::end_copies`].
+    pub unsafe fn acquire(
+        &mut self,
+        from: u32,
+        to: u32,
+        buffers: &[vk::Buffer],
+        textures: &[TextureTarget<vk::Image>],
+    ) {
+        let scope = Scope { before: vk::AccessFlags::empty(), after: EVERYTHING };
+        self.hand_over(Handover { from, to }, scope, buffers, textures);
+    }
+
+    fn hand_over(
+        &self,
+        handover: Handover,
+        scope: Scope,
+        buffers: &[vk::Buffer],
+        textures: &[TextureTarget<vk::Image>],
+    ) {
+        if handover.from != handover.to {
+            let recorder = Self { handover: Some(handover), ..*self };
+            recorder.barriers(scope, buffers, textures, |_| (self.layout, self.layout));
+        }
+    }
+
+    /// The layout of textures while they are copied to.
+    fn copy_layout(&self) -> vk::ImageLayout {
+        match self.layout {
+            vk::ImageLayout::GENERAL => vk::ImageLayout::GENERAL,
+            _ => vk::ImageLayout::TRANSFER_DST_OPTIMAL,
+        }
+    }
+
+    fn barriers(
+        &self,
+        Scope { before, after }: Scope,
+        buffers: &[vk::Buffer],
+        textures: &[TextureTarget<vk::Image>],
+        layouts: impl Fn(&TextureTarget<vk::Image>) -> (vk::ImageLayout, vk::ImageLayout),
+    ) {
+        let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
+        let ignored = Handover { from: vk::QUEUE_FAMILY_IGNORED, to: vk::QUEUE_FAMILY_IGNORED };
+        let Handover { from, to } = self.handover.unwrap_or(ignored);
+        let images: SmallVec<[_; 32]> = textures
+            .iter()
+            .map(|target| {
+                let (old, new) = layouts(target);
+                vk::ImageMemoryBarrier::default()
+                    .src_access_mask(before)
+                    .dst_access_mask(after)
+                    .old_layout(old)
+                    .new_layout(new)
+                    .src_queue_family_index(from)
+                    .dst_queue_family_index(to)
+                    .image(target.texture)
+                    .subresource_range(subresource(target))
+            })
+            .collect();
+        let handed_over = if self.handover.is_some() { buffers } else { &[] };
+        let owned: SmallVec<[_; 32]> = handed_over
+            .iter()
+            .map(|&buffer| {
+                vk::BufferMemoryBarrier::default()
+                    .src_access_mask(before)
+                    .dst_access_mask(after)
+                    .src_queue_family_index(from)
+                    .dst_queue_family_index(to)
+                    .buffer(buffer)
+                    .size(vk::WHOLE_SIZE)
+            })
+            .collect();
+        let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        // SAFETY: the command buffer is being recorded; whoever made the lists promised that the resources are alive.
+        unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &memory, &owned, &images) };
+    }
+}
+
+/// The layouts of an image in a copy of all of it: before, during, after.
+#[derive(Clone, Copy)]
+struct Layouts {
+    before: vk::ImageLayout,
+    during: vk::ImageLayout,
+    after: vk::ImageLayout,
+}
+
+impl CopyRecorder<'_> {
+    /// The layouts of the source and of the destination of a copy between textures.
+    fn whole_layouts(&self) -> [Layouts; 2] {
+        let (general, after) = (vk::ImageLayout::GENERAL, self.layout);
+        let during = |layout| if self.layout == general { general } else { layout };
+        [
+            Layouts { before: self.layout, during: during(vk::ImageLayout::TRANSFER_SRC_OPTIMAL), after },
+            Layouts {
+                before: vk::ImageLayout::UNDEFINED,
+                during: during(vk::ImageLayout::TRANSFER_DST_OPTIMAL),
+                after,
+            },
+        ]
+    }
+
+    /// One barrier for all textures of some copies: into the layouts of copies, or out of them.
+    fn whole_barriers(&self, Scope { before, after }: Scope, copies: &[TextureCopy<vk::Image>], is_begin: bool) {
+        let [source, destination] = self.whole_layouts();
+        let images: SmallVec<[_; 32]> = copies
+            .iter()
+            .flat_map(|copy| [(copy.src, source, &copy.parts), (copy.dst, destination, &copy.parts)])
+            .map(|(image, layouts, parts)| {
+                let (old, new) =
+                    if is_begin { (layouts.before, layouts.during) } else { (layouts.during, layouts.after) };
+                vk::ImageMemoryBarrier::default()
+                    .src_access_mask(before)
+                    .dst_access_mask(after)
+                    .old_layout(old)
+                    .new_layout(new)
+                    .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .image(image)
+                    .subresource_range(all_subresources(parts))
+            })
+            .collect();
+        let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        // SAFETY: the command buffer is being recorded; whoever made the list promised that the textures are alive.
+        unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &[], &[], &images) };
+    }
+}
+
+impl CopyRecorder<'_> {
+    /// One barrier for all that is read: each mip of a layer once, however many boxes of it are read.
+    fn read_barrier(
+        &self,
+        Scope { before, after }: Scope,
+        reads: &[TexelRead<vk::Image, vk::Buffer>],
+        [old, new]: [vk::ImageLayout; 2],
+    ) {
+        let place = |read: &TexelRead<_, _>| (read.src, read.region.mip, read.region.layer);
+        let is_first = |index: usize| !reads[..index].iter().rev().any(|read| place(read) == place(&reads[index]));
+        let images: SmallVec<[_; 32]> = reads
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| is_first(*index))
+            .map(|(_, TexelRead { src, aspects, region, .. })| {
+                vk::ImageMemoryBarrier::default()
+                    .src_access_mask(before)
+                    .dst_access_mask(after & !vk::AccessFlags::HOST_READ)
+                    .old_layout(old)
+                    .new_layout(new)
+                    .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+                    .image(*src)
+                    .subresource_range(one_subresource(*aspects, region.mip, region.layer))
+            })
+            .collect();
+        let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
+        let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        let to = if after.contains(vk::AccessFlags::HOST_READ) { all | vk::PipelineStageFlags::HOST } else { all };
+        // SAFETY: the command buffer is being recorded; the caller of `read_texels` promised that the textures are alive.
+        unsafe { self.device.cmd_pipeline_barrier(self.commands, all, to, none, &memory, &[], &images) };
+    }
+}
+
+fn all_subresources(parts: &TextureParts) -> vk::ImageSubresourceRange {
+    vk::ImageSubresourceRange {
+        aspect_mask: aspects(parts.aspects),
+        base_mip_level: 0,
+        level_count: parts.mips,
+        base_array_layer: 0,
+        layer_count: parts.layers,
+    }
+}
+
+/// Vulkan's aspects for the portable ones.
+pub(super) fn aspects(aspects: TextureAspects) -> vk::ImageAspectFlags {
+    let pairs = [
+        (TextureAspects::COLOR, vk::ImageAspectFlags::COLOR),
+        (TextureAspects::DEPTH, vk::ImageAspectFlags::DEPTH),
+        (TextureAspects::STENCIL, vk::ImageAspectFlags::STENCIL),
+    ];
+    let present = pairs.into_iter().filter(|(aspect, _)| aspects.contains(*aspect));
+    present.fold(vk::ImageAspectFlags::empty(), |all, (_, aspect)| all | aspect)
+}
+
+/// Each mip of all layers.
+fn mip_copies(parts: &TextureParts) -> SmallVec<[vk::ImageCopy; 16]> {
+    let copies = (0..parts.mips).map(|mip| {
+        let [width, height, depth] = parts.extent(mip);
+        let layers = vk::ImageSubresourceLayers {
+            aspect_mask: aspects(parts.aspects),
+            mip_level: mip,
+            base_array_layer: 0,
+            layer_count: parts.layers,
+        };
+        let extent = vk::Extent3D { width, height, depth };
+        vk::ImageCopy { src_subresource: layers, dst_subresource: layers, extent, ..Default::default() }
+    });
+    copies.collect()
+}
+
+/// What is made available, and to what it is made visible.
+#[derive(Clone, Copy)]
+struct Scope {
+    before: vk::AccessFlags,
+    after: vk::AccessFlags,
+}
+
+const EVERYTHING: vk::AccessFlags =
+    vk::AccessFlags::from_raw(vk::AccessFlags::MEMORY_READ.as_raw() | vk::AccessFlags::MEMORY_WRITE.as_raw());
+
+fn subresource(target: &TextureTarget<vk::Image>) -> vk::ImageSubresourceRange {
+    // Without separate layouts for depth and stencil, a barrier names both, whichever is copied.
+    one_subresource(target.aspects, target.mip, target.layer)
+}
+
+fn one_subresource(all: TextureAspects, mip: u32, layer: u32) -> vk::ImageSubresourceRange {
+    vk::ImageSubresourceRange {
+        aspect_mask: aspects(all),
+        base_mip_level: mip,
+        level_count: 1,
+        base_array_layer: layer,
+        layer_count: 1,
+    }
+}
+
+/// A box of texels in Vulkan's terms: rows and slices of the buffer in texels of whole blocks, the box in texels.
+fn buffer_image_copy(region: &TexelRegion) -> vk::BufferImageCopy {
+    let [across, down] = region.format.block();
+    let row_blocks = region.row_bytes / u64::from(region.block_bytes().max(1));
+    let row_texels = row_blocks.saturating_mul(u64::from(across));
+    vk::BufferImageCopy {
+        buffer_offset: region.buffer_offset,
+        buffer_row_length: u32::try_from(row_texels).unwrap_or(u32::MAX),
+        buffer_image_height: region.blocks()[1].saturating_mul(down),
+        image_subresource: vk::ImageSubresourceLayers {
+            aspect_mask: aspects(region.aspect.flag()),
+            mip_level: region.mip,
+            base_array_layer: region.layer,
+            layer_count: 1,
+        },
+        image_offset: vk::Offset3D { x: region.x as i32, y: region.y as i32, z: region.z as i32 },
+        image_extent: vk::Extent3D { width: region.width, height: region.height, depth: region.depth },
+    }
+}
+
+/// The regions in Vulkan's type, which is laid out the same.
+fn buffer_copies(regions: &[CopyRegion]) -> &[vk::BufferCopy] {
+    use std::mem::{align_of, offset_of, size_of};
+    const {
+        assert!(size_of::<CopyRegion>() == size_of::<vk::BufferCopy>());
+        assert!(align_of::<CopyRegion>() == align_of::<vk::BufferCopy>());
+        assert!(offset_of!(CopyRegion, src_offset) == offset_of!(vk::BufferCopy, src_offset));
+        assert!(offset_of!(CopyRegion, dst_offset) == offset_of!(vk::BufferCopy, dst_offset));
+        assert!(offset_of!(CopyRegion, size) == offset_of!(vk::BufferCopy, size));
+    }
+    // SAFETY: both are three numbers of 64 bits in the same places, as is checked above, and any bits are a number.
+    unsafe { std::slice::from_raw_parts(regions.as_ptr().cast(), regions.len()) }
+}
+
+impl Record<Device> for CopyRecorder<'_> {
+    unsafe fn begin_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
+        let (before, after) = (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::TRANSFER_WRITE);
+        let to = self.copy_layout();
+        let from = |target: &TextureTarget<_>| if target.discard { vk::ImageLayout::UNDEFINED } else { self.layout };
+        let recorder = Self { handover: None, ..*self };
+        recorder.barriers(Scope { before, after }, buffers, textures, |target| (from(target), to));
+    }
+
+    unsafe fn copy_buffer(&mut self, src: &vk::Buffer, dst: &vk::Buffer, regions: &[CopyRegion]) {
+        // SAFETY: the caller promises that the regions lie inside the buffers, which are alive.
+        unsafe { self.device.cmd_copy_buffer(self.commands, *src, *dst, buffer_copies(regions)) };
+    }
+
+    unsafe fn copy_buffer_to_texture(&mut self, src: &vk::Buffer, dst: &vk::Image, region: &TexelRegion) {
+        let copy = buffer_image_copy(region);
+        let layout = self.copy_layout();
+        // SAFETY: the caller promises that the region lies inside both, which are alive; `begin_copies` has brought the
+        // texture into this layout.
+        unsafe { self.device.cmd_copy_buffer_to_image(self.commands, *src, *dst, layout, &[copy]) };
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<vk::Image, vk::Buffer>]) {
+        if reads.is_empty() {
+            return;
+        }
+        let copied = Scope { before: vk::AccessFlags::MEMORY_WRITE, after: vk::AccessFlags::TRANSFER_READ };
+        let [source, _] = self.whole_layouts();
+        self.read_barrier(copied, reads, [source.before, source.during]);
+        for TexelRead { src, dst, region, .. } in reads {
+            let copy = buffer_image_copy(region);
+            // SAFETY: the caller promises that the region lies inside both, which are alive; the barrier has brought the
+            // texture into this layout.
+            unsafe { self.device.cmd_copy_image_to_buffer(self.commands, *src, source.during, *dst, &[copy]) };
+        }
+        let after = EVERYTHING | vk::AccessFlags::HOST_READ;
+        let read = Scope { before: vk::AccessFlags::TRANSFER_WRITE, after };
+        self.read_barrier(read, reads, [source.during, source.after]);
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<vk::Image>]) {
+        if copies.is_empty() {
+            return;
+        }
+        let (written, copied) =
+            (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
+        self.whole_barriers(Scope { before: written, after: copied }, copies, true);
+        let [source, destination] = self.whole_layouts().map(|layouts| layouts.during);
+        for TextureCopy { src, dst, parts } in copies {
+            // SAFETY: the caller promises that both were made with the same description, of which these are all parts, and
+            // that they are alive; the barrier has brought them into these layouts.
+            unsafe {
+                self.device.cmd_copy_image(self.commands, *src, source, *dst, destination, &mip_copies(parts));
+            }
+        }
+        let written = vk::AccessFlags::TRANSFER_WRITE;
+        self.whole_barriers(Scope { before: written, after: EVERYTHING }, copies, false);
+    }
+
+    unsafe fn end_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
+        let (before, after) = (vk::AccessFlags::TRANSFER_WRITE, EVERYTHING);
+        let recorder = Self { handover: None, ..*self };
+        recorder.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout));
+        // A release makes available; the consumer's acquire makes visible. Neither changes a layout.
+        if let Some(Handover { from, to }) = self.handover {
+            // SAFETY: the caller promises the same.
+            unsafe { self.release(from, to, buffers, textures) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_hal::{Format, TextureAspect};
+
+    #[test]
+    fn a_box_of_blocks_is_counted_in_texels() {
+        let region = TexelRegion {
+            buffer_offset: 64,
+            row_bytes: 32,
+            format: Format::Bc1Unorm.texels(),
+            aspect: TextureAspect::Color,
+            mip: 1,
+            layer: 2,
+            x: 4,
+            y: 0,
+            z: 3,
+            width: 10,
+            height: 6,
+            depth: 5,
+        };
+        let copy = buffer_image_copy(&region);
+        assert_eq!((copy.buffer_row_length, copy.buffer_image_height), (16, 8));
+        assert_eq!((copy.image_extent.width, copy.image_extent.height, copy.image_extent.depth), (10, 6, 5));
+        assert_eq!((copy.image_offset.x, copy.image_offset.z), (4, 3));
+        let stencil = TexelRegion { format: Format::D24UnormS8Uint.texels(), aspect: TextureAspect::Stencil, ..region };
+        let copy = buffer_image_copy(&stencil);
+        assert_eq!(copy.image_subresource.aspect_mask, vk::ImageAspectFlags::STENCIL);
+        assert_eq!((copy.buffer_row_length, copy.buffer_image_height), (32, 6));
+    }
+}

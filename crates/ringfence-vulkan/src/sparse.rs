@@ -1,0 +1,247 @@
+//! Sparse buffers and images: `vkCreateBuffer` and `vkCreateImage` with sparse residency, `vkQueueBindSparse`.
+//!
+//! ```text
+//!   pages of a buffer   VkSparseMemoryBind of the buffer
+//!   tiles of an image   VkSparseImageMemoryBind, one a tile: Vulkan does not say in which order several tiles would lie
+//!   pages of a tail     VkSparseMemoryBind, opaque
+//! ```
+
+use ash::vk;
+
+use crate::error::device_error;
+
+use super::Device;
+use super::image;
+use super::info::{BufferInfo, TextureInfo};
+use super::memory::Memory;
+use super::record;
+use super::valid;
+use ringfence_hal::sparse::{
+    PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
+};
+use ringfence_hal::{DeviceError, Driver};
+
+// SAFETY: a sparse resource is the driver's own, and so is what is bound to it.
+unsafe impl Sparse for Device {
+    /// A queue of a family with `SPARSE_BINDING`.
+    type BindQueue = vk::Queue;
+
+    fn sparse_support(&self) -> Option<SparseSupport> {
+        self.0.desc.sparse_buffers.then_some(self.support())
+    }
+
+    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+        self.0.desc.sparse_textures.then_some(self.support())
+    }
+
+    unsafe fn make_sparse(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, SparseNeeds), DeviceError> {
+        if !self.0.desc.sparse_buffers {
+            return Err(DeviceError::Unsupported("sparse buffers: the features were not enabled"));
+        }
+        self.check_buffer(info)?;
+        self.check_sparse_bytes(info.raw().size.into())?;
+        let flags = vk::BufferCreateFlags::SPARSE_BINDING | vk::BufferCreateFlags::SPARSE_RESIDENCY;
+        let info = info.raw().flags(info.raw().flags | flags);
+        let device = &self.0.device;
+        // SAFETY: the caller promises that `info` is valid, and the features are enabled.
+        let raw = unsafe { device.create_buffer(&info, None) }.map_err(device_error)?;
+        // SAFETY: the buffer is this device's and alive.
+        let needed = unsafe { device.get_buffer_memory_requirements(raw) };
+        let (page_bytes, memory_type_bits) = (needed.alignment, needed.memory_type_bits);
+        let size = needed.size.next_multiple_of(page_bytes);
+        Ok((raw, SparseNeeds { size, page_bytes, memory_type_bits }))
+    }
+
+    unsafe fn bind_pages(
+        &self,
+        queue: &vk::Queue,
+        buffer: &vk::Buffer,
+        binds: &[PageBind<'_, Memory>],
+        waits: &[(vk::Semaphore, u64)],
+        signal: (vk::Semaphore, u64),
+    ) -> Result<(), DeviceError> {
+        let binds: Vec<_> = binds.iter().map(bind).collect();
+        let buffers = [vk::SparseBufferMemoryBindInfo::default().buffer(*buffer).binds(&binds)];
+        let info = vk::BindSparseInfo::default();
+        let info = if binds.is_empty() { info } else { info.buffer_binds(&buffers) };
+        // SAFETY: as the caller promises.
+        unsafe { self.bind_sparse(*queue, info, waits, signal) }
+    }
+
+    unsafe fn make_sparse_texture(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, TextureTiling), DeviceError> {
+        if !self.0.desc.sparse_textures {
+            return Err(DeviceError::Unsupported("sparse textures: the features were not enabled"));
+        }
+        if info.is_unchecked() {
+            self.check_described(info.raw())?;
+        }
+        let plain = info.raw();
+        image::check_image(plain)?;
+        self.check_sparse_format(plain)?;
+        let flags = vk::ImageCreateFlags::SPARSE_BINDING | vk::ImageCreateFlags::SPARSE_RESIDENCY;
+        let info = plain.flags(plain.flags | flags);
+        self.check_supported(&info)?;
+        self.check_sparse_bytes(valid::bytes(&info))?;
+        // SAFETY: the caller promises that `info` is valid, and the features are enabled.
+        let raw = unsafe { self.0.device.create_image(&info, None) }.map_err(device_error)?;
+        match self.tiling(raw, &info) {
+            Ok(tiling) => Ok((raw, tiling)),
+            Err(error) => {
+                // SAFETY: the image was made just now.
+                unsafe { self.0.device.destroy_image(raw, None) };
+                Err(error)
+            }
+        }
+    }
+
+    unsafe fn bind_tiles(
+        &self,
+        queue: &vk::Queue,
+        (texture, tiling): (&vk::Image, &TextureTiling),
+        binds: &[TileBind<'_, Memory>],
+        waits: &[(vk::Semaphore, u64)],
+        signal: (vk::Semaphore, u64),
+    ) -> Result<(), DeviceError> {
+        let (mut tiles, mut tails) = (Vec::new(), Vec::new());
+        for bind in binds {
+            match bind.place {
+                TilePlace::Tile { .. } => bind_tiles(tiling, bind, &mut tiles),
+                TilePlace::Tail { layer, page } => tails.push(bind_tail(tiling, bind, layer, page)),
+            }
+        }
+        let of_tiles = [vk::SparseImageMemoryBindInfo::default().image(*texture).binds(&tiles)];
+        let of_tails = [vk::SparseImageOpaqueMemoryBindInfo::default().image(*texture).binds(&tails)];
+        let info = vk::BindSparseInfo::default();
+        let info = if tiles.is_empty() { info } else { info.image_binds(&of_tiles) };
+        let info = if tails.is_empty() { info } else { info.image_opaque_binds(&of_tails) };
+        // SAFETY: as the caller promises.
+        unsafe { self.bind_sparse(*queue, info, waits, signal) }
+    }
+}
+
+impl Device {
+    fn support(&self) -> SparseSupport {
+        let strict = self.0.found.reads_zero_where_unbound;
+        SparseSupport { unbound_reads: if strict { UnboundReads::Zero } else { UnboundReads::Undefined } }
+    }
+
+    /// # Safety
+    /// All is alive, the queue can bind and is the caller's, and runs and memory fit.
+    unsafe fn bind_sparse(
+        &self,
+        queue: vk::Queue,
+        info: vk::BindSparseInfo<'_>,
+        waits: &[(vk::Semaphore, u64)],
+        signal: (vk::Semaphore, u64),
+    ) -> Result<(), DeviceError> {
+        let (fences, values): (Vec<_>, Vec<_>) = waits.iter().copied().unzip();
+        let (signalled, signal) = ([signal.0], [signal.1]);
+        let mut timeline =
+            vk::TimelineSemaphoreSubmitInfo::default().wait_semaphore_values(&values).signal_semaphore_values(&signal);
+        let info = info.wait_semaphores(&fences).signal_semaphores(&signalled).push_next(&mut timeline);
+        // SAFETY: the caller promises that all is alive, that the queue can bind and is his, and that runs and memory fit.
+        unsafe { self.0.device.queue_bind_sparse(queue, &[info], vk::Fence::null()) }.map_err(device_error)
+    }
+
+    /// Refuses what is longer than all that pages can be bound to.
+    fn check_sparse_bytes(&self, bytes: u128) -> Result<(), DeviceError> {
+        let fits = bytes <= u128::from(self.0.found.sparse_bytes_max);
+        if fits { Ok(()) } else { Err(DeviceError::Unsupported("a sparse resource as large as this")) }
+    }
+
+    /// Refuses what the features that are asked for do not cover, and formats that the device does not tile.
+    fn check_sparse_format(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+        if info.image_type != vk::ImageType::TYPE_2D || info.samples != vk::SampleCountFlags::TYPE_1 {
+            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions and one sample"));
+        }
+        if info.tiling != vk::ImageTiling::OPTIMAL {
+            return Err(DeviceError::Unsupported("sparse textures that are not optimally tiled"));
+        }
+        if info.usage.contains(vk::ImageUsageFlags::TRANSIENT_ATTACHMENT) {
+            return Err(DeviceError::InvalidInfo("a sparse texture is no transient attachment"));
+        }
+        // SAFETY: the physical device is the instance's and alive (see `Device::new`).
+        let formats = unsafe {
+            self.0.instance.get_physical_device_sparse_image_format_properties(
+                self.0.physical,
+                info.format,
+                info.image_type,
+                info.samples,
+                info.usage,
+                info.tiling,
+            )
+        };
+        if formats.is_empty() { Err(DeviceError::Unsupported("sparse textures of this format")) } else { Ok(()) }
+    }
+
+    /// How the driver cuts an image.
+    fn tiling(&self, raw: vk::Image, info: &vk::ImageCreateInfo<'_>) -> Result<TextureTiling, DeviceError> {
+        // SAFETY: the image is this device's, alive, and sparse.
+        let (needed, parts) = unsafe {
+            let needed = self.0.device.get_image_memory_requirements(raw);
+            (needed, self.0.device.get_image_sparse_memory_requirements(raw))
+        };
+        let aspects = image::parts(info).ok_or(DeviceError::Unsupported("sparse textures of several planes"))?.aspects;
+        let [part] = parts[..] else {
+            return Err(DeviceError::Unsupported("sparse textures whose aspects have pages of their own"));
+        };
+        let (properties, page_bytes) = (part.format_properties, needed.alignment);
+        let has_tail = part.image_mip_tail_first_lod < info.mip_levels && part.image_mip_tail_size > 0;
+        let granularity = properties.image_granularity;
+        Ok(TextureTiling {
+            page_bytes,
+            memory_type_bits: needed.memory_type_bits,
+            class: image::class(info),
+            aspects,
+            size: [info.extent.width, info.extent.height],
+            tile: [granularity.width, granularity.height],
+            layers: info.array_layers,
+            mips: info.mip_levels,
+            tail_first_mip: if has_tail { part.image_mip_tail_first_lod } else { info.mip_levels },
+            tail_pages: if has_tail { part.image_mip_tail_size.div_ceil(page_bytes) } else { 0 },
+            is_tail_shared: properties.flags.contains(vk::SparseImageFormatFlags::SINGLE_MIPTAIL),
+            tail_offset: part.image_mip_tail_offset,
+            tail_stride: part.image_mip_tail_stride,
+        })
+    }
+}
+
+fn bind(run: &PageBind<'_, <Device as Driver>::Memory>) -> vk::SparseMemoryBind {
+    let bind = vk::SparseMemoryBind::default().resource_offset(run.offset).size(run.size);
+    match run.memory {
+        Some((memory, offset)) => bind.memory(memory.raw()).memory_offset(offset),
+        None => bind,
+    }
+}
+
+/// Binds tiles one by one, and unbinds those of a run at once.
+fn bind_tiles(tiling: &TextureTiling, run: &TileBind<'_, Memory>, into: &mut Vec<vk::SparseImageMemoryBind>) {
+    let TilePlace::Tile { mip, layer, column, row } = run.place else { return };
+    let [across, down] = tiling.extent(mip);
+    let (x, y) = (column * tiling.tile[0], row * tiling.tile[1]);
+    let aspect_mask = record::aspects(tiling.aspects);
+    // Up to the edge of the mip.
+    let tiles = |x: u32, count: u32| {
+        vk::SparseImageMemoryBind::default()
+            .subresource(vk::ImageSubresource { aspect_mask, mip_level: mip, array_layer: layer })
+            .offset(vk::Offset3D { x: x as i32, y: y as i32, z: 0 })
+            .extent(vk::Extent3D {
+                width: (count * tiling.tile[0]).min(across - x),
+                height: tiling.tile[1].min(down - y),
+                depth: 1,
+            })
+    };
+    let count = run.count as u32;
+    match run.memory {
+        None => into.push(tiles(x, count)),
+        Some((memory, offset)) => into.extend((0..count).map(|step| {
+            let bind = tiles(x + step * tiling.tile[0], 1);
+            bind.memory(memory.raw()).memory_offset(offset + u64::from(step) * tiling.page_bytes)
+        })),
+    }
+}
+
+fn bind_tail(tiling: &TextureTiling, run: &TileBind<'_, Memory>, layer: u32, page: u64) -> vk::SparseMemoryBind {
+    let offset = tiling.tail_offset + u64::from(layer) * tiling.tail_stride + page * tiling.page_bytes;
+    bind(&PageBind { offset, size: run.count * tiling.page_bytes, memory: run.memory })
+}

@@ -1,0 +1,386 @@
+//! Valid usage of what safe code describes.
+//!
+//! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) take any number. Each rule of
+//! `VkBufferCreateInfo` and `VkImageCreateInfo` that such a number can break is checked here, before the driver sees it:
+//!
+//! | rule (VUID of `VkBufferCreateInfo`, `VkImageCreateInfo`) | where |
+//! |---|---|
+//! | size: 00912; `maxBufferSize`: 06409 | `Device::check_buffer` |
+//! | usage: parameter, requiredbitmask; video profiles: 04813 | [`buffer`], [`image`] |
+//! | transient attachments: 00963, 00966 | [`image`] |
+//! | samples: parameter; with mips: 02257; of storage images: 00968; with layers on a portability subset: 04460 | [`image`] |
+//! | format: parameter, 00943 | [`image`] |
+//! | extents, layers and mips of 0: 00944 to 00948; mips beyond the size: 00958 | [`image`] |
+//! | Y'CbCr: mips 06410, samples 06411, layers 06413, even extents 04712, 04713 | [`image`] |
+//! | attachments within `maxFramebufferWidth`, `maxFramebufferHeight`: 00964, 00965 | [`image`] |
+//! | what the device supports: 02251 to 02254, 02258, and its largest resource | [`within`] |
+//! | sparse: 00915 to 00918, 01924, 01925, and the address space | `sparse.rs` |
+//! | external memory: 00920, 00990, 01443, 02395 | `sharing.rs` |
+//!
+//! All other rules are about flags, tilings, dimensions, families and chained structures, which safe code cannot set: those
+//! come through `from_raw`, which is `unsafe`, and a description that safe code changes after that is refused if it has any.
+
+use ash::vk;
+
+use super::DeviceDesc;
+use ringfence_hal::DeviceError;
+
+/// Usage flags of buffers that every device takes.
+const BUFFER_USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
+
+/// Those of extensions that ask for nothing beside the extension, where it is enabled. Not those of video, which ask for a
+/// profile, nor those of descriptor buffers, which share an address space.
+fn extension_usages(desc: DeviceDesc) -> vk::BufferUsageFlags {
+    let conditional = vk::BufferUsageFlags::CONDITIONAL_RENDERING_EXT;
+    let feedback = vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT
+        | vk::BufferUsageFlags::TRANSFORM_FEEDBACK_COUNTER_BUFFER_EXT;
+    let structures = vk::BufferUsageFlags::ACCELERATION_STRUCTURE_BUILD_INPUT_READ_ONLY_KHR
+        | vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR;
+    let enabled = [
+        (desc.acceleration_structure, structures),
+        (desc.ray_tracing_pipeline, vk::BufferUsageFlags::SHADER_BINDING_TABLE_KHR),
+        (desc.transform_feedback, feedback),
+        (desc.conditional_rendering, conditional),
+    ];
+    let enabled = enabled.into_iter().filter(|(is_enabled, _)| *is_enabled);
+    enabled.fold(vk::BufferUsageFlags::empty(), |all, (_, usages)| all | usages)
+}
+
+/// Usage flags of images that every device takes, for some format.
+const IMAGE_USAGES: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(0xff);
+
+const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
+    vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw()
+        | vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw()
+        | vk::ImageUsageFlags::INPUT_ATTACHMENT.as_raw(),
+);
+
+/// Checks the usage flags of a buffer that safe code described.
+pub(super) fn buffer(info: &vk::BufferCreateInfo<'_>, desc: DeviceDesc) -> Result<(), DeviceError> {
+    let address = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+    let taken = BUFFER_USAGES | address | extension_usages(desc);
+    if !taken.contains(info.usage) {
+        return Err(DeviceError::InvalidInfo("usage flags of a buffer that safe descriptions do not take"));
+    }
+    Ok(())
+}
+
+/// What the rules of images depend on, beside the image.
+#[derive(Clone, Copy)]
+pub(super) struct ImageLimits {
+    pub(super) attachment_width_max: u32,
+    pub(super) attachment_height_max: u32,
+    /// Whether images may have several samples and several layers: all but some of those that are a portability subset.
+    pub(super) multisample_arrays: bool,
+}
+
+/// Checks an image that safe code described, as far as that needs no call of the driver.
+pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Result<(), DeviceError> {
+    check_shape(info)?;
+    check_usage(info.usage)?;
+    if !info.samples.as_raw().is_power_of_two() || info.samples > vk::SampleCountFlags::TYPE_64 {
+        return Err(DeviceError::InvalidInfo("samples come in powers of two"));
+    }
+    if !is_known(info.format) {
+        return Err(DeviceError::InvalidInfo("a format that safe descriptions do not take"));
+    }
+    let longest = info.extent.width.max(info.extent.height);
+    if info.mip_levels > longest.checked_ilog2().map_or(0, |log| log + 1) {
+        return Err(DeviceError::InvalidInfo("more mip levels than the size allows"));
+    }
+    check_samples(info, limits)?;
+    check_ycbcr(info)?;
+    let attached = info.usage.intersects(ATTACHMENTS | vk::ImageUsageFlags::TRANSIENT_ATTACHMENT);
+    if attached
+        && (info.extent.width > limits.attachment_width_max || info.extent.height > limits.attachment_height_max)
+    {
+        return Err(DeviceError::Unsupported("an attachment as wide or as high as this"));
+    }
+    Ok(())
+}
+
+/// Refuses what [`TextureInfo::new`](super::TextureInfo::new) cannot describe: a raw description that was changed.
+fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    let is_plain = info.p_next.is_null()
+        && info.flags.is_empty()
+        && info.image_type == vk::ImageType::TYPE_2D
+        && info.extent.depth == 1
+        && info.tiling == vk::ImageTiling::OPTIMAL
+        && info.sharing_mode == vk::SharingMode::EXCLUSIVE
+        && info.initial_layout == vk::ImageLayout::UNDEFINED;
+    let refused = DeviceError::InvalidInfo("a raw description that was changed by safe code and is no plain texture");
+    if is_plain { Ok(()) } else { Err(refused) }
+}
+
+fn check_usage(usage: vk::ImageUsageFlags) -> Result<(), DeviceError> {
+    if usage.is_empty() {
+        return Err(DeviceError::InvalidInfo("a texture is for something"));
+    }
+    if !IMAGE_USAGES.contains(usage) {
+        return Err(DeviceError::InvalidInfo("usage flags of a texture that safe descriptions do not take"));
+    }
+    let transient = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
+    if usage.contains(transient) && !(ATTACHMENTS | transient).contains(usage) {
+        return Err(DeviceError::InvalidInfo("a transient attachment is for nothing but attachments"));
+    }
+    if usage == transient {
+        return Err(DeviceError::InvalidInfo("a transient attachment is an attachment"));
+    }
+    Ok(())
+}
+
+fn check_samples(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Result<(), DeviceError> {
+    if info.samples == vk::SampleCountFlags::TYPE_1 {
+        return Ok(());
+    }
+    if info.mip_levels > 1 {
+        return Err(DeviceError::InvalidInfo("a texture with several samples has one mip level"));
+    }
+    // The feature `shaderStorageImageMultisample` would allow it.
+    if info.usage.contains(vk::ImageUsageFlags::STORAGE) {
+        return Err(DeviceError::InvalidInfo("storage textures have one sample"));
+    }
+    if info.array_layers > 1 && !limits.multisample_arrays {
+        return Err(DeviceError::Unsupported("a texture with several samples and layers"));
+    }
+    Ok(())
+}
+
+fn check_ycbcr(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    let Some(of) = ycbcr(info.format) else { return Ok(()) };
+    let is_single = info.mip_levels == 1 && info.array_layers == 1 && info.samples == vk::SampleCountFlags::TYPE_1;
+    if of.is_converted && !is_single {
+        return Err(DeviceError::InvalidInfo("a Y'CbCr texture has one mip level, layer and sample"));
+    }
+    if of.halves_width && !info.extent.width.is_multiple_of(2) {
+        return Err(DeviceError::InvalidInfo("a Y'CbCr texture of halved width has an even width"));
+    }
+    if of.halves_height && !info.extent.height.is_multiple_of(2) {
+        return Err(DeviceError::InvalidInfo("a Y'CbCr texture of halved height has an even height"));
+    }
+    Ok(())
+}
+
+/// Refuses what is beyond what a device says of a format and a usage.
+pub(super) fn within(info: &vk::ImageCreateInfo<'_>, most: &vk::ImageFormatProperties) -> Result<(), DeviceError> {
+    let (extent, most_extent) = (info.extent, most.max_extent);
+    if extent.width > most_extent.width || extent.height > most_extent.height || extent.depth > most_extent.depth {
+        return Err(DeviceError::Unsupported("a texture as wide or as high as this"));
+    }
+    if info.array_layers > most.max_array_layers {
+        return Err(DeviceError::Unsupported("a texture with as many layers as this"));
+    }
+    if info.mip_levels > most.max_mip_levels {
+        return Err(DeviceError::Unsupported("a texture with as many mip levels as this"));
+    }
+    if !most.sample_counts.contains(info.samples) {
+        return Err(DeviceError::Unsupported("a texture with as many samples as this"));
+    }
+    if bytes(info) > u128::from(most.max_resource_size) {
+        return Err(DeviceError::Unsupported("a texture of as many bytes as this"));
+    }
+    Ok(())
+}
+
+/// The bytes of all texels, without what a driver adds; 0 for formats that Vulkan 1.2 does not have.
+pub(super) fn bytes(info: &vk::ImageCreateInfo<'_>) -> u128 {
+    let Some((block_bytes, across, down)) = block(info.format) else { return 0 };
+    let level = |mip: u32| {
+        let [width, height, depth] =
+            [info.extent.width, info.extent.height, info.extent.depth].map(|texels| (texels >> mip).max(1));
+        let blocks = u128::from(width.div_ceil(across)) * u128::from(height.div_ceil(down)) * u128::from(depth);
+        blocks * u128::from(block_bytes)
+    };
+    let layer: u128 = (0..info.mip_levels.min(u32::BITS)).map(level).sum();
+    layer * u128::from(info.array_layers) * u128::from(info.samples.as_raw())
+}
+
+/// The formats of Vulkan 1.0, and those of Y'CbCr that 1.1 brought.
+fn is_known(format: vk::Format) -> bool {
+    block(format).is_some()
+}
+
+/// First of the formats of Y'CbCr.
+const YCBCR: i32 = 1_000_156_000;
+
+/// What a format of Y'CbCr demands.
+struct Ycbcr {
+    /// Whether it is read through a conversion.
+    is_converted: bool,
+    halves_width: bool,
+    halves_height: bool,
+}
+
+fn ycbcr(format: vk::Format) -> Option<Ycbcr> {
+    let number = format.as_raw().checked_sub(YCBCR).filter(|number| (0..=33).contains(number))?;
+    let is_converted = ![7, 8, 17, 18].contains(&number);
+    let halves_height = [2, 3, 12, 13, 22, 23, 29, 30].contains(&number);
+    let halves_width = is_converted && ![6, 9, 16, 19, 26, 33].contains(&number);
+    Some(Ycbcr { is_converted, halves_width, halves_height })
+}
+
+/// Bytes of a block of texels, and how many texels it is across and down; of formats of several planes the most that a texel
+/// takes. `None` for formats that Vulkan 1.2 does not have.
+fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
+    const ASTC: [(u32, u32); 14] = [
+        (4, 4),
+        (5, 4),
+        (5, 5),
+        (6, 5),
+        (6, 6),
+        (8, 5),
+        (8, 6),
+        (8, 8),
+        (10, 5),
+        (10, 6),
+        (10, 8),
+        (10, 10),
+        (12, 10),
+        (12, 12),
+    ];
+    let texel = match format.as_raw() {
+        1 | 9..=15 | 127 => 1,
+        2..=8 | 16..=22 | 70..=76 | 124 => 2,
+        23..=36 => 3,
+        37..=69 | 77..=83 | 98..=100 | 122 | 123 | 125 | 126 | 128 | 129 => 4,
+        84..=90 => 6,
+        91..=97 | 101..=103 | 110..=112 | 130 => 8,
+        104..=106 => 12,
+        107..=109 | 113..=115 => 16,
+        116..=118 => 24,
+        119..=121 => 32,
+        131..=134 | 139 | 140 | 147..=150 | 153 | 154 => return Some((8, 4, 4)),
+        135..=138 | 141..=146 | 151 | 152 | 155 | 156 => return Some((16, 4, 4)),
+        astc @ 157..=184 => {
+            let (across, down) = ASTC[(astc as usize - 157) / 2];
+            return Some((16, across, down));
+        }
+        _ => return ycbcr(format).map(|_| (8, 1, 1)),
+    };
+    Some((texel, 1, 1))
+}
+
+/// As what shaders declare what they read of a format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Numeric {
+    Float,
+    Unsigned,
+    Signed,
+}
+
+/// The numbers of a format of Vulkan 1.0; those of other formats are read as floats.
+pub(super) fn numeric(format: vk::Format) -> Numeric {
+    match format.as_raw() {
+        13 | 20 | 27 | 34 | 41 | 48 | 55 | 62 | 68 | 74 | 81 | 88 | 95 | 98 | 101 | 104 | 107 | 110 | 113 | 116
+        | 119 | 127 => Numeric::Unsigned,
+        14 | 21 | 28 | 35 | 42 | 49 | 56 | 63 | 69 | 75 | 82 | 89 | 96 | 99 | 102 | 105 | 108 | 111 | 114 | 117
+        | 120 => Numeric::Signed,
+        _ => Numeric::Float,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: ImageLimits =
+        ImageLimits { attachment_width_max: 4096, attachment_height_max: 4096, multisample_arrays: true };
+
+    fn plain() -> vk::ImageCreateInfo<'static> {
+        *super::super::TextureInfo::new(vk::Format::R8G8B8A8_UNORM, 64, 64, vk::ImageUsageFlags::SAMPLED).raw()
+    }
+
+    /// Formats as `ash` names them.
+    fn named() -> impl Iterator<Item = (vk::Format, String)> {
+        let known = (1..=184).chain(YCBCR..YCBCR + 34).map(vk::Format::from_raw);
+        known.map(|format| (format, format!("{format:?}")))
+    }
+
+    #[test]
+    fn formats_are_as_their_names_say() {
+        for (format, name) in named() {
+            let (bytes, across, down) = block(format).expect("it is known");
+            let numbers = match numeric(format) {
+                Numeric::Unsigned => "UINT",
+                Numeric::Signed => "SINT",
+                Numeric::Float => "",
+            };
+            assert!(name.contains(numbers), "{name}");
+            let is_integer = name.contains("UINT") || name.contains("SINT");
+            // Stencil beside depth is an aspect of its own.
+            assert!(!is_integer || numeric(format) != Numeric::Float || name.starts_with('D'), "{name}");
+            if let Some(size) = name.strip_prefix("ASTC_") {
+                assert!(size.starts_with(&format!("{across}X{down}_")), "{name}");
+            }
+            assert_eq!(across > 1, name.contains("BLOCK"), "{name}");
+            if let Some(of) = ycbcr(format) {
+                assert_eq!(of.halves_width, name.contains("_422_") || name.contains("_420_"), "{name}");
+                assert_eq!(of.halves_height, name.contains("_420_"), "{name}");
+                let is_plain = name.starts_with("R10X6_") || name.starts_with("R12X4_") || name.contains("2PACK16");
+                assert_eq!(of.is_converted, !is_plain, "{name}");
+            } else if across == 1 && !name.contains("PACK") && !name.starts_with('D') {
+                let bits = name.split('_').next().expect("it is not empty");
+                let numbers = bits.split(|letter: char| !letter.is_ascii_digit()).filter(|digits| !digits.is_empty());
+                let bits: u32 = numbers.map(|digits| digits.parse::<u32>().expect("digits")).sum();
+                assert_eq!(bits, 8 * bytes, "{name}");
+            }
+        }
+        for unknown in [i32::MIN, -1, 0, 185, YCBCR - 1, YCBCR + 34, i32::MAX] {
+            assert!(!is_known(vk::Format::from_raw(unknown)), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn each_rule_is_refused_by_its_name() {
+        let usage = |usage| plain().usage(usage);
+        let (sampled, transient) = (vk::ImageUsageFlags::SAMPLED, vk::ImageUsageFlags::TRANSIENT_ATTACHMENT);
+        let four = vk::SampleCountFlags::TYPE_4;
+        let video = vk::ImageUsageFlags::VIDEO_DECODE_DST_KHR;
+        assert_eq!(image(&plain(), LIMITS), Ok(()));
+        for (refused, reason) in [
+            (usage(vk::ImageUsageFlags::empty()), "is for something"),
+            (usage(sampled | video), "do not take"),
+            (usage(vk::ImageUsageFlags::from_raw(1 << 31)), "do not take"),
+            (usage(transient | sampled), "nothing but attachments"),
+            (usage(transient), "is an attachment"),
+            (usage(vk::ImageUsageFlags::STORAGE).samples(four), "one sample"),
+            (plain().samples(four).mip_levels(2), "one mip level"),
+            (plain().samples(vk::SampleCountFlags::from_raw(128)), "powers of two"),
+            (plain().format(vk::Format::UNDEFINED), "a format"),
+            (plain().mip_levels(8), "more mip levels"),
+            (plain().tiling(vk::ImageTiling::LINEAR), "raw description"),
+            (plain().flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), "raw description"),
+        ] {
+            let refused = image(&refused, LIMITS);
+            assert!(matches!(refused, Err(DeviceError::InvalidInfo(of)) if of.contains(reason)), "{refused:?}");
+        }
+        let subset = ImageLimits { multisample_arrays: false, ..LIMITS };
+        assert!(matches!(image(&plain().samples(four).array_layers(2), subset), Err(DeviceError::Unsupported(_))));
+        let wide =
+            usage(vk::ImageUsageFlags::COLOR_ATTACHMENT).extent(vk::Extent3D { width: 4097, height: 1, depth: 1 });
+        assert!(matches!(image(&wide, LIMITS), Err(DeviceError::Unsupported(_))));
+    }
+
+    #[test]
+    fn the_bytes_of_a_texture_are_those_of_its_blocks() {
+        assert_eq!(bytes(&plain()), 64 * 64 * 4);
+        assert_eq!(bytes(&plain().mip_levels(7)), (4096 + 1024 + 256 + 64 + 16 + 4 + 1) * 4);
+        let compressed = plain().format(vk::Format::BC1_RGB_UNORM_BLOCK).array_layers(3);
+        assert_eq!(bytes(&compressed), 16 * 16 * 8 * 3);
+        let huge = vk::Extent3D { width: u32::MAX, height: u32::MAX, depth: 1 };
+        let huge = plain().extent(huge).array_layers(u32::MAX).mip_levels(u32::MAX);
+        assert!(bytes(&huge) > u128::from(u64::MAX), "no overflow");
+    }
+
+    #[test]
+    fn only_what_the_extensions_brought_is_taken_of_a_buffers_usage() {
+        let info = |usage| vk::BufferCreateInfo::default().size(4).usage(usage);
+        let rays = vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR;
+        let with_rays = DeviceDesc { acceleration_structure: true, ..Default::default() };
+        assert!(buffer(&info(BUFFER_USAGES), DeviceDesc::default()).is_ok());
+        assert!(buffer(&info(rays), DeviceDesc::default()).is_err());
+        assert!(buffer(&info(rays), with_rays).is_ok());
+        assert!(buffer(&info(vk::BufferUsageFlags::VIDEO_DECODE_SRC_KHR), with_rays).is_err());
+        assert!(buffer(&info(vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT), with_rays).is_err());
+    }
+}
