@@ -306,11 +306,11 @@ fn row(case: &Case, name: &str, is_ours: bool, outcome: &Outcome) -> Row {
     row.push("by", Value::Text(name.into()));
     row.push("live MiB", Value::Number(mib(live), 0));
     row.push("blocks MiB", Value::Number(mib(before), 0));
-    row.push("after", Value::Number(mib(after), 0));
+    row.push("blocks MiB after", Value::Number(mib(after), 0));
     row.push("waste %", Value::Number(waste(before), 1));
-    row.push("after %", Value::Number(waste(after), 1));
+    row.push("waste % after", Value::Number(waste(after), 1));
     row.push("holes", Value::Number(outcome.holes[0] as f64, 0));
-    row.push("after ", Value::Number(outcome.holes[1] as f64, 0));
+    row.push("holes after", Value::Number(outcome.holes[1] as f64, 0));
     row.push("moved MiB", Value::Number(mib(outcome.moved_bytes), 0));
     row.push("moved / won", if won == 0 { Value::None } else { Value::Number(mib(outcome.moved_bytes) / mib(won), 2) });
     row.push("moves", Value::Number(outcome.moves as f64, 0));

@@ -137,7 +137,7 @@ fn contenders() -> Vec<Contender> {
     ]
 }
 
-/// Who grows in frames: ours in three ways, with buffers; and memory alone, for which nobody waits inside the driver
+/// Who grows in frames: ours in three ways, with buffers; and memory alone, for which no thread waits inside the driver
 /// while it makes a block for another thread.
 fn growing() -> Vec<Contender> {
     vec![

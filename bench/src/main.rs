@@ -20,8 +20,7 @@ use std::time::Duration;
 struct Arguments {
     quick: bool,
     json: Option<PathBuf>,
-    markdown: Option<PathBuf>,
-    label: String,
+    csv: Option<PathBuf>,
     /// Sections and traces whose name contains one of these; all if there is none.
     only: Vec<String>,
     roominess: f64,
@@ -40,8 +39,7 @@ impl Arguments {
         let mut read = Self {
             quick: false,
             json: None,
-            markdown: None,
-            label: String::new(),
+            csv: None,
             only: Vec::new(),
             roominess: 2.0,
             ours: false,
@@ -72,8 +70,7 @@ impl Arguments {
                 }
                 "--paced-device" => read.paced.device = paced::Frame::read(&value()?)?,
                 "--paced-host" => read.paced.host = paced::Frame::read(&value()?)?,
-                "--markdown" => read.markdown = Some(value()?.into()),
-                "--label" => read.label = format!("{}: ", value()?),
+                "--csv" => read.csv = Some(value()?.into()),
                 "--json" => read.json = Some(value()?.into()),
                 "--roominess" => read.roominess = value()?.parse().map_err(|_| "--roominess wants a number")?,
                 "--only" => read.only.push(value()?),
@@ -132,7 +129,7 @@ fn range_section(arguments: &Arguments, report: &mut Report) -> std::io::Result<
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::read()?;
-    let mut report = Report::new(arguments.markdown.clone(), arguments.label.clone(), arguments.json.clone());
+    let mut report = Report::new(arguments.csv.clone(), arguments.json.clone());
     let repetitions = arguments.repetitions.unwrap_or(if arguments.quick { 5 } else { 15 });
     range_section(&arguments, &mut report)?;
     if arguments.wants("paths") {

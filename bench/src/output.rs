@@ -1,9 +1,9 @@
-//! Rows of figures: as a table for people, as JSON for programs, and as the tables of a page.
+//! Rows of figures: as a table for people, as JSON for programs, and as CSV files, the raw data of `docs/performance.md`.
 
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Clone)]
 pub enum Value {
@@ -44,12 +44,18 @@ impl Row {
     }
 }
 
-fn cell(value: &Value) -> String {
+/// A field of a CSV file: empty where there is no figure.
+fn field(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),
         Value::Number(number, decimals) if number.is_finite() => format!("{number:.decimals$}"),
-        _ => "–".into(),
+        _ => String::new(),
     }
+}
+
+fn cell(value: &Value) -> String {
+    let field = field(value);
+    if field.is_empty() { "–".into() } else { field }
 }
 
 /// The rows as a Markdown table, without their first `skipped` columns.
@@ -81,47 +87,93 @@ fn table(rows: &[Row], skipped: usize) -> String {
 
 /// Where tables go, each as soon as it is there: a run that is cut short has shown all that it measured.
 pub struct Report {
-    markdown: Option<PathBuf>,
-    label: String,
+    csv: Option<PathBuf>,
     json: Option<PathBuf>,
     sections: Map<String, Json>,
 }
 
 impl Report {
-    /// `markdown` is a page, in which each table stands between two comments that name it, `label` before the name: which
-    /// machine it was.
-    pub fn new(markdown: Option<PathBuf>, label: String, json: Option<PathBuf>) -> Self {
-        Self { markdown, label, json, sections: Map::new() }
+    /// `csv` is a folder, one for each machine: it gets a file for each section.
+    pub fn new(csv: Option<PathBuf>, json: Option<PathBuf>) -> Self {
+        Self { csv, json, sections: Map::new() }
     }
 
     /// Shows a table, and puts it into every file.
     pub fn table(&mut self, section: &str, heading: &str, rows: &[Row], skipped: usize) -> std::io::Result<()> {
-        let text = table(rows, skipped);
-        println!("\n{heading}\n{text}");
+        println!("\n{heading}\n{}", table(rows, skipped));
         std::io::stdout().flush()?;
         let of_section = self.sections.entry(section).or_insert_with(|| json!([]));
         of_section.as_array_mut().expect("it was made as one").extend(rows.iter().map(Row::json));
         if let Some(file) = &self.json {
             std::fs::write(file, format!("{:#}\n", Json::Object(self.sections.clone())))?;
         }
-        if let Some(file) = &self.markdown {
-            let page = match std::fs::read_to_string(file) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-                read => read,
-            }?;
-            std::fs::write(file, in_page(&page, &format!("{}{heading}", self.label), heading, &text))?;
+        if let Some(folder) = &self.csv {
+            std::fs::create_dir_all(folder)?;
+            put(&folder.join(section).with_extension("csv"), heading, rows, skipped)?;
         }
         Ok(())
     }
 }
 
-/// The page with this table in place of the one of its name; at the end, under a heading, where there is none.
-fn in_page(page: &str, name: &str, heading: &str, table: &str) -> String {
-    let (start, end) = (format!("<!-- table: {name} -->"), "<!-- end -->");
-    let found = page.split_once(&start).and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)));
-    match found {
-        Some((before, after)) => format!("{before}{start}\n{table}{end}{after}"),
-        None => format!("{page}\n### {heading}\n\n{start}\n{table}{end}\n"),
+/// Writes a table into a file of its section, in place of the one of its heading; at the end where there is none.
+fn put(file: &Path, heading: &str, rows: &[Row], skipped: usize) -> std::io::Result<()> {
+    let text = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }?;
+    let mut lines = Lines::read(&text)?;
+    lines.put(heading, rows, skipped);
+    std::fs::write(file, lines.write()?)
+}
+
+/// A CSV file of a section: its tables one after another, the heading of its table first in each line. Tables of one
+/// section may differ in their columns: a cell that a table has not is empty.
+struct Lines {
+    columns: Vec<String>,
+    lines: Vec<Vec<String>>,
+}
+
+impl Lines {
+    fn read(text: &str) -> std::io::Result<Self> {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let mut columns: Vec<_> = reader.headers()?.iter().map(String::from).collect();
+        if columns.is_empty() {
+            columns.push("table".into());
+        }
+        let lines = reader.records().map(|line| Ok(line?.iter().map(String::from).collect()));
+        Ok(Self { columns, lines: lines.collect::<Result<_, csv::Error>>()? })
+    }
+
+    /// The column of this name; a new one, empty in every line, where there is none.
+    fn column(&mut self, name: &str) -> usize {
+        self.columns.iter().position(|column| column == name).unwrap_or_else(|| {
+            self.columns.push(name.into());
+            self.lines.iter_mut().for_each(|line| line.push(String::new()));
+            self.columns.len() - 1
+        })
+    }
+
+    fn put(&mut self, heading: &str, rows: &[Row], skipped: usize) {
+        let names = rows.first().map_or(&[][..], |row| &row.shown[skipped..]);
+        let columns: Vec<_> = names.iter().map(|(name, _)| self.column(name)).collect();
+        let at = self.lines.iter().position(|line| line[0] == heading).unwrap_or(self.lines.len());
+        self.lines.retain(|line| line[0] != heading);
+        let new = rows.iter().map(|row| {
+            let mut line = vec![String::new(); self.columns.len()];
+            line[0] = heading.into();
+            for (column, (_, value)) in columns.iter().zip(&row.shown[skipped..]) {
+                line[*column] = field(value);
+            }
+            line
+        });
+        self.lines.splice(at..at, new);
+    }
+
+    fn write(&self) -> std::io::Result<Vec<u8>> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(&self.columns)?;
+        self.lines.iter().try_for_each(|line| writer.write_record(line))?;
+        writer.into_inner().map_err(|error| error.into_error())
     }
 }
 
@@ -129,13 +181,22 @@ fn in_page(page: &str, name: &str, heading: &str, table: &str) -> String {
 mod tests {
     use super::*;
 
+    fn rows(name: &'static str, value: Value) -> Vec<Row> {
+        let mut row = Row::new();
+        row.push("trace", Value::Text("skipped".into()));
+        row.push("by", Value::Text("ours, with a comma".into()));
+        row.push(name, value);
+        vec![row]
+    }
+
     #[test]
-    fn a_table_takes_the_place_of_the_one_of_its_name() {
-        let page = in_page("# Page\n", "gpu: Growth", "Growth", "| old |\n");
-        let page = in_page(&page, "Growth", "Growth", "| other |\n");
-        let page = in_page(&page, "gpu: Growth", "Growth", "| new |\n");
-        assert!(page.starts_with("# Page\n") && page.contains("| new |") && page.contains("| other |"));
-        assert!(!page.contains("| old |"));
-        assert_eq!(page.matches("### Growth").count(), 2);
+    fn a_table_takes_the_place_of_the_one_of_its_heading() {
+        let mut lines = Lines::read("").unwrap();
+        lines.put("Growth", &rows("ns", Value::Number(1.0, 1)), 1);
+        lines.put("Threads", &rows("pairs", Value::Number(2.0, 0)), 1);
+        let mut again = Lines::read(std::str::from_utf8(&lines.write().unwrap()).unwrap()).unwrap();
+        again.put("Growth", &rows("ns", Value::None), 1);
+        let text = String::from_utf8(again.write().unwrap()).unwrap();
+        assert_eq!(text, "table,by,ns,pairs\nGrowth,\"ours, with a comma\",,\nThreads,\"ours, with a comma\",,2\n");
     }
 }

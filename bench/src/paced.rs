@@ -69,7 +69,7 @@ struct Slow {
 /// So many frames are the first.
 const FIRST_FRAMES: usize = 8;
 
-/// How many of them are told of.
+/// How many of them are listed.
 const SLOW_MAX: usize = 10;
 
 /// What has happened to a thread so far.

@@ -309,7 +309,7 @@ fn retire_by_the_allocator(in_one_go: bool) -> f64 {
     per_operation(start)
 }
 
-/// Objects of 112 bytes that the program holds before and after, as it holds its buffers: let go of by the allocator's clock,
+/// Objects of 112 bytes that the program holds before and after, as it holds its buffers: retired by the allocator's clock,
 /// which begins and completes a frame each 200, and back in the program's vector.
 fn retire_what_is_held() -> f64 {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());

@@ -33,7 +33,7 @@ impl Op {
 /// What a trace is counted among.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The three that `docs/performance.md` opens with.
+    /// Random frees and allocations at a steady number of live ranges.
     Churn,
     /// Published by a peer, remade from its generator.
     Peers,

@@ -28,7 +28,7 @@ const ROUNDS: u32 = 20;
 const COMPARED_MAX: usize = 50_000;
 /// Steps that planning one frame's classes may take.
 const CLASS_STEPS: u32 = 200;
-/// Steps of lowering transitions while a frame is planned: what a transient allocator takes unless it is told otherwise.
+/// Steps of lowering transitions while a frame is planned: what a transient allocator takes by default.
 const FRAME_STEPS: u64 = 6_000;
 
 fn main() {
@@ -103,7 +103,7 @@ impl Clock {
         Self { wall: Instant::now(), processor: processor() }
     }
 
-    /// For short times the wall's: the processor's is told in whole ticks of the scheduler.
+    /// For short times the wall's: the processor's is counted in whole ticks of the scheduler.
     fn elapsed(&self) -> Duration {
         let wall = self.wall.elapsed();
         if wall < SHORT {

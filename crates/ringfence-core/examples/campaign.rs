@@ -42,7 +42,7 @@ fn main() {
     let drives: Vec<_> = ALL.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)).collect();
     let mut done = vec![(0_u64, 0_u64); drives.len()];
     let mut bytes = vec![0; 4096];
-    let (mut seed, mut told, mut total) = (first, start, 0);
+    let (mut seed, mut reported, mut total) = (first, start, 0);
     while !until.is_over(total) {
         for ((name, drive), (operations, runs)) in drives.iter().zip(&mut done) {
             // A plan takes as long as a thousand operations of the others, a step among 600 ranges as long as twenty.
@@ -58,8 +58,8 @@ fn main() {
         }
         total = done.iter().map(|(operations, _)| operations).sum();
         seed += 1;
-        if told.elapsed() > Duration::from_secs(60) {
-            told = Instant::now();
+        if reported.elapsed() > Duration::from_secs(60) {
+            reported = Instant::now();
             eprintln!("seed {seed}: {total} operations");
         }
     }

@@ -1,4 +1,4 @@
-//! A buddy allocator: powers of two in a complete binary tree inside one array (rows 000-5, 000-6, fault 5).
+//! A buddy allocator: powers of two in a complete binary tree inside one array.
 //!
 //! ```text
 //!   capacity 5, granule 1: the tree is that of 8 leaves, and what lies beyond the capacity does not exist

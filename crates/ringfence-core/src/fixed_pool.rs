@@ -1,4 +1,4 @@
-//! Equal blocks, handed out and taken back by any number of threads at once, without a lock (rows 003-1, 003-2).
+//! Equal blocks, handed out and taken back by any number of threads at once, without a lock.
 //!
 //! ```text
 //!   cursors   0 0 2 3          for each few threads the group where they were last: there they look first
@@ -40,7 +40,7 @@
 //! # Misuse
 //!
 //! Giving a range back compares and exchanges its block's number, in release builds too: of two threads that free one
-//! range, one is obeyed; a range that was given back, or made elsewhere, is refused (fault 6). Numbers are unique in
+//! range, one is obeyed; a range that was given back, or made elsewhere, is refused. Numbers are unique in
 //! the process: see [`crate::range`]. A block draws them in runs, so that they cost no shared counter.
 //!
 //! # Closing

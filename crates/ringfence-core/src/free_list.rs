@@ -1,4 +1,4 @@
-//! A free list: exact best fit, with every block, free and used, in address order (rows 000-7 to 000-12).
+//! A free list: exact best fit, with every block, free and used, in address order.
 //!
 //! ```text
 //!   by address: a ring of slots through the head, whose offset is the capacity
@@ -15,7 +15,7 @@
 //!
 //!     │ · │ used: 0 │ · │ · │ used: 7 │ · │ · │ · │
 //!
-//!   a node, 24 bytes (row 000-9; the document's takes 40)
+//!   a node, 24 bytes (that of document 000 takes 40)
 //!
 //!     │ offset: 8 │ serial, or two children: 8 │ prev, with a bit for "used": 4 │ next: 4 │
 //! ```
@@ -72,7 +72,7 @@ struct Node {
     next: u32,
 }
 
-const _: () = assert!(size_of::<Node>() <= 24, "row 000-9");
+const _: () = assert!(size_of::<Node>() <= 24, "a node takes 24 bytes");
 
 impl Node {
     const fn used(&self) -> bool {
@@ -378,7 +378,7 @@ impl RangeAllocator for FreeList {
     }
 }
 
-/// Every block in address order (row 000-7).
+/// Every block in address order.
 impl Peek for FreeList {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity()).ok()?;

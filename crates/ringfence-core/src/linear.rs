@@ -15,7 +15,7 @@
 //! | [`Linear::reset`], [`Linear::mark`], [`Linear::rewind`] | O(1) |
 //!
 //! Nothing is allocated on the host. Giving one part back does nothing, so there is no call for it: the page goes as
-//! a whole, onto a [`crate::retire`] queue while the GPU may still read it (rows 004-14, 004-18).
+//! a whole, onto a [`crate::retire`] queue while the GPU may still read it.
 
 use crate::range::{AllocError, align_up, check_request};
 use core::fmt;

@@ -1,4 +1,4 @@
-//! Pools of equal blocks that come and go while threads allocate and free: no lock on the way (rows 003-4, 003-5).
+//! Pools of equal blocks that come and go while threads allocate and free: no lock on the way.
 //!
 //! ```text
 //!   rooms       1 0 1 0 …       a bit for each place: 0 only if its pool was found full (or there is none)
@@ -7,7 +7,7 @@
 //!              open      open      vacant                   and stays, so that nothing is ever gone under a thread
 //!              heap      heap        –
 //!               ▲
-//!               └─ PoolAllocation { pool: 0, block, serial, offset }: a free knows its pool (fault 11)
+//!               └─ PoolAllocation { pool: 0, block, serial, offset }: a free knows its pool
 //! ```
 //!
 //! An allocation asks the first pool that is marked in `rooms`; so later pools drain and can go. A pool that turns out

@@ -14,7 +14,7 @@
 //! from one that was given back already, from one that another allocator made, and from an invented one; no counter
 //! wraps in practice (2³⁰ allocators of 2³² allocations each).
 //!
-//! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors (rows 000-3, 000-4, fault 6).
+//! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors.
 
 use crate::primitive::{self, Ordering};
 use core::fmt;
@@ -333,7 +333,7 @@ impl fmt::Display for Invalid {
 
 impl core::error::Error for Invalid {}
 
-/// Whatever hands out allocations and takes exactly those back (row 000-3).
+/// Whatever hands out allocations and takes exactly those back.
 pub trait Allocate {
     /// What is handed out.
     type Allocation;

@@ -27,7 +27,7 @@
 //!
 //! `head - tail` is what is in use, 0 when empty and `capacity` when full, so the two are never confused. What an
 //! alignment pads and what is skipped at the end of the buffer is in use too: it belongs to the submission whose
-//! request caused it and is released with it (row 001-2, fault 7). A failed call changes nothing (row 001-9).
+//! request caused it and is released with it. A failed call changes nothing.
 //!
 //! Entries are released *in order*, as the ring has one tail: one whose submission has passed waits behind one that
 //! has not. What should go back out of order belongs in pages ([`crate::linear`]) on a [`crate::retire`] queue.
@@ -43,7 +43,7 @@ use core::fmt;
 ///
 /// `T` tags the submission that a part belongs to: a frame number, or the [`crate::sync::SyncSet`] that must pass.
 /// The ring never looks into it, waits for nothing, and does not know what has been submitted: before waiting for
-/// [`Ring::oldest`], the caller makes sure that it will ever be signalled (fault 8).
+/// [`Ring::oldest`], the caller makes sure that it will ever be signalled.
 ///
 /// ```
 /// # use ringfence_core::ring::{Ring, RingError};
@@ -95,13 +95,13 @@ struct Entry<T> {
 impl<T: PartialEq + Clone> Ring<T> {
     /// Allocates `size` units whose offset is a multiple of `alignment`, for the submission `tag`.
     ///
-    /// If `tag` equals that of the newest entry, the entry grows; else a new one begins (row 001-4). Padding counts
+    /// If `tag` equals that of the newest entry, the entry grows; else a new one begins. Padding counts
     /// for the same entry. O(1); the tag is cloned only if an entry begins (a `SyncSet` over more than four timelines
     /// allocates on the host then).
     ///
     /// # Errors
     /// [`RingError::ZeroSize`], [`RingError::BadAlignment`]; [`RingError::TooLarge`] if even an empty ring could not
-    /// hold it, so that nobody waits for what cannot come (row 001-7); [`RingError::Full`] if releasing entries would
+    /// hold it, so that nobody waits for what cannot come; [`RingError::Full`] if releasing entries would
     /// help. The ring is as it was before the call.
     #[inline]
     pub fn allocate(&mut self, size: u64, alignment: u64, tag: &T) -> Result<RingRange, RingError> {
@@ -247,7 +247,7 @@ impl<T> Ring<T> {
         self.head == self.tail
     }
 
-    /// The most that was ever in use at once: what to plan the capacity from (row 001-11).
+    /// The most that was ever in use at once: what to plan the capacity from.
     #[must_use]
     pub const fn high_water(&self) -> u64 {
         let used = self.used();

@@ -1,4 +1,4 @@
-//! Which block a request gets: its class of size (row 003-3, fault 11).
+//! Which block a request gets: its class of size.
 //!
 //! ```text
 //!   256  384  512  768  1 Ki  1.5 Ki  …  32 Ki  48 Ki │ 64 Ki   128 Ki   192 Ki   256 Ki  …
@@ -85,7 +85,7 @@ impl SizeClasses {
 }
 
 /// The block that a request gets in pools as the document has them: max(`size`, `alignment`) rounded up to a multiple
-/// of 64 KiB, and to one of `alignment` (row 003-3).
+/// of 64 KiB, and to one of `alignment`.
 ///
 /// # Errors
 /// As [`SizeClasses::class`].

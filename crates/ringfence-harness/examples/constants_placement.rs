@@ -1,4 +1,4 @@
-//! Row 002-12: constants that are written once a frame and read by k draws. Are they better read from upload memory, from
+//! Constants that are written once a frame and read by k draws. Are they better read from upload memory, from
 //! device memory after a copy, or from device memory that the host writes itself?
 //!
 //! `cargo run --release -p ringfence-harness --example constants_placement [DEVICE [SLOTS [ROUNDS]]]`

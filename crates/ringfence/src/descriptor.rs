@@ -48,7 +48,7 @@
 //! | bind | on plain sets O(slots) if the heap was written since the last; else nothing |
 //! | reclaim | O(what comes back) |
 //!
-//! Rows 000-1 to 000-4 and 000-19 to 000-21. Room is left for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a
+//! Room is left for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a
 //! reserved part: [`HeapStart`](crate::device::descriptors::HeapStart) has a start and an increment of its own.
 
 mod binding;

@@ -10,7 +10,7 @@ use super::{BlockAllocation, Blocks, BlocksDesc};
 use crate::range::{AllocError, Allocate, FreeError, RangeAllocator};
 use core::fmt;
 
-/// How heaps and the allocators in them are made and given back (row 000-16).
+/// How heaps and the allocators in them are made and given back.
 pub trait BlockSource {
     /// What a block owns: the driver's object.
     type Heap;

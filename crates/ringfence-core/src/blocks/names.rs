@@ -10,7 +10,7 @@ pub struct BlockId {
     pub(super) slot: u32,
 }
 
-/// A range of a block: {heap, start, length} of row 000-13.
+/// A range of a block: {heap, start, length}.
 ///
 /// A plain value, like [`Range`]: copying it does not copy the right to the space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

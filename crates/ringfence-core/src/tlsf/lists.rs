@@ -83,7 +83,7 @@ impl Link {
     }
 }
 
-const _: () = assert!(size_of::<Node>() + size_of::<Link>() <= 24, "row 000-9");
+const _: () = assert!(size_of::<Node>() + size_of::<Link>() <= 24, "a node and its link take 24 bytes");
 
 /// The free spans by class.
 #[derive(Clone)]

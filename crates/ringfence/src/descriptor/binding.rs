@@ -1,4 +1,4 @@
-//! What a command list goes through: bound once, at its begin (row 000-1).
+//! What a command list goes through: bound once, at its begin.
 
 use std::fmt;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl<D: Descriptors> Binding<D> {
     /// Everything that the command list is to take, at its one setting.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] if it was asked for before: a list is never bound again (row 000-1).
+    /// [`DescriptorError::AlreadyBound`] if it was asked for before: a list is never bound again.
     pub fn set_once(&mut self) -> Result<impl Iterator<Item = &D::Bound>, DescriptorError> {
         if std::mem::replace(&mut self.is_set, true) {
             let kind = self.bound.first().map_or(HeapKind::Resources, |bound| bound.core.kind);

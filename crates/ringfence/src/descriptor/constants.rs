@@ -1,4 +1,4 @@
-//! Constants paired with descriptors (rows 000-2, 002-4): each slot of a pool of constants has its view in a CPU-only heap.
+//! Constants paired with descriptors: each slot of a pool of constants has its view in a CPU-only heap.
 //!
 //! ```text
 //!   ConstantBuffers   pool   │ slot 0 │ slot 1 │ slot 2 │ …        one buffer

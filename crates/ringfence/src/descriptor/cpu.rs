@@ -1,4 +1,4 @@
-//! CPU-only descriptors: runs of slots in heaps that shaders do not see (rows 000-2, 000-6, 000-20).
+//! CPU-only descriptors: runs of slots in heaps that shaders do not see.
 //!
 //! ```text
 //!   CpuDescriptorHeap ──▶ Blocks<Buddy, Heap>     block ┌────┬────┬─────────┐   a block is one heap of the driver
@@ -129,7 +129,7 @@ impl<D: Descriptors> CpuDescriptorHeap<D> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
-    /// As [`CpuDescriptorHeap::new`], with another algorithm inside (row 000-21).
+    /// As [`CpuDescriptorHeap::new`], with another algorithm inside.
     ///
     /// # Errors
     /// As [`CpuDescriptorHeap::new`].
@@ -341,7 +341,7 @@ fn new_content() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A run of CPU-only descriptors: {heap, start, length} (row 000-19). Dropping it gives the slots back at once.
+/// A run of CPU-only descriptors: {heap, start, length}. Dropping it gives the slots back at once.
 pub struct CpuDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
     /// Taken when it is dropped.
     run: Option<BoxedRun<D, A>>,

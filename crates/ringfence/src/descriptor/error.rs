@@ -55,7 +55,7 @@ pub enum DescriptorError {
         /// The longest run of free slots.
         largest_free: u32,
     },
-    /// There is one already: a device has one shader-visible heap a kind, bound by every command list (row 000-1).
+    /// There is one already: a device has one shader-visible heap a kind, bound by every command list.
     #[error("there is a shader-visible heap of {kind} already")]
     SecondHeap {
         /// Its kind.

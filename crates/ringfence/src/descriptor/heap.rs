@@ -1,4 +1,4 @@
-//! A driver's heap with what is asked of it again and again: where its slots are (row 000-19).
+//! A driver's heap with what is asked of it again and again: where its slots are.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The algorithm inside: what cuts a heap into runs of slots. Any of the core's will do (row 000-21).
+//! The algorithm inside: what cuts a heap into runs of slots. Any of the core's will do.
 
 use ringfence_core::buddy::Buddy;
 use ringfence_core::free_list::FreeList;
@@ -6,7 +6,7 @@ use ringfence_core::range::{Allocate, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
 /// An allocator of slots. The defaults are the document's: buddy for CPU-only heaps, where nearly every request is for one
-/// slot and none is wasted; the free list for the shader-visible heap (row 000-20).
+/// slot and none is wasted; the free list for the shader-visible heap.
 pub trait SlotAllocator: RangeAllocator + Send + 'static {
     /// An allocator over this many slots, at least 1.
     fn with_slots(slots: u32) -> Self;
@@ -30,7 +30,7 @@ impl SlotAllocator for Tlsf {
     }
 }
 
-/// Checked when the library is compiled: both outer allocators are allocators themselves, whatever is inside.
+/// Checked when the library is compiled: both outer allocators keep the contract of [`Allocate`], whatever is inside.
 #[expect(dead_code, reason = "the types are checked, nothing is called")]
 const fn of_any_device<D: crate::device::descriptors::Descriptors, A: SlotAllocator>() {
     const fn keeps_the_contract<T: Allocate>() {}

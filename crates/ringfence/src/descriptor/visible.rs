@@ -1,4 +1,4 @@
-//! The shader-visible heap: one a kind, made once, large, bound once a command list (rows 000-1, 000-20).
+//! The shader-visible heap: one a kind, made once, large, bound once a command list.
 //!
 //! ```text
 //!   0              frame_slots                               slots       slots_max
@@ -147,7 +147,7 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
-    /// As [`ShaderVisibleHeap::new`], with another algorithm inside (row 000-21).
+    /// As [`ShaderVisibleHeap::new`], with another algorithm inside.
     ///
     /// # Errors
     /// As [`ShaderVisibleHeap::new`].

@@ -1,7 +1,7 @@
 //! Equal cells for small and common sizes: lock-free in allocation and free (document 003).
 //!
 //! ```text
-//!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: never two in one pool (fault 11)
+//!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: never two in one pool
 //!            │
 //!          demand: so many requests of the class go to the block's own ranges first; then
 //!            │
@@ -10,7 +10,7 @@
 //!          stocks                           a few cells at hand for each thread: see [`stock`]
 //! ```
 //!
-//! With the arena, which is one memory type and resource class, the class makes the exact key of row 003-4.
+//! With the arena, which is one memory type and resource class, the class makes the exact key of a pool.
 //!
 //! | operation | cost |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Memory that textures share in turns: the fourth kind of location (rows 004-15, 004-16).
+//! Memory that textures share in turns: the fourth kind of location.
 //!
 //! ```text
 //!   heap   │────────── gbuffer ──────────│── depth ──│

@@ -36,7 +36,7 @@ enum DefaultRanges<D: Device> {
 }
 
 impl<D: Device> Placement<D> {
-    /// Makes a buffer: a dynamic one in upload memory, any other in device memory (row 004-1). O(1) with room in a pool.
+    /// Makes a buffer: a dynamic one in upload memory, any other in device memory. O(1) with room in a pool.
     ///
     /// # Errors
     /// A size of 0, an alignment that is not a power of two, no memory, or the driver's. Nothing has changed then.
@@ -87,7 +87,7 @@ impl<D: Device> Placement<D> {
         Ok((keep_bytes > 0).then_some(copy))
     }
 
-    /// The upload side: small from the buddies, big from the pool, else stand-alone (rows 004-8 to 004-10).
+    /// The upload side: small from the buddies, big from the pool, else stand-alone.
     fn create_upload(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         let alignment = self.alignment(request);
         let route = self.inner.desc.upload_route(request.size, alignment);
@@ -106,7 +106,7 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// Default buffers: the first pool that supports the kind, or a new one (row 004-3).
+    /// Default buffers: the first pool that supports the kind, or a new one.
     fn create_default(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         if request.size > self.inner.desc.default_buffer_bytes_max {
             return self.create_stand_alone(request, Location::Device);
@@ -224,7 +224,7 @@ impl<D: Device> Placement<D> {
         size.checked_next_multiple_of(atom).unwrap_or(size)
     }
 
-    /// Pages for the constants of a single frame or draw (rows 004-7, 004-14): each thread that records writes through a
+    /// Pages for the constants of a single frame or draw: each thread that records writes through a
     /// [`FastWriter`](crate::FastWriter) of its own.
     #[must_use]
     pub fn fast_constants(&self) -> &FastConstants<D> {

@@ -1,11 +1,11 @@
-//! Constants of the policy: where they go follows from how long they live (row 004-7).
+//! Constants of the policy: where they go follows from how long they live.
 //!
 //! ```text
 //!   a draw, or a frame ── fast constants: a copy into the writer's page, which is released as a whole
 //!   several frames ────── an upload of their own, released like every other
 //! ```
 //!
-//! The constants of a graph live for a frame (row 004-27): they take the first way.
+//! The constants of a graph live for a frame: they take the first way.
 
 use std::fmt;
 

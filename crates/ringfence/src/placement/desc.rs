@@ -6,9 +6,9 @@ use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 /// that engines use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementDesc {
-    /// Uploads of so many bytes at most come from the buddies (row 004-9).
+    /// Uploads of so many bytes at most come from the buddies.
     pub small_upload_bytes_max: u64,
-    /// Uploads of so many bytes at most come from the pool; larger ones get a driver buffer of their own (row 004-10).
+    /// Uploads of so many bytes at most come from the pool; larger ones get a driver buffer of their own.
     pub big_upload_bytes_max: u64,
     /// Default buffers of so many bytes at most come from a pool.
     pub default_buffer_bytes_max: u64,
@@ -16,7 +16,7 @@ pub struct PlacementDesc {
     pub texture_bytes_max: u64,
     /// Sampled textures of so many bytes at most share a pool of their own: they need little alignment.
     pub small_texture_bytes_max: u64,
-    /// Bytes of a page of fast constants (row 004-14), a power of two.
+    /// Bytes of a page of fast constants, a power of two.
     pub fast_page_bytes: u64,
     /// Bytes of a buddy for small uploads, a power of two, at least [`PlacementDesc::small_upload_bytes_max`].
     pub small_block_bytes: u64,
@@ -30,7 +30,7 @@ pub struct PlacementDesc {
     pub default_block_bytes: u64,
     /// Bytes of a block of textures.
     pub texture_block_bytes: u64,
-    /// For how many frames a block has to be empty before it goes (row 004-23).
+    /// For how many frames a block has to be empty before it goes.
     pub idle_frames: u64,
     /// How many resources the end of a frame destroys at the most.
     pub reclaim_objects_max: usize,
@@ -63,7 +63,7 @@ impl Default for PlacementDesc {
     }
 }
 
-/// How a pool gives memory (row 004-12).
+/// How a pool gives memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Strategy {
     /// A resource of the driver for each request, placed in a heap of the pool.
@@ -82,12 +82,12 @@ pub enum Dynamism {
     Dynamic,
 }
 
-/// How long constants are used (row 004-7).
+/// How long constants are used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConstantsLifetime {
     /// By one draw: fast constants.
     SingleDraw,
-    /// By draws of one frame, or of one execution of a graph (row 004-27): fast constants.
+    /// By draws of one frame, or of one execution of a graph: fast constants.
     SingleFrame,
     /// By several frames: upload heap.
     MultiFrame,
@@ -130,7 +130,7 @@ impl BufferRequest<'_> {
     }
 }
 
-/// The kinds of textures that have pools of their own (row 004-6).
+/// The kinds of textures that have pools of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TextureKind {
     /// Sampled only, and small.
@@ -169,7 +169,7 @@ impl TextureKind {
         }
     }
 
-    /// Whether making it with a clear value makes clearing fast (row 004-4).
+    /// Whether making it with a clear value makes clearing fast.
     #[must_use]
     pub const fn wants_clear_value(self) -> bool {
         matches!(self, Self::RenderTarget)
@@ -201,7 +201,7 @@ pub enum Route {
     Aliased,
 }
 
-/// The four kinds of locations (row 004-15): how something is let go of.
+/// The four kinds of locations: how something is let go of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LocationKind {
     /// Memory of its own: the driver's object goes to the to-delete list, and its memory with it.

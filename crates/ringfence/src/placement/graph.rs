@@ -1,4 +1,4 @@
-//! The switch between a graph's transient allocator and the policy's own pools (row 004-2).
+//! The switch between a graph's transient allocator and the policy's own pools.
 //!
 //! ```text
 //!   texture ┬ a pass of a graph is given ── its transient allocator

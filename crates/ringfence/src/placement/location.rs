@@ -259,7 +259,7 @@ pub struct Footprint {
     pub height: u32,
 }
 
-/// A texture that is read back: a buffer in readback memory with room for every texel (row 004-5).
+/// A texture that is read back: a buffer in readback memory with room for every texel.
 pub struct ReadbackTexture<D: Device> {
     /// The buffer: stand-alone.
     pub buffer: BufferLocation<D>,

@@ -117,7 +117,7 @@ impl<D: Device> Placement<D> {
         AliasedHeap::new(self.shared(), like, bytes, name)
     }
 
-    /// The end of a frame (rows 004-19 to 004-23): destroys and gives back what the submitted work of all queues is done
+    /// The end of a frame: destroys and gives back what the submitted work of all queues is done
     /// with, and then destroys the blocks of the upload, texture and default-buffer allocators that were empty for long
     /// enough. Waits for nothing.
     pub fn end_frame(&self) -> Reclaimed {

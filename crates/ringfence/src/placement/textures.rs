@@ -30,7 +30,7 @@ pub struct TexturePlan {
 }
 
 impl<D: Device> Placement<D> {
-    /// What a texture would come to: measured by the driver, no memory taken (row 004-4).
+    /// What a texture would come to: measured by the driver, no memory taken.
     ///
     /// # Errors
     /// The driver refuses the description.
@@ -46,7 +46,7 @@ impl<D: Device> Placement<D> {
         Ok(TexturePlan { kind, route, bytes, alignment, wants_clear_value })
     }
 
-    /// Makes a texture in the pool of its kind (rows 004-5, 004-6).
+    /// Makes a texture in the pool of its kind.
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
@@ -88,7 +88,7 @@ impl<D: Device> Placement<D> {
     }
 
     /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory, with the
-    /// rows as the device copies them (row 004-5).
+    /// rows as the device copies them.
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].

@@ -244,7 +244,7 @@ impl<D: Device> TransientAllocator<D> {
         }
     }
 
-    /// A spot in a heap at hand, or in a new one, memory type by memory type (004-24).
+    /// A spot in a heap at hand, or in a new one, memory type by memory type.
     fn find_spot(&mut self, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Spot), TransientError> {
         let shared = Arc::clone(&self.shared);
         let bits = wanted.needs.memory_type_bits;

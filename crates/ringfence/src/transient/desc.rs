@@ -5,11 +5,11 @@
 pub struct TransientDesc<'a> {
     /// Bytes of a heap; a resource that needs more gets a larger one.
     pub heap_bytes: u64,
-    /// How many unused objects each heap keeps of each kind, however old they are (004-28).
+    /// How many unused objects each heap keeps of each kind, however old they are.
     pub objects_kept: usize,
-    /// For how many frames objects beyond those are kept after their last use (004-28).
+    /// For how many frames objects beyond those are kept after their last use.
     pub latency_frames: u64,
-    /// For how many frames an empty heap is kept (004-29).
+    /// For how many frames an empty heap is kept.
     pub heap_idle_frames: u64,
     /// How much work a new shape of planned frames may take to need fewer aliasing barriers at the same height, in steps of
     /// some nanoseconds; 0 for none. The default has a frame of 55 resources planned in less than 0.1 ms all the same

@@ -165,7 +165,7 @@ impl<'a, D: Device> Execution<'a, D> {
     }
 
     /// Ends the execution and flushes: objects that were not used for long are let go of, beyond a number that each heap
-    /// keeps, and heaps without objects go to the cache (004-28, 004-29).
+    /// keeps, and heaps without objects go to the cache.
     ///
     /// `ends` holds for each queue the point at which the execution's passes there are complete: that of the last frame
     /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without

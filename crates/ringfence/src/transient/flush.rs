@@ -46,7 +46,7 @@ impl<D: Device> TransientAllocator<D> {
         Flushed { released, heaps_cached: self.cache_empty_heaps(), left_in_use }
     }
 
-    /// Lets go of what is beyond the number that is kept and older than the latency, the oldest first (004-28).
+    /// Lets go of what is beyond the number that is kept and older than the latency, the oldest first.
     fn release_unused(&mut self) -> usize {
         let mut scratch = std::mem::take(&mut self.scratch);
         let before = self.figures.released;
@@ -84,7 +84,7 @@ impl<D: Device> TransientAllocator<D> {
         (self.figures.released - before) as usize
     }
 
-    /// Lets go of an object: it is destroyed once everything that had begun is complete (004-30).
+    /// Lets go of an object: it is destroyed once everything that had begun is complete.
     fn release(&mut self, number: u32) {
         let object = self.objects[number as usize].take().expect("a number in the list is an object's");
         self.free_objects.push(number);
@@ -114,7 +114,7 @@ impl<D: Device> TransientAllocator<D> {
         }
     }
 
-    /// Heaps without objects go to the cache (004-29).
+    /// Heaps without objects go to the cache.
     fn cache_empty_heaps(&mut self) -> usize {
         let mut count = 0;
         for number in 0..self.heaps.len() {
@@ -126,7 +126,7 @@ impl<D: Device> TransientAllocator<D> {
         count
     }
 
-    /// The end of a frame: heaps that were in the cache for too long go (004-29). Says how many. Call it once a frame,
+    /// The end of a frame: heaps that were in the cache for too long go. Says how many. Call it once a frame,
     /// beside [`Allocator::reclaim`](crate::Allocator::reclaim); it is also the clock by which objects age.
     pub fn end_frame(&mut self) -> usize {
         self.frame += 1;

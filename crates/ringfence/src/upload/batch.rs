@@ -66,7 +66,7 @@ pub struct BatchFigures {
 }
 
 impl BatchFigures {
-    /// Barriers that are recorded: two for each resource (row 002-11).
+    /// Barriers that are recorded: two for each resource.
     #[must_use]
     pub const fn barrier_count(&self) -> u64 {
         2 * self.target_count

@@ -11,11 +11,11 @@
 //!
 //! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] moves it to
 //!   the ring of its size when it is used, unless this was done already in the same frame with the same content and the
-//!   ring has the same buffer still (rows 002-5, 002-7, fault 10); equal content of one frame shares one copy.
+//!   ring has the same buffer still; equal content of one frame shares one copy.
 //! - A *static* buffer ([`StaticConstants`]) has one place for its life. New content is gathered and staged once a frame
-//!   ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched (rows 002-8 to 002-11).
+//!   ([`ConstantBuffers::upload_statics`]), with two barriers for each pool that is touched.
 //! - What was bound often for each copy in the frame before is *promoted*: it is copied on to device memory, at the same
-//!   offset of a buffer as large as the pool, and read there ([`ConstantsDesc::promote_reads`], row 002-12). Where the host
+//!   offset of a buffer as large as the pool, and read there ([`ConstantsDesc::promote_reads`]). Where the host
 //!   can write to device memory, [`ConstantsDesc::location`] may be that instead.
 //! - Constants above 1024 bytes take the fourth way; they have no view of their own, as they are rare. Above
 //!   [`ConstantBuffers::BYTES_MAX`] neither API binds them: such data belongs in a storage buffer.
@@ -49,7 +49,7 @@ use crate::resource::{AllocationDesc, Buffer, shared_alignment};
 pub use dynamic::{ConstantWriter, DynamicConstants};
 pub use statics::StaticConstants;
 
-/// Sizes of slots, in bytes (row 002-1).
+/// Sizes of slots, in bytes.
 const CLASS_BYTES: [u64; 3] = [256, 512, 1024];
 /// The class of what is larger.
 const LARGE: usize = CLASS_BYTES.len();
@@ -59,7 +59,7 @@ const ALIGNMENT: u64 = 256;
 /// Slots that a writer takes of a ring at a time.
 const PAGE_SLOTS: u64 = 32;
 
-/// Makes the views of constant buffers: a heap of them for each pool, one view a slot (row 002-4).
+/// Makes the views of constant buffers: a heap of them for each pool, one view a slot.
 ///
 /// Its functions, and what views and heaps do when they are cloned or dropped, run with no lock held: they may use the
 /// allocator, and a panic of theirs loses nothing.
@@ -139,7 +139,7 @@ pub struct ConstantsDesc<'a> {
 }
 
 impl ConstantsDesc<'_> {
-    /// From so many reads a frame on, a copy to device memory costs less than it saves (row 002-12): 0.97 of the time
+    /// From so many reads a frame on, a copy to device memory costs less than it saves: 0.97 of the time
     /// of upload memory at 32 reads and 0.93 at 64, and up to 1.1 below, on an NVIDIA H200 by the example
     /// `constants_placement`. Where each draw reads a slot of its own, starting the draws hides all of it.
     pub const PROMOTE_READS: u32 = 32;

@@ -1,5 +1,4 @@
-//! Constants of a single frame, or of a single draw: pages that threads bump through (rows 004-7, 004-8, 004-14, 004-18,
-//! 004-27).
+//! Constants of a single frame, or of a single draw: pages that threads bump through.
 //!
 //! ```text
 //!   thread's page   ┌────┬────┬────┬──────────┐

@@ -107,7 +107,7 @@ impl<D: Device> UploadRing<D> {
         self.state.capacity()
     }
 
-    /// The most bytes that were ever in use, padding included: what the capacity has to be (row 001-11).
+    /// The most bytes that were ever in use, padding included: what the capacity has to be.
     #[must_use]
     pub fn high_water(&self) -> u64 {
         self.state.high_water()

@@ -229,7 +229,7 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Frees what is complete, without waiting (row 001-5).
+    /// Frees what is complete, without waiting.
     fn poll(&self) -> Result<(), DeviceError> {
         let shared = self.shared();
         let mut passed = self.polled.lock();
@@ -238,7 +238,7 @@ impl<D: Device> RingState<D> {
         Ok(())
     }
 
-    /// Waits for the oldest submission, again and again, without holding the lock meanwhile (row 001-6).
+    /// Waits for the oldest submission, again and again, without holding the lock meanwhile.
     pub(super) fn wait_for_room(
         &self,
         users: &SyncSet,

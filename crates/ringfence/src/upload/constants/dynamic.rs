@@ -77,7 +77,7 @@ struct Last<D: Device, W> {
 
 /// Where some content is.
 struct Place<D: Device, W> {
-    /// Which of the ring's buffers it is in: with a new one everything is copied anew (fault 10).
+    /// Which of the ring's buffers it is in: with a new one everything is copied anew.
     generation: u64,
     class: usize,
     /// Whether it is in device memory.
