@@ -6,7 +6,7 @@ use gpu_descriptor_types as descriptors;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc};
 use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::lifetime::RetireBin;
-use ringfence::{Allocator, AllocatorDesc, FastConstantsDesc};
+use ringfence::{Allocator, AllocatorDesc, FastConstantsDesc, FastConstants};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::free_list::FreeList;
@@ -108,7 +108,7 @@ fn fast_constants<const BYTES: usize>() -> f64 {
     let memory = Allocator::over(gpu.device().clone(), AllocatorDesc::default());
     // SAFETY: nothing is ever submitted; the fence outlives the allocator.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
-    let fast = memory.fast_constants(FastConstantsDesc::default());
+    let fast = FastConstants::new(&memory, FastConstantsDesc::default());
     let first = timeline.begin();
     let mut writer = fast.writer(&first).expect("its own frame");
     first.discard();

@@ -142,6 +142,11 @@ unsafe impl<K: Shape> Create<K> for Device {
     type Info<'a> = ResourceInfo;
     type Unplaced = ResourceInfo;
     type Object = ID3D12Resource;
+    type Raw<'a> = &'a ID3D12Resource;
+
+    fn raw(object: &Self::Object) -> Self::Raw<'_> {
+        object
+    }
 
     fn describe(&self, desc: &K::Desc) -> Result<ResourceInfo, DeviceError> {
         K::check(desc)?;

@@ -15,12 +15,16 @@
 //! | `copy_views` | `CopyDescriptors` | copies bytes | `vkUpdateDescriptorSets` | checked |
 //! | `Bound` | the heap | the buffer's address | the set, or one that shows the same | the heap |
 
+mod error;
+
 use std::fmt;
 use std::ops::Range;
 
 use super::{
     BufferDesc, BufferUsage, Device, DeviceError, Format, RawBuffer, RawTexture, TextureDesc, TextureUsage, flags,
 };
+
+pub use error::{DescriptorError, Region};
 
 /// The kinds of descriptor heap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -419,6 +419,11 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     type Info<'a> = D::Info<'a>;
     type Unplaced = D::Unplaced;
     type Object = D::Object;
+    type Raw<'a> = D::Raw<'a>;
+
+    fn raw(object: &Self::Object) -> Self::Raw<'_> {
+        D::raw(object)
+    }
 
     fn describe(&self, desc: &K::Desc) -> Result<D::Info<'static>, DeviceError> {
         self.faults.pass(Call::Describe, None)?;

@@ -216,6 +216,11 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// The driver's object, in memory. A copy names the same object and equals it, as no other object that is alive
     /// does.
     type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
+    /// What the API's own calls take: a handle (`vk::Buffer`), or a reference to an interface (`&ID3D12Resource`).
+    type Raw<'a>;
+
+    /// The object for the API's own calls.
+    fn raw(object: &Self::Object) -> Self::Raw<'_>;
 
     /// A description in the device's own terms from the portable one.
     ///

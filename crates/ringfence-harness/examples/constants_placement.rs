@@ -18,7 +18,10 @@ use ash::vk;
 use bench::{Bench, median, open};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
 use ringfence::vulkan::{CopyRecorder, Device};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Staged, UploadBatch, UploadDesc};
+use ringfence::{
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, ReadbackRing, Staged, UploadBatch, UploadDesc,
+    UploadRing,
+};
 use ringfence_harness::Gpu;
 
 const SLOT_BYTES: usize = 256;
@@ -60,7 +63,7 @@ fn main() {
         let ring = |location, name| {
             let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT | BufferUsage::STORAGE;
             let desc = UploadDesc { capacity: bytes * 4, location, usage, name, page_bytes: 0, ..Default::default() };
-            memory.upload_ring(desc).expect("there is memory")
+            UploadRing::new(&memory, desc).expect("there is memory")
         };
         let (upload, written) = (ring(Location::Upload, "upload"), ring(Location::DeviceUpload, "written"));
         let usage = BufferUsage::COPY_DST | BufferUsage::CONSTANT | BufferUsage::STORAGE;
@@ -168,7 +171,7 @@ fn check(
     results: &Buffer<Device>,
     content: &[u8],
 ) {
-    let back = memory.readback_ring(ringfence::ReadbackDesc { capacity: 1 << 20, ..Default::default() });
+    let back = ReadbackRing::new(&memory, ringfence::ReadbackDesc { capacity: 1 << 20, ..Default::default() });
     let back = back.expect("there is memory");
     let frame = timeline.begin();
     let room = back.reserve(&frame, results.size(), 4).expect("there is room");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bench::{Bench, median, open};
 use ringfence::device::Driver;
-use ringfence::{Allocator, AllocatorDesc, UploadDesc};
+use ringfence::{Allocator, AllocatorDesc, UploadDesc, UploadRing};
 use ringfence_harness::Gpu;
 
 const WRITE_BYTES: usize = 256;
@@ -32,7 +32,8 @@ fn main() {
         println!("{:>7} {:>22} {:>22}", "threads", "writer, ns a write", "ring's lock, ns a write");
         for threads in [1, 2, 4, 8, 16] {
             let capacity = (threads * (writes + 256) * WRITE_BYTES * 3).next_multiple_of(4 << 20) as u64;
-            let ring = memory.upload_ring(UploadDesc { capacity, ..Default::default() }).expect("there is memory");
+            let ring =
+                UploadRing::new(&memory, UploadDesc { capacity, ..Default::default() }).expect("there is memory");
             let figures: [f64; 2] = [true, false].map(|own| {
                 let rounds = (0..9).map(|_| {
                     let frame = timeline.begin();

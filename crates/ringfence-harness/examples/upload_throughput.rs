@@ -38,7 +38,7 @@ fn main() {
         // SAFETY: the bench signals every frame, and outlives the allocator's use of it: it is idle when it is dropped.
         let timeline = unsafe { memory.timeline(bench.timeline) }.expect("the device is not lost");
         let desc = UploadDesc { capacity: (FRAME_BYTES * FRAMES_IN_FLIGHT) as u64, ..Default::default() };
-        let ring = memory.upload_ring(desc).expect("there is memory");
+        let ring = UploadRing::new(&memory, desc).expect("there is memory");
         let raw = Raw::new(&gpu.device(), ring_type(&memory));
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         // The first round warms both up.

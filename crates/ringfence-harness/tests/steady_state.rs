@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ringfence::{Allocator, AllocatorDesc, UploadDesc};
+use ringfence::{Allocator, AllocatorDesc, UploadDesc, UploadRing};
 use ringfence_harness::sim::SimGpu;
 use ringfence_harness::{Gpu, Options};
 
@@ -47,7 +47,7 @@ fn stream<G: Gpu>(gpu: &mut G) -> u64 {
     // SAFETY: the fence lives as long as the device, and every frame below is signalled.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     let desc = UploadDesc { capacity: 64 << 10, ..Default::default() };
-    let ring = memory.upload_ring(desc).expect("there is room");
+    let ring = UploadRing::new(&memory, desc).expect("there is room");
     let mut in_flight = VecDeque::with_capacity(4);
     let (bytes, mut allocations) = ([7; 5000], 0);
     let mut calls = memory.statistics().calls;

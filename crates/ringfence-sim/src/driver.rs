@@ -119,6 +119,11 @@ unsafe impl Create<Buffers> for Device {
     type Info<'a> = BufferDesc;
     type Unplaced = Buffer;
     type Object = Buffer;
+    type Raw<'a> = Buffer;
+
+    fn raw(object: &Self::Object) -> Self::Raw<'_> {
+        *object
+    }
 
     fn describe(&self, desc: &BufferDesc) -> Result<BufferDesc, DeviceError> {
         Buffers::check(desc).map(|()| *desc)
@@ -202,6 +207,11 @@ unsafe impl Create<Textures> for Device {
     type Info<'a> = TextureDesc;
     type Unplaced = Texture;
     type Object = Texture;
+    type Raw<'a> = Texture;
+
+    fn raw(object: &Self::Object) -> Self::Raw<'_> {
+        *object
+    }
 
     fn describe(&self, desc: &TextureDesc) -> Result<TextureDesc, DeviceError> {
         Textures::check(desc).map(|()| *desc)

@@ -19,6 +19,11 @@ unsafe impl Create<Buffers> for Device {
     type Info<'a> = BufferInfo<'a>;
     type Unplaced = vk::Buffer;
     type Object = vk::Buffer;
+    type Raw<'a> = vk::Buffer;
+
+    fn raw(object: &Self::Object) -> Self::Raw<'_> {
+        *object
+    }
 
     fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
         let mut usage = buffer_usage(desc.usage);

@@ -21,6 +21,11 @@ unsafe impl Create<Textures> for Device {
     type Info<'a> = TextureInfo<'a>;
     type Unplaced = vk::Image;
     type Object = vk::Image;
+    type Raw<'a> = vk::Image;
+
+    fn raw(object: &Self::Object) -> Self::Raw<'_> {
+        *object
+    }
 
     fn describe(&self, desc: &TextureDesc) -> Result<TextureInfo<'static>, DeviceError> {
         Textures::check(desc)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sim::{self, BufferRange, Command};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadDesc, UploadRing};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let fence = gpu.create_fence(0);
     // SAFETY: every submission below signals this fence with the value of its frame.
     let timeline = unsafe { memory.timeline(fence) }?;
-    let upload = memory.upload_ring(UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+    let upload = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
 
     let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_DST | BufferUsage::COPY_SRC };
     let info = Create::<Buffers>::describe(memory.device(), &desc)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sim::{self, Command};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc, UploadRing};
 
 const FRAMES: u64 = 240;
 const FRAMES_IN_FLIGHT: u64 = 3;
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let fence = gpu.create_fence(0);
     // SAFETY: every submission below signals this fence with the value of its frame.
     let timeline = unsafe { memory.timeline(fence) }?;
-    let upload = memory.upload_ring(UploadDesc { capacity: 2 << 20, ..Default::default() })?;
+    let upload = UploadRing::new(&memory, UploadDesc { capacity: 2 << 20, ..Default::default() })?;
     let mut assets = VecDeque::new();
 
     for number in 0..FRAMES {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sim;
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc, UploadRing};
 
 const FRAMES: u64 = 300;
 const BUFFERS: usize = 1000;
@@ -86,7 +86,7 @@ fn quiet_frame(is_traced: bool) -> Result<f64, Box<dyn std::error::Error>> {
     }
     // SAFETY: nothing is submitted.
     let timeline = unsafe { memory.timeline(device.create_fence(0)) }?;
-    let ring = memory.upload_ring(UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+    let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
     let mut times = Vec::with_capacity(20_000);
     for _ in 0..20_000 {
         let start = Instant::now();

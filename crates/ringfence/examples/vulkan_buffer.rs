@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ash::vk;
-use ringfence::{AllocationDesc, AllocatorDesc, Location, UploadDesc, vulkan};
+use ringfence::{AllocationDesc, AllocatorDesc, Location, UploadDesc, UploadRing, vulkan};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = Program::new()?;
@@ -20,7 +20,7 @@ fn copy_there_and_back(program: &Program) -> Result<(), Box<dyn std::error::Erro
     let memory = unsafe { vulkan::Allocator::new(instance, *physical, device.clone(), AllocatorDesc::default()) }?;
     // SAFETY: the one submission below signals this semaphore with the value of its frame.
     let timeline = unsafe { memory.timeline(*semaphore) }?;
-    let upload = memory.upload_ring(UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+    let upload = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
 
     let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
     let size = bytes.len() as u64;

@@ -2,27 +2,52 @@
 
 mod transient;
 
+use std::ops::Deref;
+
 use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::{ID3D12Device, ID3D12GraphicsCommandList, ID3D12Resource};
 use windows::Win32::Graphics::Dxgi::IDXGIAdapter;
 
 use crate::descriptor::{Binding, DescriptorError};
 use crate::device::DeviceError;
-use crate::memory::AllocatorDesc;
 pub use ringfence_d3d12::*;
+use ringfence_memory::memory::AllocatorDesc;
 
-/// An allocator over a Direct3D 12 device.
-pub type Allocator = crate::memory::Allocator<Device>;
 /// A buffer of a Direct3D 12 device.
-pub type Buffer = crate::resource::Buffer<Device>;
+pub type Buffer = ringfence_memory::Buffer<Device>;
 /// A texture of a Direct3D 12 device.
-pub type Texture = crate::resource::Texture<Device>;
+pub type Texture = ringfence_memory::Texture<Device>;
 /// A queue's progress on a Direct3D 12 device.
-pub type Timeline = crate::lifetime::Timeline<Device>;
+pub type Timeline = ringfence_memory::lifetime::Timeline<Device>;
 /// An upload ring of a Direct3D 12 device.
 pub type UploadRing = crate::upload::UploadRing<Device>;
 
+/// An allocator over a Direct3D 12 device, made from the API's own objects. It is a [`ringfence_memory::Allocator`] in all
+/// else, and goes wherever a reference to one does.
+#[derive(Clone, Debug)]
+pub struct Allocator(ringfence_memory::Allocator<Device>);
+
+impl Deref for Allocator {
+    type Target = ringfence_memory::Allocator<Device>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl From<Allocator> for ringfence_memory::Allocator<Device> {
+    fn from(allocator: Allocator) -> Self {
+        allocator.0
+    }
+}
+
 impl Allocator {
+    /// An allocator over a device: for one with optional features.
+    #[must_use]
+    pub fn over(device: Device, desc: AllocatorDesc) -> Self {
+        Self(ringfence_memory::Allocator::over(device, desc))
+    }
+
     /// An allocator over a device that the program has made. Without an adapter, the device's own is looked up.
     ///
     /// # Errors
@@ -33,22 +58,6 @@ impl Allocator {
         desc: AllocatorDesc,
     ) -> Result<Self, DeviceError> {
         Ok(Self::over(Device::new(device, adapter)?, desc))
-    }
-}
-
-impl Buffer {
-    /// The resource. A copy of it must not be used longer than this value lives: the bytes go to others then.
-    #[must_use]
-    pub fn raw(&self) -> &ID3D12Resource {
-        self.object()
-    }
-}
-
-impl Texture {
-    /// The resource. A copy of it must not be used longer than this value lives: the bytes go to others then.
-    #[must_use]
-    pub fn raw(&self) -> &ID3D12Resource {
-        self.object()
     }
 }
 

@@ -77,41 +77,26 @@ mod guide;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
-pub mod debugging;
-pub mod defrag;
 pub mod descriptor;
-mod error;
 #[cfg(doctest)]
 mod impossible;
-pub mod lifetime;
-pub mod memory;
 pub mod placement;
-mod primitive;
-pub mod residency;
-mod resource;
-pub mod sharing;
-pub mod sparse;
-mod telling;
-pub mod trace;
 pub mod transient;
 pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
-pub use debugging::DebugDesc;
-pub use error::{AccessError, Error};
-pub use lifetime::{Frame, FrameError, SubmittedError, Timeline};
-pub use memory::{
-    Allocation, Allocator, AllocatorDesc, Budget, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure,
-    Reclaimed, SmallBuffer, Tried,
-};
-pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use ringfence_hal as device;
+pub use ringfence_memory::{
+    AccessError, Allocation, AllocationDesc, Allocator, AllocatorDesc, Budget, Buffer, DebugDesc, Dedicated, Error,
+    Frame, FrameError, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure, RawObject, Reclaimed,
+    Resource, ResourceKind, ShareError, SharedMemory, SmallBuffer, SubmittedError, Texture, Timeline, Tried,
+};
+pub use ringfence_memory::{debugging, defrag, lifetime, memory, residency, sharing, sparse, trace};
 #[cfg(feature = "sim")]
 pub use ringfence_sim as sim;
-pub use sharing::{ShareError, SharedMemory};
 pub use upload::{
     BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
     FastConstantsDesc, FastWriter, Readback, ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels,

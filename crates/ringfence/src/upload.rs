@@ -43,8 +43,8 @@ use std::time::Duration;
 use ringfence_core::sync::{Progress, SyncSet};
 
 use crate::device::{BufferUsage, Device, RawBuffer};
-use crate::lifetime::Passed;
-use crate::memory::{Location, RingSnapshot};
+use ringfence_memory::extend::Passed;
+use ringfence_memory::memory::{Location, RingSnapshot};
 
 pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
 pub use constants::{
@@ -144,35 +144,5 @@ impl<D: Device> Clone for Staged<D> {
 impl<D: Device> fmt::Debug for Staged<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Staged({:?} from {}, {} bytes)", self.buffer, self.offset, self.size)
-    }
-}
-
-/// What is told of the device's progress once a reclaim, so that few writes have to ask.
-pub(crate) trait Recycle: Send + Sync {
-    /// Frees what has passed. Says whether [`Recycle::upkeep`] is wanted.
-    fn release(&self, told: &Told<'_>) -> bool;
-
-    /// Whatever may need driver calls. Called without a lock.
-    fn upkeep(&self) {}
-
-    /// Its figures without its name, if it is to be shown as a ring. No host allocation.
-    fn figures(&self) -> Option<RingSnapshot>;
-
-    /// What it is called.
-    fn name(&self) -> &str {
-        ""
-    }
-}
-
-/// How far the device has come.
-pub(crate) struct Told<'a> {
-    pub(crate) passed: &'a Passed,
-    /// Nothing is in use any more then.
-    pub(crate) device_lost: bool,
-}
-
-impl Told<'_> {
-    fn has_passed(&self, users: &SyncSet) -> bool {
-        self.device_lost || self.passed.passed_all(users)
     }
 }

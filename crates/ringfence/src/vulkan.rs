@@ -1,26 +1,51 @@
 //! The allocator over a Vulkan device, and Vulkan's own handles of what it makes.
 
+use std::ops::Deref;
+
 use ash::vk;
 use smallvec::SmallVec;
 
 use crate::descriptor::{Binding, DescriptorError};
 use crate::device::DeviceError;
 use crate::device::descriptors::HeapKind;
-use crate::memory::AllocatorDesc;
+use ringfence_memory::memory::AllocatorDesc;
 pub use ringfence_vulkan::*;
 
-/// An allocator over a Vulkan device.
-pub type Allocator = crate::memory::Allocator<Device>;
 /// A buffer of a Vulkan device.
-pub type Buffer = crate::resource::Buffer<Device>;
+pub type Buffer = ringfence_memory::Buffer<Device>;
 /// An image of a Vulkan device.
-pub type Texture = crate::resource::Texture<Device>;
+pub type Texture = ringfence_memory::Texture<Device>;
 /// A queue's progress on a Vulkan device.
-pub type Timeline = crate::lifetime::Timeline<Device>;
+pub type Timeline = ringfence_memory::lifetime::Timeline<Device>;
 /// An upload ring of a Vulkan device.
 pub type UploadRing = crate::upload::UploadRing<Device>;
 
+/// An allocator over a Vulkan device, made from the API's own objects. It is a [`ringfence_memory::Allocator`] in all
+/// else, and goes wherever a reference to one does.
+#[derive(Clone, Debug)]
+pub struct Allocator(ringfence_memory::Allocator<Device>);
+
+impl Deref for Allocator {
+    type Target = ringfence_memory::Allocator<Device>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl From<Allocator> for ringfence_memory::Allocator<Device> {
+    fn from(allocator: Allocator) -> Self {
+        allocator.0
+    }
+}
+
 impl Allocator {
+    /// An allocator over a device: for one with optional features.
+    #[must_use]
+    pub fn over(device: Device, desc: AllocatorDesc) -> Self {
+        Self(ringfence_memory::Allocator::over(device, desc))
+    }
+
     /// An allocator over a device that the program has made, without optional features. For those there is
     /// [`Device::new`] with a [`DeviceDesc`], and [`Allocator::over`].
     ///
@@ -40,22 +65,6 @@ impl Allocator {
         // SAFETY: the caller promises the same; no feature is claimed.
         let device = unsafe { Device::new(instance, physical, device, DeviceDesc::default()) }?;
         Ok(Self::over(device, desc))
-    }
-}
-
-impl Buffer {
-    /// Vulkan's handle. It is valid as long as this value lives and submissions that use it are not complete.
-    #[must_use]
-    pub fn raw(&self) -> vk::Buffer {
-        *self.object()
-    }
-}
-
-impl Texture {
-    /// Vulkan's handle. It is valid as long as this value lives and submissions that use it are not complete.
-    #[must_use]
-    pub fn raw(&self) -> vk::Image {
-        *self.object()
     }
 }
 

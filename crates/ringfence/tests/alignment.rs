@@ -5,8 +5,11 @@ use ringfence::device::descriptors::{BufferViewKind, Descriptors, HeapDesc, Heap
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Format};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, Strategy};
 use ringfence::sim::{Buffer as Raw, BufferRange, Device, Fence, Profile, SimOptions, View};
-use ringfence::upload::{ConstantsDesc, FastConstantsDesc, NoViews, ReadbackDesc, UploadDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Error, Location, Timeline};
+use ringfence::upload::{ConstantsDesc, FastConstantsDesc, NoViews, ReadbackDesc, UploadDesc, UploadRing};
+use ringfence::{
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Dedicated, Error, FastConstants, Location,
+    ReadbackRing, Timeline,
+};
 
 const CONSTANTS: BufferViewKind = BufferViewKind::Constants;
 const WORDS: BufferViewKind = BufferViewKind::Storage { stride: 0, writes: false };
@@ -133,14 +136,14 @@ fn constants_of_every_kind_can_be_shown() {
     let mut world = World::tight();
     let frame = world.timeline.begin();
     world.make_odd();
-    let fast = world.memory.fast_constants(FastConstantsDesc { page_bytes: 1024, ..Default::default() });
+    let fast = FastConstants::new(&world.memory, FastConstantsDesc { page_bytes: 1024, ..Default::default() });
     let mut writer = fast.writer(&frame).expect("of this allocator");
     for size in [100, 4, 300, 20, 256, 1000, 100] {
         let staged = writer.write(&vec![1; size]).expect("it fits");
         world.shows(staged.buffer, staged.offset, staged.size, CONSTANTS);
     }
     world.make_odd();
-    let constants = world.memory.constant_buffers(ConstantsDesc::default(), NoViews).expect("there is room");
+    let constants = ConstantBuffers::new(&world.memory, ConstantsDesc::default(), NoViews).expect("there is room");
     let mut writer = constants.writer(&frame).expect("of this allocator");
     for size in [100, 4, 300, 20, 256, 1000, 5000] {
         let dynamic = constants.dynamic(size).expect("it is small");
@@ -159,10 +162,8 @@ fn what_a_ring_aligns_is_aligned_in_memory() {
     world.make_odd();
     let frame = world.timeline.begin();
     let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC | BufferUsage::DEVICE_ADDRESS | BufferUsage::TEXELS;
-    let ring = world
-        .memory
-        .upload_ring(UploadDesc { usage, capacity: 300 << 10, ..Default::default() })
-        .expect("there is room");
+    let desc = UploadDesc { usage, capacity: 300 << 10, ..Default::default() };
+    let ring = UploadRing::new(&world.memory, desc).expect("there is room");
     for (size, alignment) in [(100, 256), (4, 16), (60, 64), (100, 4096), (700, 512), (1, 1), (100, 65_536)] {
         let staged = ring.write_for(&frame, &vec![1; size], alignment).expect("it fits");
         assert_eq!(staged.address.expect("it has one") % alignment, 0, "the address at {alignment}");
@@ -173,7 +174,7 @@ fn what_a_ring_aligns_is_aligned_in_memory() {
     world.make_odd();
     let usage = BufferUsage::STORAGE | BufferUsage::COPY_DST;
     let desc = ReadbackDesc { usage, capacity: 1 << 10, ..Default::default() };
-    let ring = world.memory.readback_ring(desc).expect("there is room");
+    let ring = ReadbackRing::new(&world.memory, desc).expect("there is room");
     for (size, alignment) in [(100, 16), (24, 256), (60, 16)] {
         let room = ring.reserve(&frame, size, alignment).expect("it fits");
         world.shows(*room.buffer(), room.offset(), size, WORDS);

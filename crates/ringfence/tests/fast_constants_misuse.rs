@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::upload::{FastConstantsDesc, UploadError};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Location, Timeline};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, FastConstants, Location, Timeline};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -30,7 +30,7 @@ fn sizes_at_the_edge_of_64_bits_are_refused_or_served_and_never_overflow() {
             for pages_max in [0, 1, u32::MAX] {
                 let (memory, timeline) = world(64 * MIB);
                 let desc = FastConstantsDesc { page_bytes, buddy_bytes, pages_max, ..Default::default() };
-                let fast = memory.fast_constants(desc);
+                let fast = FastConstants::new(&memory, desc);
                 let frame = timeline.begin();
                 let mut writer = fast.writer(&frame).expect("of this allocator");
                 let wrote = writer.write(&[1; 100]);
@@ -46,7 +46,7 @@ fn sizes_at_the_edge_of_64_bits_are_refused_or_served_and_never_overflow() {
 #[test]
 fn memory_that_the_host_does_not_see_is_refused_by_name() {
     let (memory, timeline) = world(64 * MIB);
-    let fast = memory.fast_constants(FastConstantsDesc { location: Location::Device, ..Default::default() });
+    let fast = FastConstants::new(&memory, FastConstantsDesc { location: Location::Device, ..Default::default() });
     let frame = timeline.begin();
     let refused = fast.writer(&frame).and_then(|mut writer| writer.write(&[1; 100]).map(drop));
     assert!(matches!(refused, Err(UploadError::Device(_))), "{refused:?}");
@@ -62,7 +62,7 @@ fn a_panic_in_the_eviction_callback_costs_no_page() {
     let desc = BufferDesc { size: 1000 * KIB, usage: BufferUsage::COPY_SRC };
     let hog = memory.create_buffer(&desc, alone).expect("there is room");
     let desc = FastConstantsDesc { page_bytes: 64 * KIB, buddy_bytes: 64 * KIB, pages_max: 4, ..Default::default() };
-    let fast = memory.fast_constants(desc);
+    let fast = FastConstants::new(&memory, desc);
     let frame = timeline.begin();
     let mut writer = fast.writer(&frame).expect("of this allocator");
     memory.set_eviction(Some(Box::new(|_| panic!("the program's own"))));

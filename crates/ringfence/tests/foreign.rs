@@ -76,10 +76,10 @@ fn world(device: &Device) -> World {
     let cell = cells.pop().expect("there are some");
     drop(cells);
     memory.reclaim();
-    let ring = memory.upload_ring(UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
-    let results = memory.readback_ring(ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
-    let constants = memory.constant_buffers(ConstantsDesc::default(), NoViews).expect("room");
-    let fast = memory.fast_constants(Default::default());
+    let ring = UploadRing::new(&memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let results = ReadbackRing::new(&memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let constants = ConstantBuffers::new(&memory, ConstantsDesc::default(), NoViews).expect("room");
+    let fast = FastConstants::new(&memory, Default::default());
     let placement = Placement::new(&memory, PlacementDesc::default()).expect("sound");
     let request = BufferRequest { size: 256, usage: usage(), ..Default::default() };
     let placed = placement.create_buffer(&request).expect("room");
@@ -222,15 +222,15 @@ fn cases() -> Vec<Case> {
         }),
         ("FastConstants::writer", |a, b| refused(a.fast.writer(&b.timeline.begin()).map(drop))),
         ("TransferQueue::upload(ring of another timeline)", |a, b| {
-            let ring = a.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
+            let ring = UploadRing::new(&a.memory, UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
             refused(TransferQueue::new(b.timeline.clone(), ring).upload(&[1; 4], &a.buffer, 0))
         }),
         ("TransferQueue::upload(buffer)", |a, b| {
-            let ring = a.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
+            let ring = UploadRing::new(&a.memory, UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
             refused(TransferQueue::new(a.timeline.clone(), ring).upload(&[1; 4], &b.buffer, 0))
         }),
         ("TransferQueue::upload_texels(texture)", |a, b| {
-            let ring = a.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
+            let ring = UploadRing::new(&a.memory, UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
             let texels = Texels::new(4, 4, 4, &[1; 64]);
             refused(TransferQueue::new(a.timeline.clone(), ring).upload_texels(
                 &texels,

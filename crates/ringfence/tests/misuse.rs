@@ -13,8 +13,8 @@ use ringfence::sim::{Command, Device, Fence, HazardKind, Profile, SimOptions};
 use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
 use ringfence::upload::NoViews;
 use ringfence::{
-    AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantsDesc, Error, FrameError, Location,
-    Timeline, UploadDesc, UploadError, WhenFull,
+    AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, Error, FrameError,
+    Location, Timeline, UploadDesc, UploadError, UploadRing, WhenFull,
 };
 
 struct World {
@@ -110,7 +110,7 @@ fn what_belongs_to_another_allocator_is_refused_by_name() {
     let (one, other) = (world(), world());
     let frame = other.timeline.begin();
     let point = frame.point();
-    let ring = one.memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
+    let ring = UploadRing::new(&one.memory, UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
     assert_eq!(ring.write_for(&frame, &[1; 4], 4).err(), Some(UploadError::ForeignFrame { frame: point }));
     let refused = one.timeline.submitted(frame).expect_err("a frame of another timeline");
     assert_eq!(refused.error(), FrameError::WrongTimeline { frame: point, timeline: one.timeline.id() });
@@ -157,7 +157,7 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
     let world = world();
     let desc =
         UploadDesc { capacity: 4096, when_full: WhenFull::Wait { timeout: Duration::MAX }, ..Default::default() };
-    let ring = world.memory.upload_ring(desc).expect("room");
+    let ring = UploadRing::new(&world.memory, desc).expect("room");
     let frame = world.timeline.begin();
     let point = frame.point();
     ring.write_for(&frame, &[1; 3000], 4).expect("room");
@@ -315,19 +315,19 @@ fn an_aliasing_resource_far_outside_is_refused_and_not_lost() {
 fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
     let world = world();
     for location in [Location::Device, Location::Readback] {
-        let refused = world.memory.upload_ring(UploadDesc { location, capacity: 4096, ..Default::default() });
+        let refused = UploadRing::new(&world.memory, UploadDesc { location, capacity: 4096, ..Default::default() });
         assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
         let constants = ConstantsDesc { location, ..Default::default() };
-        let refused = world.memory.constant_buffers(constants, NoViews);
+        let refused = ConstantBuffers::new(&world.memory, constants, NoViews);
         assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
     }
     assert_eq!(world.device.live(), Default::default(), "nothing was made");
     let frame = world.timeline.begin();
     for location in [Location::Upload, Location::DeviceUpload] {
-        let ring = world.memory.upload_ring(UploadDesc { location, capacity: 4096, ..Default::default() });
+        let ring = UploadRing::new(&world.memory, UploadDesc { location, capacity: 4096, ..Default::default() });
         ring.expect("room").write_for(&frame, &[1; 4], 4).expect("the host writes it");
         let constants = ConstantsDesc { location, ..Default::default() };
-        let constants = world.memory.constant_buffers(constants, NoViews).expect("room");
+        let constants = ConstantBuffers::new(&world.memory, constants, NoViews).expect("room");
         let bound = constants.dynamic(16).expect("small");
         constants.writer(&frame).expect("our own").bind(&bound).expect("the host writes it");
     }

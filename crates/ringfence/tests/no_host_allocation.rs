@@ -99,6 +99,11 @@ macro_rules! creates {
             type Info<'a> = <$kind as Kind>::Desc;
             type Unplaced = u64;
             type Object = u64;
+            type Raw<'a> = u64;
+
+            fn raw(object: &Self::Object) -> Self::Raw<'_> {
+                *object
+            }
 
             fn describe(&self, desc: &<$kind as Kind>::Desc) -> Result<<$kind as Kind>::Desc, DeviceError> {
                 Ok(*desc)

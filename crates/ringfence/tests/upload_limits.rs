@@ -3,8 +3,8 @@
 use ringfence::device::DeviceError;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{
-    Allocator, AllocatorDesc, ConstantsDesc, Error, FastConstantsDesc, Timeline, UploadBatch, UploadDesc, UploadError,
-    WhenFull,
+    Allocator, AllocatorDesc, ConstantBuffers, ConstantsDesc, Error, FastConstants, FastConstantsDesc, ReadbackRing,
+    Timeline, UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
 };
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn a_ring_that_cannot_grow_waits_and_says_so_if_that_is_of_no_use() {
     let program = Program::new(cramped());
     let when_full = WhenFull::Grow { capacity_max: 1 << 20, timeout: Duration::MAX, shrink_after: 600 };
     let desc = UploadDesc { capacity: 64 << 10, when_full, ..Default::default() };
-    let ring = program.memory.upload_ring(desc).expect("it just fits");
+    let ring = UploadRing::new(&program.memory, desc).expect("it just fits");
     let frame = program.timeline.begin();
     ring.write(&[1; 60 << 10], 4).expect("there is room");
     let refused = ring.write(&[1; 60 << 10], 4);
@@ -63,14 +63,14 @@ fn a_ring_that_cannot_grow_waits_and_says_so_if_that_is_of_no_use() {
 fn statics_and_pages_without_memory_are_errors_that_change_nothing() {
     let program = Program::new(cramped());
     let desc = ConstantsDesc { dynamic_slots: 16, static_slots: 1024, ..Default::default() };
-    let constants = program.memory.constant_buffers(desc, ringfence::upload::NoViews).expect("small pools fit");
+    let constants = ConstantBuffers::new(&program.memory, desc, ringfence::upload::NoViews).expect("small pools fit");
     // 1024 slots of 256 bytes are more than a memory object holds.
     let refused = constants.create_static(&[1; 64]).err();
     assert!(matches!(refused, Some(UploadError::Growth(Error::TooLarge { .. }))), "{refused:?}");
     assert_eq!(constants.static_pool_count(), 0);
     let large = constants.create_static(&[1; 64 << 10]).expect("a buffer of its own fits");
     assert_eq!(constants.static_pool_count(), 1);
-    let fast = program.memory.fast_constants(FastConstantsDesc { page_bytes: 128 << 10, ..Default::default() });
+    let fast = FastConstants::new(&program.memory, FastConstantsDesc { page_bytes: 128 << 10, ..Default::default() });
     let frame = program.timeline.begin();
     let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
     let refused = writer.write(&[1; 4]).err();
@@ -84,10 +84,10 @@ fn statics_and_pages_without_memory_are_errors_that_change_nothing() {
 #[test]
 fn a_lost_device_is_told_and_nothing_is_waited_for() {
     let program = Program::new(Profile::h200());
-    let ring = program.memory.upload_ring(UploadDesc { capacity: 4 << 10, ..Default::default() }).expect("room");
-    let results = program.memory.readback_ring(Default::default()).expect("there is room");
-    let constants =
-        program.memory.constant_buffers(ConstantsDesc::default(), ringfence::upload::NoViews).expect("there is room");
+    let ring = UploadRing::new(&program.memory, UploadDesc { capacity: 4 << 10, ..Default::default() }).expect("room");
+    let results = ReadbackRing::new(&program.memory, Default::default()).expect("there is room");
+    let constants = ConstantBuffers::new(&program.memory, ConstantsDesc::default(), ringfence::upload::NoViews)
+        .expect("there is room");
     let fixed = constants.create_static(&[1; 4]).expect("there is room");
     let frame = program.timeline.begin();
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");

@@ -1,7 +1,7 @@
 //! A small ring outlives a million frames, and the frames of a device that goes its own pace.
 
 use ringfence::sim::{BufferRange, Device, Profile, SimOptions};
-use ringfence::{Allocator, AllocatorDesc, UploadDesc};
+use ringfence::{Allocator, AllocatorDesc, UploadDesc, UploadRing};
 use std::time::Duration;
 
 #[test]
@@ -13,7 +13,7 @@ fn a_ring_of_64_kib_survives_a_million_frames() {
     // SAFETY: the fence is the device's, and every frame below signals it.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let desc = UploadDesc { capacity: 64 << 10, page_bytes: 4 << 10, ..Default::default() };
-    let ring = memory.upload_ring(desc).expect("there is room");
+    let ring = UploadRing::new(&memory, desc).expect("there is room");
     let (mut writer, mut written, mut writes) = (None, 0, 0);
     let bytes: Vec<u8> = (0..=255).cycle().take(9000).collect();
     for number in 0..FRAMES {

@@ -12,8 +12,8 @@ use quiet::{Quiet, quietly};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::upload::NoViews;
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantsDesc, FastConstantsDesc, Location, ReadbackDesc,
-    Timeline, UploadBatch, UploadDesc, WhenFull,
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc,
+    Location, ReadbackDesc, ReadbackRing, Timeline, UploadBatch, UploadDesc, UploadRing, WhenFull,
 };
 use std::collections::VecDeque;
 
@@ -50,12 +50,13 @@ fn steady_uploads_allocate_nothing_on_the_host() {
     let Program { device, fence, timeline, memory } = &program;
     let target = program.target();
     let desc = UploadDesc { capacity: 256 << 10, page_bytes: 8 << 10, ..Default::default() };
-    let ring = memory.upload_ring(desc).expect("there is room");
+    let ring = UploadRing::new(&memory, desc).expect("there is room");
     let when_full = WhenFull::grow(1 << 20);
-    let growing = memory.upload_ring(UploadDesc { capacity: 16 << 10, when_full, ..Default::default() }).expect("room");
-    let results = memory.readback_ring(ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
-    let constants = memory.constant_buffers(ConstantsDesc::default(), NoViews).expect("there is room");
-    let fast = memory.fast_constants(FastConstantsDesc::default());
+    let growing =
+        UploadRing::new(&memory, UploadDesc { capacity: 16 << 10, when_full, ..Default::default() }).expect("room");
+    let results = ReadbackRing::new(&memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let constants = ConstantBuffers::new(&memory, ConstantsDesc::default(), NoViews).expect("there is room");
+    let fast = FastConstants::new(&memory, FastConstantsDesc::default());
     let mut dynamic: Vec<_> = (0..20).map(|_| constants.dynamic(300).expect("a size that is served")).collect();
     let mut fixed: Vec<_> = (0..20).map(|_| constants.create_static(&[1; 200]).expect("there is room")).collect();
     let mut batch = UploadBatch::new();

@@ -138,7 +138,8 @@ impl Program {
         let capacity = (32 * KIB) << dice.below(3);
         let when_full =
             if dice.one_in(2) { WhenFull::grow(512 * KIB) } else { WhenFull::Wait { timeout: Duration::MAX } };
-        let ring = memory.upload_ring(UploadDesc { capacity, when_full, page_bytes: 4 * KIB, ..Default::default() })?;
+        let ring =
+            UploadRing::new(&memory, UploadDesc { capacity, when_full, page_bytes: 4 * KIB, ..Default::default() })?;
         let visible = ShaderVisibleDesc {
             types: ViewTypes::STORAGE_BUFFER,
             frame_slots: 8,
@@ -155,9 +156,9 @@ impl Program {
             usage: BufferUsage::CONSTANT | BufferUsage::COPY_SRC,
             ..Default::default()
         };
-        let constants = memory.constant_buffers(constants, NoViews)?;
+        let constants = ConstantBuffers::new(&memory, constants, NoViews)?;
         let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC;
-        let fast = memory.fast_constants(FastConstantsDesc { usage, page_bytes: 4 * KIB, ..Default::default() });
+        let fast = FastConstants::new(&memory, FastConstantsDesc { usage, page_bytes: 4 * KIB, ..Default::default() });
         let transient = TransientDesc {
             heap_bytes: 64 * KIB,
             objects_kept: dice.below(3) as usize,

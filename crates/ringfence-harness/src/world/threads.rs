@@ -151,7 +151,7 @@ impl Shared {
         let desc = AllocatorDesc { device_block_bytes_max: 256 << 10, empty_block_grace: 2, ..Default::default() };
         let memory = Allocator::over(device.clone(), desc);
         let when_full = WhenFull::grow(4 << 20);
-        let ring = memory.upload_ring(UploadDesc { capacity: 256 << 10, when_full, ..Default::default() })?;
+        let ring = UploadRing::new(&memory, UploadDesc { capacity: 256 << 10, when_full, ..Default::default() })?;
         let info = Create::<Buffers>::describe(&device, &BufferDesc { size: 4096, usage: COPIED })?;
         let memory_type = memory.plan_buffer(&info, AllocationDesc::default())?.memory_type;
         let pool = memory.create_pool(PoolDesc { memory_type, block_bytes: 128 << 10, ..Default::default() })?;

@@ -30,7 +30,7 @@ fn small() -> ConstantsDesc<'static> {
 }
 
 fn constants<G: Gpu>(rig: &Rig<G>, desc: ConstantsDesc<'_>) -> Constants<G> {
-    rig.memory.constant_buffers(desc, NoViews).expect("there is room")
+    ConstantBuffers::new(&rig.memory, desc, NoViews).expect("there is room")
 }
 
 /// Copies what is bound to `at` of a buffer.
@@ -137,7 +137,7 @@ impl<D: Device> ConstantViews<D> for NumberedViews {
 }
 
 pub fn seed_002_04_every_slot_has_a_view<G: Gpu>(rig: &mut Rig<G>) {
-    let constants = rig.memory.constant_buffers(small(), NumberedViews::default()).expect("there is room");
+    let constants = ConstantBuffers::new(&rig.memory, small(), NumberedViews::default()).expect("there is room");
     let frame = rig.timeline().begin();
     let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
     let (mut pools, mut held) = (std::collections::BTreeSet::new(), Vec::new());
@@ -360,7 +360,7 @@ fn memory_type_of<G: Gpu>(rig: &Rig<G>, name: &str) -> Vec<u32> {
 
 pub fn seed_002_08_static_constants_lie_in_device_memory_under_one_handle<G: Gpu>(rig: &mut Rig<G>) {
     let desc = ConstantsDesc { name: "held on the device", ..small() };
-    let constants = rig.memory.constant_buffers(desc, NumberedViews::default()).expect("there is room");
+    let constants = ConstantBuffers::new(&rig.memory, desc, NumberedViews::default()).expect("there is room");
     let create = |seed: u64| constants.create_static(&pattern(seed, 300)).expect("there is room");
     let mut held: Vec<_> = (0..8).map(create).collect();
     // The pools of dynamic constants have names of their own.
@@ -621,7 +621,7 @@ pub fn threads_bind_one_constant_buffer<G: Gpu>(rig: &mut Rig<G>) {
 pub fn seed_002_12_what_is_read_often_is_read_from_device_memory<G: Gpu>(rig: &mut Rig<G>) {
     for share_equal in [false, true] {
         let desc = ConstantsDesc { promote_reads: Some(4), share_equal, dynamic_slots: 8, ..small() };
-        let constants = rig.memory.constant_buffers(desc, NumberedViews::default()).expect("there is room");
+        let constants = ConstantBuffers::new(&rig.memory, desc, NumberedViews::default()).expect("there is room");
         let target = rig.buffer(4096, Location::Device, "target");
         let mut often = constants.dynamic(256).expect("a size that is served");
         let mut seldom = constants.dynamic(256).expect("a size that is served");

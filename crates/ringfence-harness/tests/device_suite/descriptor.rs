@@ -18,7 +18,7 @@ use ringfence::device::descriptors::{
 use ringfence::device::{BufferDesc, BufferUsage, Create, Format, TextureDesc, TextureUsage, Textures};
 use ringfence::trace::{Reader, StartTraceError, State};
 use ringfence::upload::{ConstantsDesc, UploadBatch};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, Location, Texture};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Error, Frame, Location, Texture};
 use ringfence_harness::through::{Job, Slot, Through};
 use ringfence_harness::{Command, Gpu};
 
@@ -699,7 +699,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
         ShaderVisibleDesc { types, frame_slots: 8, persistent_slots: 4, chunk_slots: 8, ..Default::default() };
     let heap = ShaderVisibleHeap::new(&rig.memory, visible).expect("every device has so many slots");
     let desc = ConstantsDesc { dynamic_slots: 64, static_slots: 8, ..Default::default() };
-    let constants = rig.memory.constant_buffers(desc, cpu.clone()).expect("there is room");
+    let constants = ConstantBuffers::new(&rig.memory, desc, cpu.clone()).expect("there is room");
     let targets = ["of a dynamic", "of a static"].map(|name| storage(rig, name));
     let shown = targets.each_ref().map(|target| {
         let mut shown = cpu.allocate(1).expect("blocks grow");
@@ -766,7 +766,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
 
     // A heap that takes no constants: no pool, and a typed error.
     let wrong = CpuDescriptorHeap::new(&rig.memory, CpuHeapDesc { types: TYPES, ..Default::default() }).expect("small");
-    let refused = rig.memory.constant_buffers(desc, wrong).err();
+    let refused = ConstantBuffers::new(&rig.memory, desc, wrong).err();
     let expected = DescriptorError::WrongType { heap: TYPES, found: ViewTypes::CONSTANTS };
     assert_eq!(refused, Some(Error::Descriptors(expected)));
 }

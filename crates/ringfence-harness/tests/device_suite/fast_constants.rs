@@ -1,7 +1,7 @@
 //! Fast constants: rows 7, 14, 18 and 27 of document 004.
 
 use ringfence::device::{BufferUsage, Driver};
-use ringfence::{FastConstantsDesc, Frame, Location, UploadError};
+use ringfence::{FastConstants, FastConstantsDesc, Frame, Location, UploadError};
 use ringfence_harness::{Command, Gpu};
 
 use crate::rig::{PATIENCE, Rig, pattern};
@@ -40,7 +40,7 @@ fn fast_frame<G: Gpu>(
 }
 
 pub fn seed_004_07_constants_of_one_frame_are_fast_ones<G: Gpu>(rig: &mut Rig<G>) {
-    let fast = rig.memory.fast_constants(FastConstantsDesc { usage: COPIED, ..Default::default() });
+    let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage: COPIED, ..Default::default() });
     let first = rig.timeline().begin();
     let mut writer = fast.writer(&first).expect("the frame is the allocator's own");
     fast_frame(rig, first, &mut writer, 10, 0);
@@ -57,7 +57,7 @@ pub fn seed_004_07_constants_of_one_frame_are_fast_ones<G: Gpu>(rig: &mut Rig<G>
 const COPIED: BufferUsage = BufferUsage::CONSTANT.union(BufferUsage::COPY_SRC);
 
 pub fn seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes<G: Gpu>(rig: &mut Rig<G>) {
-    let fast = rig.memory.fast_constants(FastConstantsDesc { usage: COPIED, ..Default::default() });
+    let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage: COPIED, ..Default::default() });
     let frame = rig.timeline().begin();
     let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
     assert_eq!(fast.snapshot().capacity_bytes, 0, "nothing before the first write");
@@ -87,7 +87,7 @@ pub fn seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes<G: Gpu>(rig: 
 
 pub fn seed_004_18_pages_go_back_as_a_whole_and_out_of_order<G: Gpu>(rig: &mut Rig<G>) {
     let desc = FastConstantsDesc { usage: COPIED, pages_max: 2, ..Default::default() };
-    let fast = rig.memory.fast_constants(desc);
+    let fast = FastConstants::new(&rig.memory, desc);
     let frame = rig.timeline().begin();
     let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
     let first = writer.write(&[1; 256]).expect("there is a page");
@@ -110,7 +110,7 @@ pub fn seed_004_18_pages_go_back_as_a_whole_and_out_of_order<G: Gpu>(rig: &mut R
 
 pub fn buddies_that_are_not_needed_for_long_go<G: Gpu>(rig: &mut Rig<G>) {
     let desc = FastConstantsDesc { usage: COPIED, shrink_after: 4, buddy_bytes: 128 << 10, ..Default::default() };
-    let fast = rig.memory.fast_constants(desc);
+    let fast = FastConstants::new(&rig.memory, desc);
     let frame = rig.timeline().begin();
     let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
     fast_frame(rig, frame, &mut writer, 1200, 0);
@@ -130,7 +130,7 @@ pub fn buddies_that_are_not_needed_for_long_go<G: Gpu>(rig: &mut Rig<G>) {
 /// The passes of a graph are recorded by several threads, and all constants of the execution are fast ones.
 pub fn seed_004_27_constants_of_a_graph_are_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
     const PASSES: u64 = 6;
-    let fast = rig.memory.fast_constants(FastConstantsDesc { usage: COPIED, ..Default::default() });
+    let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage: COPIED, ..Default::default() });
     let target = rig.buffer(PASSES * 20 * 64, Location::Device, "target");
     for execution in 0..4 {
         let frame = rig.timeline().begin();

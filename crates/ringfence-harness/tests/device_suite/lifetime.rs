@@ -6,7 +6,8 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, T
 use ringfence::lifetime::{BufferCopy, ReplaceError, RetireBin};
 use ringfence::memory::ShutdownError;
 use ringfence::{
-    AllocationDesc, AllocatorDesc, Error, FrameError, Location, SyncSet, Texture, UploadDesc, UploadError, WhenFull,
+    AllocationDesc, AllocatorDesc, Error, FrameError, Location, SyncSet, Texture, UploadDesc, UploadError, UploadRing,
+    WhenFull,
 };
 use ringfence_harness::{Command, Gpu};
 
@@ -119,7 +120,7 @@ pub fn a_frame_that_was_overtaken_comes_back_open<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(open, Err(ShutdownError::OpenFrames { open: 1, waiting: 0, .. })), "{open:?}");
     drop(rig.buffer(1024, Location::Device, "while it is open"));
     let first = refused.into_frame();
-    let ring = memory.upload_ring(UploadDesc { capacity: 4096, ..Default::default() }).expect("there is room");
+    let ring = UploadRing::new(&memory, UploadDesc { capacity: 4096, ..Default::default() }).expect("there is room");
     ring.write_for(&first, &[1; 16], 4).expect("it is open");
     drop((ring, first));
     rig.run(&[]);
@@ -128,7 +129,7 @@ pub fn a_frame_that_was_overtaken_comes_back_open<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn a_ring_that_waits_for_a_dropped_frame_names_it<G: Gpu>(rig: &mut Rig<G>) {
     let when_full = WhenFull::Wait { timeout: Duration::MAX };
-    let ring = rig.memory.upload_ring(UploadDesc { capacity: 4096, when_full, ..Default::default() });
+    let ring = UploadRing::new(&rig.memory, UploadDesc { capacity: 4096, when_full, ..Default::default() });
     let ring = ring.expect("there is room");
     let dropped = rig.timeline().begin();
     let point = dropped.point();

@@ -3,8 +3,8 @@
 use ringfence::device::{BufferUsage, Driver};
 use ringfence::upload::{BatchFigures, SubmitError, TransferError};
 use ringfence::{
-    BatchError, FastConstantsDesc, Location, ReadbackDesc, ReadbackError, TexelTarget, Texels, TransferQueue,
-    UploadBatch, UploadDesc, UploadError,
+    BatchError, FastConstants, FastConstantsDesc, Location, ReadbackDesc, ReadbackError, ReadbackRing, TexelTarget,
+    Texels, TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing,
 };
 use ringfence_harness::{Command, Gpu};
 
@@ -124,7 +124,8 @@ pub fn texels_lie_as_the_device_wants_them<G: Gpu>(rig: &mut Rig<G>) {
 }
 
 pub fn results_come_back_through_a_ring<G: Gpu>(rig: &mut Rig<G>) {
-    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 16 << 10, ..Default::default() }).expect("room");
+    let results =
+        ReadbackRing::new(&rig.memory, ReadbackDesc { capacity: 16 << 10, ..Default::default() }).expect("room");
     let upload = ring(rig, 64 << 10, WAIT);
     for number in 0..20 {
         let frame = rig.timeline().begin();
@@ -161,7 +162,8 @@ pub fn results_come_back_through_a_ring<G: Gpu>(rig: &mut Rig<G>) {
 }
 
 pub fn results_that_are_not_read_are_named_when_the_ring_is_full<G: Gpu>(rig: &mut Rig<G>) {
-    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 4 << 10, ..Default::default() }).expect("room");
+    let results =
+        ReadbackRing::new(&rig.memory, ReadbackDesc { capacity: 4 << 10, ..Default::default() }).expect("room");
     let frame = rig.timeline().begin();
     let held = results.reserve(&frame, 3000, 4).expect("there is room");
     rig.submit(
@@ -181,7 +183,8 @@ pub fn results_that_are_not_read_are_named_when_the_ring_is_full<G: Gpu>(rig: &m
 }
 
 pub fn texels_come_back_without_their_padding<G: Gpu>(rig: &mut Rig<G>) {
-    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let results =
+        ReadbackRing::new(&rig.memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
     let ring = ring(rig, 64 << 10, WAIT);
     let texture = rig.texture(17, 9, "texture");
     let bytes = pattern(3, 17 * 9 * 4);
@@ -244,8 +247,8 @@ pub fn what_is_staged_has_an_address_where_buffers_have_one<G: Gpu>(rig: &mut Ri
     let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS;
     let desc = UploadDesc { capacity: 64 << 10, usage, ..Default::default() };
     // A device without addresses refuses such a ring.
-    let Ok(ring) = rig.memory.upload_ring(desc) else { return };
-    let fast = rig.memory.fast_constants(FastConstantsDesc { usage, ..Default::default() });
+    let Ok(ring) = UploadRing::new(&rig.memory, desc) else { return };
+    let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage, ..Default::default() });
     let frame = rig.timeline().begin();
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
     let mut constants = fast.writer(&frame).expect("the frame is the allocator's own");

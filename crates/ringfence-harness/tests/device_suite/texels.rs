@@ -206,7 +206,7 @@ const PLAIN_ALIGNMENT: u64 = 1536;
 
 impl<D: Device> Bench<D> {
     fn new<G: Gpu<Device = D>>(rig: &Rig<G>) -> Self {
-        let results = rig.memory.readback_ring(ReadbackDesc { capacity: ROOM, ..Default::default() });
+        let results = ReadbackRing::new(&rig.memory, ReadbackDesc { capacity: ROOM, ..Default::default() });
         Self {
             ring: ring(rig, ROOM, WAIT),
             results: results.expect("there is room"),
@@ -615,7 +615,8 @@ pub fn texels_that_a_texture_does_not_have_are_refused<G: Gpu>(rig: &mut Rig<G>)
 
 /// 1,722,007,169 × 3,570,783,445 × 3 bytes are 2^64 − 1: one byte more has no number.
 pub fn texels_beyond_every_number_are_refused<G: Gpu>(rig: &mut Rig<G>) {
-    let results = rig.memory.readback_ring(ReadbackDesc { capacity: 16 << 10, ..Default::default() }).expect("room");
+    let results =
+        ReadbackRing::new(&rig.memory, ReadbackDesc { capacity: 16 << 10, ..Default::default() }).expect("room");
     let frame = rig.timeline().begin();
     let refused = results.reserve_texels(&frame, 1_722_007_169, 3_570_783_445, 3).err();
     assert!(matches!(refused, Some(UploadError::TooLarge { .. })), "{refused:?}");

@@ -7,7 +7,7 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Requir
 use ringfence::memory::{BlockSnapshot, Snapshot};
 use ringfence::trace::{Event, Reader, StartTraceError, State, TraceError};
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline, UploadDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline, UploadDesc, UploadRing};
 use ringfence_harness::Gpu;
 
 use crate::rig::{Rig, buffer};
@@ -180,9 +180,9 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(AllocatorDesc::default());
     let recording = Recording::default();
     memory.start_trace(recording.clone()).expect("nothing is recorded yet");
-    let ring = memory.upload_ring(UploadDesc { capacity: 64 << 10, name: "uploads", ..Default::default() });
+    let ring = UploadRing::new(&memory, UploadDesc { capacity: 64 << 10, name: "uploads", ..Default::default() });
     let ring = ring.expect("there is room");
-    let gone = memory.upload_ring(UploadDesc { capacity: 4 << 10, name: "gone", ..Default::default() });
+    let gone = UploadRing::new(&memory, UploadDesc { capacity: 4 << 10, name: "gone", ..Default::default() });
     memory.reclaim();
     drop(gone);
     // A cell of a pool, a range of a block, memory of its own; with a name before and without.

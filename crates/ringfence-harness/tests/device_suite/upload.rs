@@ -9,7 +9,7 @@ use crate::rig::{PATIENCE, Rig, pattern};
 
 pub fn ring<G: Gpu>(rig: &Rig<G>, capacity: u64, when_full: WhenFull) -> UploadRing<G::Device> {
     let desc = UploadDesc { capacity, when_full, name: "ring", ..Default::default() };
-    rig.memory.upload_ring(desc).expect("there is room")
+    UploadRing::new(&rig.memory, desc).expect("there is room")
 }
 
 pub const WAIT: WhenFull = WhenFull::Wait { timeout: PATIENCE };
@@ -416,7 +416,7 @@ type Written<G> = Vec<(Staged<<G as Gpu>::Device>, Vec<u8>)>;
 pub fn sixteen_threads_write_into_one_ring<G: Gpu>(rig: &mut Rig<G>) {
     const THREADS: u64 = 16;
     let desc = UploadDesc { capacity: 2 << 20, page_bytes: 16 << 10, name: "shared", ..Default::default() };
-    let ring = rig.memory.upload_ring(desc).expect("there is room");
+    let ring = UploadRing::new(&rig.memory, desc).expect("there is room");
     let target = rig.buffer(1 << 20, Location::Device, "target");
     for number in 0..24_u64 {
         let frame = rig.timeline().begin();
@@ -461,7 +461,7 @@ pub fn sixteen_threads_write_into_one_ring<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
     let desc = UploadDesc { capacity: 64 << 10, page_bytes: 4 << 10, when_full: WhenFull::Fail, ..Default::default() };
-    let ring = rig.memory.upload_ring(desc).expect("there is room");
+    let ring = UploadRing::new(&rig.memory, desc).expect("there is room");
     let frame = rig.timeline().begin();
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
     assert_eq!(ring.snapshot().used_bytes, 0, "nothing before the first write");

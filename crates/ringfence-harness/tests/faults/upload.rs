@@ -3,8 +3,8 @@
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::upload::{NoViews, SubmitError};
 use ringfence::{
-    AllocationDesc, ConstantsDesc, FastConstantsDesc, Location, ReadbackDesc, Staged, TexelTarget, Texels,
-    TransferQueue, UploadBatch, UploadDesc, UploadRing, WhenFull,
+    AllocationDesc, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, Location, ReadbackDesc,
+    ReadbackRing, Staged, TexelTarget, Texels, TransferQueue, UploadBatch, UploadDesc, UploadRing, WhenFull,
 };
 use ringfence_harness::{Command, Gpu};
 
@@ -12,7 +12,7 @@ use crate::stage::{Dev, Failure, KIB, Made, Outcome, PATIENCE, Stage, pattern};
 
 fn ring<G: Gpu>(stage: &Stage<G>, capacity: u64, when_full: WhenFull) -> Result<UploadRing<Dev<G>>, Failure> {
     let desc = UploadDesc { capacity, when_full, name: "ring", ..Default::default() };
-    stage.trial().run(|| stage.memory.upload_ring(desc))
+    stage.trial().run(|| UploadRing::new(&stage.memory, desc))
 }
 
 fn copy_staged<G: Gpu>(staged: &Staged<Dev<G>>, to: &Made<G>, at: u64) -> Command<Dev<G>> {
@@ -70,7 +70,7 @@ pub fn texels<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let ring = ring(stage, 64 * KIB, WhenFull::Fail)?;
     let trial = stage.trial();
     let results =
-        trial.run(|| stage.memory.readback_ring(ReadbackDesc { capacity: 64 * KIB, ..Default::default() }))?;
+        trial.run(|| ReadbackRing::new(&stage.memory, ReadbackDesc { capacity: 64 * KIB, ..Default::default() }))?;
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     let desc = TextureDesc { width: 17, height: 9, usage, ..Default::default() };
     let texture = stage.texture(desc, AllocationDesc::default())?;
@@ -126,7 +126,7 @@ pub fn constants<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         usage: BufferUsage::CONSTANT | BufferUsage::COPY_SRC,
         ..Default::default()
     };
-    let constants = trial.run(|| stage.memory.constant_buffers(desc, NoViews))?;
+    let constants = trial.run(|| ConstantBuffers::new(&stage.memory, desc, NoViews))?;
     let target = stage.buffer(16 * KIB, Location::Device)?;
     let (mut commands, mut expected, mut statics, mut dynamics) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let frame = stage.timelines[0].begin();
@@ -162,7 +162,8 @@ pub fn constants<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 
 pub fn fast_constants<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC;
-    let fast = stage.memory.fast_constants(FastConstantsDesc { usage, page_bytes: 4 * KIB, ..Default::default() });
+    let fast =
+        FastConstants::new(&stage.memory, FastConstantsDesc { usage, page_bytes: 4 * KIB, ..Default::default() });
     let target = stage.buffer(8 * KIB, Location::Device)?;
     let trial = stage.trial();
     let mut expected = Vec::new();

@@ -16,7 +16,7 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, T
 use ringfence::vulkan::{CopyRecorder, Device};
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, TexelTarget, Texels, Texture, Timeline,
-    TransferQueue, UploadDesc,
+    TransferQueue, UploadDesc, UploadRing,
 };
 use ringfence_harness::vulkan::VulkanGpu;
 use ringfence_harness::{Gpu, Options};
@@ -258,7 +258,7 @@ fn uploads_go_from_one_queue_family_to_another_and_back() {
         let [copies, timeline] =
             [&copy, &main].map(|lane| unsafe { memory.timeline(lane.semaphore) }.expect("the device is not lost"));
         let desc = UploadDesc { capacity: 1 << 20, usage: BufferUsage::COPY_SRC, ..Default::default() };
-        let mut transfer = TransferQueue::new(copies, memory.upload_ring(desc).expect("there is memory"));
+        let mut transfer = TransferQueue::new(copies, UploadRing::new(&memory, desc).expect("there is memory"));
         for layout in [vk::ImageLayout::GENERAL, vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL] {
             let world = World::new(&memory, [&copy, &main], &timeline, layout);
             let (mut bytes, mut texels) = (pattern(BYTES, 1), pattern(TEXEL_BYTES, 2));

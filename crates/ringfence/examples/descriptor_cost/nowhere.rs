@@ -66,6 +66,11 @@ where
     type Info<'a> = <sim::Device as Create<K>>::Info<'a>;
     type Unplaced = <sim::Device as Create<K>>::Unplaced;
     type Object = <sim::Device as Create<K>>::Object;
+    type Raw<'a> = <sim::Device as Create<K>>::Raw<'a>;
+
+    fn raw(object: &Self::Object) -> Self::Raw<'_> {
+        <sim::Device as Create<K>>::raw(object)
+    }
 
     fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError> {
         Create::<K>::describe(&self.0, desc)

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::Device;
-use crate::resource::RawObject;
 use crate::transient::{Direct3d12Barrier, Pass, TransientAllocator, TransientId};
+use ringfence_memory::RawObject;
 
 impl TransientAllocator<Device> {
     /// Records what the barriers of a pass are on Direct3D 12 ([`Barrier::on_direct3d_12`]), in one call of the driver: at

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::state::{Core, Epoch, Retired};
 use super::{DescriptorError, ShaderVisibleHeap, SlotAllocator};
 use crate::device::descriptors::{Descriptors, HeapKind};
-use crate::lifetime::Frame;
+use ringfence_memory::lifetime::Frame;
 
 /// The heaps of one command list: at most one of resources and one of samplers. Which they are is said before the list is
 /// recorded, and nothing here binds another later; each backend has a call that sets them on the driver's list, once.

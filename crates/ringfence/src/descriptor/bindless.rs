@@ -24,14 +24,15 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::Invalid;
 
 use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
-use super::room::{Room, Waiting};
 use super::state::State;
 use super::visible::Keeper;
+use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
-use crate::lifetime::Passed;
-use crate::memory::Allocator;
-use crate::trace::Trace;
+use ringfence_memory::extend::Passed;
+use ringfence_memory::extend::ReclaimHeap;
+use ringfence_memory::extend::Trace;
+use ringfence_memory::memory::Allocator;
 
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,7 +161,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             returned: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
         });
-        keeper.shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
+        keeper.shared.descriptor_heaps.add(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         Ok(Self { state, keeper, staging, _run: run })
     }
 
@@ -351,7 +352,7 @@ impl Entries {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Room<D> for TableState<D, A> {
+impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
     fn reclaim(&self, device: &D, _: &Trace, passed: &Passed, device_lost: bool) -> bool {
         if self.closed.load(Ordering::Acquire) {
             return false;

@@ -7,7 +7,7 @@
 //!                                        └ ConstantView ── source() ──▶ FrameLease::table, Persistent::copy
 //! ```
 //!
-//! Pass the heap, or a clone of it, to [`Allocator::constant_buffers`](crate::Allocator::constant_buffers): what is bound
+//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new): what is bound
 //! then comes with its [`ConstantView`]. The views go with their pool, and each may be held for longer.
 //!
 //! | operation | cost |
@@ -22,8 +22,8 @@ use ringfence_core::buddy::Buddy;
 
 use super::{CpuDescriptorHeap, CpuDescriptors, SlotAllocator, TableSource, View};
 use crate::device::descriptors::{BufferView, BufferViewKind, CpuHandle, Descriptors};
-use crate::error::Error;
 use crate::upload::{ConstantPool, ConstantViews};
+use ringfence_memory::Error;
 
 /// The CPU-only descriptor of a slot of constants.
 pub struct ConstantView<D: Descriptors, A: SlotAllocator = Buddy> {

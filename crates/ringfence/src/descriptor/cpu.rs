@@ -26,14 +26,16 @@ use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 
 use super::local::LocalDescriptors;
-use super::room::{Room, Waiting};
 use super::singles::{BoxedRun, Held, Slots};
 use super::stock::{self, Batch, Stocks};
+use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
-use crate::lifetime::Passed;
-use crate::memory::{Allocator, Shared};
-use crate::trace::{Trace, TracedHeap};
+use ringfence_memory::extend::Passed;
+use ringfence_memory::extend::ReclaimHeap;
+use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::{Trace, TracedHeap};
+use ringfence_memory::memory::Allocator;
 
 /// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.
 const BLOCK_SLOTS_MAX: u32 = 1 << 20;
@@ -156,7 +158,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
-        shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
+        shared.descriptor_heaps.add(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         let keeper = Arc::new(Keeper { shared, state });
         Ok(Self { _open: Arc::new(Open { keeper: Arc::clone(&keeper) }), keeper })
     }
@@ -588,7 +590,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
+impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
     fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool {
         self.discard_leftovers(device, passed, device_lost);
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;

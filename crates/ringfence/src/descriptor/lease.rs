@@ -25,7 +25,7 @@ use super::tables::{self, TableCache};
 use super::visible::Keeper;
 use super::{DescriptorError, Region, SlotAllocator, TableSource, View};
 use crate::device::descriptors::{Descriptors, GpuHandle};
-use crate::lifetime::Frame;
+use ringfence_memory::lifetime::Frame;
 
 /// A run of slots in the frame region, filled: what a command list sets as a descriptor table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -12,7 +12,7 @@ use super::state::{Retired, State};
 use super::visible::Keeper;
 use super::{DescriptorError, SlotAllocator, TableSource, View};
 use crate::device::descriptors::Descriptors;
-use crate::memory::Shared;
+use ringfence_memory::extend::Shared;
 
 /// A run of persistent slots. Each is written once; to change it, take another run. Dropping it lets go of the slots: they
 /// come back once every submission that has begun by then is complete.

@@ -16,13 +16,14 @@ use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 use smallvec::SmallVec;
 
 use super::lease::{FrameTables, LeaseStore, largest_free};
-use super::room::{OnlyOne, Room, Waiting};
+use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, ShaderVisibleDesc, SlotAllocator, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
-use crate::lifetime::Passed;
-use crate::memory::Shared;
-use crate::trace::{Trace, TracedHeap};
+use ringfence_memory::extend::Passed;
+use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::{OnlyOne, ReclaimHeap};
+use ringfence_memory::extend::{Trace, TracedHeap};
 
 /// What `reclaim` works on.
 pub(super) struct State<D: Descriptors, A: SlotAllocator> {
@@ -394,7 +395,7 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
     unsafe { device.copy_views(&batch) };
 }
 
-impl<D: Descriptors, A: SlotAllocator> Room<D> for State<D, A> {
+impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
     fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool {
         // Before the queue is looked at, so that what the last handle let go of is in it.
         let closed = self.closed.load(Ordering::Acquire);

@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 use ringfence_core::range::Invalid;
 use smallvec::SmallVec;
 
-use crate::lifetime::{TryCell, thread_place};
+use ringfence_memory::extend::{TryCell, thread_place};
 
 /// So many items a stock holds at the most.
 const ROOM: usize = 64;

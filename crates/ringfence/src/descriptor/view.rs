@@ -7,8 +7,8 @@ use crate::device::descriptors::{
     TextureViewKind, ViewTypes,
 };
 use crate::device::{BufferDesc, Dimension, TextureDesc};
-use crate::memory::Shared;
-use crate::resource::{Buffer, Texture};
+use ringfence_memory::extend::Shared;
+use ringfence_memory::{Buffer, Texture};
 
 use super::DescriptorError;
 

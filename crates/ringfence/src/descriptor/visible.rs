@@ -28,12 +28,15 @@ use ringfence_core::sync::SyncSet;
 use smallvec::SmallVec;
 
 use super::lease::FrameTables;
-use super::room::{Room, Waiting};
 use super::state::{Core, Epoch, Epochs, Retired, State};
+use super::waiting::Waiting;
 use super::{Binding, DescriptorError, FrameLease, Persistent, Region, SlotAllocator};
 use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
-use crate::lifetime::{Frame, Passed};
-use crate::memory::{Allocator, Shared};
+use ringfence_memory::extend::Passed;
+use ringfence_memory::extend::ReclaimHeap;
+use ringfence_memory::extend::Shared;
+use ringfence_memory::lifetime::Frame;
+use ringfence_memory::memory::Allocator;
 
 /// How a shader-visible heap is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +157,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     pub fn with_algorithm(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         let shared = Arc::clone(memory.shared());
         let (desc, slots) = check_desc(&shared.device, desc)?;
-        let only = shared.rooms.claim(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
+        let only = shared.descriptor_heaps.claim(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
         let number = shared.trace.descriptors_number();
         let mut state = State {
             kind: desc.kind,
@@ -190,7 +193,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         }
         let state = Arc::new(state);
         state.tell_heap(&shared.trace);
-        shared.rooms.add(Arc::clone(&state) as Arc<dyn Room<D>>);
+        shared.descriptor_heaps.add(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
     }
 

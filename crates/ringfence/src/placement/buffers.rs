@@ -10,11 +10,12 @@ use super::location::BufferLocation;
 use super::policy::{Placement, is_out_of_memory};
 use super::range_pool::{Block, PoolFigures, RangePool};
 use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError};
-use crate::error::Error;
-use crate::lifetime::{BufferCopy, Frame, ReplaceError};
-use crate::memory::{Location, Shared};
-use crate::resource::{AllocationDesc, Dedicated, Resource};
 use crate::upload::FastConstants;
+use ringfence_memory::Error;
+use ringfence_memory::extend::Shared;
+use ringfence_memory::lifetime::{BufferCopy, Frame, ReplaceError};
+use ringfence_memory::memory::Location;
+use ringfence_memory::{AllocationDesc, Dedicated, Resource};
 
 /// What uploads may be used for.
 pub(super) const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC

@@ -13,8 +13,8 @@ use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Rout
 use super::location::BufferLocation;
 use super::policy::Placement;
 use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
-use crate::error::{AccessError, Error};
 use crate::upload::{FastWriter, Staged, UploadError};
+use ringfence_memory::{AccessError, Error};
 
 /// Constants that the placement policy gave, with their content.
 pub enum ConstantsLocation<D: Device> {

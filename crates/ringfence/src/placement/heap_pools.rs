@@ -10,9 +10,10 @@ use ringfence_core::tlsf::Tlsf;
 
 use super::range_pool::{Block, PoolFigures, RangePool};
 use crate::device::{Create, Device, DeviceError, Requirements};
-use crate::error::Error;
-use crate::memory::{Backing, Location, Made, Shared};
-use crate::resource::ResourceKind;
+use ringfence_memory::Error;
+use ringfence_memory::ResourceKind;
+use ringfence_memory::extend::{Backing, Made, Shared};
+use ringfence_memory::memory::Location;
 
 /// What every heap is aligned to at least.
 const COMMON_ALIGNMENT: u64 = 64 << 10;

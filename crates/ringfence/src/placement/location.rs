@@ -17,9 +17,10 @@ use ringfence_core::sync::SyncSet;
 use super::desc::{LocationKind, Route, TextureKind};
 use super::range_pool::InPool;
 use crate::device::{Device, Mapped, Placed, RawBuffer};
-use crate::error::AccessError;
-use crate::memory::{Location, Shared};
-use crate::resource::{Buffer, Resource, Texture};
+use ringfence_memory::AccessError;
+use ringfence_memory::extend::Shared;
+use ringfence_memory::memory::Location;
+use ringfence_memory::{Buffer, Resource, Texture};
 
 /// A buffer that the placement policy gave: a driver buffer of its own, or a range of one that others share.
 ///

@@ -14,9 +14,10 @@ use super::desc::PlacementDesc;
 use super::heap_pools::HeapPools;
 use super::range_pool::{PoolFigures, RangePool};
 use crate::device::{Device, DeviceError, TextureDesc};
-use crate::error::Error;
-use crate::memory::{Allocator, Reclaimed, Shared};
 use crate::upload::{Cleaning, FastConstants, FastConstantsDesc};
+use ringfence_memory::Error;
+use ringfence_memory::extend::Shared;
+use ringfence_memory::memory::{Allocator, Reclaimed};
 
 /// Where resources go, as an engine does it. See the [module](super).
 ///
@@ -83,7 +84,7 @@ impl<D: Device> Placement<D> {
             memory: memory.clone(),
             upload_small: buddy(desc.small_block_bytes, desc.small_granule_bytes),
             upload_big: tlsf_pool(shared, desc.big_block_bytes, desc.idle_frames),
-            fast: FastConstants::new(memory, fast, Cleaning::Others),
+            fast: FastConstants::with_cleaning(memory, fast, Cleaning::Others),
             default_buffers: RwLock::new(Vec::new()),
             textures,
             frame: AtomicU64::new(0),

@@ -25,10 +25,12 @@ use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::{Invalid, RangeAllocator};
 
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Mapped, RawBuffer};
-use crate::error::Error;
-use crate::memory::{Backing, Location, Memory, Place, RangeOwner, Shared, asking};
-use crate::resource::{AllocationDesc, shared_alignment};
-use crate::telling::Lock;
+use ringfence_memory::AllocationDesc;
+use ringfence_memory::Error;
+use ringfence_memory::extend::Lock;
+use ringfence_memory::extend::shared_alignment;
+use ringfence_memory::extend::{Backing, Memory, Place, RangeOwner, Shared, asking};
+use ringfence_memory::memory::Location;
 
 /// A block: what lies under its ranges.
 pub(crate) struct Block<D: Device> {

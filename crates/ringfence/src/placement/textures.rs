@@ -6,10 +6,10 @@ use super::desc::{BufferRequest, Route, TextureKind};
 use super::location::{Footprint, ReadbackTexture, TextureLocation};
 use super::policy::{Placement, is_out_of_memory};
 use crate::device::{BufferUsage, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
-use crate::error::Error;
-use crate::memory::Location;
-use crate::resource::{AllocationDesc, Dedicated, Resource};
 use crate::upload::least_common_multiple;
+use ringfence_memory::Error;
+use ringfence_memory::memory::Location;
+use ringfence_memory::{AllocationDesc, Dedicated, Resource};
 
 /// Subresources of a texture that is read back, at the most: 2,048 layers of 16 mips.
 const FOOTPRINTS_MAX: u64 = 1 << 15;

@@ -17,9 +17,10 @@ use super::spans::Spans;
 use crate::device::{
     Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, Textures,
 };
-use crate::error::Error;
-use crate::memory::{Allocator, Backing, Location, Place, Shared};
-use crate::resource::{AllocationDesc, Dedicated, RawObject};
+use ringfence_memory::Error;
+use ringfence_memory::extend::{Backing, Place, Shared};
+use ringfence_memory::memory::{Allocator, Location};
+use ringfence_memory::{AllocationDesc, Dedicated, RawObject};
 
 /// What every heap is aligned to at least, in bytes.
 const HEAP_ALIGNMENT: u64 = 64 << 10;

@@ -4,7 +4,7 @@ use ringfence_core::sync::TimelineId;
 
 use super::{Pass, TransientId};
 use crate::device::DeviceError;
-use crate::error::Error;
+use ringfence_memory::Error;
 
 /// Why a request was refused. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

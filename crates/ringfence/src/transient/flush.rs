@@ -13,7 +13,7 @@ use ringfence_core::sync::SyncPoint;
 use super::allocator::TransientAllocator;
 use super::heap::{Heap, Object};
 use crate::device::Device;
-use crate::memory::Place;
+use ringfence_memory::extend::Place;
 
 /// What the end of an execution did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use super::order::Clock;
 use super::spans::Spans;
 use crate::device::{Buffers, Device, InfoKey, RawBuffer, RawTexture, Textures};
-use crate::memory::Place;
-use crate::resource::{RawObject, ResourceKind};
+use ringfence_memory::extend::Place;
+use ringfence_memory::{RawObject, ResourceKind};
 
 /// What an object was made from. Buffers and textures have keys of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -42,9 +42,9 @@ use super::layout::{self, Piece};
 use super::order::{Clock, Pass};
 use super::plans::{Group, OWN_MEMORY, Plan, Planned, hash};
 use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
-use crate::error::Error;
-use crate::memory::Location;
-use crate::trace::{Event, PlannedRange};
+use ringfence_memory::Error;
+use ringfence_memory::memory::Location;
+use ringfence_memory::trace::{Event, PlannedRange};
 
 /// A pass of a planned frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

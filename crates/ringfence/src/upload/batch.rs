@@ -24,7 +24,7 @@ use std::fmt;
 use super::{Staged, StagedTexels};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
 use crate::device::{CopyRules, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
-use crate::resource::{Buffer, Texture};
+use ringfence_memory::{Buffer, Texture};
 
 /// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
 /// copies overlap the later one wins.

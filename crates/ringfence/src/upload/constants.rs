@@ -41,10 +41,11 @@ use super::ring::check_location;
 use super::state::{self, RingState};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
-use crate::error::Error;
-use crate::lifetime::Frame;
-use crate::memory::{Allocator, Location, RingSnapshot};
-use crate::resource::{AllocationDesc, Buffer, shared_alignment};
+use ringfence_memory::Error;
+use ringfence_memory::extend::shared_alignment;
+use ringfence_memory::lifetime::Frame;
+use ringfence_memory::memory::{Allocator, Location, RingSnapshot};
+use ringfence_memory::{AllocationDesc, Buffer};
 
 pub use dynamic::{ConstantWriter, DynamicConstants};
 pub use statics::StaticConstants;
@@ -282,7 +283,11 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     /// The largest constants, in bytes: what Direct3D 12 binds, and what Vulkan's cards do.
     pub const BYTES_MAX: u64 = 64 << 10;
 
-    pub(crate) fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
+    /// Constant buffers, static and dynamic. `views` makes the views of their pools; it may be [`NoViews`].
+    ///
+    /// # Errors
+    /// As `UploadRing::new`, and those of `views`.
+    pub fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
         check_location(desc.location)?;
         let views = Arc::new(views);
         let ring = |class: usize| dynamic_ring(memory, &desc, &views, class);

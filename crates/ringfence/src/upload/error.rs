@@ -3,7 +3,7 @@
 use ringfence_core::sync::SyncPoint;
 
 use crate::device::{DeviceError, TexelError, TexelFormat};
-use crate::error::Error;
+use ringfence_memory::Error;
 
 /// Why nothing was written. The ring is as it was, but that what was complete has been freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

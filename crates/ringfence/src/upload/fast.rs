@@ -30,12 +30,15 @@ use ringfence_core::range::AllocError;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
-use super::{Recycle, Staged, Told, UploadError};
+use super::{Staged, UploadError};
 use crate::device::{BufferUsage, Device, DeviceError, Mapped};
-use crate::error::{AccessError, Error};
-use crate::lifetime::{Frame, OpenFrame, Passed};
-use crate::memory::{Allocator, Backing, Location, RingSnapshot};
 use crate::placement::{Block, BufferLocation, InPool, PoolFigures, RangePool, Route};
+use ringfence_memory::extend::Backing;
+use ringfence_memory::extend::{Completed, ReclaimRing};
+use ringfence_memory::extend::{OpenFrame, Passed};
+use ringfence_memory::lifetime::Frame;
+use ringfence_memory::memory::{Allocator, Location, RingSnapshot};
+use ringfence_memory::{AccessError, Error};
 
 /// How the pages of fast constants are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +126,13 @@ pub struct FastConstants<D: Device> {
 }
 
 impl<D: Device> FastConstants<D> {
-    pub(crate) fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>, cleaning: Cleaning) -> Self {
+    /// Pages for constants that live for one frame. Nothing is made before the first write.
+    #[must_use]
+    pub fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>) -> Self {
+        Self::with_cleaning(memory, desc, Cleaning::Own)
+    }
+
+    pub(crate) fn with_cleaning(memory: &Allocator<D>, desc: FastConstantsDesc<'_>, cleaning: Cleaning) -> Self {
         // A page of 0 bytes refuses everything as too large.
         let desc = FastConstantsDesc { page_bytes: desc.page_bytes.min(BYTES_MAX), ..desc };
         let page_bytes = desc.page_bytes.max(1).next_power_of_two();
@@ -152,7 +161,7 @@ impl<D: Device> FastConstants<D> {
             polled: Mutex::new(Passed::default()),
             written_bytes: AtomicU64::new(0),
         });
-        let listed: Arc<dyn Recycle> = state.clone();
+        let listed: Arc<dyn ReclaimRing> = state.clone();
         memory.shared().add_ring(&listed);
         Self { state }
     }
@@ -320,14 +329,14 @@ impl<D: Device> State<D> {
     }
 }
 
-impl<D: Device> Recycle for State<D> {
-    fn release(&self, told: &Told<'_>) -> bool {
+impl<D: Device> ReclaimRing for State<D> {
+    fn reclaim(&self, completed: &Completed<'_>) -> bool {
         self.give_back(|retired, pages| {
             let page = |page| pages.push(page);
-            if told.device_lost {
+            if completed.device_lost {
                 retired.release_all(page)
             } else {
-                retired.reclaim(told.passed, page)
+                retired.reclaim(completed.passed, page)
             };
         });
         self.books.lock().ticks += 1;
@@ -450,7 +459,7 @@ impl<D: Device> FastWriter<D> {
             Ok(()) => own.bump = bump,
             Err(AccessError::Device(error)) => return Err(error.into()),
             Err(AccessError::NotMapped) => return Err(UNSEEN.into()),
-            Err(AccessError::OutOfRange { .. }) => unreachable!("the bump is as long as the page"),
+            Err(_) => unreachable!("the bump is as long as the page"),
         }
         Ok(offset)
     }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use ringfence_core::ring::Ring;
 
-use crate::primitive::{AtomicBool, AtomicU64, Ordering, fence_in_model};
+use ringfence_memory::extend::primitive::{AtomicBool, AtomicU64, Ordering, fence_in_model};
 
 /// Everything before this position may have been handed out again.
 pub(super) struct Released(AtomicU64);

@@ -28,9 +28,9 @@ use super::segment::Segment;
 use super::state::{Config, Lease, Request, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
-use crate::error::Error;
-use crate::memory::asking;
-use crate::resource::Buffer;
+use ringfence_memory::Buffer;
+use ringfence_memory::Error;
+use ringfence_memory::extend::asking;
 
 /// How long a ring has been mostly empty.
 #[derive(Default)]

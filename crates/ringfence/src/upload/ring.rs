@@ -12,9 +12,10 @@ use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::{Staged, UploadDesc, UploadError, UploadWriter};
 use crate::device::{Capabilities, Device, DeviceError};
-use crate::error::{AccessError, Error};
-use crate::lifetime::Frame;
-use crate::memory::{Allocator, Location, RingSnapshot, Shared};
+use ringfence_memory::extend::Shared;
+use ringfence_memory::lifetime::Frame;
+use ringfence_memory::memory::{Allocator, Location, RingSnapshot};
+use ringfence_memory::{AccessError, Error};
 
 /// A ring of mapped memory that every thread may write to. See the [module](crate::upload).
 ///
@@ -25,7 +26,12 @@ pub struct UploadRing<D: Device> {
 }
 
 impl<D: Device> UploadRing<D> {
-    pub(crate) fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
+    /// Makes a ring for data on its way to the GPU.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`]; [`Error::NotHostWritten`] for a location that the host does not write.
+    #[track_caller]
+    pub fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
         check_location(desc.location)?;
         Ok(Self { state: RingState::new(memory, desc, true, None)? })
     }
@@ -157,7 +163,7 @@ pub(super) unsafe fn fill<D: Device>(
     match unsafe { segment.buffer.write_shared(offset, size, fill) } {
         Ok(()) => Ok(()),
         Err(AccessError::Device(error)) => Err(error),
-        Err(AccessError::NotMapped | AccessError::OutOfRange { .. }) => unreachable!("a ring is mapped as a whole"),
+        Err(_) => unreachable!("a ring is mapped as a whole"),
     }
 }
 

@@ -25,13 +25,15 @@ use super::pin::{HeldPin, Pin, Pins, release, tail};
 use super::resize::Calm;
 use super::ring::Filling;
 use super::segment::Segment;
-use super::{Recycle, Told, UploadDesc, UploadError, WhenFull};
+use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
-use crate::error::Error;
-use crate::lifetime::{Passed, WaitError};
-use crate::memory::{Allocator, RingSnapshot, Shared};
-use crate::resource::Buffer;
-use crate::telling::{Lock, is_locked};
+use ringfence_memory::Buffer;
+use ringfence_memory::Error;
+use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::{Completed, ReclaimRing};
+use ringfence_memory::extend::{Lock, is_locked};
+use ringfence_memory::extend::{Passed, WaitError};
+use ringfence_memory::memory::{Allocator, RingSnapshot};
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +145,7 @@ impl<D: Device> RingState<D> {
             polled: Mutex::new(Passed::default()),
             figures: Figures::default(),
         });
-        let listed: Arc<dyn Recycle> = state.clone();
+        let listed: Arc<dyn ReclaimRing> = state.clone();
         memory.shared().add_ring(&listed);
         Ok(state)
     }
@@ -365,10 +367,10 @@ impl<D: Device> Books<D> {
     }
 }
 
-impl<D: Device> Recycle for RingState<D> {
-    fn release(&self, told: &Told<'_>) -> bool {
+impl<D: Device> ReclaimRing for RingState<D> {
+    fn reclaim(&self, completed: &Completed<'_>) -> bool {
         let mut books = self.books.lock();
-        books.release(&mut |users| told.has_passed(users));
+        books.release(&mut |users| completed.has_passed(users));
         let capacity = books.ring.capacity();
         books.calm.tick(&self.config, capacity)
     }

@@ -20,7 +20,7 @@ use std::mem::MaybeUninit;
 use super::ring::copy;
 use super::{Staged, UploadError, UploadRing, UploadWriter};
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect};
-use crate::lifetime::Frame;
+use ringfence_memory::lifetime::Frame;
 
 /// Texels as the caller has them: a box of one aspect, in one or several layers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,8 +16,8 @@ use ringfence_core::sync::SyncPoint;
 
 use super::{BatchError, StagedTexels, TexelTarget, Texels, UploadBatch, UploadError, UploadRing, UploadWriter};
 use crate::device::{Create, Device};
-use crate::lifetime::{Frame, FrameError, Timeline};
-use crate::resource::{Buffer, Resource, ResourceKind, Texture};
+use ringfence_memory::lifetime::{Frame, FrameError, Timeline};
+use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
 /// Gathers uploads for a copy queue, one submission at a time. For one thread; several may have one each.
 pub struct TransferQueue<D: Device> {

@@ -29,7 +29,8 @@ use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::{Staged, UploadError};
 use crate::device::{Capabilities, Device};
-use crate::lifetime::{Frame, OpenFrame};
+use ringfence_memory::extend::OpenFrame;
+use ringfence_memory::lifetime::Frame;
 
 /// Pages begin at multiples of this, so that what is aligned to it in the page is so in the buffer, without padding.
 const PAGE_ALIGNMENT: u64 = 512;

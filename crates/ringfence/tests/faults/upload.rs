@@ -5,8 +5,8 @@ use std::time::Duration;
 use ringfence::device::{BufferUsage, Create, TextureDesc, TextureUsage, Textures};
 use ringfence::upload::{NoViews, SubmitError};
 use ringfence::{
-    AllocationDesc, ConstantsDesc, Location, ReadbackDesc, TexelTarget, Texels, Texture, TransferQueue, UploadBatch,
-    UploadDesc, UploadError, WhenFull,
+    AllocationDesc, ConstantBuffers, ConstantsDesc, Location, ReadbackDesc, ReadbackRing, TexelTarget, Texels, Texture,
+    TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
 };
 
 use super::walk::{Commands, Device, KIB, World, every_call_fails_once, pattern};
@@ -25,7 +25,7 @@ fn texture(world: &World, side: u32) -> Texture<Device> {
 /// Frames through a ring, by writers and by single writes; every byte is looked at.
 fn frames(world: &World, when_full: WhenFull) {
     let desc = UploadDesc { capacity: 4 * KIB, page_bytes: KIB, when_full, ..Default::default() };
-    let ring = world.step(|| world.memory.upload_ring(desc));
+    let ring = world.step(|| UploadRing::new(&world.memory, desc));
     let target = world.buffer(4 * KIB, Location::Device);
     let mut writer = None;
     for number in 0..6 {
@@ -74,7 +74,7 @@ fn constants_that_change_grow_are_updated_and_promoted() {
             usage: BufferUsage::CONSTANT | BufferUsage::COPY_SRC,
             ..Default::default()
         };
-        let constants = world.step(|| world.memory.constant_buffers(desc, NoViews));
+        let constants = world.step(|| ConstantBuffers::new(&world.memory, desc, NoViews));
         let target = world.buffer(32 * KIB, Location::Device);
         let mut dynamics: Vec<_> = (0..6).map(|_| constants.dynamic(200).expect("served")).collect();
         let mut fixed: Vec<_> =
@@ -117,9 +117,9 @@ fn constants_that_change_grow_are_updated_and_promoted() {
 fn batches_of_texels_and_results_on_their_way_back() {
     every_call_fails_once(|world| {
         let desc = UploadDesc { capacity: 64 * KIB, when_full: WAIT, ..Default::default() };
-        let ring = world.step(|| world.memory.upload_ring(desc));
+        let ring = world.step(|| UploadRing::new(&world.memory, desc));
         let results =
-            world.step(|| world.memory.readback_ring(ReadbackDesc { capacity: 32 * KIB, ..Default::default() }));
+            world.step(|| ReadbackRing::new(&world.memory, ReadbackDesc { capacity: 32 * KIB, ..Default::default() }));
         let (to, texture) = (world.buffer(KIB, Location::Device), texture(world, 24));
         let (bytes, texels) = (pattern(1, KIB), pattern(2, 24 * 24 * 4));
         for _ in 0..2 {
@@ -160,7 +160,7 @@ fn batches_of_texels_and_results_on_their_way_back() {
 fn a_copy_queue_whose_submission_fails_too() {
     every_call_fails_once(|world| {
         let desc = UploadDesc { capacity: 8 * KIB, when_full: WAIT, ..Default::default() };
-        let ring = world.step(|| world.memory.upload_ring(desc));
+        let ring = world.step(|| UploadRing::new(&world.memory, desc));
         let mut transfer = TransferQueue::new(world.copies.clone(), ring);
         for number in 0..4 {
             let (to, back) = (world.buffer(4 * KIB, Location::Device), world.buffer(4 * KIB, Location::Readback));

@@ -12,7 +12,8 @@ use ringfence::sim::{self, Buffer, Device, Texture};
 use ringfence::transient::{Described, TransientAllocator, TransientDesc, UsedResource};
 use ringfence::upload::{ConstantPool, ConstantViews};
 use ringfence::{
-    AllocationDesc, AllocatorDesc, ConstantsDesc, Error, TransferQueue, UploadBatch, UploadDesc, WhenFull,
+    AllocationDesc, AllocatorDesc, ConstantBuffers, ConstantsDesc, Error, TransferQueue, UploadBatch, UploadDesc,
+    UploadRing, WhenFull,
 };
 
 use crate::world::{Inside, place, usage, watched};
@@ -105,7 +106,7 @@ fn views_of_constants() {
         place(name, AllocatorDesc::default(), move |world, inside| {
             let desc = ConstantsDesc { dynamic_slots: 32, static_slots: 1, ..Default::default() };
             let views = Views(wanted, inside.clone());
-            let buffers = world.memory.constant_buffers(desc, views).expect("there is room");
+            let buffers = ConstantBuffers::new(&world.memory, desc, views).expect("there is room");
             let frame = world.timeline.begin();
             let mut writer = buffers.writer(&frame).expect("our own");
             let held = Arc::new(buffers.dynamic(256).expect("not too large"));
@@ -147,7 +148,7 @@ fn views_of_constants() {
 fn a_fill() {
     place("UploadWriter::write_with", AllocatorDesc::default(), |world, inside| {
         let desc = UploadDesc { capacity: 64 << 10, when_full: WhenFull::Fail, ..Default::default() };
-        let ring = Arc::new(world.memory.upload_ring(desc).expect("there is room"));
+        let ring = Arc::new(UploadRing::new(&world.memory, desc).expect("there is room"));
         let frame = world.timeline.begin();
         let mut writer = ring.writer(&frame).expect("our own");
         let other = Arc::clone(&ring);
@@ -174,7 +175,7 @@ fn a_fill() {
 fn a_submission() {
     place("TransferQueue::submit", AllocatorDesc::default(), |world, inside| {
         let desc = UploadDesc { capacity: 4096, when_full: WhenFull::Fail, ..Default::default() };
-        let ring = world.memory.upload_ring(desc).expect("there is room");
+        let ring = UploadRing::new(&world.memory, desc).expect("there is room");
         let to = world.memory.create_buffer(&BufferDesc { size: 1024, usage: usage() }, AllocationDesc::default());
         let to = to.expect("there is room");
         let mut queue = TransferQueue::new(world.timeline.clone(), ring);

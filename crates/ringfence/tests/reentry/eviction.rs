@@ -7,7 +7,8 @@ use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, St
 use ringfence::sim::Device;
 use ringfence::upload::NoViews;
 use ringfence::{
-    Allocation, AllocationDesc, Allocator, ConstantsDesc, Location, ReadbackDesc, UploadBatch, UploadDesc, WhenFull,
+    Allocation, AllocationDesc, Allocator, ConstantBuffers, ConstantsDesc, Location, ReadbackDesc, ReadbackRing,
+    UploadBatch, UploadDesc, UploadRing, WhenFull,
 };
 
 use crate::world::{Inside, World, buffer, limited, place, usage};
@@ -88,7 +89,7 @@ fn a_ring_that_grows() {
     place("eviction for a ring", limited(), |world, inside| {
         let when_full = WhenFull::grow(8 << 20);
         let desc = UploadDesc { capacity: 64 << 10, when_full, ..Default::default() };
-        let ring = Arc::new(world.memory.upload_ring(desc).expect("there is room"));
+        let ring = Arc::new(UploadRing::new(&world.memory, desc).expect("there is room"));
         let frame = world.timeline.begin();
         let other = Arc::clone(&ring);
         inside.also(move |_| {
@@ -108,7 +109,7 @@ fn a_ring_that_grows() {
 fn a_ring_of_results_that_grows() {
     place("eviction for a ring of results", limited(), |world, inside| {
         let desc = ReadbackDesc { capacity: 64 << 10, when_full: WhenFull::grow(8 << 20), ..Default::default() };
-        let ring = world.memory.readback_ring(desc).expect("there is room");
+        let ring = ReadbackRing::new(&world.memory, desc).expect("there is room");
         let frame = world.timeline.begin();
         let starved = Starved::new(world, inside);
         let held = ring.reserve(&frame, 5 << 20, 4).expect("made after all");
@@ -152,7 +153,7 @@ fn constants() -> ConstantsDesc<'static> {
 #[test]
 fn constants_that_grow() {
     place("eviction for constants", limited(), |world, inside| {
-        let buffers = world.memory.constant_buffers(constants(), NoViews).expect("there is room");
+        let buffers = ConstantBuffers::new(&world.memory, constants(), NoViews).expect("there is room");
         let frame = world.timeline.begin();
         let mut writer = buffers.writer(&frame).expect("our own");
         let held = Arc::new(buffers.dynamic(64 << 10).expect("not too large"));
@@ -181,7 +182,7 @@ fn constants_that_grow() {
 #[test]
 fn static_constants() {
     place("eviction for static constants", limited(), |world, inside| {
-        let buffers = world.memory.constant_buffers(constants(), NoViews).expect("there is room");
+        let buffers = ConstantBuffers::new(&world.memory, constants(), NoViews).expect("there is room");
         let other = buffers.clone();
         inside.also(move |_| drop(other.create_static(&[1; 1024])));
         let starved = Starved::new(world, inside);
@@ -195,7 +196,7 @@ fn static_constants() {
 #[test]
 fn static_constants_that_are_staged() {
     place("eviction while static constants are staged", limited(), |world, inside| {
-        let buffers = world.memory.constant_buffers(constants(), NoViews).expect("there is room");
+        let buffers = ConstantBuffers::new(&world.memory, constants(), NoViews).expect("there is room");
         let held: Vec<_> =
             (0..80).map(|at| buffers.create_static(&vec![at; 64 << 10]).expect("there is room")).collect();
         let frame = world.timeline.begin();

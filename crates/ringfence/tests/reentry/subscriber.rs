@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringfence::debugging::DebugDesc;
 use ringfence::device::{BufferDesc, Requirements, ResourceClass};
 use ringfence::sim::Device;
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location, UploadDesc, WhenFull};
+use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location, UploadDesc, UploadRing, WhenFull};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -112,7 +112,7 @@ fn memory_is_allocated() {
     });
     place("span of a ring's new buffer", AllocatorDesc::default(), |world, inside| {
         let desc = UploadDesc { capacity: 4096, when_full: WhenFull::grow(64 << 20), ..Default::default() };
-        let ring = world.memory.upload_ring(desc).expect("there is room");
+        let ring = UploadRing::new(&world.memory, desc).expect("there is room");
         let frame = world.timeline.begin();
         listening(inside, "allocate_memory", || _ = ring.write(&vec![1; 20 << 20], 4).expect("there is room"));
         drop(ring);

@@ -4,7 +4,7 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, T
 use ringfence::sim::{BufferRange, Command, Device, Fence, HazardKind, Profile, SimOptions};
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, TexelTarget, Texels, Texture, Timeline,
-    TransferQueue, UploadDesc,
+    TransferQueue, UploadDesc, UploadRing,
 };
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ impl Program {
         let fences = [(); 2].map(|()| device.create_fence(0));
         // SAFETY: the fences are the device's, and every submission signals its frame's value.
         let [timeline, copies] = fences.map(|fence| unsafe { memory.timeline(fence) }.expect("the device is not lost"));
-        let ring = memory.upload_ring(UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("there is room");
+        let ring =
+            UploadRing::new(&memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("there is room");
         let buffer = |usage, location| {
             let info = Create::<Buffers>::describe(&device, &BufferDesc { size: 1024, usage }).expect("a plain buffer");
             memory.create_buffer(&info, AllocationDesc { location, ..Default::default() }).expect("there is room")

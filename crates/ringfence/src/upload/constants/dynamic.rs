@@ -20,10 +20,10 @@ use super::share::{Shares, hash};
 use super::{ALIGNMENT, BoundConstants, CLASS_BYTES, CLASSES, ConstantBuffers, ConstantFigures, ConstantViews, LARGE};
 use super::{Paired, Shared, classify};
 use crate::device::Device;
-use crate::lifetime::Frame;
 use crate::upload::ring::copy;
 use crate::upload::segment::Segment;
 use crate::upload::{Staged, UploadBatch, UploadError, UploadWriter};
+use ringfence_memory::lifetime::Frame;
 
 /// A constant buffer whose content changes often. Made by [`ConstantBuffers::dynamic`].
 pub struct DynamicConstants<D: Device, V: ConstantViews<D>> {

@@ -25,12 +25,14 @@ use ringfence_core::sync::SyncSet;
 use super::{BoundConstants, ConstantBuffers, ConstantPool, ConstantViews, ConstantWriter, LARGE, Shared};
 use super::{CLASS_BYTES, classify};
 use crate::device::{BufferUsage, Device};
-use crate::error::Error;
-use crate::memory::{Allocator, RingSnapshot, asking};
-use crate::resource::Buffer;
-use crate::telling::Lock;
 use crate::upload::ring::copy;
-use crate::upload::{Recycle, Told, UploadBatch, UploadError};
+use crate::upload::{UploadBatch, UploadError};
+use ringfence_memory::Buffer;
+use ringfence_memory::Error;
+use ringfence_memory::extend::Lock;
+use ringfence_memory::extend::asking;
+use ringfence_memory::extend::{Completed, ReclaimRing};
+use ringfence_memory::memory::{Allocator, RingSnapshot};
 
 /// What one write of staged content has at most, in bytes: a page of the smallest class.
 const RUN_BYTES_MAX: usize = 8 << 10;
@@ -177,7 +179,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
             making: Lock::new(()),
             staging: Mutex::new(Gathered::new()),
         });
-        let listed: Arc<dyn Recycle> = statics.clone();
+        let listed: Arc<dyn ReclaimRing> = statics.clone();
         memory.shared().add_ring(&listed);
         statics
     }
@@ -234,15 +236,15 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
     }
 }
 
-impl<D: Device, V: ConstantViews<D>> Recycle for Statics<D, V> {
-    fn release(&self, told: &Told<'_>) -> bool {
+impl<D: Device, V: ConstantViews<D>> ReclaimRing for Statics<D, V> {
+    fn reclaim(&self, completed: &Completed<'_>) -> bool {
         let mut books = self.books.lock();
         let Books { pools, retired, .. } = &mut *books;
         let mut free = |(class, index, slot): (usize, usize, u32)| pools[class][index].free.push(slot);
-        if told.device_lost {
+        if completed.device_lost {
             retired.release_all(&mut free);
         } else {
-            retired.reclaim(told.passed, &mut free);
+            retired.reclaim(completed.passed, &mut free);
         }
         false
     }

@@ -9,7 +9,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::*;
-use crate::primitive::UnsafeCell;
+use ringfence_memory::extend::primitive::UnsafeCell;
 
 /// A ring of one byte an entry, as a ring's state has it.
 struct World {

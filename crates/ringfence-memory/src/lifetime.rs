@@ -11,9 +11,9 @@
 mod bin;
 mod lane;
 mod replace;
-mod seat;
-mod timeline;
-mod try_cell;
+pub(crate) mod seat;
+pub(crate) mod timeline;
+pub(crate) mod try_cell;
 
 pub use bin::RetireBin;
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
@@ -21,5 +21,5 @@ pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub(crate) use seat::sit;
 pub(crate) use seat::thread_place;
 pub use timeline::{Frame, FrameError, SubmittedError, Timeline};
-pub(crate) use timeline::{Lifetimes, OpenFrame, Passed, WaitError};
+pub(crate) use timeline::{Lifetimes, Passed, WaitError};
 pub(crate) use try_cell::TryCell;

@@ -28,14 +28,14 @@ mod descriptors;
 mod event;
 mod format;
 mod reader;
-mod recorder;
+pub(crate) mod recorder;
 mod state;
 
 pub use descriptors::DescriptorUse;
 pub use event::{Event, PlannedRange};
 pub use reader::{Reader, TraceError};
+pub(crate) use recorder::Trace;
 pub use recorder::{StartTraceError, TraceSummary};
-pub(crate) use recorder::{Trace, TracedHeap};
 pub use state::{Live, State, TransientObject};
 
 pub use format::{MAGIC, VERSION, VERSION_MIN};

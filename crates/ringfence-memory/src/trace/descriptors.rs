@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::Event;
-use crate::descriptor::{DescriptorSnapshot, region};
 use crate::device::descriptors::HeapKind;
+use crate::memory::{DescriptorSnapshot, region};
 
 /// More slots than this no heap has: sums could overflow.
 const SLOTS_MAX: u64 = 1 << 40;

@@ -13,32 +13,31 @@ use super::block_sizes::BlockSizes;
 use super::budget::Budgets;
 use super::cells::Cells;
 use super::classes::Classes;
+use super::descriptor_heaps::DescriptorHeaps;
 use super::growth::Growth;
 use super::ladder::Evict;
 use super::place::{ArenaRef, Memory, Place};
 use super::pool::PoolState;
 use super::quick::quick_types;
 use super::release::{RangeOwner, Releases};
-use super::rings::Rings;
+use super::rings::{ReclaimRing, Rings};
 use super::small::SmallBuffers;
 use super::statistics::{Calls, Moved};
 use super::types::TypeOrder;
 use super::{AllocatorDesc, Budget};
 use crate::debugging::Debugger;
-use crate::descriptor::Rooms;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::lifetime::Lifetimes;
 use crate::residency::Residents;
 use crate::trace::{StartTraceError, Trace, TraceSummary};
-use crate::upload::Recycle;
 
 /// What every clone of the allocator and everything that it made share.
-pub(crate) struct Shared<D: Device> {
-    pub(crate) device: D,
-    pub(crate) lifetimes: Lifetimes<D>,
-    pub(crate) rooms: Rooms<D>,
+pub struct Shared<D: Device> {
+    pub device: D,
+    pub lifetimes: Lifetimes<D>,
+    pub descriptor_heaps: DescriptorHeaps<D>,
     pub(super) rings: Rings,
-    pub(crate) order: TypeOrder,
+    pub order: TypeOrder,
     pub(crate) classes: Classes,
     /// The memory types whose arenas serve plain requests the short way, a bit each.
     pub(super) quick_types: u32,
@@ -59,7 +58,7 @@ pub(crate) struct Shared<D: Device> {
     pub(super) memory_objects: AtomicU64,
     pub(super) calls: Calls,
     pub(crate) moved: Moved,
-    pub(crate) trace: Trace,
+    pub trace: Trace,
     /// There iff something is looked for.
     pub(crate) debug: Option<Box<Debugger<D>>>,
     pub(crate) residents: Residents<D>,
@@ -115,7 +114,7 @@ impl<D: Device> Shared<D> {
             order,
             arenas,
             lifetimes: Lifetimes::new(),
-            rooms: Rooms::new(),
+            descriptor_heaps: DescriptorHeaps::new(),
             rings: Rings::default(),
             releases: Releases::new(),
             lost: AtomicBool::new(false),
@@ -200,7 +199,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Notes a ring, to be told of progress and for snapshots.
-    pub(crate) fn add_ring(&self, ring: &Arc<dyn Recycle>) {
+    pub fn add_ring(&self, ring: &Arc<dyn ReclaimRing>) {
         self.rings.add(ring, &self.trace);
     }
 
@@ -216,7 +215,7 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
         match self.memory_objects.load(Ordering::Relaxed) {
-            0 if !self.rooms.is_empty() => Err(StartTraceError::DescriptorHeaps),
+            0 if !self.descriptor_heaps.is_empty() => Err(StartTraceError::DescriptorHeaps),
             0 => {
                 self.rings.forget_told();
                 self.trace.start(to, self.device.capabilities())
@@ -256,12 +255,12 @@ impl<D: Device> Shared<D> {
     }
 
     /// Counts writes to rings.
-    pub(crate) fn count_staged(&self, writes: u64, bytes: u64) {
+    pub fn count_staged(&self, writes: u64, bytes: u64) {
         self.calls.staged.add(writes);
         self.trace.staged(writes, bytes);
     }
 
-    pub(crate) fn check_lost(&self) -> Result<(), DeviceError> {
+    pub fn check_lost(&self) -> Result<(), DeviceError> {
         if self.lost.load(Ordering::Relaxed) { Err(DeviceError::Lost) } else { Ok(()) }
     }
 

@@ -31,7 +31,7 @@ pub struct DescriptorSnapshot {
 }
 
 /// The names of the regions.
-pub(crate) mod region {
+pub mod region {
     pub const CPU_ONLY: &str = "CPU-only";
     pub const PERSISTENT: &str = "persistent";
     pub const FRAME: &str = "frame";

@@ -152,7 +152,7 @@ pub(crate) use of_threads::*;
 /// A number for what is only spread over the threads, and guarded in another way: all threads in one place are a model's
 /// hardest case.
 #[inline]
-pub(crate) fn thread_place() -> usize {
+pub fn thread_place() -> usize {
     if cfg!(any(loom, miri)) { 0 } else { thread_number() }
 }
 

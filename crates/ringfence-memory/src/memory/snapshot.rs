@@ -1,9 +1,9 @@
 //! Everything that is in memory at a moment, as plain data: for reports, leak hunts and tests. O(ranges).
 
 use super::arena::Note;
+use super::descriptor_snapshot::DescriptorSnapshot;
 use super::shared::Shared;
 use super::{DriverCalls, TypeStatistics};
-use crate::descriptor::DescriptorSnapshot;
 use crate::device::{Device, ResourceClass};
 
 /// An allocator's whole state.
@@ -168,7 +168,7 @@ impl<D: Device> Shared<D> {
             types: types.collect(),
             blocks,
             rings: self.rings.snapshot(),
-            descriptors: self.rooms.snapshot(),
+            descriptors: self.descriptor_heaps.snapshot(),
             retired_count: statistics.retired_count,
             calls: statistics.calls,
         }

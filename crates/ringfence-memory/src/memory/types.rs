@@ -58,7 +58,7 @@ impl Location {
 
 /// What requests ask of the device's memory types, worked out once.
 #[derive(Debug)]
-pub(crate) struct TypeOrder {
+pub struct TypeOrder {
     /// The candidates of every location, best first.
     candidates: [Vec<u32>; 4],
     /// The types that the device has.
@@ -79,7 +79,7 @@ impl TypeOrder {
     }
 
     /// The types for `location` among those of `bits`, best first.
-    pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
+    pub fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
 

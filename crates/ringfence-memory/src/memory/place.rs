@@ -18,12 +18,12 @@ use crate::device::{Device, Mapped};
 use crate::residency::Residence;
 
 /// A memory object of the driver and what it was made as.
-pub(crate) struct Memory<D: Device> {
-    pub(crate) object: D::Memory,
-    pub(crate) memory_type: u32,
+pub struct Memory<D: Device> {
+    pub object: D::Memory,
+    pub memory_type: u32,
     pub(crate) size: u64,
     /// Its number in a trace.
-    pub(crate) block: u64,
+    pub block: u64,
     /// Where the host sees its first byte, where the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
     /// Where debugging sees its first byte.
@@ -56,8 +56,8 @@ impl<D: Device> Memory<D> {
 }
 
 /// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
-pub(crate) struct Place<D: Device> {
-    pub(crate) offset: u64,
+pub struct Place<D: Device> {
+    pub offset: u64,
     pub(crate) arena: ArenaRef<D>,
     pub(super) hold: Hold<D>,
 }
@@ -99,7 +99,7 @@ pub(super) enum Hold<D: Device> {
 }
 
 impl<D: Device> Place<D> {
-    pub(crate) fn memory<'a>(&'a self, shared: &'a Shared<D>) -> &'a Memory<D> {
+    pub fn memory<'a>(&'a self, shared: &'a Shared<D>) -> &'a Memory<D> {
         match &self.hold {
             Hold::Range { memory, .. } => memory,
             Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
@@ -113,7 +113,7 @@ impl<D: Device> Place<D> {
 
 impl<D: Device> Place<D> {
     /// A range of a pool outside the arenas.
-    pub(crate) fn in_pool(
+    pub fn in_pool(
         memory: Arc<Memory<D>>,
         offset: u64,
         owner: Arc<dyn RangeOwner<D>>,
@@ -123,7 +123,7 @@ impl<D: Device> Place<D> {
     }
 
     /// A heap that no arena cuts, known there by its number.
-    pub(crate) fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
+    pub fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
         Self { offset: 0, arena: ArenaRef::Own(arena.into()), hold: Hold::Dedicated { memory, number } }
     }
 
@@ -148,13 +148,13 @@ impl<D: Device> Place<D> {
     }
 
     /// Some bytes of `whole`, which others may use as well.
-    pub(crate) fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
+    pub fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
         let arena = whole.arena.clone();
         Self { offset: whole.offset + offset, arena, hold: Hold::Aliased(Arc::clone(whole)) }
     }
 
     /// Its memory, to be shared by whoever cuts it up. It has to be let go of before the place is given back.
-    pub(crate) fn shared_memory(&self, shared: &Shared<D>) -> Arc<Memory<D>> {
+    pub fn shared_memory(&self, shared: &Shared<D>) -> Arc<Memory<D>> {
         match &self.hold {
             Hold::Range { memory, .. } => memory.share(),
             Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => Arc::clone(memory),

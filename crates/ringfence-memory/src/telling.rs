@@ -32,32 +32,32 @@ thread_local! {
 }
 
 /// Whether this thread holds a [`Lock`], so that no code of the caller's may run.
-pub(crate) fn is_locked() -> bool {
+pub fn is_locked() -> bool {
     HELD.try_with(|held| held.get() != 0).unwrap_or(false)
 }
 
 /// A lock that is held while something may be reported, or memory asked for. See the [module](self).
 #[derive(Default)]
-pub(crate) struct Lock<T>(Mutex<T>);
+pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> Locked<'_, T> {
+    pub fn lock(&self) -> Locked<'_, T> {
         Locked::new(self.0.lock())
     }
 
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<Locked<'_, T>> {
+    pub fn try_lock(&self) -> Option<Locked<'_, T>> {
         self.0.try_lock().map(Locked::new)
     }
 }
 
 /// The right to what a [`Lock`] guards. When the thread's last one goes, what waited is reported.
-pub(crate) struct Locked<'a, T> {
+pub struct Locked<'a, T> {
     /// There until this is dropped.
     guard: Option<MutexGuard<'a, T>>,
 }
@@ -115,7 +115,7 @@ pub(crate) fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
 }
 
 /// Drops a value in which there may be a `Drop` of the caller's: now, or once this thread holds no lock.
-pub(crate) fn drop_unlocked<T: 'static>(value: T) {
+pub fn drop_unlocked<T: 'static>(value: T) {
     if is_locked() {
         wait(Box::new(move || drop(value)));
     } else {

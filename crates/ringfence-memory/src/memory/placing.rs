@@ -23,7 +23,8 @@ use crate::resource::{AllocationDesc, Resource, ResourceKind};
 use crate::telling::slow;
 
 /// A resource that was made, and where.
-pub(crate) type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
+/// A resource's object and where it lies.
+pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
 impl<D: Device> Allocator<D> {
     pub(super) fn ask<'a, 'd>(&self, needs: Requirements, desc: &'a AllocationDesc<'d>) -> Ask<'a, 'd, D> {
@@ -97,7 +98,7 @@ impl<D: Device> Allocator<D> {
 
 impl<D: Device> Shared<D> {
     /// Makes a resource wherever it fits.
-    pub(crate) fn create<K>(
+    pub fn create<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
@@ -111,7 +112,7 @@ impl<D: Device> Shared<D> {
 
     /// As [`Shared::create`], with `place` deciding where. It is given what the resource needs in any memory that the
     /// location allows.
-    pub(crate) fn create_with<K>(
+    pub fn create_with<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
@@ -208,7 +209,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// What a resource would need, no memory taken.
-    pub(crate) fn measure<K>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
+    pub fn measure<K>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
     where
         K: ResourceKind,
         D: Create<K>,
@@ -233,7 +234,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Finds a place and makes the resource there.
-    pub(crate) fn place<K>(
+    pub fn place<K>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
         needs: Requirements,
@@ -262,7 +263,7 @@ impl<D: Device> Shared<D> {
     ///
     /// # Safety
     /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.
-    pub(crate) unsafe fn place_at<K>(
+    pub unsafe fn place_at<K>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
         place: Place<D>,
@@ -375,7 +376,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// The arena of a memory type and the group that a class falls in, where the device parts them.
-    pub(crate) fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
+    pub fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
         memory_type * CLASSES.len() as u32 + u32::from(group)
     }

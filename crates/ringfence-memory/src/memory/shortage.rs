@@ -58,7 +58,7 @@ pub(super) fn ask(callback: Arc<Evict>, pressure: Pressure) -> bool {
 
 /// Does `work`, which makes a request under a lock and holds none afterwards. As long as it fails for want of memory and
 /// the callback, asked in between, says that something went, it is done again.
-pub(crate) fn asking<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+pub fn asking<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let outer = ASKING.get();
     for round in 0.. {
         let result = {

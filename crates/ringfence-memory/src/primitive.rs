@@ -27,39 +27,39 @@
 //! Locks are in the seam only where a model runs through them.
 
 #[cfg(not(loom))]
-pub(crate) use parking_lot::{Mutex, RwLock};
+pub use parking_lot::{Mutex, RwLock};
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(loom)]
-pub(crate) use loom::{
+pub use loom::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
 };
 
 /// `std`'s cell with `loom`'s interface.
 #[cfg(not(loom))]
-pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
 
     #[inline]
-    pub(crate) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
+    pub fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
         look(self.0.get())
     }
 
     #[inline]
-    pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+    pub fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
         change(self.0.get())
     }
 }
 
 /// `in_use` as built for use, `in_model` under `loom` and miri: so that rare turns come within the steps that a model can afford.
-pub(crate) const fn shrunk(in_use: u64, in_model: u64) -> u64 {
+pub const fn shrunk(in_use: u64, in_model: u64) -> u64 {
     if cfg!(any(loom, miri)) { in_model } else { in_use }
 }
 
@@ -68,13 +68,13 @@ pub(crate) const fn shrunk(in_use: u64, in_model: u64) -> u64 {
 /// The language orders these by themselves, on x86 without an instruction more; but `loom` knows such an order of
 /// fences alone. So it gets one, and what is built for use gets none.
 #[inline]
-pub(crate) fn fence_in_model() {
+pub fn fence_in_model() {
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
 /// Lets another thread come forward, for whoever cannot.
-pub(crate) fn yield_now() {
+pub fn yield_now() {
     #[cfg(not(loom))]
     std::thread::yield_now();
     #[cfg(loom)]
@@ -86,34 +86,34 @@ pub(crate) fn yield_now() {
 mod locks {
     use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Self {
+        pub fn new(value: T) -> Self {
             Self(loom::sync::Mutex::new(value))
         }
 
-        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().expect("no thread of a model panics")
         }
     }
 
-    pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
+    pub struct RwLock<T>(loom::sync::RwLock<T>);
 
     impl<T> RwLock<T> {
-        pub(crate) fn new(value: T) -> Self {
+        pub fn new(value: T) -> Self {
             Self(loom::sync::RwLock::new(value))
         }
 
-        pub(crate) fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
+        pub fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().expect("no thread of a model panics")
         }
 
-        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().expect("no thread of a model panics")
         }
     }
 }
 
 #[cfg(loom)]
-pub(crate) use locks::{Mutex, RwLock};
+pub use locks::{Mutex, RwLock};

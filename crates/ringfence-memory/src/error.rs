@@ -1,6 +1,6 @@
 //! What can go wrong when something is made, with the numbers that one needs to see why.
 
-use crate::descriptor::DescriptorError;
+use crate::device::descriptors::DescriptorError;
 use crate::device::sharing::ShareKind;
 use crate::device::{DeviceError, ResourceClass};
 use crate::memory::{Budget, Location, Tried};

@@ -97,7 +97,7 @@ impl AllocationDesc<'_> {
 /// The alignment in memory of a buffer of so many bytes whose ranges are handed out at offsets of any alignment: what is
 /// aligned in it is aligned in its memory too, up to 64 KiB where there are addresses (as much as every buffer of Direct3D
 /// 12 has without tight alignment), else as far as a rule of the API goes.
-pub(crate) fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
+pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
     const ADDRESSED: u64 = 64 << 10;
     let by_rule = capabilities.range_alignment(usage);
     if has_address && bytes > 0 { by_rule.max(ADDRESSED.min(1 << bytes.ilog2())) } else { by_rule }
@@ -141,7 +141,7 @@ pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
-    pub(crate) fn new(
+    pub fn new(
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
@@ -172,12 +172,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// With what it was made as.
-    pub(crate) fn described(self, desc: Option<K::Desc>) -> Self {
+    pub fn described(self, desc: Option<K::Desc>) -> Self {
         Self::change(self, |resource| resource.desc = desc)
     }
 
     /// With what all of it is, as the device says of the description that it was made with.
-    pub(crate) fn with_parts_of(self, info: &<D as Create<K>>::Info<'_>) -> Self {
+    pub fn with_parts_of(self, info: &<D as Create<K>>::Info<'_>) -> Self {
         let parts = K::parts_of(Create::<K>::parts(&self.shared.device, info));
         Self::change(self, |resource| resource.parts = parts)
     }
@@ -234,10 +234,17 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// The driver's object. Each backend adds a `raw` that gives it as the API has it.
+    /// The driver's object.
     #[must_use]
     pub fn object(&self) -> &<D as Create<K>>::Object {
         &self.placed.object
+    }
+
+    /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. A copy of it must not be used longer than this
+    /// value lives and submissions that use it run: the bytes belong to other resources then.
+    #[must_use]
+    pub fn raw(&self) -> <D as Create<K>>::Raw<'_> {
+        <D as Create<K>>::raw(&self.placed.object)
     }
 
     /// The bytes that its memory needs, as the driver measured.
@@ -348,7 +355,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         (&self.shared, &self.placed, &mut self.place)
     }
 
-    pub(crate) fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
+    pub fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
         let (shared, placed, place) = unsafe {
@@ -367,11 +374,11 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(unsafe { base.add(offset) })
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared<D>> {
+    pub fn shared(&self) -> &Arc<Shared<D>> {
         &self.shared
     }
 
-    pub(crate) fn mapped_base(&self) -> Option<Mapped> {
+    pub fn mapped_base(&self) -> Option<Mapped> {
         self.placed.mapped
     }
 }
@@ -412,12 +419,7 @@ impl<D: Device> Buffer<D> {
     ///
     /// # Safety
     /// No other host access to these bytes happens at the same time.
-    pub(crate) unsafe fn write_shared(
-        &self,
-        offset: u64,
-        size: u64,
-        fill: impl FnOnce(*mut u8),
-    ) -> Result<(), AccessError> {
+    pub unsafe fn write_shared(&self, offset: u64, size: u64, fill: impl FnOnce(*mut u8)) -> Result<(), AccessError> {
         fill(self.mapped(offset, size)?.as_ptr());
         Ok(self.shared.flush(&self.place, offset, size)?)
     }

@@ -69,7 +69,7 @@ pub enum StartTraceError {
 }
 
 /// An allocator's switch for recording, and what is being recorded.
-pub(crate) struct Trace {
+pub struct Trace {
     is_on: AtomicBool,
     next_block: AtomicU64,
     /// Numbers descriptor heaps and what they belong to.
@@ -92,7 +92,7 @@ enum Slot {
 }
 
 /// A descriptor heap as traces tell of it.
-pub(crate) struct TracedHeap<'a> {
+pub struct TracedHeap<'a> {
     pub number: u64,
     /// The number of its allocator.
     pub owner: u64,
@@ -144,18 +144,18 @@ impl Trace {
     }
 
     /// A number for a descriptor heap, or for an allocator of descriptors.
-    pub(crate) fn descriptors_number(&self) -> u64 {
+    pub fn descriptors_number(&self) -> u64 {
         self.next_descriptors.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A number for an object in a transient heap.
-    pub(crate) fn transient_number(&self) -> u64 {
+    pub fn transient_number(&self) -> u64 {
         self.next_transient.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether anything is recorded.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
@@ -350,19 +350,19 @@ impl Trace {
     }
 
     /// A plan of a frame's transient memory. The event is made only while one is recorded.
-    pub(crate) fn planned(&self, event: impl FnOnce() -> Event) {
+    pub fn planned(&self, event: impl FnOnce() -> Event) {
         self.note(|buffer| event().push(buffer));
     }
 
     /// An object in a transient heap.
-    pub(crate) fn transient_made(&self, object: u64, block: u64, offset: u64, bytes: u64, name: &str) {
+    pub fn transient_made(&self, object: u64, block: u64, offset: u64, bytes: u64, name: &str) {
         self.note(|buffer| {
             push_numbers(buffer, code::TRANSIENT_MADE, [object, block, offset, bytes]);
             push_text(buffer, name);
         });
     }
 
-    pub(crate) fn transient_let_go(&self, object: u64) {
+    pub fn transient_let_go(&self, object: u64) {
         self.numbers(code::TRANSIENT_LET_GO, [object]);
     }
 
@@ -370,7 +370,7 @@ impl Trace {
         self.numbers(code::STAGED, [writes, bytes]);
     }
 
-    pub(crate) fn descriptor_heap(&self, heap: &TracedHeap<'_>) {
+    pub fn descriptor_heap(&self, heap: &TracedHeap<'_>) {
         self.note(|buffer| {
             let (kind, visible) = (heap.kind as u64, u64::from(heap.shader_visible));
             let (capacity, frame_capacity) = (u64::from(heap.capacity), u64::from(heap.frame_capacity));
@@ -380,33 +380,33 @@ impl Trace {
         });
     }
 
-    pub(crate) fn descriptor_heap_freed(&self, heap: u64) {
+    pub fn descriptor_heap_freed(&self, heap: u64) {
         self.numbers(code::DESCRIPTOR_HEAP_FREED, [heap]);
     }
 
     #[inline]
-    pub(crate) fn descriptors_allocated(&self, heap: u64, first: u32, count: u32) {
+    pub fn descriptors_allocated(&self, heap: u64, first: u32, count: u32) {
         self.numbers(code::DESCRIPTORS_ALLOCATED, [heap, first.into(), count.into()]);
     }
 
     /// Before they can be handed out again.
     #[inline]
-    pub(crate) fn descriptors_freed(&self, heap: u64, first: u32, count: u32) {
+    pub fn descriptors_freed(&self, heap: u64, first: u32, count: u32) {
         self.numbers(code::DESCRIPTORS_FREED, [heap, first.into(), count.into()]);
     }
 
-    pub(crate) fn descriptor_tables(&self, heap: u64, frame_used: u64, (made, shared): (u64, u64)) {
+    pub fn descriptor_tables(&self, heap: u64, frame_used: u64, (made, shared): (u64, u64)) {
         self.numbers(code::DESCRIPTOR_TABLES, [heap, frame_used, made, shared]);
     }
 
     #[inline]
-    pub(crate) fn bindless_inserted(&self, heap: u64, slot: u32) {
+    pub fn bindless_inserted(&self, heap: u64, slot: u32) {
         self.numbers(code::BINDLESS_INSERTED, [heap, slot.into()]);
     }
 
     /// Before its slot can be another's.
     #[inline]
-    pub(crate) fn bindless_removed(&self, heap: u64, slot: u32) {
+    pub fn bindless_removed(&self, heap: u64, slot: u32) {
         self.numbers(code::BINDLESS_REMOVED, [heap, slot.into()]);
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::device::DeviceError;
-use crate::device::descriptors::{HeapKind, ViewTypes};
+use super::{HeapKind, ViewTypes};
+use crate::DeviceError;
 
 /// A part of a shader-visible heap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -12,7 +12,7 @@ pub enum Region {
     Persistent,
     /// What lives for a frame.
     Frame,
-    /// The slots of a [`BindlessTable`](super::BindlessTable).
+    /// The slots of a `BindlessTable`.
     Bindless,
 }
 

@@ -35,7 +35,7 @@ use ringfence_core::sync::{Progress, SyncSet};
 use super::allocation::Common;
 use super::arena::{Arena, ArenaDesc, Compact, Cutter, Moves, Request};
 use super::place::{ArenaRef, Hold, Memory, Place};
-use super::rings::Seen;
+use super::rings::{Completed, Seen};
 use super::shared::Shared;
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
@@ -43,7 +43,6 @@ use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
 use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::resource::RawObject;
 use crate::telling::{slow, tell};
-use crate::upload::Told;
 
 /// What waits for the GPU.
 struct Retired<D: Device> {
@@ -54,7 +53,7 @@ struct Retired<D: Device> {
 }
 
 /// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
-pub(crate) trait RangeOwner<D: Device>: Send + Sync {
+pub trait RangeOwner<D: Device>: Send + Sync {
     /// Takes a range back. Nobody but the block holds its memory through the range any more.
     fn give_back(&self, allocation: &BlockAllocation);
 
@@ -72,7 +71,7 @@ pub(crate) trait RangeOwner<D: Device>: Send + Sync {
 }
 
 /// What lies under a block of a [`RangeOwner`].
-pub(crate) enum Backing<D: Device> {
+pub enum Backing<D: Device> {
     /// A memory object, which the arena counts under this number.
     Heap { memory: Arc<Memory<D>>, arena: u32, number: u64 },
     /// A buffer that the ranges share.
@@ -168,7 +167,7 @@ impl Drop for Helping {
 
 impl<D: Device> Shared<D> {
     /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
-    pub(crate) fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
+    pub fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
         self.put_down(Retired { object, place: Some(place) });
         if self.trace.is_on() {
@@ -204,7 +203,7 @@ impl<D: Device> Shared<D> {
     ///
     /// # Panics
     /// If a point is on a timeline of another allocator. The object waits for all that has begun then.
-    pub(crate) fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+    pub fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
         if let Some(foreign) = points.iter().find(|point| !self.lifetimes.owns_timeline(point.timeline)) {
             self.retire(object, place);
             panic!("{foreign} is not of the allocator of what waits for it");
@@ -245,7 +244,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Nothing to do if another thread is at it, or this one further up.
-    pub(crate) fn reclaim(&self, objects_max: usize) -> Reclaimed {
+    pub fn reclaim(&self, objects_max: usize) -> Reclaimed {
         let Some(mut scratch) = Scratch::take(&self.releases.scratch) else {
             return Reclaimed { waiting: self.releases.retired.len(), ..Default::default() };
         };
@@ -281,8 +280,8 @@ impl<D: Device> Shared<D> {
         // Before they free anything: as full as the frame made them.
         let mut seen = self.rings.all();
         self.rings.tell(&seen, &self.trace);
-        self.rings.reclaim(&mut seen, &Told { passed, device_lost });
-        self.rooms.reclaim(&self.device, &self.trace, passed, device_lost);
+        self.rings.reclaim(&mut seen, &Completed { passed, device_lost });
+        self.descriptor_heaps.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = match device_lost {
             true => self.releases.retired.release_all(|item| self.destroy(item)),
             false => self.releases.retired.release_passed(passed, objects_max, |item| self.destroy(item)),
@@ -364,7 +363,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Gives back a range of a resource that others share. No submission that is under way uses it.
-    pub(crate) fn give_back_range(&self, place: Place<D>) {
+    pub fn give_back_range(&self, place: Place<D>) {
         self.destroy(Retired { object: None, place: Some(place) });
     }
 
@@ -462,7 +461,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Has an owner of ranges looked after as long as it has blocks.
-    pub(crate) fn add_pool(&self, pool: Arc<dyn RangeOwner<D>>) {
+    pub fn add_pool(&self, pool: Arc<dyn RangeOwner<D>>) {
         let mut pools = self.pools.lock();
         pools.retain(|held| !held.is_gone());
         pools.push(pool);
@@ -475,7 +474,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Destroys what lay under a block that is empty.
-    pub(crate) fn free_backing(&self, backing: Backing<D>) {
+    pub fn free_backing(&self, backing: Backing<D>) {
         match backing {
             Backing::Heap { memory, arena, number } => {
                 self.trace.freed(memory.block, 0);
@@ -489,13 +488,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// A heap for a pool: counted like memory of a resource's own, since no arena has it.
-    pub(crate) fn make_heap(
-        &self,
-        arena: u32,
-        size: u64,
-        alignment: u64,
-        name: &str,
-    ) -> Result<Backing<D>, DeviceError> {
+    pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, DeviceError> {
         let ArenaDesc { memory_type, class, priority, .. } = self.arenas[arena as usize].desc;
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
         let memory = self.allocate_memory(&desc)?;
@@ -607,7 +600,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Waits for points, counted.
-    pub(crate) fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
+    pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         count(&self.calls.wait);
         slow!("wait");
         self.lifetimes.wait(&self.device, points, deadline)
@@ -644,7 +637,7 @@ const DROPPED_WAIT: Duration = Duration::from_secs(1);
 impl<D: Device> Shared<D> {
     /// Waits until nothing that was retired or has a heap is used by the GPU; says whether that is so.
     fn is_idle_at_last(&self) -> bool {
-        let is_unused = || self.releases.retired.is_empty() && self.rooms.is_empty();
+        let is_unused = || self.releases.retired.is_empty() && self.descriptor_heaps.is_empty();
         if is_unused() {
             return true;
         }
@@ -657,7 +650,7 @@ impl<D: Device> Shared<D> {
         let mut passed = Passed::default();
         if self.lifetimes.read(&self.device, &mut passed) == Ok(()) {
             self.releases.retired.release_passed(&passed, usize::MAX, |item| self.destroy(item));
-            self.rooms.reclaim(&self.device, &self.trace, &passed, false);
+            self.descriptor_heaps.reclaim(&self.device, &self.trace, &passed, false);
         }
         if !is_unused() {
             let objects = self.releases.retired.len();
@@ -678,12 +671,12 @@ impl<D: Device> Drop for Shared<D> {
             // not own their memory, and on Direct3D 12 a heap goes with its last owner.
             let mut left = Vec::new();
             self.releases.retired.collect_all(&mut left);
-            self.rooms.leak();
+            self.descriptor_heaps.leak();
             let arenas = std::mem::take(&mut self.arenas);
             return std::mem::forget((left, std::mem::take(self.pools.get_mut()), arenas));
         }
         // SAFETY: the device is idle, and whoever has a heap has this allocator too.
-        unsafe { self.rooms.destroy(&self.device, &self.trace) };
+        unsafe { self.descriptor_heaps.destroy(&self.device, &self.trace) };
         self.releases.retired.release_all(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 
 /// See the [module](self).
-pub(crate) struct TryCell<T> {
+pub struct TryCell<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
     /// Read by all that come here, written by whoever lets go of the cell.
@@ -22,7 +22,7 @@ pub(crate) struct TryCell<T> {
 unsafe impl<T: Send> Sync for TryCell<T> {}
 
 /// Whoever has this has the value. It is given back when this goes, also when a panic passes.
-pub(crate) struct Taken<'a, T> {
+pub struct Taken<'a, T> {
     /// No reference: what is given back may be gone before the function that gave it back has returned.
     cell: *const TryCell<T>,
     /// Not to be sent away, as a pointer: the flag is this thread's.
@@ -30,7 +30,7 @@ pub(crate) struct Taken<'a, T> {
 }
 
 impl<T> TryCell<T> {
-    pub(crate) fn new(value: T) -> Self {
+    pub fn new(value: T) -> Self {
         Self {
             taken: AtomicBool::new(false),
             value: UnsafeCell::new(value),
@@ -41,7 +41,7 @@ impl<T> TryCell<T> {
 
     /// The value, unless it is taken.
     #[inline]
-    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
+    pub fn try_take(&self) -> Option<Taken<'_, T>> {
         #[cfg(loom)]
         self.life.with(|_| ());
         // Only on success: a `Taken` made and dropped again would give the value of whoever holds it away.
@@ -50,7 +50,7 @@ impl<T> TryCell<T> {
     }
 
     /// The value, asked for again and again until it is free. For the ends of life and for tests.
-    pub(crate) fn take(&self) -> Taken<'_, T> {
+    pub fn take(&self) -> Taken<'_, T> {
         loop {
             if let Some(taken) = self.try_take() {
                 return taken;
@@ -63,7 +63,7 @@ impl<T> TryCell<T> {
 impl<T> Taken<'_, T> {
     /// Does something with the value, and gives it back.
     #[inline]
-    pub(crate) fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that nobody else
         // reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of it. The
         // cell lives as long as the flag is set, at least.

@@ -3,12 +3,46 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use ringfence_core::sync::{Progress, SyncSet};
 use smallvec::SmallVec;
 
 use super::snapshot::RingSnapshot;
+use crate::lifetime::Passed;
 use crate::telling::drop_unlocked;
 use crate::trace::Trace;
-use crate::upload::{Recycle, Told};
+
+/// A ring, or anything else that a reclaim visits so that few writes have to poll.
+pub trait ReclaimRing: Send + Sync {
+    /// Frees what is complete. Returns whether [`ReclaimRing::upkeep`] is wanted.
+    fn reclaim(&self, completed: &Completed<'_>) -> bool;
+
+    /// What may need driver calls. Called without a lock.
+    fn upkeep(&self) {}
+
+    /// Its figures without its name, if snapshots show it as a ring. Makes no host allocation.
+    fn figures(&self) -> Option<RingSnapshot>;
+
+    /// Its name in snapshots and traces.
+    fn name(&self) -> &str {
+        ""
+    }
+}
+
+/// What is complete at a reclaim.
+pub struct Completed<'a> {
+    /// The values that the timelines have reached.
+    pub passed: &'a Passed,
+    /// Whether the device is lost: nothing is in use any more then.
+    pub device_lost: bool,
+}
+
+impl Completed<'_> {
+    /// Whether all of these points have passed.
+    #[must_use]
+    pub fn has_passed(&self, users: &SyncSet) -> bool {
+        self.device_lost || self.passed.passed_all(users)
+    }
+}
 
 /// All that live; who is gone is struck off at the next look.
 #[derive(Default)]
@@ -18,8 +52,8 @@ pub(super) struct Rings(Mutex<Book>);
 /// may be a `Drop` of the program's.
 #[derive(Default)]
 pub(super) struct Seen {
-    rings: Vec<Arc<dyn Recycle>>,
-    /// Those that want [`Recycle::upkeep`], by their place among the others.
+    rings: Vec<Arc<dyn ReclaimRing>>,
+    /// Those that want [`ReclaimRing::upkeep`], by their place among the others.
     asking: SmallVec<[usize; 8]>,
 }
 
@@ -28,19 +62,19 @@ struct Book {
     noted: Vec<Noted>,
     made: u64,
     /// Kept so that a steady frame makes nothing; empty.
-    seen: Vec<Arc<dyn Recycle>>,
+    seen: Vec<Arc<dyn ReclaimRing>>,
 }
 
 struct Noted {
     /// Its number in a trace.
     number: u64,
-    ring: Weak<dyn Recycle>,
+    ring: Weak<dyn ReclaimRing>,
     /// What the trace was told last, without the name; `None` before it was told that the ring is there.
     told: Option<RingSnapshot>,
 }
 
 impl Rings {
-    pub(super) fn add(&self, ring: &Arc<dyn Recycle>, trace: &Trace) {
+    pub(super) fn add(&self, ring: &Arc<dyn ReclaimRing>, trace: &Trace) {
         let mut book = self.0.lock();
         book.noted.retain(|noted| noted.is_alive(trace));
         book.made += 1;
@@ -57,8 +91,8 @@ impl Rings {
     }
 
     /// Frees what has passed now, so that few writes have to poll.
-    pub(super) fn reclaim(&self, seen: &mut Seen, told: &Told<'_>) {
-        let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.release(told));
+    pub(super) fn reclaim(&self, seen: &mut Seen, completed: &Completed<'_>) {
+        let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(completed));
         seen.asking.extend(asking.map(|(at, _)| at));
     }
 
@@ -92,7 +126,7 @@ impl Rings {
         let mut rings = seen.rings.iter().peekable();
         self.0.lock().noted.retain_mut(|noted| {
             let is_alive = noted.is_alive(trace);
-            let is_it = |ring: &&Arc<dyn Recycle>| std::ptr::addr_eq(Arc::as_ptr(ring), noted.ring.as_ptr());
+            let is_it = |ring: &&Arc<dyn ReclaimRing>| std::ptr::addr_eq(Arc::as_ptr(ring), noted.ring.as_ptr());
             if let Some(ring) = rings.next_if(is_it) {
                 noted.tell(&**ring, trace);
             }
@@ -115,7 +149,7 @@ impl Noted {
         is_alive
     }
 
-    fn tell(&mut self, ring: &dyn Recycle, trace: &Trace) {
+    fn tell(&mut self, ring: &dyn ReclaimRing, trace: &Trace) {
         let Some(figures) = ring.figures() else { return };
         if self.told.is_none() {
             trace.ring_made(self.number, ring.name());

@@ -17,10 +17,6 @@ use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::resource::{AllocationDesc, Buffer, Texture};
 use crate::trace::{StartTraceError, TraceSummary};
-use crate::upload::{
-    Cleaning, ConstantBuffers, ConstantViews, ConstantsDesc, FastConstants, FastConstantsDesc, ReadbackDesc,
-    ReadbackRing, UploadDesc, UploadRing,
-};
 
 /// How an allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -303,43 +299,6 @@ impl<D: Device> Allocator<D> {
         self.shared.budgets.heap(heap)
     }
 
-    /// Makes a ring for data on its way to the GPU.
-    ///
-    /// # Errors
-    /// As [`Allocator::create_buffer`]; [`Error::NotHostWritten`] for a location that the host does not write.
-    #[track_caller]
-    pub fn upload_ring(&self, desc: UploadDesc<'_>) -> Result<UploadRing<D>, Error> {
-        UploadRing::new(self, desc)
-    }
-
-    /// Makes a ring for results on their way from the GPU.
-    ///
-    /// # Errors
-    /// As [`Allocator::create_buffer`].
-    #[track_caller]
-    pub fn readback_ring(&self, desc: ReadbackDesc<'_>) -> Result<ReadbackRing<D>, Error> {
-        ReadbackRing::new(self, desc)
-    }
-
-    /// Constant buffers, static and dynamic: see [`ConstantBuffers`]. `views` makes the views of their pools; it may be
-    /// [`NoViews`](crate::upload::NoViews).
-    ///
-    /// # Errors
-    /// As [`Allocator::upload_ring`], and those of `views`.
-    pub fn constant_buffers<V: ConstantViews<D>>(
-        &self,
-        desc: ConstantsDesc<'_>,
-        views: V,
-    ) -> Result<ConstantBuffers<D, V>, Error> {
-        ConstantBuffers::new(self, desc, views)
-    }
-
-    /// Pages for constants that live for one frame: see [`FastConstants`]. Nothing is made before the first write.
-    #[must_use]
-    pub fn fast_constants(&self, desc: FastConstantsDesc<'_>) -> FastConstants<D> {
-        FastConstants::new(self, desc, Cleaning::Own)
-    }
-
     /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a
     /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
     ///
@@ -516,8 +475,10 @@ impl<D: Device> Allocator<D> {
         self.shared.debug.as_ref().map(|debug| debug.history(Some(spot))).unwrap_or_default()
     }
 
+    /// What libraries build on: see [`extend`](crate::extend).
     #[inline]
-    pub(crate) fn shared(&self) -> &Arc<Shared<D>> {
+    #[must_use]
+    pub fn shared(&self) -> &Arc<Shared<D>> {
         &self.shared
     }
 }

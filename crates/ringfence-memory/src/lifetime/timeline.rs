@@ -91,7 +91,7 @@ impl Drop for Frame {
 /// Asks whether a frame is still open, as often as somebody writes for it.
 ///
 /// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
-pub(crate) struct OpenFrame {
+pub struct OpenFrame {
     clock: Arc<Clock>,
     value: u64,
     /// What [`Clock::closes`] said when the frame was last seen to be open.
@@ -99,23 +99,23 @@ pub(crate) struct OpenFrame {
 }
 
 impl OpenFrame {
-    pub(crate) fn of(frame: &Frame) -> Self {
+    pub fn of(frame: &Frame) -> Self {
         let clock = Arc::clone(&frame.clock);
         let closes = clock.closes.load(Ordering::Acquire);
         Self { clock, value: frame.value, closes }
     }
 
-    pub(crate) fn point(&self) -> SyncPoint {
+    pub fn point(&self) -> SyncPoint {
         SyncPoint::new(self.clock.id, self.value)
     }
 
     /// Whether no frame was closed since it was last seen to be open. One read.
     #[inline]
-    pub(crate) fn nothing_closed(&self) -> bool {
+    pub fn nothing_closed(&self) -> bool {
         self.clock.closes.load(Ordering::Acquire) == self.closes
     }
 
-    pub(crate) fn is_open(&mut self) -> bool {
+    pub fn is_open(&mut self) -> bool {
         let closes = self.clock.closes.load(Ordering::Acquire);
         if closes == self.closes {
             return true;
@@ -468,7 +468,7 @@ impl ClockState {
 }
 
 /// Every timeline of an allocator.
-pub(crate) struct Lifetimes<D: Device> {
+pub struct Lifetimes<D: Device> {
     /// The number of the allocator, which is in the ids of its timelines.
     owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
@@ -479,7 +479,7 @@ pub(crate) struct Lifetimes<D: Device> {
 
 /// Why a wait ended without its points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WaitError {
+pub enum WaitError {
     /// The work that would reach this point is not submitted: waiting could last without end.
     NotSubmitted(SyncPoint),
     /// The frame that would reach this point was dropped, and the point was not reached in time.
@@ -511,7 +511,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// The number that is in the ids of its timelines.
-    pub(crate) fn owner(&self) -> u32 {
+    pub fn owner(&self) -> u32 {
         self.owner
     }
 
@@ -548,7 +548,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// What something let go of now has to wait for: the latest begun on every timeline that is behind.
-    pub(crate) fn begun(&self, set: &mut SyncSet) {
+    pub fn begun(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
             let begun = clock.begun.load(Ordering::SeqCst);
@@ -581,7 +581,7 @@ impl<D: Device> Lifetimes<D> {
 
     /// Puts an item down that waits for all that has begun.
     #[inline]
-    pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+    pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         bin.retire_tagged(self.turn(), |set| self.begun(set), item);
     }
 
@@ -591,7 +591,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// The latest open frame of every timeline that has one: who may use what is written now.
-    pub(crate) fn open(&self, set: &mut SyncSet) {
+    pub fn open(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
             let open = clock.state.lock().open.last().copied();
@@ -607,7 +607,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// The value that a timeline was last seen to have reached; 0 of one that is not one of these. No driver call.
-    pub(crate) fn seen(&self, timeline: TimelineId) -> u64 {
+    pub fn seen(&self, timeline: TimelineId) -> u64 {
         let entries = self.entries.read_recursive();
         let entry = timeline.index_of(self.owner).and_then(|index| entries.get(index));
         entry.map_or(0, |(clock, _)| clock.seen.load(Ordering::Acquire))
@@ -615,7 +615,7 @@ impl<D: Device> Lifetimes<D> {
 
     /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
     /// the last such failure is told, device loss before all others.
-    pub(crate) fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
+    pub fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.owner = self.owner;
         progress.values.clear();
         let mut result = Ok(());
@@ -684,12 +684,12 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// Whether the frame is one of these timelines'.
-    pub(crate) fn owns(&self, frame: &Frame) -> bool {
+    pub fn owns(&self, frame: &Frame) -> bool {
         frame.clock.id.owner() == self.owner
     }
 
     /// Whether the point has passed. One driver call.
-    pub(crate) fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
+    pub fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
         let (clock, fence) = self.entry(point.timeline);
         // SAFETY: as in `read`.
         let completed = unsafe { device.completed(&fence) }?;
@@ -725,7 +725,7 @@ impl<D: Device> Lifetimes<D> {
 
 /// How far each timeline of an allocator has come, by [`TimelineId::index`].
 #[derive(Default, Debug)]
-pub(crate) struct Passed {
+pub struct Passed {
     /// The allocator's number. With 0, the values are of timelines without an owner.
     owner: u32,
     values: SmallVec<[u64; 8]>,

@@ -89,7 +89,7 @@ impl UsageClass {
 }
 
 /// A driver's buffer that small ones share.
-pub(super) struct Backing<D: Device> {
+pub struct Backing<D: Device> {
     object: RawBuffer<D>,
     mapped: Option<Mapped>,
     address: Option<u64>,

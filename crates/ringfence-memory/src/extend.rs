@@ -1,0 +1,26 @@
+//! What libraries need that build on the allocator: rings, descriptor heaps, transient heaps and pools of `ringfence` are
+//! made of it, and so may be yours.
+//!
+//! [`Allocator::shared`](crate::Allocator::shared) gives a [`Shared`]: the allocator without its handle. It lives as long
+//! as anything that was made of it. What a reclaim has to visit registers itself: a [`ReclaimRing`] with
+//! [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::descriptor_heaps`], a [`RangeOwner`] with [`Shared::add_pool`].
+
+pub use crate::lifetime::seat::thread_place;
+pub use crate::lifetime::timeline::{Lifetimes, OpenFrame, Passed, WaitError};
+pub use crate::lifetime::try_cell::TryCell;
+pub use crate::memory::descriptor_heaps::{DescriptorHeaps, OnlyOne, ReclaimHeap};
+pub use crate::memory::place::{Memory, Place};
+pub use crate::memory::placing::Made;
+pub use crate::memory::release::{Backing, RangeOwner};
+pub use crate::memory::rings::{Completed, ReclaimRing};
+pub use crate::memory::shared::Shared;
+pub use crate::memory::shortage::asking;
+pub use crate::resource::shared_alignment;
+pub use crate::telling::{Lock, Locked, drop_unlocked, is_locked};
+pub use crate::trace::recorder::{Trace, TracedHeap};
+
+/// Atomics and cells that `loom` replaces in models.
+#[doc(hidden)]
+pub mod primitive {
+    pub use crate::primitive::*;
+}
