@@ -40,11 +40,8 @@ mod writer;
 use std::fmt;
 use std::time::Duration;
 
-use ringfence_core::sync::{Progress, SyncSet};
-
 use crate::device::{BufferUsage, Device, RawBuffer};
-use ringfence_memory::extend::Passed;
-use ringfence_memory::memory::{Location, RingSnapshot};
+use ringfence_memory::memory::Location;
 
 pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
 pub use constants::{
