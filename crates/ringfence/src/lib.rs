@@ -108,6 +108,7 @@ pub use memory::{
     Reclaimed, SmallBuffer, Tried,
 };
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
+pub use ringfence_alias as alias;
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use sharing::{ShareError, SharedMemory};

@@ -12,10 +12,10 @@
 use super::problem::Sizes;
 use super::sections::Span;
 use super::shape::Intervals;
-use crate::free_list::FreeList;
-use crate::range::{Allocate, Range};
 use alloc::vec;
 use alloc::vec::Vec;
+use ringfence_core::free_list::FreeList;
+use ringfence_core::range::{Allocate, Range};
 
 /// The offsets and the height; `None` if the free list cannot hold the sum of the sizes.
 pub(super) fn place(shape: &Intervals, sizes: &Sizes) -> Option<(Vec<u64>, u64)> {

@@ -29,6 +29,10 @@
 //! Drawbacks: the exact search is for up to 1,536 items; beyond that greedy plans are repaired here and there, which proves
 //! nothing but a plan at the bound. Where alignments are mixed, the bound knows of the largest and the least only; a plan
 //! may be the best and yet not proven.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
 
 mod asking;
 mod bound;
@@ -67,3 +71,6 @@ pub use reorder::{PassOrder, suggest_order};
 pub use reuse::{DeclaredFrame, Fingerprint, PlanCache};
 pub use transitions::{Transition, transitions};
 pub use uses::{PassUse, pass_edges};
+
+#[cfg(feature = "testing")]
+pub mod testing;
