@@ -3,7 +3,7 @@
 //! ```text
 //!   events by time, ends first:   free(a)  allocate(c)  allocate(d)  free(b) …
 //!                                                 ▼
-//!                                 the crate's free list: the tightest hole, the lowest of these
+//!                                 the core's free list: the tightest hole, the lowest of these
 //! ```
 //!
 //! Of the items that begin at one moment the one that lives longest goes first. The plan is no better than what an
