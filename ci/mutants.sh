@@ -5,7 +5,7 @@
 # `cargo install cargo-mutants`, for its list only: building each mutant by itself is what takes the time, so ci/mutants builds
 # all of them at once, each behind a number (see there). Not part of .ci/run. What survives is explained in docs/reliability.md.
 #
-#   bash ci/mutants.sh [FILE …]             files of crates/ringfence-core/src, alias/… those of crates/ringfence-alias/src;
+#   bash ci/mutants.sh [FILE …]             files of crates/ringfence-core/src, or ringfence-alias/src/check.rs;
 #                                           all that matter for safety if none is named
 #   RINGFENCE_MUTANTS_JOBS=2                so many programs at a time; 1 if it is not said
 #   RINGFENCE_MUTANTS_LEFT=1                only those that were not caught when this ran before
@@ -24,7 +24,8 @@ declare -A drives=(
     [sync.rs]="sync_set retire" [buddy.rs]="buddy" [free_list.rs]="free_list" [free_list/by_offset.rs]="free_list"
     [free_list/by_size.rs]="free_list" [blocks.rs]="blocks blocks_parked" [blocks/index.rs]="blocks"
     [blocks/growable.rs]="blocks" [blocks/shelf.rs]="blocks_parked" [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf"
-    [tlsf/lists.rs]="tlsf" [linear.rs]="linear" [linear_ranges.rs]="linear_ranges" [alias/check.rs]="alias_plan"
+    [tlsf/lists.rs]="tlsf" [linear.rs]="linear" [linear_ranges.rs]="linear_ranges"
+    [ringfence-alias/src/check.rs]="alias_plan"
     [blocks/names.rs]="blocks" [range.rs]="tlsf free_list" [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
@@ -37,12 +38,15 @@ declare -A tests=(
     [ring.rs]="ring" [retire.rs]="retire" [sync.rs]="retire" [buddy.rs]="buddy algorithm"
     [free_list.rs]="free_list no_host_allocation algorithm" [free_list/by_offset.rs]="free_list no_host_allocation"
     [free_list/by_size.rs]="free_list algorithm" [linear.rs]="algorithm" [linear_ranges.rs]="algorithm"
-    [algorithm.rs]="algorithm" [range.rs]="free_list blocks algorithm" [size_class.rs]="pool_chain" [alias/check.rs]="alias"
+    [algorithm.rs]="algorithm" [range.rs]="free_list blocks algorithm" [size_class.rs]="pool_chain"
+    [ringfence-alias/src/check.rs]="alias"
 )
 # The crate of a file, its path, and the program of its operations.
-crate_of() { if [[ "$1" == alias/* ]]; then echo alias; else echo core; fi; }
-path_of() { echo "crates/ringfence-$(crate_of "$1")/src/${1#alias/}"; }
-operations_of() { if [ "$(crate_of "$1")" = alias ]; then echo from_seeds; else echo drive; fi; }
+crate_of() { case $1 in */src/*) echo "${1%%/*}" ;; *) echo ringfence-core ;; esac; }
+path_of() { case $1 in */src/*) echo "crates/$1" ;; *) echo "crates/ringfence-core/src/$1" ;; esac; }
+operations_of() { case $1 in ringfence-alias/*) echo from_seeds ;; *) echo drive ;; esac; }
+# Its unit tests.
+library_of() { crate_of "$1" | tr - _; }
 # What threads share.
 declare -A models=([fixed_pool.rs]=1 [fixed_pool/slot.rs]=1 [pool_chain.rs]=1 [range.rs]=1)
 mapfile -t all < <(printf '%s\n' "${!drives[@]}" | sort)
@@ -146,7 +150,7 @@ try() {
 declare -A runs
 for file in "${files[@]}"; do
     for name in ${drives[$file]}; do runs["$(operations_of "$file") $name"]=1; done
-    for name in ${tests[$file]} "ringfence_$(crate_of "$file")" ${models[$file]:+loom}; do runs["$name"]=1; done
+    for name in ${tests[$file]} "$(library_of "$file")" ${models[$file]:+loom}; do runs["$name"]=1; done
 done
 for run in "${!runs[@]}"; do
     begun=${EPOCHREALTIME/./}
@@ -162,7 +166,7 @@ caught_by() {
         try "$number" "$(operations_of "$file") $name" || status=$?
         [ "$status" = 0 ] || { echo "operations $status"; return; }
     done
-    for name in ${tests[$file]} "ringfence_$(crate_of "$file")"; do
+    for name in ${tests[$file]} "$(library_of "$file")"; do
         status=0
         try "$number" "$name" || status=$?
         [ "$status" = 0 ] || { echo "tests $status"; return; }
@@ -201,7 +205,7 @@ done
 # Those of constants: one at a time, each built by itself, last.
 for file in "${files[@]}"; do
     path=$(path_of "$file")
-    alone=(nice -n 10 cargo test --no-run --quiet --offline -p "ringfence-$(crate_of "$file")" --lib --test "$(operations_of "$file")")
+    alone=(nice -n 10 cargo test --no-run --quiet --offline -p "$(crate_of "$file")" --lib --test "$(operations_of "$file")")
     for test in ${tests[$file]}; do alone+=(--test "$test"); done
     while IFS=$'\t' read -r number name <&3; do
         target/mutants-tool/debug/ringfence-mutants "$out/list.json" "$PWD" "$tree" "$number"
