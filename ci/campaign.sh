@@ -12,11 +12,13 @@ first=${3:-$((RANDOM * 1000000))}
 
 nice -n 19 cargo build --release -p ringfence-cli
 nice -n 19 cargo build --release -p ringfence-core --features testing --example campaign
+nice -n 19 cargo build --release -p ringfence-alias --features testing --example alias_campaign
 echo "worlds from seed $first on"
 nice -n 19 target/release/ringfence world --count "$worlds" --seed "$first"
 nice -n 19 target/release/ringfence world --count "$((worlds / 10))" --seed "$first" --threads 4
 echo "operations for $seconds s from seed $first on"
 nice -n 19 target/release/examples/campaign "$seconds" "$first"
+nice -n 19 target/release/examples/alias_campaign "$(((seconds + 9) / 10))" "$first"
 nice -n 19 cargo test --release -p ringfence --test misuse
 nice -n 19 bash ci/soak.sh 100000
 if command -v cargo-fuzz >/dev/null; then

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Mutation testing of the core: every mutant that cargo-mutants lists, in three rounds. Each meets the seeded operations of its
-# structure beside the naive twin (`tests/drive.rs`); what survives meets the tests of its file; and what survives those in
-# the lock-free pools meets their models under loom. Needs `cargo install
-# cargo-mutants`, for its list only: building each mutant by itself is what takes the time, so ci/mutants builds all of them at
-# once, each behind a number (see there). Not part of .ci/run. What survives is explained in docs/reliability.md.
+# Mutation testing of the core and of the planner's checker: every mutant that cargo-mutants lists, in three rounds. Each meets
+# the seeded operations of its structure beside the naive twin (`tests/drive.rs`; `tests/from_seeds.rs` for the planner); what
+# survives meets the tests of its file; and what survives those in the lock-free pools meets their models under loom. Needs
+# `cargo install cargo-mutants`, for its list only: building each mutant by itself is what takes the time, so ci/mutants builds
+# all of them at once, each behind a number (see there). Not part of .ci/run. What survives is explained in docs/reliability.md.
 #
-#   bash ci/mutants.sh [FILE …]             files of crates/ringfence-core/src; all that matter for safety if none is named
+#   bash ci/mutants.sh [FILE …]             files of crates/ringfence-core/src, or ringfence-alias/src/check.rs;
+#                                           all that matter for safety if none is named
 #   RINGFENCE_MUTANTS_JOBS=2                so many programs at a time; 1 if it is not said
 #   RINGFENCE_MUTANTS_LEFT=1                only those that were not caught when this ran before
 #
@@ -23,7 +24,8 @@ declare -A drives=(
     [sync.rs]="sync_set retire" [buddy.rs]="buddy" [free_list.rs]="free_list" [free_list/by_offset.rs]="free_list"
     [free_list/by_size.rs]="free_list" [blocks.rs]="blocks blocks_parked" [blocks/index.rs]="blocks"
     [blocks/growable.rs]="blocks" [blocks/shelf.rs]="blocks_parked" [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf"
-    [tlsf/lists.rs]="tlsf" [linear.rs]="linear" [linear_ranges.rs]="linear_ranges" [alias/check.rs]="alias_plan"
+    [tlsf/lists.rs]="tlsf" [linear.rs]="linear" [linear_ranges.rs]="linear_ranges"
+    [ringfence-alias/src/check.rs]="alias_plan"
     [blocks/names.rs]="blocks" [range.rs]="tlsf free_list" [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
@@ -36,8 +38,15 @@ declare -A tests=(
     [ring.rs]="ring" [retire.rs]="retire" [sync.rs]="retire" [buddy.rs]="buddy algorithm"
     [free_list.rs]="free_list no_host_allocation algorithm" [free_list/by_offset.rs]="free_list no_host_allocation"
     [free_list/by_size.rs]="free_list algorithm" [linear.rs]="algorithm" [linear_ranges.rs]="algorithm"
-    [algorithm.rs]="algorithm" [range.rs]="free_list blocks algorithm" [size_class.rs]="pool_chain" [alias/check.rs]="alias"
+    [algorithm.rs]="algorithm" [range.rs]="free_list blocks algorithm" [size_class.rs]="pool_chain"
+    [ringfence-alias/src/check.rs]="alias"
 )
+# The crate of a file, its path, and the program of its operations.
+crate_of() { case $1 in */src/*) echo "${1%%/*}" ;; *) echo ringfence-core ;; esac; }
+path_of() { case $1 in */src/*) echo "crates/$1" ;; *) echo "crates/ringfence-core/src/$1" ;; esac; }
+operations_of() { case $1 in ringfence-alias/*) echo from_seeds ;; *) echo drive ;; esac; }
+# Its unit tests.
+library_of() { crate_of "$1" | tr - _; }
 # What threads share.
 declare -A models=([fixed_pool.rs]=1 [fixed_pool/slot.rs]=1 [pool_chain.rs]=1 [range.rs]=1)
 mapfile -t all < <(printf '%s\n' "${!drives[@]}" | sort)
@@ -54,14 +63,13 @@ rm -rf "$tree"
 mkdir -p "$tree"
 git ls-files -z | xargs -0 cp --parents -t "$tree"
 named=()
-for file in "${all[@]}"; do named+=(--file "crates/ringfence-core/src/$file"); done
-cargo mutants --list --json -p ringfence-core "${named[@]}" --exclude-re 'validate|fmt' >"$out/list.json"
+for file in "${all[@]}"; do named+=(--file "$(path_of "$file")"); done
+cargo mutants --list --json -p ringfence-core -p ringfence-alias "${named[@]}" --exclude-re 'validate|fmt' >"$out/list.json"
 
 # The switch: read once, before anything runs. A function that runs while compiling is as it was there; that takes what the
 # compiler has for itself.
-export RUSTC_BOOTSTRAP=ringfence_core
-core=$tree/crates/ringfence-core/src
-cat >"$core/mutant.rs" <<'RUST'
+export RUSTC_BOOTSTRAP=ringfence_core,ringfence_alias
+cat >"$out/mutant.rs" <<'RUST'
 #![allow(unsafe_code)]
 use std::boxed::Box;
 static mut ACTIVE: u32 = 0;
@@ -100,16 +108,21 @@ extern "C" fn read() {
 #[unsafe(link_section = ".init_array")]
 static READ: extern "C" fn() = read;
 RUST
-{
-    echo '#![allow(warnings, arithmetic_overflow, unconditional_panic, unconditional_recursion)]'
-    echo '#![feature(core_intrinsics, const_eval_select)]'
-    cat crates/ringfence-core/src/lib.rs
-    echo '#[doc(hidden)] pub mod mutant;'
-} >"$core/lib.rs"
+for name in core alias; do
+    library=crates/ringfence-$name/src/lib.rs
+    cp "$out/mutant.rs" "$tree/crates/ringfence-$name/src/mutant.rs"
+    {
+        echo '#![allow(warnings, arithmetic_overflow, unconditional_panic, unconditional_recursion)]'
+        echo '#![feature(core_intrinsics, const_eval_select)]'
+        sed 's/^#!\[forbid(unsafe_code)\]$/#![deny(unsafe_code)]/' "$library"
+        grep -q '^extern crate std;' "$library" || echo 'extern crate std;'
+        echo '#[doc(hidden)] pub mod mutant;'
+    } >"$tree/$library"
+done
 
-targets=(--lib --test drive)
+targets=(--lib --test drive --test from_seeds)
 for test in $(for file in "${all[@]}"; do echo "${tests[$file]}"; done | tr ' ' '\n' | sort -u); do targets+=(--test "$test"); done
-build=(nice -n 10 cargo test --no-run --offline -p ringfence-core "${targets[@]}" --message-format=json)
+build=(nice -n 10 cargo test --no-run --offline -p ringfence-core -p ringfence-alias "${targets[@]}" --message-format=json)
 target/mutants-tool/debug/ringfence-mutants "$out/list.json" "$PWD" "$tree" "${build[@]}" >"$out/mutants.tsv"
 declare -A programs
 find_programs() {
@@ -130,16 +143,14 @@ declare -A limits
 try() {
     local number=$1 run=$2 program=${programs[${2%% *}]:?no program $2} limit=${limits[$2]:-200}
     local arguments=(--test-threads=1 -q)
-    [ "$run" = "${run#drive }" ] || arguments+=(--exact "${run#drive }")
-    # Plans of lifetimes use no other structure.
-    [ "$run" != ringfence_core ] || arguments+=(--skip alias::)
+    [ "$run" = "${run#* }" ] || arguments+=(--exact "${run#* }")
     (ulimit -t "$limit" -v 4000000 -c 0; cd "$tree/crates/ringfence-core" && RINGFENCE_MUTANT=$number \
         nice -n 10 timeout $((4 * limit + 20)) "$program" "${arguments[@]}") >/dev/null 2>&1
 }
 declare -A runs
 for file in "${files[@]}"; do
-    for name in ${drives[$file]}; do runs["drive $name"]=1; done
-    for name in ${tests[$file]} ringfence_core ${models[$file]:+loom}; do runs["$name"]=1; done
+    for name in ${drives[$file]}; do runs["$(operations_of "$file") $name"]=1; done
+    for name in ${tests[$file]} "$(library_of "$file")" ${models[$file]:+loom}; do runs["$name"]=1; done
 done
 for run in "${!runs[@]}"; do
     begun=${EPOCHREALTIME/./}
@@ -152,10 +163,10 @@ caught_by() {
     local number=$1 file=$2 name status
     for name in ${drives[$file]}; do
         status=0
-        try "$number" "drive $name" || status=$?
+        try "$number" "$(operations_of "$file") $name" || status=$?
         [ "$status" = 0 ] || { echo "operations $status"; return; }
     done
-    for name in ${tests[$file]} ringfence_core; do
+    for name in ${tests[$file]} "$(library_of "$file")"; do
         status=0
         try "$number" "$name" || status=$?
         [ "$status" = 0 ] || { echo "tests $status"; return; }
@@ -168,13 +179,13 @@ caught_by() {
 outcomes() { echo "$out/outcomes-${1//\//-}.tsv"; }
 # The mutants of a file that are wanted: number and name, of those behind a switch or of those alone.
 wanted() {
-    awk -F'\t' -v path="crates/ringfence-core/src/$1" -v how="$2" '
+    awk -F'\t' -v path="$(path_of "$1")" -v how="$2" '
         NR == FNR { wanted[$1]; next } $2 == path && $4 == how && $3 in wanted { print $1 "\t" $3 }' "$out/wanted-${1//\//-}" "$out/mutants.tsv"
 }
 jobs=${RINGFENCE_MUTANTS_JOBS:-1}
 for file in "${files[@]}"; do
     all_of=$out/wanted-${file//\//-} known=$(outcomes "$file")
-    cut -f3 "$out/mutants.tsv" | grep -F "crates/ringfence-core/src/$file:" >"$all_of"
+    cut -f3 "$out/mutants.tsv" | grep -F "$(path_of "$file"):" >"$all_of"
     if [ -n "${RINGFENCE_MUTANTS_LEFT:-}" ] && [ -e "$known" ]; then
         sed -i '/^nobody /d' "$known"
         cut -f2 "$known" | { grep -vxFf - "$all_of" || true; } >"$all_of.left"
@@ -193,8 +204,8 @@ for file in "${files[@]}"; do
 done
 # Those of constants: one at a time, each built by itself, last.
 for file in "${files[@]}"; do
-    path=crates/ringfence-core/src/$file
-    alone=(nice -n 10 cargo test --no-run --quiet --offline -p ringfence-core --lib --test drive)
+    path=$(path_of "$file")
+    alone=(nice -n 10 cargo test --no-run --quiet --offline -p "$(crate_of "$file")" --lib --test "$(operations_of "$file")")
     for test in ${tests[$file]}; do alone+=(--test "$test"); done
     while IFS=$'\t' read -r number name <&3; do
         target/mutants-tool/debug/ringfence-mutants "$out/list.json" "$PWD" "$tree" "$number"
@@ -206,7 +217,7 @@ for file in "${files[@]}"; do
 done
 for file in "${files[@]}"; do
     count() { grep -cP "^$1" "$(outcomes "$file")" || true; }
-    listed=$(grep -cF "\"file\": \"crates/ringfence-core/src/$file\"" "$out/list.json" || true)
+    listed=$(grep -cF "\"file\": \"$(path_of "$file")\"" "$out/list.json" || true)
     echo "$file: $listed listed, $(grep -c . "$(outcomes "$file")" || true) tried, $(count operations) caught by the operations," \
         "$(count tests) by the tests, $(count models) by the models, $(count '\w+ (124|137|152)\t') of these by time, $(count nobody) left"
     grep -P '^nobody ' "$(outcomes "$file")" | cut -f2 | sed 's/^/    /' || true

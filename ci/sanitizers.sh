@@ -23,6 +23,7 @@ thread() {
 }
 
 address -p ringfence-core --test drive --test fixed_pool --test pool_chain
+address -p ringfence-alias --test from_seeds
 address -p ringfence --test release --test memory --test misuse
 address -p ringfence-harness --no-default-features --test worlds
 if [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ]; then

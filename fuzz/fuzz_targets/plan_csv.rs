@@ -1,7 +1,7 @@
 #![no_main]
 //! Rows for `ringfence plan` from a stranger.
 
-use ringfence_core::alias::Problem;
+use ringfence_alias::Problem;
 
 type Failure = Box<dyn std::error::Error>;
 

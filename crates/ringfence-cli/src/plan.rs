@@ -3,7 +3,7 @@
 //! ```text
 //!   input ── CSV, each row checked: file and line of what is wrong
 //!     │
-//!   plan ── ringfence_core::alias, until it is proven, meets the capacity, or the time is over
+//!   plan ── ringfence_alias, until it is proven, meets the capacity, or the time is over
 //!     │
 //!   lower ── fewer aliasing transitions at the same height
 //!     │
@@ -20,7 +20,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ringfence::core::alias::{self, AliasPlan, Lowering, Policy, Problem, Progress};
+use ringfence::alias::{self, AliasPlan, Lowering, Policy, Problem, Progress};
 use serde::Serialize;
 
 use crate::args::PlanOptions;

@@ -7,7 +7,6 @@
 //!
 //! | module | what it holds | allocate / free |
 //! |---|---|---|
-//! | [`alias`] | offsets for what is never alive together: bound, planners, checker | see there |
 //! | [`range`] | the contract that the allocators share | – |
 //! | [`buddy`] | powers of two in a tree inside one array | O(log n), no host allocation |
 //! | [`free_list`] | best fit, every block walkable in address order | O(log n) expected |
@@ -33,7 +32,6 @@ extern crate alloc;
 extern crate std;
 
 pub mod algorithm;
-pub mod alias;
 pub mod blocks;
 pub mod buddy;
 pub mod fixed_pool;

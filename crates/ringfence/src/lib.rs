@@ -86,6 +86,7 @@ pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+pub use ringfence_alias as alias;
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use ringfence_hal as device;

@@ -16,7 +16,7 @@
 //!   at hand, first fit, else gets one. Where an object was made before from the same description at the same offset, it
 //!   is used again: a frame like the last makes nothing.
 //! - *Planned*: all resources with first and last passes are declared up front ([`TransientAllocator::plan`]) and laid
-//!   out by [`ringfence_core::alias`]; a frame of the same shape as one before uses its plan again.
+//!   out by [`ringfence_alias`]; a frame of the same shape as one before uses its plan again.
 //!
 //! # When two may share bytes
 //!

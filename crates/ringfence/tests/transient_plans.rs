@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use ringfence::core::alias::{Item, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
+use ringfence::alias::{Item, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers};
 use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::trace::{Event, Reader, State, TraceError};

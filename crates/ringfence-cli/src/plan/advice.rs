@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use csv::ByteRecord;
-use ringfence::core::alias::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
+use ringfence::alias::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
 use serde::Serialize;
 
 use super::input::Input;

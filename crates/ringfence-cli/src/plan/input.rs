@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
-use ringfence::core::alias::{Item, ItemError, Lifetime};
+use ringfence::alias::{Item, ItemError, Lifetime};
 
 use crate::Failure;
 

@@ -1,7 +1,7 @@
 //! What comes out: the rows with their offsets, and the page.
 
 use csv::ByteRecord;
-use ringfence::core::alias::AliasPlan;
+use ringfence::alias::AliasPlan;
 use ringfence_report::{PlanPage, PlannedRow};
 
 use super::input::{Input, reader};

@@ -4,12 +4,20 @@
 //! allocator and on the twin side by side, and checks after *each* step that the structure is sound
 //! ([`RangeAllocator::validate`]), that its spans agree with the twin's, and that what must be refused is.
 
+pub mod campaign;
 pub mod drive;
 
 use crate::range::{AllocError, FreeError, Invalid, Range, RangeAllocator, Span, align_up};
 use std::format;
 use std::string::String;
 use std::vec::Vec;
+
+/// How many cases a property is tried with; `RINGFENCE_CASES` says at most how many, for mutation testing and miri.
+#[must_use]
+pub fn cases(count: u32) -> u32 {
+    let most = std::env::var("RINGFENCE_CASES").ok().and_then(|text| text.parse().ok());
+    count.min(most.unwrap_or(count))
+}
 
 /// One generated operation. Numbers are taken modulo what makes sense, so that any value is a valid operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

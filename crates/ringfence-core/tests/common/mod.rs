@@ -4,12 +4,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ringfence_core::testing::Op;
-
-/// How many cases a property is tried with; `RINGFENCE_CASES` says at most how many, for mutation testing and miri.
-pub fn cases(count: u32) -> u32 {
-    let most = std::env::var("RINGFENCE_CASES").ok().and_then(|text| text.parse().ok());
-    count.min(most.unwrap_or(count))
-}
+#[allow(unused_imports, reason = "each test binary uses a part")]
+pub use ringfence_core::testing::cases;
 
 /// Sizes for a heap of `capacity`: mostly small, some powers of two, some large, and a few that must be refused.
 pub fn sizes(capacity: u64) -> impl Strategy<Value = u64> {

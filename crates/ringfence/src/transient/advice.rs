@@ -6,10 +6,10 @@
 //! ```
 //!
 //! It is a suggestion, for a tool or a log: nothing is laid out by it. Who reads what whom wrote says which passes may be
-//! exchanged ([`pass_edges`](ringfence_core::alias::pass_edges)); what else holds them in order is the caller's to tell. The
-//! search is that of [`ringfence_core::alias::suggest_order`]: O(passes² · uses) a round, for development rather than every frame.
+//! exchanged ([`pass_edges`](ringfence_alias::pass_edges)); what else holds them in order is the caller's to tell. The
+//! search is that of [`ringfence_alias::suggest_order`]: O(passes² · uses) a round, for development rather than every frame.
 
-use ringfence_core::alias::{self, PassGraph, PassItem, PassOrder, PassUse};
+use ringfence_alias::{self as alias, PassGraph, PassItem, PassOrder, PassUse};
 
 use super::allocator::TransientAllocator;
 use super::error::TransientError;
@@ -43,7 +43,7 @@ impl<D: Device> TransientAllocator<D> {
     /// # use ringfence::sim;
     /// # use ringfence::transient::{Described, TransientAllocator, TransientDesc, UsedResource};
     /// # use ringfence::{Allocator, AllocatorDesc};
-    /// use ringfence::core::alias::PassUse;
+    /// use ringfence::alias::PassUse;
     /// # let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     /// # let memory = Allocator::over(gpu, AllocatorDesc::default());
     /// # let mut transient = TransientAllocator::new(&memory, TransientDesc::default());

@@ -1,10 +1,10 @@
-//! Offsets for the resources of a frame, by the planner of [`ringfence_core::alias`].
+//! Offsets for the resources of a frame, by the planner of [`ringfence_alias`].
 //!
 //! On one queue a resource lives from its first pass to its last: intervals. On several queues two may share bytes only
 //! where every last use of the one comes before the first use of the other, so that the planner is given the partial
 //! order.
 
-use ringfence_core::alias::{self, Item, ItemError, Lifetime, PassGraph, PassItem, Problem, Progress};
+use ringfence_alias::{self as alias, Item, ItemError, Lifetime, PassGraph, PassItem, Problem, Progress};
 
 use super::error::TransientError;
 use super::planned::FramePass;

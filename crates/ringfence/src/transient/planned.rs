@@ -30,7 +30,7 @@
 
 use std::marker::PhantomData;
 
-use ringfence_core::alias::Progress;
+use ringfence_alias::Progress;
 use ringfence_core::sync::TimelineId;
 use smallvec::SmallVec;
 
@@ -112,7 +112,7 @@ impl<D: Device> TransientAllocator<D> {
     /// nothing needs to be discarded.
     ///
     /// `go_on` is asked while a new shape is planned, as long as the plan is not proven to be the best: as
-    /// [`plan`](ringfence_core::alias::plan) says. A frame like the last costs a lookup: no driver call, no host allocation.
+    /// [`plan`](ringfence_alias::plan) says. A frame like the last costs a lookup: no driver call, no host allocation.
     ///
     /// # Errors
     /// A place that the lists do not have, a last use that is not ordered after the first, no memory, or the driver's.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ringfence::core::alias::PassUse;
+use ringfence::alias::PassUse;
 use ringfence::defrag::DefragDesc;
 use ringfence::device::fault::FaultInjector;
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};

@@ -1,10 +1,9 @@
-//! What goes by time: rings, bump pages, what waits for points, plans of lifetimes; and the size classes.
+//! What goes by time: rings, bump pages, what waits for points; and the size classes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::vec::Vec;
 
 use super::Feed;
-use crate::alias::{Item, Policy, Problem, plan, plan_by, verify};
 use crate::linear::Linear;
 use crate::retire::RetireQueue;
 use crate::ring::Ring;
@@ -236,41 +235,4 @@ pub fn sync_set(data: &[u8]) -> u64 {
         count += 1;
     }
     count
-}
-
-/// Plans of lifetimes: those of every policy and of a short search.
-///
-/// # Panics
-/// If a plan is wrong, or one is below the bound of another.
-#[must_use]
-pub fn alias_plan(data: &[u8]) -> u64 {
-    let mut feed = Feed::new(data);
-    let mut items = Vec::new();
-    let Some(many) = feed.below(40) else { return 0 };
-    while items.len() < many as usize + 1 {
-        let (Some(size), Some(log2), Some(lower), Some(length)) =
-            (feed.any(), feed.below(8), feed.below(64), feed.below(32))
-        else {
-            break;
-        };
-        let item = Item::new(size & 0xff_ffff, lower, lower + length).aligned(1 << log2);
-        items.push(item);
-    }
-    let Ok(problem) = Problem::new(&items) else { return items.len() as u64 };
-    let mut steps = 0;
-    let best = plan(&problem, |progress| {
-        steps += progress.steps;
-        steps < 2_000
-    });
-    verify(&items, &best.offsets, best.height).expect("the plan is right");
-    assert!(best.height >= best.lower_bound && best.lower_bound >= best.load);
-    for policy in [Policy::OnlineFirstFit, Policy::BySize] {
-        let simple = plan_by(&problem, policy);
-        verify(&items, &simple.offsets, simple.height).expect("the plan is right");
-        assert!(
-            simple.height >= best.lower_bound,
-            "{policy:?} is below what was proven: {simple:?} and {best:?}, {items:?}"
-        );
-    }
-    items.len() as u64
 }

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 
 /// The relation between items, and its cover by sections.
 pub(super) trait Shape {
-    /// What tells whether two items clash, small enough to lie beside an offset.
+    /// What decides whether two items clash, small enough to lie beside an offset.
     type Key: Copy;
 
     /// The key of an item.

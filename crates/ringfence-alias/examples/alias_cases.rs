@@ -1,14 +1,14 @@
 //! The planner over all cases: bound, simple policies, ours, and how long each step took. Prints `docs/planner.md`.
 //!
 //! ```text
-//! RINGFENCE_CASES=../shared/data cargo run --release -p ringfence-core --example alias_cases [SECONDS [NAME…]]
+//! RINGFENCE_CASES=../shared/data cargo run --release -p ringfence-alias --example alias_cases [SECONDS [NAME…]]
 //! ```
 //!
 //! Reads every `alias/*/*.csv` of that folder (`id,lower,upper,size[,alignment[,…]]`) whose path holds one of the names.
 //! Where the folder is absent it says so, and plans generated items alone. The planner uses one thread. A case that ends
-//! soon is planned several times and the least time counts; that of long ones is processor time, where the system tells it.
+//! soon is planned several times and the least time counts; that of long ones is processor time, where the system counts it.
 
-use ringfence_core::alias::{
+use ringfence_alias::{
     AliasPlan, Item, ItemClass, PlanCache, Policy, Problem, class_costs, lower_transitions, plan, plan_by, transitions,
     verify,
 };
@@ -91,7 +91,7 @@ fn ms(time: Duration) -> String {
     if ms < 10.0 { format!("{ms:.3}") } else { format!("{ms:.0}") }
 }
 
-/// Processor time of this thread, where the system tells it; wall time elsewhere.
+/// Processor time of this thread, where the system counts it; wall time elsewhere.
 #[derive(Clone, Copy)]
 struct Clock {
     wall: Instant,
@@ -103,7 +103,7 @@ impl Clock {
         Self { wall: Instant::now(), processor: processor() }
     }
 
-    /// For short times the wall's: the processor's is counted in whole ticks of the scheduler.
+    /// For short times the wall's: the system counts the processor's in whole ticks of the scheduler.
     fn elapsed(&self) -> Duration {
         let wall = self.wall.elapsed();
         if wall < SHORT {

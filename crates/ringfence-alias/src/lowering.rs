@@ -8,8 +8,8 @@
 //!
 //! Two kinds of move, each taken where it leaves fewer transitions: an item to another offset that is free for it, and two
 //! items of one size each to the other's place. Of the offsets only those are tried at which an end of the item meets an
-//! end of another: between them nothing changes. Items that have part in most transitions come first, so that a small
-//! budget goes where it pays. The columns tell what a move would cost without making it.
+//! end of another: between them nothing changes. Items with part in the most transitions come first, so that a small
+//! budget goes where it pays. The columns give the cost of a move without making it.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -24,17 +24,17 @@ use super::shape::Shape;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// How far lowering is, as told to the caller's closure.
+/// How far lowering is, as reported to the caller's closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lowering {
-    /// Transitions of the plan at hand.
+    /// Transitions of the present plan.
     pub transitions: usize,
     /// Steps of work since the last call; a step is some nanoseconds.
     pub steps: u64,
 }
 
 /// Moves items so that fewer transitions are left, at no greater height, as long as the closure says to go on and a move
-/// helps. Only items of which `may_move` says so are moved. How many transitions are left; the plan's certificate stays
+/// helps. Only items of which `may_move` says so are moved. How many transitions are left; the plan's proven bound stays
 /// what it was. The same problem, plan and answers give the same plan.
 ///
 /// The plan is one of the problem's: [`verify`](super::verify) would say so.
@@ -164,7 +164,7 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.tick()
     }
 
-    /// By what it is decided between offsets that cost the same; the one where the item lies has 0. Before any round was
+    /// Decides between offsets of the same cost: the least wins. The offset where the item lies has 0. Before any round was
     /// in vain an item stays there; afterwards it may go sideways.
     fn lot(&self, item: u32, offset: u64) -> i64 {
         if self.sideways == 0 {

@@ -32,7 +32,7 @@ struct Buckets {
     buckets: Vec<Vec<Placed>>,
     /// Sections in a bucket.
     width: u32,
-    /// What clashes with the item at hand, from several buckets.
+    /// What clashes with the item that is placed now, from several buckets.
     found: Vec<Placed>,
 }
 

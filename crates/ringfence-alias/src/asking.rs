@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn placing_a_crowd_stops_in_the_middle_when_told_to() {
+    fn placing_a_crowd_stops_in_the_middle_when_the_closure_says_no() {
         let (problem, order) = crowd();
         let (shape, sizes) = (shape(&problem), &problem.sizes);
         let no = &mut |_| false;
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steps_told_are_those_of_the_looks() {
+    fn the_steps_reported_are_those_of_the_looks() {
         let (problem, order) = crowd();
         let mut steps = 0;
         let mut count = |more| {
@@ -78,7 +78,7 @@ mod tests {
         };
         greedy::place(shape(&problem), &problem.sizes, &order, Fit::First, u64::MAX, &mut Asking::new(&mut count))
             .unwrap();
-        // Each looks at all before it: eight million; what comes after the last question is not told.
+        // Each looks at all before it: eight million; what comes after the last question is not reported.
         assert!((4_000 * 4_000 / 2 - (1 << 20)..4_000 * 4_000 / 2).contains(&(steps << 10)), "{steps}");
     }
 }

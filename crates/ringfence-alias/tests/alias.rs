@@ -1,15 +1,14 @@
 //! Aliasing plans: against the optimum by brute force, the checker against every pair, partial orders against the
 //! definition, and what each part promises.
 
-mod common;
-
 use proptest::prelude::*;
-use ringfence_core::alias::{
+use ringfence_alias::{
     AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PassUse, PlanCache,
     Policy, Problem, Transition, Violation, class_costs, lower_transitions, pass_edges, plan, plan_by, plan_keeping,
     suggest_order, transitions, verify, verify_passes,
 };
 use ringfence_core::range::align_up;
+use ringfence_core::testing::cases;
 
 /// The least height, by trying every order with every item as low as it goes upon those before it: each canonical plan
 /// is one of these.
@@ -93,7 +92,7 @@ fn transitions_of_queues(graph: &PassGraph, items: &[PassItem], offsets: &[u64])
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(common::cases(300)))]
+    #![proptest_config(ProptestConfig::with_cases(cases(300)))]
 
     #[test]
     fn tiny_plans_are_the_best_there_are(items in prop::collection::vec(prop_oneof![item(), texture()], 0..7)) {

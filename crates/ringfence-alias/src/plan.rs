@@ -1,4 +1,4 @@
-//! Planning: greedy orders first, then a search, then repair; always with a valid plan at hand.
+//! Planning: greedy orders first, then a search, then repair. From the first order on there is always a valid plan.
 //!
 //! ```text
 //!   height ▲
@@ -10,7 +10,7 @@
 //!          └────────────────▶ work
 //! ```
 //!
-//! The core has no clock: the caller's closure is asked now and then whether to go on, and may read one.
+//! The planner has no clock: it calls the caller's closure now and then, which may read one and says whether to go on.
 
 use super::asking::Asking;
 use super::buckets;
@@ -22,7 +22,7 @@ use super::sweep;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Offsets, with the certificate of how good they are.
+/// Offsets, with the proof of how good they are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AliasPlan {
     /// Of each item, in the order given, where it begins, in units.
@@ -49,10 +49,10 @@ impl AliasPlan {
     }
 }
 
-/// How far planning is, as told to the caller's closure.
+/// How far planning is, as reported to the caller's closure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The height of the plan at hand.
+    /// The height of the best plan so far.
     pub height: u64,
     /// The bound proven so far.
     pub lower_bound: u64,
@@ -117,7 +117,7 @@ pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> Alia
     planner.best
 }
 
-/// The plan at hand, and whom to ask whether to go on.
+/// The best plan so far, and the closure that says whether to go on.
 pub(super) struct Planner<'p> {
     pub problem: &'p Problem,
     go_on: &'p mut dyn FnMut(&Progress) -> bool,

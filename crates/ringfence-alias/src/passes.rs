@@ -296,7 +296,7 @@ pub fn verify_passes(graph: &PassGraph, items: &[PassItem], offsets: &[u64], cap
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alias::shape::Shape;
+    use crate::shape::Shape;
 
     /// Whether the cliques cover what clashes and nothing else.
     fn is_cover(shape: &Cliques, count: usize) -> bool {

@@ -9,7 +9,7 @@
 //! A look at all sections costs O(entries of the open items), support O(postponed · n / 64) and what it visits.
 
 use super::{Search, Unit};
-use crate::alias::shape::{Shape, ones};
+use crate::shape::{Shape, ones};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -4,7 +4,7 @@
 //! leads to one that may. O(open items), or of the sections looked at.
 
 use super::{Pick, Search, Unit};
-use crate::alias::shape::Shape;
+use crate::shape::Shape;
 use core::ops::Range;
 
 impl<S: Shape, U: Unit> Search<'_, S, U> {

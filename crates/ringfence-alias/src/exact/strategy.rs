@@ -1,12 +1,12 @@
 //! In which order the search decides.
 
-use crate::alias::problem::Problem;
-use crate::alias::shape::Shape;
+use crate::problem::Problem;
+use crate::shape::Shape;
 use alloc::vec::Vec;
 
 /// Which open item is decided on next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::alias) enum Pick {
+pub(crate) enum Pick {
     /// The lowest, then by rank.
     Lowest,
     /// By rank, among those below which nothing more fits.
@@ -17,7 +17,7 @@ pub(in crate::alias) enum Pick {
 
 /// What the rank of an item is made of; of a tuple, the first counts most.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(in crate::alias) enum Keys {
+pub(crate) enum Keys {
     /// Fullest section, duration, area.
     FullDurationArea,
     /// Fullest section, sections, area in sections.
@@ -36,7 +36,7 @@ pub(in crate::alias) enum Keys {
 
 /// A way to search.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(in crate::alias) struct Strategy {
+pub(crate) struct Strategy {
     pub pick: Pick,
     /// Whether the section that failed last goes first.
     pub focus: bool,
@@ -44,11 +44,11 @@ pub(in crate::alias) struct Strategy {
 }
 
 /// How many of [`strategies`] have succeeded so often that they take every turn; the others share one.
-pub(in crate::alias) const LEADING: usize = 5;
+pub(crate) const LEADING: usize = 5;
 
 /// The ways that take turns, the most successful first. Where alignments are mixed, one goes before them that is of no use
 /// elsewhere.
-pub(in crate::alias) fn strategies(is_mixed: bool) -> impl Iterator<Item = Strategy> {
+pub(crate) fn strategies(is_mixed: bool) -> impl Iterator<Item = Strategy> {
     const MIXED: [(Pick, bool, Keys); 2] = [(Pick::Ranked, false, Keys::Aligned), (Pick::Lowest, false, Keys::Aligned)];
     const PRODUCT: Keys = Keys::Product { size: 0.0, duration: 1.0, full: 20.0, noise: 0.0 };
     const NOISY: Keys = Keys::Product { size: 0.3, duration: 1.0, full: 10.0, noise: 1.0 };

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The items with an offset of last time are put there, the largest first, unless one that already lies there clashes.
-//! The others follow, the largest first, each at the lowest gap. If that is higher than the caller allows, the kept
-//! items that end highest are let go, half of them at a time; in the end nothing is kept. O(n² log n) at worst.
+//! The others follow, the largest first, each at the lowest gap. If that is higher than the caller allows, of the kept
+//! items those that end highest may move, half of them at a time; in the end nothing is kept. O(n² log n) at worst.
 
 use super::plan::AliasPlan;
 use super::problem::{Problem, Relation};

@@ -3,7 +3,7 @@
 //! ```text
 //!   events by time, ends first:   free(a)  allocate(c)  allocate(d)  free(b) …
 //!                                                 ▼
-//!                                 the crate's free list: the tightest hole, the lowest of these
+//!                                 the core's free list: the tightest hole, the lowest of these
 //! ```
 //!
 //! Of the items that begin at one moment the one that lives longest goes first. The plan is no better than what an
@@ -12,10 +12,10 @@
 use super::problem::Sizes;
 use super::sections::Span;
 use super::shape::Intervals;
-use crate::free_list::FreeList;
-use crate::range::{Allocate, Range};
 use alloc::vec;
 use alloc::vec::Vec;
+use ringfence_core::free_list::FreeList;
+use ringfence_core::range::{Allocate, Range};
 
 /// The offsets and the height; `None` if the free list cannot hold the sum of the sizes.
 pub(super) fn place(shape: &Intervals, sizes: &Sizes) -> Option<(Vec<u64>, u64)> {

@@ -1,11 +1,11 @@
 //! Numbers as small as the sizes allow: counted in their greatest common divisor, in 16 or 32 bits if they fit.
 
-use crate::alias::problem::Sizes;
+use crate::problem::Sizes;
 use alloc::vec::Vec;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// A signed number of grains.
-pub(in crate::alias) trait Unit:
+pub(crate) trait Unit:
     Copy + Ord + Add<Output = Self> + Sub<Output = Self> + AddAssign + SubAssign + Default
 {
     /// Above every number that occurs, and yet two of them can be added.
@@ -47,7 +47,7 @@ unit!(i64);
 
 /// How sizes are counted: all offsets of canonical plans are multiples of `grain`.
 #[derive(Clone, Debug)]
-pub(in crate::alias) struct Scale {
+pub(crate) struct Scale {
     pub grain: u64,
     /// Of each item its size, rounded up to the least alignment, in grains.
     pub sizes: Vec<u64>,

@@ -47,7 +47,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The offsets of some items, as if there were no others; `None` if they are no lower than the plan at hand.
+    /// The offsets of some items, as if there were no others; `None` if they are no lower than the best plan so far.
     fn plan_alone(&mut self, shape: &Intervals, chosen: &[u32]) -> Option<Vec<u64>> {
         let sizes = &self.problem.sizes;
         let item = |&item: &u32| {

@@ -9,14 +9,14 @@
 //! Changes lie on a stack and are undone from its top; lists lie one behind the other in one array.
 
 use super::{Pick, Scale, Unit};
-use crate::alias::shape::{Bits, Shape};
+use crate::shape::{Bits, Shape};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// How a search ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::alias) enum Outcome {
+pub(crate) enum Outcome {
     /// Every item is placed within the capacity.
     Solved,
     /// There is no plan within the capacity.
@@ -26,7 +26,7 @@ pub(in crate::alias) enum Outcome {
 }
 
 /// Whether to go on, asked with the decisions made since the last time.
-pub(in crate::alias) type GoOn<'g> = &'g mut dyn FnMut(u64) -> bool;
+pub(crate) type GoOn<'g> = &'g mut dyn FnMut(u64) -> bool;
 
 const DECISIONS_A_TICK: u64 = 256;
 
@@ -38,7 +38,7 @@ struct Change<U> {
 }
 
 /// One search over one problem; used again for each attempt.
-pub(in crate::alias) struct Search<'a, S: Shape, U: Unit> {
+pub(crate) struct Search<'a, S: Shape, U: Unit> {
     pub(super) shape: &'a S,
     pub(super) grain: u64,
     pub(super) true_sizes: &'a [u64],
@@ -73,15 +73,15 @@ pub(in crate::alias) struct Search<'a, S: Shape, U: Unit> {
     pub(super) lists: Vec<u32>,
     /// Scratch of the decomposition: of each section how far the items that begin there reach.
     pub(super) reach: Vec<u32>,
-    pub(in crate::alias) rank: Vec<u32>,
-    pub(in crate::alias) pick: Pick,
-    pub(in crate::alias) focus: bool,
+    pub(crate) rank: Vec<u32>,
+    pub(crate) pick: Pick,
+    pub(crate) focus: bool,
     /// The section that failed last.
-    pub(in crate::alias) last: usize,
+    pub(crate) last: usize,
     /// Of each section how often it failed.
-    pub(in crate::alias) failures: Vec<u32>,
+    pub(crate) failures: Vec<u32>,
     /// Decisions made so far, over all attempts.
-    pub(in crate::alias) decisions: u64,
+    pub(crate) decisions: u64,
     pub(super) decisions_max: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Who uses a resource, and which pass has to wait for which because of it.
+//! Which passes use a resource, and which pass has to wait for which because of it.
 //!
 //! ```text
 //!   writes  1 ──▶ 2, 3   both read what 1 wrote: either first
-//!                 2, 3 ──▶ 4   writes anew: after all who read what was there
+//!                 2, 3 ──▶ 4   writes anew: after all that read the old content
 //! ```
 //!
 //! From these edges, of all resources together, [`suggest_order`](super::suggest_order) knows what it may exchange.
@@ -43,7 +43,7 @@ pub fn pass_edges(uses: &[PassUse]) -> Vec<(usize, usize)> {
     let mut edges = Vec::new();
     for (at, later) in uses.iter().enumerate() {
         let from = uses[..at].iter().rposition(|held| held.writes).unwrap_or(0);
-        // Whoever reads waits for what it reads; whoever writes for those who read what was there before, too.
+        // A pass that reads waits for the write that it reads. A pass that writes waits for those that read the old content, too.
         let waits_for = if later.writes { &uses[from..at] } else { &uses[from..at.min(from + 1)] };
         edges.extend(waits_for.iter().map(|held| (held.pass, later.pass)));
     }

@@ -21,7 +21,7 @@ use super::shape::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Nobody.
+/// No item.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The tenants of one column between which an item would come, by rank.

@@ -1,0 +1,95 @@
+//! Generated operations from one seed after the other: a short run for the tests, and a campaign for as long as wanted.
+//! Counts operations, not runs.
+//!
+//! `1000000000ops` goes on until so many operations are done, whatever time that takes: the same seeds, and so the same
+//! operations, on every machine.
+
+use std::borrow::ToOwned;
+use std::string::String;
+use std::time::{Duration, Instant};
+use std::vec::Vec;
+use std::{eprintln, println, vec};
+
+use super::drive::{Drive, fill};
+
+/// From how many seeds a test drives a structure; `RINGFENCE_DRIVE_SEEDS` sets another count, for mutation testing.
+const SEEDS: u64 = 60;
+
+/// Drives a structure beside its naive twin from the seeds of a test.
+///
+/// # Panics
+/// If it differs from its twin, with the seed; or if the seeds gave hardly any operations.
+pub fn from_seeds((name, drive): Drive) {
+    let seeds = std::env::var("RINGFENCE_DRIVE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
+    let (mut bytes, mut operations) = ([0; 1024], 0);
+    for seed in 0..seeds {
+        fill(seed, &mut bytes);
+        let run = std::panic::catch_unwind(|| drive(&bytes));
+        operations += run.unwrap_or_else(|_| panic!("{name}, seed {seed}"));
+    }
+    assert!(operations > 16 * seeds, "{name} did {operations} operations");
+}
+
+/// When it is enough.
+enum Until {
+    Time(Instant),
+    Operations(u64),
+}
+
+impl Until {
+    fn read(text: Option<String>) -> Self {
+        let text = text.unwrap_or_else(|| "60".to_owned());
+        match text.strip_suffix("ops") {
+            Some(count) => Self::Operations(count.parse().expect("a number of operations before 'ops'")),
+            None => Self::Time(Instant::now() + Duration::from_secs(text.parse().expect("a number of seconds"))),
+        }
+    }
+
+    fn is_over(&self, done: u64) -> bool {
+        match self {
+            Self::Time(end) => Instant::now() >= *end,
+            Self::Operations(wanted) => done >= *wanted,
+        }
+    }
+}
+
+/// Drives all of `all`, and prints what was done. The program's arguments are `[SECONDS|COUNTops [FIRST_SEED [NAME]]]`.
+///
+/// # Panics
+/// At the first difference, with the name, the seed and the length of the input; or if the first argument is no limit.
+pub fn main(all: &[Drive]) {
+    let mut arguments = std::env::args().skip(1);
+    let until = Until::read(arguments.next());
+    let first: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let only = arguments.next();
+    let start = Instant::now();
+    let drives: Vec<_> = all.iter().filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name)).collect();
+    let mut done = vec![(0_u64, 0_u64); drives.len()];
+    let mut bytes = vec![0; 4096];
+    let (mut seed, mut noted, mut total) = (first, start, 0);
+    while !until.is_over(total) {
+        for ((name, drive), (operations, runs)) in drives.iter().zip(&mut done) {
+            // A step among 600 ranges takes as long as twenty of the others.
+            if matches!(*name, "tlsf_parked" | "blocks_parked") && seed % 8 != 0 && only.is_none() {
+                continue;
+            }
+            // Short inputs try many beginnings, long ones go deep.
+            let length = [256, 1024, 4096][seed as usize % 3];
+            fill(seed, &mut bytes[..length]);
+            let run = std::panic::catch_unwind(|| drive(&bytes[..length]));
+            *operations += run.unwrap_or_else(|_| panic!("{name}, seed {seed}, {length} bytes"));
+            *runs += 1;
+        }
+        total = done.iter().map(|(operations, _)| operations).sum();
+        seed += 1;
+        if noted.elapsed() > Duration::from_secs(60) {
+            noted = Instant::now();
+            eprintln!("seed {seed}: {total} operations");
+        }
+    }
+    println!("seeds {first}..{seed}");
+    for ((name, _), (operations, runs)) in drives.iter().zip(&done) {
+        println!("{name:<20} {operations:>14} operations in {runs:>9} runs");
+    }
+    println!("{:<20} {total:>14} operations, no divergence, in {:.0} s", "all", start.elapsed().as_secs_f64());
+}
