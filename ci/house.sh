@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The structure: which crate may know which, no crate too large, no large import cycle, the map of ARCHITECTURE.md true, and
+# the field's words in every text.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+failed=0
+fail() {
+    echo "house: $*" >&2
+    failed=1
+}
+
+# What a crate may depend on, of our own. Cargo refuses what is not listed in a manifest; this refuses a new line in one.
+knows() {
+    local crate="$1" allowed=" ${*:2} " found
+    for found in $(sed -n '/^\[dependencies\]/,/^\[\(dev-dependencies\|lints\|\[example\)/p' "crates/$crate/Cargo.toml" |
+        grep -oE '^ringfence[a-z0-9-]*' | sort -u); do
+        [[ $allowed == *" $found "* ]] || fail "$crate may not know $found"
+    done
+}
+knows ringfence-core
+knows ringfence-alias ringfence-core
+knows ringfence-hal
+knows ringfence-trace
+knows ringfence-sim ringfence-core ringfence-hal
+knows ringfence-vulkan ringfence-hal
+knows ringfence-d3d12 ringfence-hal
+knows ringfence-memory ringfence-core ringfence-hal ringfence-trace
+knows ringfence ringfence-core ringfence-alias ringfence-hal ringfence-trace ringfence-memory \
+    ringfence-sim ringfence-vulkan ringfence-d3d12
+if cargo tree --quiet -p ringfence --features vulkan --edges normal --prefix none | grep -E '^ringfence-(sim|d3d12) '; then
+    fail "the feature vulkan compiles a simulator or Direct3D"
+fi
+
+lines_max=15000
+for source in crates/*/src; do
+    lines=$(find "$source" -name '*.rs' -print0 | xargs -0 cat | wc -l)
+    printf '%7d  %s\n' "$lines" "$source"
+    [ "$lines" -le $lines_max ] || fail "$source has $lines lines, more than $lines_max"
+done
+
+python3 ci/cycles.py --most 4 crates/*/src || fail "an import cycle has more than 4 files"
+python3 ci/map.py || fail "the map of ARCHITECTURE.md is not true"
+
+# design.md of the field: what to say instead stands in DESIGN.md.
+if git ls-files crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md |
+    grep -vE '\.(png|svg|lock|csv|json|rft|spv|bin)$' | xargs grep -niwE -f ci/words.txt; then
+    fail "words that are not the field's (ci/words.txt)"
+fi
+[ "$failed" -eq 0 ]
