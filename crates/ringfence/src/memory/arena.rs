@@ -867,8 +867,10 @@ mod tests {
         // SAFETY: nothing uses them.
         held.into_iter().for_each(|held| unsafe { held.free_now() });
         let arenas = memory.shared().arenas.iter();
-        let locks: Vec<_> =
-            arenas.map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock())).collect();
+        let locks: Vec<_> = arenas
+            .map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock(), arena.cells.hold_names()))
+            .collect();
+        let lists = (memory.shared().custom_pools.write(), memory.shared().pools.lock());
         let (sender, receiver) = channel();
         let other = memory.clone();
         let worker = thread::spawn(move || {
@@ -880,7 +882,7 @@ mod tests {
             sender.send(()).expect("it is waited for");
         });
         receiver.recv_timeout(Duration::from_secs(60)).expect("no lock is waited for");
-        drop(locks);
+        drop((locks, lists));
         worker.join().expect("it has not failed");
         memory.validate().expect("the allocator is sound");
     }
