@@ -24,10 +24,13 @@ cd "$(dirname "$0")/.."
 word=${1:-}
 out=target/row-mutants
 tree=$out/tree
+[ "$word" != check ] || tree=$out/check
+# A fault of the Vulkan backend shows on a device alone.
+export RINGFENCE_REQUIRE_VULKAN=1
 export CARGO_TARGET_DIR="${RINGFENCE_ROW_MUTANTS_TARGET:-$PWD/target/row-mutants-build}"
 
-rm -rf "$out/before"
-[ ! -d "$tree" ] || mv "$tree" "$out/before"
+rm -rf "${tree:?}.before"
+[ ! -d "$tree" ] || mv "$tree" "$tree.before"
 mkdir -p "$tree"
 git ls-files -z | xargs -0 cp --parents -p -t "$tree"
 
@@ -71,7 +74,7 @@ while IFS= read -r line; do
     esac
 done <ci/mutants/rows.txt
 flush
-[ "$word" != check ] || { echo "${#names[@]} faults, each with its place"; exit 0; }
+[ "$word" != check ] || { rm -rf "$tree"; echo "${#names[@]} faults, each with its place"; exit 0; }
 
 for crate in $(printf '%s\n' "${files[@]}" | cut -d/ -f1,2 | sort -u); do
     source=$tree/$crate/src
@@ -99,9 +102,9 @@ done
 
 # What is as it was when this ran before is not built again.
 while IFS= read -r -d '' file; do
-    ! cmp -s "$tree/$file" "$out/before/$file" || touch -r "$out/before/$file" "$tree/$file"
+    ! cmp -s "$tree/$file" "$tree.before/$file" || touch -r "$tree.before/$file" "$tree/$file"
 done < <(cd "$tree" && find . -type f -print0)
-rm -rf "$out/before"
+rm -rf "${tree:?}.before"
 
 build=(nice -n 10 cargo test --no-run --offline --message-format=json)
 while read -r package target; do

@@ -836,7 +836,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::device::sim::{self, Profile, SimOptions};
-    use crate::device::{Driver, Requirements, ResourceClass};
+    use crate::device::{BufferDesc, BufferUsage, Driver, Requirements, ResourceClass};
     use crate::memory::{Allocator, AllocatorDesc};
     use crate::resource::AllocationDesc;
 
@@ -862,6 +862,10 @@ mod tests {
         let allocate = |memory: &Allocator<sim::Device>| {
             memory.allocate(needs(1000), AllocationDesc::default()).expect("there is room")
         };
+        let create = |memory: &Allocator<sim::Device>| {
+            let info = BufferDesc { size: 1000, usage: BufferUsage::COPY_DST };
+            memory.create_buffer(&info, AllocationDesc::default()).expect("there is room")
+        };
         // So many that the class has pools with room.
         let held: Vec<_> = (0..400).map(|_| allocate(&memory)).collect();
         // SAFETY: nothing uses them.
@@ -878,6 +882,10 @@ mod tests {
                 let held: Vec<_> = (0..100).map(|_| allocate(&other)).collect();
                 // SAFETY: nothing uses them.
                 held.into_iter().for_each(|held| unsafe { held.free_now() });
+                // Resources come another way.
+                let buffers: Vec<_> = (0..20).map(|_| create(&other)).collect();
+                // SAFETY: nothing uses them.
+                buffers.into_iter().for_each(|buffer| unsafe { buffer.destroy_now() });
             }
             sender.send(()).expect("it is waited for");
         });
