@@ -17,6 +17,8 @@ use ringfence::device::{
 };
 use windows::Win32::Graphics::Direct3D12::*;
 
+use ringfence::d3d12::{cpu_handle, gpu_handle};
+
 use super::device_error;
 use crate::through::{Job, Through};
 use crate::{Command, Subresource, TextureRegion};
@@ -112,7 +114,13 @@ impl<'a> Recorder<'a> {
             // SAFETY: the list is open and bound to the heap of the first handle; the second is CPU-only and shows the
             // same, an unordered-access view of this live buffer.
             unsafe {
-                self.list.ClearUnorderedAccessViewUint(to.gpu.into(), to.cpu.into(), &to.buffer, &values, &[]);
+                self.list.ClearUnorderedAccessViewUint(
+                    gpu_handle(to.gpu),
+                    cpu_handle(to.cpu),
+                    &to.buffer,
+                    &values,
+                    &[],
+                );
             }
             self.leave(&to.buffer, D3D12_RESOURCE_STATE_UNORDERED_ACCESS)?;
         }

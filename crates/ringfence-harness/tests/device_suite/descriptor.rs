@@ -516,11 +516,16 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
         let wanted = ShaderVisibleDesc::FRAME_SLOTS + ShaderVisibleDesc::PERSISTENT_SLOTS;
         assert_eq!(heap.slots(), most.min(wanted), "as many as there are, up to the default");
         let given = heap.statistics();
-        assert_eq!(given.frame_slots + given.persistent_slots, heap.slots().into());
-        assert!(given.frame_slots > 0 && given.persistent_slots > 0, "{given:?}");
+        let (frame, persistent) = if most < wanted {
+            (most / 4, most - most / 4)
+        } else {
+            (ShaderVisibleDesc::FRAME_SLOTS, ShaderVisibleDesc::PERSISTENT_SLOTS)
+        };
+        assert_eq!((given.frame_slots, given.persistent_slots), (frame.into(), persistent.into()));
+        assert!(frame > 0 && persistent > 0, "{given:?}");
         let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc::default()).expect("and so is its table");
-        assert!((1..=BindlessDesc::CAPACITY).contains(&table.capacity()));
-        assert!(u64::from(table.capacity()) <= given.persistent_slots);
+        let fitted = if persistent < BindlessDesc::CAPACITY { persistent.div_ceil(2) } else { BindlessDesc::CAPACITY };
+        assert_eq!(table.capacity(), fitted, "half of what there is, where that is less than the default");
         if kind == HeapKind::Resources {
             let target = storage(rig, "shown by default");
             let index = table.insert(&words(&target)).expect("it has an entry");
@@ -534,10 +539,25 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
             table.remove(index).expect("it is live");
         }
         drop((table, heap));
-        rig.run(&[]);
-        rig.memory.reclaim();
-        rig.memory.reclaim();
+        end_heap(rig);
+        // Beside a number of slots that is asked for, the default takes what is left.
+        for (frame_slots, persistent_slots) in
+            [(4, ShaderVisibleDesc::PERSISTENT_SLOTS), (ShaderVisibleDesc::FRAME_SLOTS, 4)]
+        {
+            let desc = ShaderVisibleDesc { kind, frame_slots, persistent_slots, ..Default::default() };
+            let given = Heap::<G>::new(&rig.memory, desc).expect("a default is for every device").statistics();
+            let fitted = |asked: u32| u64::from(if asked == 4 { 4 } else { asked.min(most - 4) });
+            assert_eq!((given.frame_slots, given.persistent_slots), (fitted(frame_slots), fitted(persistent_slots)));
+            end_heap(rig);
+        }
     }
+}
+
+/// After this, what was dropped is gone: the next heap of its kind may be made.
+fn end_heap<G: Gpu>(rig: &mut Rig<G>) {
+    rig.run(&[]);
+    rig.memory.reclaim();
+    rig.memory.reclaim();
 }
 
 pub fn explicit_slots_beyond_the_device_are_refused_with_the_numbers<G: Gpu>(rig: &mut Rig<G>) {

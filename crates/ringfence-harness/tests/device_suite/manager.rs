@@ -9,7 +9,7 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, MemoryProperties, Requirements,
     ResourceClass, TextureDesc, Textures,
 };
-use ringfence::{Allocation, AllocationDesc, Buffer, Dedicated, Error, Location, PlannedWay, PoolDesc};
+use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, PlannedWay, PoolDesc};
 use ringfence_harness::{Command, Gpu};
 
 use crate::rig::{Rig, copy, pattern};
@@ -281,12 +281,37 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     let more = Requirements { size: budget.headroom_bytes() / (64 * KIB) * (64 * KIB) + 64 * KIB, ..plain };
     let before = rig.memory.statistics().calls.allocate_memory;
     let refused = rig.memory.allocate(more, only);
-    assert!(matches!(refused, Err(Error::OverBudget { .. } | Error::TooLarge { .. })), "{refused:?}");
+    // What is beyond every memory object is refused as that, budget or not.
+    let is_refused = match refused {
+        Err(Error::OverBudget { size, .. }) => size == more.size,
+        Err(Error::TooLarge { size, max }) => size == more.size && size > max,
+        _ => false,
+    };
+    assert!(is_refused, "{refused:?}");
     assert_eq!(rig.memory.statistics().calls.allocate_memory, before);
     let held = rig.memory.allocate(plain, only).expect("a little is within the budget");
     assert!(rig.memory.budget(heap).reserved_bytes > 0);
     assert!(rig.memory.budget(heap).usage_bytes >= rig.memory.budget(heap).reserved_bytes.min(plain.size));
     drop(held);
+    // The caller's own limit, to the byte: on every device, since it needs no more memory than that.
+    let mut heap_bytes_max = [u64::MAX; 16];
+    heap_bytes_max[heap as usize] = 4 << 20;
+    let (limited, _timelines) = rig.allocator(AllocatorDesc { heap_bytes_max, ..Default::default() });
+    let alone = AllocationDesc { within_budget: false, dedicated: Dedicated::Always, ..only };
+    let allocate = |size: u64| limited.allocate(Requirements { size, ..plain }, alone);
+    let before = limited.statistics().calls.allocate_memory;
+    let refused = allocate((4 << 20) + 1);
+    assert!(matches!(refused, Err(Error::OverBudget { budget, .. }) if budget.limit_bytes == 4 << 20), "{refused:?}");
+    assert_eq!(limited.statistics().calls.allocate_memory, before, "the driver was not asked");
+    let held = allocate(4 << 20).expect("the limit itself is within it");
+    let refused = allocate(256);
+    assert!(
+        matches!(refused, Err(Error::OverBudget { budget, .. }) if budget.reserved_bytes == 4 << 20),
+        "{refused:?}"
+    );
+    drop(held);
+    limited.reclaim();
+    drop(allocate(4 << 20).expect("it was freed"));
 }
 
 pub fn seed_003_07_memory_and_offset_or_a_typed_failure<G: Gpu>(rig: &mut Rig<G>) {

@@ -835,7 +835,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use crate::device::{Driver, Requirements, ResourceClass};
+    use crate::device::{BufferDesc, BufferUsage, Driver, Requirements, ResourceClass};
     use crate::memory::{Allocator, AllocatorDesc};
     use crate::resource::AllocationDesc;
     use crate::sim::{self, Profile, SimOptions};
@@ -862,13 +862,19 @@ mod tests {
         let allocate = |memory: &Allocator<sim::Device>| {
             memory.allocate(needs(1000), AllocationDesc::default()).expect("there is room")
         };
+        let create = |memory: &Allocator<sim::Device>| {
+            let info = BufferDesc { size: 1000, usage: BufferUsage::COPY_DST };
+            memory.create_buffer(&info, AllocationDesc::default()).expect("there is room")
+        };
         // So many that the class has pools with room.
         let held: Vec<_> = (0..400).map(|_| allocate(&memory)).collect();
         // SAFETY: nothing uses them.
         held.into_iter().for_each(|held| unsafe { held.free_now() });
         let arenas = memory.shared().arenas.iter();
-        let locks: Vec<_> =
-            arenas.map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock())).collect();
+        let locks: Vec<_> = arenas
+            .map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock(), arena.cells.hold_names()))
+            .collect();
+        let lists = (memory.shared().custom_pools.write(), memory.shared().pools.lock());
         let (sender, receiver) = channel();
         let other = memory.clone();
         let worker = thread::spawn(move || {
@@ -876,11 +882,15 @@ mod tests {
                 let held: Vec<_> = (0..100).map(|_| allocate(&other)).collect();
                 // SAFETY: nothing uses them.
                 held.into_iter().for_each(|held| unsafe { held.free_now() });
+                // Resources come another way.
+                let buffers: Vec<_> = (0..20).map(|_| create(&other)).collect();
+                // SAFETY: nothing uses them.
+                buffers.into_iter().for_each(|buffer| unsafe { buffer.destroy_now() });
             }
             sender.send(()).expect("it is waited for");
         });
         receiver.recv_timeout(Duration::from_secs(60)).expect("no lock is waited for");
-        drop(locks);
+        drop((locks, lists));
         worker.join().expect("it has not failed");
         memory.validate().expect("the allocator is sound");
     }

@@ -119,6 +119,12 @@ impl<D: Device> Cells<D> {
         }
     }
 
+    /// Holds the names for as long as the guard lives.
+    #[cfg(test)]
+    pub(super) fn hold_names(&self) -> impl Drop + '_ {
+        self.notes.lock()
+    }
+
     /// Whether the class is common enough for pools; counts the request if `count` says so.
     pub(super) fn is_common(&self, class: Class, count: bool) -> bool {
         let demand = &self.demand[class.index as usize];

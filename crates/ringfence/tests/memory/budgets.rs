@@ -1,6 +1,7 @@
 //! Budgets, limits and the number of memory objects.
 
 use ringfence::core::algorithm::Algorithm;
+use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties};
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
@@ -147,7 +148,10 @@ fn seed_003_06_as_many_memory_objects_as_the_driver_has_and_no_more() {
     let world = World::new(profile, AllocatorDesc::default());
     let mut held: Vec<_> = (0..5).map(|_| world.memory.allocate(needs(MIB, 256), alone()).expect("five")).collect();
     for _ in 0..3 {
+        let asked = world.sim.calls().allocate_memory;
         let error = world.memory.allocate(needs(MIB, 256), alone()).err();
+        // The simulated driver has the same limit: what it never heard of, the library has refused.
+        assert_eq!(world.sim.calls().allocate_memory, asked, "refused early");
         let cause = DeviceError::TooManyObjects;
         assert!(matches!(error, Some(Error::OutOfMemory { size: MIB, cause: held, .. }) if held == cause), "{error:?}");
         assert_eq!(world.sim.live().memories, 5);
@@ -213,12 +217,26 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
     assert_eq!(world.memory.budget(window as u32).headroom_bytes(), 4 * MIB);
     for (memory_type, left) in [(0, 3 * MIB), (shared, 4 * MIB)] {
         let asked = world.sim.calls().allocate_memory;
-        let error = allocate(left + 256, memory_type).err();
+        let error = allocate(left + 1, memory_type).err();
         let Some(Error::OverBudget { size, budget, .. }) = error else { panic!("{error:?}") };
-        assert_eq!((size, budget.headroom_bytes()), (left + 256, left));
+        assert_eq!((size, budget.headroom_bytes()), (left + 1, left));
         assert_eq!(world.sim.calls().allocate_memory, asked, "refused early");
         drop(allocate(left, memory_type).expect("to the byte"));
         world.memory.reclaim();
+    }
+    // A block asks the budget of its own heap: where one heap is full, the other still has blocks.
+    let block = |memory_type: u32| {
+        let desc = AllocationDesc { dedicated: Dedicated::Never, ..only(memory_type) };
+        world.memory.allocate(needs(64 * KIB, 256), desc)
+    };
+    for (memory_type, left, other) in [(0, 3 * MIB, shared), (shared, 4 * MIB, 0)] {
+        let full = allocate(left, memory_type).expect("to the byte");
+        let error = block(memory_type).err();
+        assert!(matches!(error, Some(Error::OverBudget { size, .. }) if size == 64 * KIB), "{error:?}");
+        drop(block(other).expect("its heap has room"));
+        drop(full);
+        world.memory.reclaim();
+        world.memory.trim();
     }
     let beyond = AllocationDesc { within_budget: false, ..only(0) };
     drop(world.memory.allocate(needs(4 * MIB, 256), beyond).expect("a budget is a wish"));
@@ -268,4 +286,36 @@ fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
         world.memory.trim();
     }
     world.finish();
+}
+
+/// What the driver itself refuses, though budget and limits have room: the failure says so and no other thing, the driver is
+/// asked a few times and no more, and nothing has changed.
+#[test]
+fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
+    const CALLS_MAX: u64 = 32;
+    for cause in [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::TooManyObjects] {
+        for desc in [on_device(), alone()] {
+            let world = World::card(1 << 30, 1 << 30);
+            let held = world.memory.allocate(needs(MIB, 256), alone()).expect("there is room");
+            let before = world.sim.live();
+            world.faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(cause) });
+            let faults = world.faults.clone();
+            world.faults.set_hook(Some(Box::new(move |_, _| {
+                assert!(faults.injected() <= CALLS_MAX, "the driver is asked without end");
+            })));
+            let error = world.memory.allocate(needs(MIB, 256), desc).err();
+            let Some(Error::OutOfMemory { size: MIB, heap: 0, budget, cause: held_by_the_driver, .. }) = error else {
+                panic!("{cause:?}: {error:?}")
+            };
+            assert_eq!((held_by_the_driver, budget.reserved_bytes), (cause, MIB));
+            assert!(budget.headroom_bytes() > 512 * MIB, "neither budget nor limit was in the way");
+            assert_eq!(world.sim.live(), before);
+            world.memory.validate().expect("the failure has changed nothing");
+            world.faults.set_hook(None);
+            world.faults.clear();
+            drop(world.memory.allocate(needs(MIB, 256), desc).expect("the driver has memory again"));
+            drop(held);
+            world.finish();
+        }
+    }
 }
