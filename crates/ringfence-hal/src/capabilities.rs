@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::{BufferUsage, flags};
+use super::flags;
+use super::usage::BufferUsage;
 
 flags! {
     /// What a memory type is.

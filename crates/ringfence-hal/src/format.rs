@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use super::record::TextureAspects;
+use super::flags;
 
 /// One of what a texel has. A copy is of one aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -37,6 +37,18 @@ impl TextureAspect {
             Self::Depth => TextureAspects::DEPTH,
             Self::Stencil => TextureAspects::STENCIL,
         }
+    }
+}
+
+flags! {
+    /// What a texel has.
+    TextureAspects {
+        /// Colour.
+        COLOR = 0;
+        /// Depth.
+        DEPTH = 1;
+        /// Stencil.
+        STENCIL = 2;
     }
 }
 
@@ -295,6 +307,35 @@ impl Format {
 impl From<Format> for TexelFormat {
     fn from(format: Format) -> Self {
         format.texels()
+    }
+}
+
+/// What all of a texture is, for copies of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextureParts {
+    /// Texels across.
+    pub width: u32,
+    /// Texels down.
+    pub height: u32,
+    /// Texels deep; 1 unless it has three dimensions.
+    pub depth: u32,
+    /// Array layers.
+    pub layers: u32,
+    /// Mip levels.
+    pub mips: u32,
+    /// Samples a texel.
+    pub samples: u32,
+    /// How its texels lie in a buffer.
+    pub format: TexelFormat,
+    /// What a texel has.
+    pub aspects: TextureAspects,
+}
+
+impl TextureParts {
+    /// Texels across, down and deep of a mip level; at least 1 each.
+    #[must_use]
+    pub fn extent(&self, mip: u32) -> [u32; 3] {
+        [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
     }
 }
 

@@ -10,8 +10,10 @@
 //! simulated device it is a list of its commands. A program with a renderer of its own may implement [`Record`] over
 //! whatever it records with.
 
+use super::device::{Device, RawBuffer, RawTexture};
 use super::format::{TexelFormat, TextureAspect};
-use super::{Device, RawBuffer, RawTexture, flags};
+
+pub use super::format::{TextureAspects, TextureParts};
 
 /// A run of bytes that is copied from one buffer to another. Laid out as `VkBufferCopy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,47 +107,6 @@ pub struct TexelRead<T, B> {
     pub dst: B,
     /// Which texels, and where they lie in the buffer.
     pub region: TexelRegion,
-}
-
-flags! {
-    /// What a texel has.
-    TextureAspects {
-        /// Colour.
-        COLOR = 0;
-        /// Depth.
-        DEPTH = 1;
-        /// Stencil.
-        STENCIL = 2;
-    }
-}
-
-/// What all of a texture is, for copies of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TextureParts {
-    /// Texels across.
-    pub width: u32,
-    /// Texels down.
-    pub height: u32,
-    /// Texels deep; 1 unless it has three dimensions.
-    pub depth: u32,
-    /// Array layers.
-    pub layers: u32,
-    /// Mip levels.
-    pub mips: u32,
-    /// Samples a texel.
-    pub samples: u32,
-    /// How its texels lie in a buffer.
-    pub format: TexelFormat,
-    /// What a texel has.
-    pub aspects: TextureAspects,
-}
-
-impl TextureParts {
-    /// Texels across, down and deep of a mip level; at least 1 each.
-    #[must_use]
-    pub fn extent(&self, mip: u32) -> [u32; 3] {
-        [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
-    }
 }
 
 /// A texture that is copied as a whole to another one that was made alike.

@@ -8,8 +8,7 @@
 //!                                                └────┴────┴──┘
 //! ```
 
-use super::format::{TexelFormat, TextureAspect};
-use super::record::{TextureAspects, TextureParts};
+use super::format::{TexelFormat, TextureAspect, TextureAspects, TextureParts};
 
 /// A box of texels in one mip level and some array layers of a texture, of one aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,60 +10,11 @@
 //! commands of a queue one after the other. The end of a submission is a barrier of every kind, as between two calls of
 //! `ExecuteCommandLists`.
 
+use super::command::{Barrier, Resource};
 use super::hazard::{Hazard, HazardKind};
-use super::ids::{Buffer, Texture};
 use super::order::Access;
 use super::state::State;
 use std::collections::BTreeSet;
-
-/// A buffer or a texture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Resource {
-    /// A buffer.
-    Buffer(Buffer),
-    /// A texture.
-    Texture(Texture),
-}
-
-impl Resource {
-    const fn id(self) -> u64 {
-        match self {
-            Self::Buffer(buffer) => buffer.id(),
-            Self::Texture(texture) => texture.id(),
-        }
-    }
-}
-
-impl From<Buffer> for Resource {
-    fn from(buffer: Buffer) -> Self {
-        Self::Buffer(buffer)
-    }
-}
-
-impl From<Texture> for Resource {
-    fn from(texture: Texture) -> Self {
-        Self::Texture(texture)
-    }
-}
-
-/// What keeps the commands before it apart from those behind it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Barrier {
-    /// Every command from every command (a memory barrier of Vulkan, all stages).
-    All,
-    /// Kernels from kernels that use the same resource: this one, or any (`D3D12_RESOURCE_BARRIER_TYPE_UAV`).
-    UnorderedAccess(Option<Resource>),
-    /// Uses of `before`, or of any resource, from uses of `after` (`D3D12_RESOURCE_BARRIER_TYPE_ALIASING`).
-    Aliasing {
-        /// Whose uses have to be over; any if `None`.
-        before: Option<Resource>,
-        /// Whose uses come behind.
-        after: Resource,
-    },
-    /// Every use of the resource from every later one (`D3D12_RESOURCE_BARRIER_TYPE_TRANSITION`).
-    Transition(Resource),
-}
 
 /// How a command uses bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

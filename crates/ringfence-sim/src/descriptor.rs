@@ -9,12 +9,13 @@
 //! Rules of Direct3D 12 that are checked here: nothing is copied out of a shader-visible heap, kernels go through no CPU-only
 //! heap, and heaps are of one kind.
 
-use super::Device;
 use super::command::BufferRange;
+use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{DescriptorHeap, Label, Texture, What};
+use super::objects::{DescriptorSlots, Shape};
 use super::order::Access;
-use super::state::{Shape, State};
+use super::state::State;
 use ringfence_hal::descriptors::{
     BufferViewKind, DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView,
     SamplerDesc, ViewCopy, ViewTypes,
@@ -25,15 +26,6 @@ use ringfence_hal::{Capabilities, DeviceError, Driver};
 const VISIBLE_RESOURCES_MAX: u32 = 1_000_000;
 /// The most slots of a shader-visible heap of samplers, on Direct3D 12.
 const VISIBLE_SAMPLERS_MAX: u32 = 2_048;
-
-#[derive(Debug)]
-pub(super) struct Heap {
-    pub(super) label: Label,
-    /// What it was made as; `None` if by hand, and then it takes everything.
-    made: Option<(HeapKind, bool)>,
-    /// The bytes that each slot shows.
-    slots: Vec<Option<Access>>,
-}
 
 /// A view of the simulated device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -66,7 +58,7 @@ impl Device {
         self.with(|state| {
             let id = state.draw_id();
             let label = Label::named(What::DescriptorHeap, id, name);
-            state.descriptor_heaps.insert(id, Heap { label, made: None, slots: vec![None; slots as usize] });
+            state.descriptor_heaps.insert(id, DescriptorSlots { label, made: None, slots: vec![None; slots as usize] });
             DescriptorHeap(id)
         })
     }
@@ -157,7 +149,7 @@ unsafe impl Descriptors for Device {
             let id = state.draw_id();
             let label = Label::named(What::DescriptorHeap, id, desc.name);
             let made = Some((desc.kind, desc.shader_visible));
-            state.descriptor_heaps.insert(id, Heap { label, made, slots: vec![None; desc.slots as usize] });
+            state.descriptor_heaps.insert(id, DescriptorSlots { label, made, slots: vec![None; desc.slots as usize] });
             // Distinct heaps have distinct handles.
             let start = HeapStart { cpu: id << 32, gpu: desc.shader_visible.then_some(id << 32), increment: 1 };
             Ok((DescriptorHeap(id), start))
@@ -214,16 +206,6 @@ unsafe impl Descriptors for Device {
 }
 
 impl State {
-    /// What the slot shows now.
-    pub(super) fn descriptor(&self, heap: DescriptorHeap, slot: u32) -> Option<&Access> {
-        self.descriptor_heaps.get(&heap.0)?.slots.get(slot as usize)?.as_ref()
-    }
-    /// Whether kernels may go through the heap.
-    pub(super) fn is_visible(&self, heap: DescriptorHeap) -> bool {
-        let made = self.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
-        made.is_none_or(|(_, visible)| visible)
-    }
-
     /// The bytes that a view shows; a hazard if they are not there.
     fn view_access(&mut self, heap: DescriptorHeap, slot: u32, view: &View) -> Option<Access> {
         match *view {

@@ -3,12 +3,12 @@
 //! The contract's traits are unsafe to call because real drivers trust their callers. This one does not: whatever it
 //! is given, a mistake becomes a hazard. Only the bytes of the host's view are the caller's to answer for.
 
-use super::Device;
+use super::device::Device;
 use super::hazard::HazardKind;
 use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
+use super::objects::Shape;
 use super::sharing;
-use super::state::Shape;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
     BufferDesc, BufferUsage, Buffers, Capabilities, ClearValue, Create, DeviceError, Driver, HeapBudgets, InfoKey,

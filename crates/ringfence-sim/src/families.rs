@@ -13,21 +13,9 @@
 use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Texture};
-use super::state::{Shape, State};
+use super::objects::{Owner, Shape};
+use super::state::State;
 use super::texels::Part;
-
-/// Whose a resource is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Owner {
-    #[default]
-    Nobody,
-    Family(u32),
-    /// Released, and not acquired yet.
-    Underway {
-        from: u32,
-        to: u32,
-    },
-}
 
 /// How a command uses a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,17 +1,17 @@
 //! Memory objects and resources, behind the device's lock: what lies where, and what must not.
 
-use super::SimOptions;
 use super::counts::{CallCounts, Live};
-use super::families::Owner;
 use super::hazard::{Hazard, HazardKind};
-use super::ids::{Label, What};
+use super::ids::{Buffer, DescriptorHeap, Label, Texture, What};
+use super::objects::{DescriptorSlots, MemoryObject, Owner, Placement, Resource, Shape};
+use super::options::SimOptions;
 use super::order::{Access, Order};
 use super::profile::{Costs, Profile};
 use super::queue::Queues;
 use super::store::{DeviceView, HostView};
 use ringfence_hal::{
-    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Priority, Requirements,
-    ResourceClass, TextureDesc,
+    DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements, ResourceClass,
+    TextureDesc,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -35,7 +35,7 @@ pub(super) struct State {
     /// Memory objects that were imported, and whose bytes they are.
     pub(super) imports: HashMap<u64, u64>,
     pub(super) resources: HashMap<u64, Resource>,
-    pub(super) descriptor_heaps: HashMap<u64, super::descriptor::Heap>,
+    pub(super) descriptor_heaps: HashMap<u64, DescriptorSlots>,
     pub(super) queues: Queues,
     pub(super) order: Order,
     pub(super) hazards: Vec<Hazard>,
@@ -44,78 +44,6 @@ pub(super) struct State {
     pub(super) heap_used: Vec<u64>,
     /// Budgets set by hand.
     pub(super) heap_budget: Vec<Option<u64>>,
-}
-
-#[derive(Debug)]
-pub(super) struct MemoryObject {
-    pub(super) label: Label,
-    pub(super) size: u64,
-    pub(super) memory_type: u32,
-    alignment: u64,
-    class: ResourceClass,
-    is_dedicated: bool,
-    pub(super) is_evicted: bool,
-    pub(super) priority: Priority,
-    /// `Some` iff the memory type is host-visible.
-    pub(super) host: Option<HostView>,
-    pub(super) device: DeviceView,
-    /// Resources by start and number.
-    pub(super) placed: BTreeMap<(u64, u64), Placement>,
-    /// Length of the longest resource that ever lay here.
-    pub(super) longest: u64,
-    /// Where resources may share bytes.
-    shared: Vec<Range<u64>>,
-    /// Memory objects and handles that it lives for.
-    pub(super) owners: u64,
-    /// Whether handles can be made of it.
-    pub(super) is_shareable: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Placement {
-    pub(super) end: u64,
-    pub(super) class: ResourceClass,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
-    Buffer(BufferDesc),
-    Texture(TextureDesc),
-}
-
-/// A memory and an offset into it.
-pub(super) type Spot = (u64, u64);
-
-#[derive(Clone, Debug)]
-pub(super) struct Resource {
-    pub(super) label: Label,
-    pub(super) shape: Shape,
-    pub(super) requirements: Requirements,
-    /// Memory and offset, once placed.
-    pub(super) place: Option<Spot>,
-    /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no place.
-    pub(super) pages: Option<Box<[Option<Spot>]>>,
-    pub(super) owner: Owner,
-}
-
-impl MemoryObject {
-    /// Resources that overlap the range.
-    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>, ResourceClass)> + '_ {
-        let range = range.clone();
-        let first = range.start.saturating_sub(self.longest);
-        self.placed
-            .range((first, 0)..(range.end, 0))
-            .filter(move |(_, placement)| placement.end > range.start)
-            .map(|(&(start, id), placement)| (id, start..placement.end, placement.class))
-    }
-
-    fn may_share(&self, range: &Range<u64>) -> bool {
-        self.shared.iter().any(|shared| shared.start <= range.start && range.end <= shared.end)
-    }
-
-    pub(super) fn mapped(&self, offset: u64) -> Option<Mapped> {
-        self.host.as_ref().and_then(|host| host.at(offset)).map(Mapped::new)
-    }
 }
 
 impl State {
@@ -249,7 +177,7 @@ impl State {
     pub(super) fn free(&mut self, id: u64) {
         self.counts.free_memory += 1;
         let id = self.imports.remove(&id).unwrap_or(id);
-        if self.let_go(id) {
+        if self.release_owner(id) {
             return;
         }
         let Some(object) = self.memories.remove(&id) else {
@@ -480,5 +408,56 @@ impl State {
         let all = self.resources.len() as u64;
         let descriptor_heaps = self.descriptor_heaps.len() as u64;
         Live { memories: self.memories.len() as u64, buffers, textures: all - buffers, descriptor_heaps }
+    }
+
+    // ---- what a resource is ----
+
+    /// The resource is destroyed: its pages are free for others.
+    pub(super) fn take_pages_away(&mut self, id: u64, pages: &[Option<(u64, u64)>], page_bytes: u64) {
+        for (memory, offset) in pages.iter().flatten() {
+            let range = *offset..offset + page_bytes;
+            self.report_pending(HazardKind::DestroyedWhilePending, *memory, &range, |access| access.label.id == id);
+            if let Some(object) = self.memories.get_mut(memory) {
+                object.placed.remove(&(*offset, id));
+            }
+        }
+    }
+
+    pub(super) fn is_sparse(&self, buffer: Buffer) -> bool {
+        self.resources.get(&buffer.0).is_some_and(|held| held.pages.is_some())
+    }
+
+    pub(super) fn texture_desc(&self, texture: Texture) -> Option<TextureDesc> {
+        match self.resources.get(&texture.0)?.shape {
+            Shape::Texture(desc) => Some(desc),
+            Shape::Buffer(_) => None,
+        }
+    }
+
+    /// The memory object whose bytes these are.
+    pub(super) fn root(&self, id: u64) -> u64 {
+        self.imports.get(&id).copied().unwrap_or(id)
+    }
+
+    /// One owner less; `false` if this is the last one (or there is no such memory), who has to free it.
+    pub(super) fn release_owner(&mut self, id: u64) -> bool {
+        match self.memories.get_mut(&id) {
+            Some(object) if object.owners > 1 => {
+                object.owners -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What the slot shows now.
+    pub(super) fn descriptor(&self, heap: DescriptorHeap, slot: u32) -> Option<&Access> {
+        self.descriptor_heaps.get(&heap.0)?.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// Whether kernels may go through the heap.
+    pub(super) fn is_visible(&self, heap: DescriptorHeap) -> bool {
+        let made = self.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
+        made.is_none_or(|(_, visible)| visible)
     }
 }

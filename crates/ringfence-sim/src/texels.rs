@@ -8,13 +8,14 @@
 //! What the texture has is reckoned from its own description: what a command says of it is believed only where the two
 //! agree.
 
-use super::check::{Address, Rows, Step, Uses};
 use super::command::{BufferLayout, BufferRange, Command, TextureRegion};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Label, Texture, What};
 use super::layout::{Subresource, subresource};
+use super::objects::Shape;
 use super::order::Access;
-use super::state::{Shape, State};
+use super::state::State;
+use super::step::{Address, Rows, Step, Uses};
 use ringfence_hal::record::TexelRegion;
 use ringfence_hal::{BufferUsage, TextureAspect, TextureDesc, TextureUsage};
 
@@ -121,13 +122,6 @@ impl State {
             return Ok(Vec::new());
         };
         Ok(self.texel_steps(&copy, part, uses).unwrap_or_default())
-    }
-
-    pub(super) fn texture_desc(&self, texture: Texture) -> Option<TextureDesc> {
-        match self.resources.get(&texture.0)?.shape {
-            Shape::Texture(desc) => Some(desc),
-            Shape::Buffer(_) => None,
-        }
     }
 
     /// `None` if it is wrong, which is then reported.
@@ -264,26 +258,6 @@ impl State {
         let hazard = Hazard::about(HazardKind::Unaligned, label.unwrap_or(Label::unnamed(What::Buffer, buffer.0)));
         self.report(hazard.detail("texels in a buffer at no multiple of a block"));
         None
-    }
-
-    /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
-    pub(super) fn check_layout(&mut self, buffer: Buffer, layout: BufferLayout, texel_row_bytes: u64) -> Option<()> {
-        let capabilities = &self.profile.capabilities;
-        let is_aligned = layout.offset.is_multiple_of(capabilities.texture_copy_offset_alignment)
-            && layout.row_bytes.is_multiple_of(capabilities.texture_copy_row_alignment);
-        let label = self.resources.get(&buffer.0).map(|held| held.label.clone());
-        let label = label.unwrap_or(Label::unnamed(What::Buffer, buffer.0));
-        if self.profile.strict && !is_aligned {
-            let hazard = Hazard::about(HazardKind::Unaligned, label);
-            self.report(hazard.detail("the offset or row of a texture copy"));
-            return None;
-        }
-        if layout.row_bytes < texel_row_bytes {
-            let hazard = Hazard::about(HazardKind::Misuse, label);
-            self.report(hazard.detail("rows of a texture copy that overlap"));
-            return None;
-        }
-        Some(())
     }
 }
 
