@@ -3,7 +3,7 @@
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
-use super::ResourceInfo;
+use super::info::ResourceInfo;
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::{
     BufferDesc, BufferUsage, ClearValue, DeviceError, Dimension, Format, InfoKey, TexelFormat, TextureAspect,

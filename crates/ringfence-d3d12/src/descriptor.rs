@@ -17,7 +17,8 @@ mod view;
 use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 
-use super::{Device, error, name_object};
+use super::device::{Device, name_object};
+use super::error;
 use ringfence_hal::descriptors::{
     CpuHandle, DescriptorModel, DescriptorSupport, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, PortableView,
     ViewCopy, ViewTypes,

@@ -17,8 +17,9 @@
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
+use super::capabilities::Features;
 use super::describe::EVERY_VIEW;
-use super::{Device, Features};
+use super::device::Device;
 use ringfence_hal::DeviceError;
 
 /// Newer than some versions of the `windows` crate; the number is that of the SDK.

@@ -20,7 +20,8 @@ use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
-use super::{Device, describe};
+use super::describe;
+use super::device::Device;
 use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };

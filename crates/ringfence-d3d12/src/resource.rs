@@ -16,36 +16,17 @@ use std::ptr::NonNull;
 
 use windows::Win32::Graphics::Direct3D12::*;
 
+use super::device::{Device, name_object};
+use super::info::ResourceInfo;
 use super::measure::{is_target, measure};
-use super::{Device, Memory, describe, error, name_object, sharing};
+use super::memory::{Memory, check_share, share_support};
+use super::{describe, error};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties,
     Placed, Requirements, ResourceClass, Textures,
 };
-
-/// What a buffer or a texture is described with.
-#[derive(Clone, Copy)]
-pub struct ResourceInfo {
-    /// The driver's description. An alignment of 0 leaves it to the library to take the smallest that the driver
-    /// grants; of a buffer, the smallest at which every view of it can begin, which is 256.
-    ///
-    /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one that is
-    /// never shown as constants.
-    pub desc: D3D12_RESOURCE_DESC,
-    /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
-    pub initial_state: D3D12_RESOURCE_STATES,
-    /// The colour or depth that clearing is made fast for; only for render targets and depth-stencils.
-    pub clear_value: Option<D3D12_CLEAR_VALUE>,
-}
-
-impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
-    /// In the common state, without a clear value.
-    fn from(desc: D3D12_RESOURCE_DESC) -> Self {
-        Self { desc, initial_state: D3D12_RESOURCE_STATE_COMMON, clear_value: None }
-    }
-}
 
 mod sealed {
     pub trait Sealed {}
@@ -186,7 +167,7 @@ unsafe impl<K: Shape> Create<K> for Device {
     }
 
     fn share_support(&self, _: &ResourceInfo, kind: ShareKind) -> ShareSupport {
-        sharing::support(kind)
+        share_support(kind)
     }
 
     unsafe fn prepare_shared(
@@ -194,8 +175,12 @@ unsafe impl<K: Shape> Create<K> for Device {
         info: &ResourceInfo,
         kind: ShareKind,
     ) -> Result<(ResourceInfo, Requirements), DeviceError> {
-        // SAFETY: the caller promises what is asked.
-        unsafe { self.prepare_in_shared::<K>(info, kind) }
+        check_share(kind)?;
+        // SAFETY: the caller promises the same.
+        let (unplaced, needs) = unsafe { Create::<K>::prepare(self, info) }?;
+        // Only heaps of the type DEFAULT can be shared.
+        let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
+        Ok((unplaced, Requirements { memory_type_bits: needs.memory_type_bits & default, ..needs }))
     }
 
     unsafe fn discard(&self, _unplaced: ResourceInfo) {}
@@ -274,8 +259,7 @@ impl Device {
         unplaced: &ResourceInfo,
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
-        // SAFETY: the caller promises that the memory type exists.
-        let memory = unsafe { self.allocate_memory(desc) }?;
+        let memory = self.create_heap(desc)?;
         // SAFETY: the heap was made for it; should this fail, the heap goes with `memory`.
         let placed = unsafe { Create::<K>::place(self, unplaced, &memory, 0) }?;
         name_object(&placed.object, desc.name);

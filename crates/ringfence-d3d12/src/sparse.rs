@@ -2,8 +2,11 @@
 
 use windows::Win32::Graphics::Direct3D12::*;
 
-use super::resource::{ResourceInfo, Shape, check, class};
-use super::{Device, Memory, describe, error};
+use super::device::Device;
+use super::info::ResourceInfo;
+use super::memory::Memory;
+use super::resource::{Shape, check, class};
+use super::{describe, error};
 use ringfence_hal::sparse::{
     PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
 };

@@ -3,8 +3,8 @@
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
-use crate::Device;
 use crate::describe::{depth_format, shader_format};
+use crate::device::Device;
 use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
     TextureView, TextureViewKind,
