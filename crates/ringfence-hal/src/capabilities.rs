@@ -2,26 +2,26 @@
 
 use smallvec::SmallVec;
 
-use super::flags;
 use super::usage::BufferUsage;
 
-flags! {
+bitflags::bitflags! {
     /// What a memory type is.
-    MemoryProperties {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct MemoryProperties: u32 {
         /// Near the device.
-        DEVICE_LOCAL = 0;
+        const DEVICE_LOCAL = 1 << 0;
         /// Can be mapped.
-        HOST_VISIBLE = 1;
+        const HOST_VISIBLE = 1 << 1;
         /// Host writes need no flush, host reads no invalidation.
-        HOST_COHERENT = 2;
+        const HOST_COHERENT = 1 << 2;
         /// Host reads go through the host's caches (fast); without it they may be very slow.
-        HOST_CACHED = 3;
+        const HOST_CACHED = 1 << 3;
         /// Given out page by page as it is used (tiled renderers' transient targets).
-        LAZILY_ALLOCATED = 4;
+        const LAZILY_ALLOCATED = 1 << 4;
         /// Not readable by the host or by unprotected work.
-        PROTECTED = 5;
+        const PROTECTED = 1 << 5;
         /// Special purposes only (device-coherent, RDMA and the like): never picked unless asked for.
-        SPECIAL = 6;
+        const SPECIAL = 1 << 6;
     }
 }
 

@@ -18,9 +18,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{
-    BufferDesc, BufferUsage, Device, DeviceError, Format, RawBuffer, RawTexture, TextureDesc, TextureUsage, flags,
-};
+use super::{BufferDesc, BufferUsage, Device, DeviceError, Format, RawBuffer, RawTexture, TextureDesc, TextureUsage};
 
 /// The kinds of descriptor heap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -57,35 +55,23 @@ impl fmt::Display for HeapKind {
     }
 }
 
-flags! {
+bitflags::bitflags! {
     /// The types of view that a heap of kind [`HeapKind::Resources`] can show. Direct3D 12 takes every type in every slot;
     /// on Vulkan each type is an array of its own, with limits of its own, so that fewer types make room for more slots.
-    ViewTypes {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct ViewTypes: u32 {
         /// Constants.
-        CONSTANTS = 0;
+        const CONSTANTS = 1 << 0;
         /// Bytes or structures that shaders read and write.
-        STORAGE_BUFFER = 1;
+        const STORAGE_BUFFER = 1 << 1;
         /// Textures that shaders read.
-        SAMPLED_TEXTURE = 2;
+        const SAMPLED_TEXTURE = 1 << 2;
         /// Textures that shaders read and write without a sampler.
-        STORAGE_TEXTURE = 3;
+        const STORAGE_TEXTURE = 1 << 3;
         /// Texels in a buffer that shaders read.
-        SAMPLED_TEXELS = 4;
+        const SAMPLED_TEXELS = 1 << 4;
         /// Texels in a buffer that shaders read and write.
-        STORAGE_TEXELS = 5;
-    }
-}
-
-impl ViewTypes {
-    /// Every type.
-    #[must_use]
-    pub const fn all() -> Self {
-        Self::CONSTANTS
-            .union(Self::STORAGE_BUFFER)
-            .union(Self::SAMPLED_TEXTURE)
-            .union(Self::STORAGE_TEXTURE)
-            .union(Self::SAMPLED_TEXELS)
-            .union(Self::STORAGE_TEXELS)
+        const STORAGE_TEXELS = 1 << 5;
     }
 }
 

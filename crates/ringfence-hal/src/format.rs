@@ -11,8 +11,6 @@
 
 use std::fmt;
 
-use super::flags;
-
 /// One of what a texel has. A copy is of one aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum TextureAspect {
@@ -40,15 +38,16 @@ impl TextureAspect {
     }
 }
 
-flags! {
+bitflags::bitflags! {
     /// What a texel has.
-    TextureAspects {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct TextureAspects: u32 {
         /// Colour.
-        COLOR = 0;
+        const COLOR = 1 << 0;
         /// Depth.
-        DEPTH = 1;
+        const DEPTH = 1 << 1;
         /// Stencil.
-        STENCIL = 2;
+        const STENCIL = 1 << 2;
     }
 }
 

@@ -33,7 +33,6 @@ pub mod descriptors;
 mod device;
 mod error;
 pub mod fault;
-mod flags;
 mod format;
 mod hresult;
 mod kind;

@@ -1,48 +1,48 @@
 //! What buffers and textures are for.
 
-use super::flags;
-
-flags! {
+bitflags::bitflags! {
     /// What a buffer is for.
-    BufferUsage {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct BufferUsage: u32 {
         /// Copied from.
-        COPY_SRC = 0;
+        const COPY_SRC = 1 << 0;
         /// Copied to.
-        COPY_DST = 1;
+        const COPY_DST = 1 << 1;
         /// Vertices.
-        VERTEX = 2;
+        const VERTEX = 1 << 2;
         /// Indices.
-        INDEX = 3;
+        const INDEX = 1 << 3;
         /// Constants.
-        CONSTANT = 4;
+        const CONSTANT = 1 << 4;
         /// Read and written by shaders.
-        STORAGE = 5;
+        const STORAGE = 1 << 5;
         /// Arguments of indirect draws.
-        INDIRECT = 6;
+        const INDIRECT = 1 << 6;
         /// Reached by its address in shaders: see `Buffer::device_address`.
-        DEVICE_ADDRESS = 7;
+        const DEVICE_ADDRESS = 1 << 7;
         /// Shown to shaders as texels; with `STORAGE` too where they write.
-        TEXELS = 8;
+        const TEXELS = 1 << 8;
         /// Read by shaders as words or structures, and never written by them. `STORAGE` is for that too, but on Direct3D 12
         /// what shaders write cannot lie in memory that the host sees, which this can.
-        STORAGE_READ = 9;
+        const STORAGE_READ = 1 << 9;
     }
 }
 
-flags! {
+bitflags::bitflags! {
     /// What a texture is for.
-    TextureUsage {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct TextureUsage: u32 {
         /// Copied from.
-        COPY_SRC = 0;
+        const COPY_SRC = 1 << 0;
         /// Copied to.
-        COPY_DST = 1;
+        const COPY_DST = 1 << 1;
         /// Read by shaders.
-        SAMPLED = 2;
+        const SAMPLED = 1 << 2;
         /// Written by shaders.
-        STORAGE = 3;
+        const STORAGE = 1 << 3;
         /// Drawn to.
-        RENDER_TARGET = 4;
+        const RENDER_TARGET = 1 << 4;
         /// Depth and stencil.
-        DEPTH_STENCIL = 5;
+        const DEPTH_STENCIL = 1 << 5;
     }
 }

@@ -108,7 +108,7 @@ impl State {
             return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions"));
         }
         let texels = desc.format.texels();
-        if texels.is_compressed() || texels.aspects().count() != 1 {
+        if texels.is_compressed() || texels.aspects().bits().count_ones() != 1 {
             return Err(DeviceError::Unsupported("sparse textures of blocks, or of depth and stencil"));
         }
         self.counts.create_texture += 1;

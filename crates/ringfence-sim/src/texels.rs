@@ -38,7 +38,7 @@ impl Part {
 
     /// Whether that is all that the texture has.
     pub(super) fn is_all_of(&self, desc: &TextureDesc) -> bool {
-        let is_single = desc.mips == 1 && desc.layers == 1 && desc.format.texels().aspects().count() == 1;
+        let is_single = desc.mips == 1 && desc.layers == 1 && desc.format.texels().aspects().bits().count_ones() == 1;
         is_single && *self == Self::whole(desc, 0, 0, desc.format.texels().first_aspect())
     }
 

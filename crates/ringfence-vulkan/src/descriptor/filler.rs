@@ -56,7 +56,7 @@ impl Filler {
             return Ok(());
         }
         let textures = ViewTypes::SAMPLED_TEXTURE | ViewTypes::STORAGE_TEXTURE;
-        if !desc.types.without(textures).is_empty() {
+        if !desc.types.difference(textures).is_empty() {
             self.make_buffer(device, desc.name)?;
         }
         let views = device.0.descriptors.desc.plain_views.or_usual();

@@ -29,26 +29,27 @@ use super::shortage::{self, EVICTIONS_MAX};
 use super::subject::Subject;
 use super::types::Location;
 use crate::debugging::{Margins, NewRange};
-use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
+use crate::device::{Device, DeviceError, MemoryDesc, Requirements};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Dedicated};
 use crate::telling::{is_locked, slow, tell};
 
-flags! {
+bitflags::bitflags! {
     /// Rungs of the ladder that were tried.
-    Tried {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct Tried: u32 {
         /// What was complete was reclaimed, and empty blocks of the heap were given back.
-        TRIM = 0;
+        const TRIM = 1 << 0;
         /// A block of 1/2, 1/4 or 1/8 of the size.
-        SMALLER_BLOCK = 1;
+        const SMALLER_BLOCK = 1 << 1;
         /// Memory of its own.
-        DEDICATED = 2;
+        const DEDICATED = 1 << 2;
         /// Another memory type than the best.
-        NEXT_TYPE = 3;
+        const NEXT_TYPE = 1 << 3;
         /// The caller's eviction callback.
-        EVICTION = 4;
+        const EVICTION = 1 << 4;
         /// Memory that no submission uses was evicted: see [`residency`](crate::residency).
-        RESIDENCY = 5;
+        const RESIDENCY = 1 << 5;
     }
 }
 
