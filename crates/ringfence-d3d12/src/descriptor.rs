@@ -166,7 +166,7 @@ unsafe impl Descriptors for Device {
         let (ranges, counts) = (copies.len() as u32, Some(counts.as_ptr()));
         let (targets, sources, of_type) = (targets.as_ptr(), sources.as_ptr(), heap_type(first.dst.kind));
         // SAFETY: the arrays are as long as is said and live through the call; the caller promises that the slots are there,
-        // of one kind, the sources not shader-visible, and that nobody else touches them.
+        // of one kind, the sources not shader-visible, and that nothing else accesses them.
         unsafe { self.raw().CopyDescriptors(ranges, targets, counts, ranges, sources, counts, of_type) };
     }
 

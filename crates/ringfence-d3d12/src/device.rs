@@ -116,7 +116,7 @@ impl Device {
         Ok(of(heap_type, D3D12_CPU_PAGE_PROPERTY_UNKNOWN, D3D12_MEMORY_POOL_UNKNOWN))
     }
 
-    /// Leave the memory as it is where the device can: whoever needs zeros writes them, and nobody pays for them twice.
+    /// Without zeroing where the device can: a program that needs zeros writes them itself.
     pub(super) fn base_heap_flags(&self) -> D3D12_HEAP_FLAGS {
         if self.0.features.not_zeroed { D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { D3D12_HEAP_FLAG_NONE }
     }

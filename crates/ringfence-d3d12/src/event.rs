@@ -20,8 +20,8 @@ use windows::core::PCWSTR;
 use super::error;
 use ringfence_hal::DeviceError;
 
-/// The value that a fence has reached. A removed device sets its fences to the largest value there is, so that whoever
-/// waits wakes up: that is the news of the loss and no progress.
+/// The value that a fence has reached. A removed device sets its fences to the largest value there is, so that every
+/// wait ends: that value means the loss, not progress.
 pub(super) fn completed(fence: &ID3D12Fence) -> Result<u64, DeviceError> {
     // SAFETY: a call without arguments on a live object.
     match unsafe { fence.GetCompletedValue() } {
@@ -121,7 +121,7 @@ impl Drop for Event {
     fn drop(&mut self) {
         // A pending event is left open: its number could become another object's, which the driver would then signal.
         if !self.pending {
-            // SAFETY: the event is open, nobody else closes it, and the driver has no more use for it.
+            // SAFETY: the event is open, nothing else closes it, and the driver has no more use for it.
             let _ = unsafe { CloseHandle(self.handle) };
         }
     }

@@ -3,8 +3,8 @@
 //! ```text
 //!   heap type      may hold                                 begins in
 //!   DEFAULT        everything                               the state that its description asks for
-//!   UPLOAD         buffers that shaders do not write        GENERIC_READ, for good
-//!   READBACK       buffers that shaders do not write        COPY_DEST, for good
+//!   UPLOAD         buffers that shaders do not write        GENERIC_READ, permanently
+//!   READBACK       buffers that shaders do not write        COPY_DEST, permanently
 //!   GPU_UPLOAD     buffers                                  the state that its description asks for
 //! ```
 //!
@@ -176,7 +176,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         kind: ShareKind,
     ) -> Result<(ResourceInfo, Requirements), DeviceError> {
         check_share(kind)?;
-        // SAFETY: the caller promises the same.
+        // SAFETY: `prepare` reads `info` alone, which holds no pointer.
         let (unplaced, needs) = unsafe { Create::<K>::prepare(self, info) }?;
         // Only heaps of the type DEFAULT can be shared.
         let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
@@ -210,7 +210,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
         if desc.share.is_some() {
-            // SAFETY: the caller promises what is asked.
+            // SAFETY: the caller promises that the requirements of `unplaced` allow `desc`.
             return unsafe { self.place_alone::<K>(unplaced, desc) };
         }
         let properties = self.heap_properties(desc.memory_type)?;
@@ -288,7 +288,7 @@ impl Device {
         let desc = BufferDesc { size: memory.size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
         let info = Create::<Buffers>::describe(self, &desc).ok()?;
         // SAFETY: the heap is as large as the buffer, of a type that holds buffers, and the host reaches through the
-        // window only what is nobody else's.
+        // window only bytes that no resource has.
         let placed = unsafe { Create::<Buffers>::place(self, &info, memory, 0) }.ok()?;
         Some((placed.object, placed.mapped?))
     }

@@ -21,8 +21,8 @@ unsafe impl Sparse for Device {
     fn sparse_support(&self) -> Option<SparseSupport> {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
         let size = size_of_val(&options) as u32;
-        // SAFETY: the pointer is to a local of the structure that the question fills, with its size.
         let asked =
+            // SAFETY: the pointer is to a local of the structure that the query fills, with its size.
             unsafe { self.raw().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) };
         let tier = if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED };
         match tier {
@@ -64,7 +64,7 @@ unsafe impl Sparse for Device {
             tiles: (bind.size / TILE_BYTES) as u32,
             memory: bind.memory,
         });
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that all is alive and that the runs lie inside the resource and the heaps.
         unsafe { map_all(queue, buffer, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 
@@ -105,7 +105,7 @@ unsafe impl Sparse for Device {
             tiles: bind.count as u32,
             memory: bind.memory,
         });
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that all is alive and that the runs lie inside the resource and the heaps.
         unsafe { map_all(queue, texture, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 }
@@ -199,7 +199,7 @@ unsafe fn map_all(
         // SAFETY: the caller promises that the run lies inside the resource and its memory inside the heap.
         unsafe { map(queue, resource, one) };
     }
-    // SAFETY: as above.
+    // SAFETY: the caller promises that queue and fence are alive.
     unsafe { queue.Signal(&signal.0, signal.1) }.map_err(failed)
 }
 

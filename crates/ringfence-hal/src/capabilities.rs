@@ -73,7 +73,7 @@ impl Priority {
     }
 }
 
-/// When the system can be told of a [`Priority`].
+/// When the system takes a [`Priority`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum MemoryPriority {
     /// Never: priorities are for the library's own order alone.
@@ -108,7 +108,7 @@ pub struct Capabilities {
     pub class_granularity_bytes: u64,
     /// Alignment of flushes in bytes (`nonCoherentAtomSize`; 1 if none), a power of two.
     pub non_coherent_atom_bytes: u64,
-    /// Whether the device wants to be told of host writes even to coherent memory (the simulated one does).
+    /// Whether the device needs flushes of host writes even to coherent memory (the simulated one does).
     pub notice_host_writes: bool,
     /// Largest number of memory objects alive at once.
     pub memory_objects_max: u64,

@@ -84,7 +84,7 @@ pub struct HeapDesc<'a> {
     pub types: ViewTypes,
     /// How many; at least 1.
     pub slots: u32,
-    /// For how many slots pipelines are made, at least `slots`: heaps that agree in kind, types and this one are told apart
+    /// For how many slots pipelines are made, at least `slots`: heaps that agree in kind, types and this one are distinguished
     /// by no pipeline, so that a heap that grows keeps its pipelines. Of meaning for shader-visible heaps on Vulkan.
     pub layout_slots: u32,
     /// Whether shaders see it.
@@ -146,7 +146,7 @@ pub struct DescriptorSupport {
     pub storage_elements_max: u64,
     /// The most texels in a buffer shown at once.
     pub texel_elements_max: u64,
-    /// Whether slots own objects of the driver, which have to be taken out of a slot that is let go of.
+    /// Whether slots own objects of the driver, which have to be cleared from a slot that is freed.
     pub slots_own_objects: bool,
     /// The largest anisotropy of samplers; 1 if there is none.
     pub anisotropy_max: u8,
@@ -411,7 +411,7 @@ pub unsafe trait Descriptors: Device {
     type Bound: Clone + Send + Sync + fmt::Debug + 'static;
     /// A view in the device's own terms.
     type View<'a>: Clone;
-    /// A driver object (image view, sampler) that a slot let go of and that pending work may still use.
+    /// A driver object (image view, sampler) that a slot no longer shows and that pending work may still use.
     type Leftover: Send + 'static;
 
     /// What the device can do with descriptors.
@@ -438,13 +438,13 @@ pub unsafe trait Descriptors: Device {
     /// This device made it; it is destroyed once; no pending work uses it.
     unsafe fn destroy_heap(&self, heap: Self::Heap);
 
-    /// Makes a slot show something, and gives what it let go of.
+    /// Makes a slot show something, and returns the object that it showed before.
     ///
     /// # Errors
     /// Out of memory, or the view is not one that the heap takes. The slot is then as before.
     ///
     /// # Safety
-    /// The heap is this device's and has the slot; the view is valid; nobody else touches the slot meanwhile, and, unless
+    /// The heap is this device's and has the slot; the view is valid; nothing else accesses the slot meanwhile, and, unless
     /// [`DescriptorSupport::is_snapshot`], no pending work reads it.
     unsafe fn write_view(
         &self,
@@ -453,7 +453,7 @@ pub unsafe trait Descriptors: Device {
         view: &Self::View<'_>,
     ) -> Result<Option<Self::Leftover>, DeviceError>;
 
-    /// Makes a slot show nothing, and gives what it let go of. A shader that reads it all the same sees zeros where the
+    /// Makes a slot show nothing, and returns the object that it showed before. A shader that reads it all the same sees zeros where the
     /// device has null descriptors.
     ///
     /// # Safety
@@ -464,7 +464,7 @@ pub unsafe trait Descriptors: Device {
     ///
     /// # Safety
     /// The heaps are this device's, of one kind and of equal types, and have the slots; no source is shader-visible;
-    /// nobody writes the sources or touches the destinations meanwhile; ranges of destinations do not overlap; and, unless
+    /// nothing writes the sources or accesses the destinations meanwhile; ranges of destinations do not overlap; and, unless
     /// [`DescriptorSupport::is_snapshot`], no pending work reads a destination.
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, Self::Heap>]);
 
@@ -483,7 +483,7 @@ pub unsafe trait Descriptors: Device {
     /// It is of this heap and taken back once; the work that it was bound for is complete.
     unsafe fn unbind_heap(&self, heap: &Self::Heap, bound: Self::Bound);
 
-    /// Destroys what a slot let go of.
+    /// Destroys an object that a slot showed before.
     ///
     /// # Safety
     /// It is this device's; no pending work uses it.

@@ -50,7 +50,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// # Safety
     /// The memory is this device's and mapped; the range lies inside it. If the memory is non-coherent, the range is
     /// aligned to [`Capabilities::non_coherent_atom_bytes`] or ends with the memory; if it is coherent, the range is
-    /// what was written and no byte more. Nobody writes to the range meanwhile.
+    /// what was written and no byte more. Nothing writes to the range meanwhile.
     unsafe fn flush(&self, memory: &Self::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
 
     /// Copies what the device wrote at `offset..` into `into`, invalidating the host's caches first where needed.
@@ -86,8 +86,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The fence is this device's and alive.
     unsafe fn wait(&self, fence: &Self::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
 
-    /// What is called before (`may_overlap`) and after a range of memory holds resources that share bytes on purpose
-    /// (transient memory): for a device that watches lifetimes. Costs nothing by default.
+    /// Called before (`may_overlap`) and after a range of memory is used for resources that share bytes on purpose
+    /// (transient memory): for a device that watches lifetimes. Does nothing by default.
     fn note_aliasing(&self, memory: &Self::Memory, offset: u64, size: u64, may_overlap: bool) {
         let _ = (memory, offset, size, may_overlap);
     }
@@ -99,8 +99,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Where the host sees the memory's first byte, for whoever looks for mistakes: as [`Driver::mapped`], by default. Where
-    /// the API maps resources only, a device may make one over all of it, once, which goes with the memory. `None` where the
+    /// Where the host sees the memory's first byte, for debugging: as [`Driver::mapped`], by default. Where the API maps
+    /// resources only, a device may make one buffer over all of the memory, which is destroyed with it. `None` where the
     /// host does not see the memory, or the device makes none.
     fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
         self.mapped(memory)
@@ -138,7 +138,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         Err(DeviceError::Unsupported("residency"))
     }
 
-    /// Tells the system how much memory that exists matters, where [`Capabilities::memory_priority`] says that it listens.
+    /// Sets the priority of memory that exists, where [`Capabilities::memory_priority`] says that the system takes one.
     /// Does nothing by default.
     ///
     /// # Safety
@@ -147,11 +147,11 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         let _ = (memory, priority);
     }
 
-    /// Use and budget of each memory heap now, as the driver tells; `None` where it does not tell.
+    /// Use and budget of each memory heap now, as the driver reports them; `None` where it does not.
     fn budgets(&self) -> Option<HeapBudgets>;
 
-    /// What is called when a resource's owner has let go of it, before its range may be given to another: the place
-    /// for a device that watches lifetimes. Costs nothing by default.
+    /// Called when a resource is retired, before its range can be allocated again: for a device that watches lifetimes.
+    /// Does nothing by default.
     fn note_retired(&self, memory: &Self::Memory, offset: u64, size: u64) {
         let _ = (memory, offset, size);
     }
@@ -170,14 +170,14 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// does.
     type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
 
-    /// A description in the device's own terms from the portable one.
+    /// The device's own description for a portable one.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if the device has no such resource.
     fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
 
-    /// The portable description of what the device's own one describes, usages that the portable one has no word for left
-    /// out; `None` where it has no word for the format or the shape. Views are checked against it. Middleware forwards it.
+    /// The portable description of what the device's own one describes, without the usages that the portable one does not
+    /// have; `None` where it does not have the format or the shape. Views are checked against it. Middleware forwards it.
     fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
         let _ = info;
         None
@@ -189,9 +189,9 @@ pub unsafe trait Create<K: Kind>: Driver {
         self.portable(info).as_ref().and_then(K::parts)
     }
 
-    /// What tells this description from others, so that objects made from it can be kept for when it is asked for again
+    /// What distinguishes this description from others, so that objects made from it can be kept for when it is asked for again
     /// (`TransientAllocator`). Equal keys have equal requirements and give
-    /// objects that can stand for one another: whoever implements this answers for that. `None` if the description
+    /// objects that can stand for one another: the implementer ensures that. `None` if the description
     /// holds more than a key does; such objects are made anew each time.
     fn key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         let _ = info;
@@ -263,8 +263,8 @@ pub unsafe trait Create<K: Kind>: Driver {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<Self::Object>, Self::Memory), DeviceError>;
 
-    /// Memory that this resource alone will lie in, which its owner will place there himself. Where the API knows of
-    /// no such tie, plain memory, as by default.
+    /// Memory that this resource alone will lie in, which its owner will bind to it. Where the API knows of no
+    /// such dedicated memory, plain memory, as by default.
     ///
     /// # Errors
     /// As [`Driver::allocate_memory`].
@@ -278,7 +278,7 @@ pub unsafe trait Create<K: Kind>: Driver {
         desc: &MemoryDesc<'_>,
     ) -> Result<Self::Memory, DeviceError> {
         let _ = unplaced;
-        // SAFETY: the caller promises what is asked.
+        // SAFETY: the caller promises that the memory type exists, as `allocate_memory` demands.
         unsafe { self.allocate_memory(desc) }
     }
 
@@ -291,7 +291,7 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// The address that shaders reach the resource by.
     ///
     /// # Safety
-    /// The object is this device's and alive, and [`Create::has_address`] said yes to its description.
+    /// The object is this device's and alive, and [`Create::has_address`] was `true` for its description.
     unsafe fn address(&self, object: &Self::Object) -> u64 {
         let _ = object;
         0
@@ -310,7 +310,7 @@ pub unsafe trait Create<K: Kind>: Driver {
     unsafe fn set_name(&self, object: &Self::Object, name: &str);
 }
 
-/// What tells a description from others: see [`Create::key`].
+/// What distinguishes a description from others: see [`Create::key`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct InfoKey([u32; InfoKey::WORDS]);
 

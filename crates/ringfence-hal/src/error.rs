@@ -1,6 +1,7 @@
 //! What goes wrong in a driver.
 
 use super::hresult::Hresult;
+use super::vk_result::VkResult;
 
 /// What went wrong in the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
@@ -30,32 +31,12 @@ pub enum DeviceError {
     /// Any other failure of Direct3D 12, with the call that failed.
     #[error("{0}")]
     Hresult(Hresult),
-    /// Anything else, as the driver's own number: a `VkResult`, which prints with its name.
-    #[error("the driver failed with {}", vk_result(*.0))]
+    /// Any other failure of Vulkan, with the call that failed.
+    #[error("{0}")]
+    VkResult(VkResult),
+    /// Anything else, as a number of the driver's own.
+    #[error("the driver failed with code {0}")]
     Other(i64),
-}
-
-/// A `VkResult` as people look it up: by name and number.
-fn vk_result(code: i64) -> String {
-    const NAMES: [(i64, &str); 15] = [
-        (-1, "VK_ERROR_OUT_OF_HOST_MEMORY"),
-        (-2, "VK_ERROR_OUT_OF_DEVICE_MEMORY"),
-        (-3, "VK_ERROR_INITIALIZATION_FAILED"),
-        (-4, "VK_ERROR_DEVICE_LOST"),
-        (-5, "VK_ERROR_MEMORY_MAP_FAILED"),
-        (-12, "VK_ERROR_FRAGMENTED_POOL"),
-        (-13, "VK_ERROR_UNKNOWN"),
-        (-1_000_000_001, "VK_ERROR_NATIVE_WINDOW_IN_USE_KHR"),
-        (-1_000_011_001, "VK_ERROR_VALIDATION_FAILED_EXT"),
-        (-1_000_069_000, "VK_ERROR_OUT_OF_POOL_MEMORY"),
-        (-1_000_072_003, "VK_ERROR_INVALID_EXTERNAL_HANDLE"),
-        (-1_000_158_000, "VK_ERROR_INVALID_DRM_FORMAT_MODIFIER_PLANE_LAYOUT_EXT"),
-        (-1_000_161_000, "VK_ERROR_FRAGMENTATION"),
-        (-1_000_174_001, "VK_ERROR_NOT_PERMITTED_KHR"),
-        (-1_000_257_000, "VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS"),
-    ];
-    let named = NAMES.iter().find(|(of, _)| *of == code);
-    named.map_or_else(|| format!("code {code}"), |(_, name)| format!("{name} ({code})"))
 }
 
 impl DeviceError {

@@ -333,18 +333,18 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<D::Memory, DeviceError> {
         self.faults.pass(Call::AllocateMemory, Some(desc))?;
-        // SAFETY: the caller's promise is the same; so in all that follows.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.allocate_memory(desc) }
     }
 
     unsafe fn free_memory(&self, memory: D::Memory) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.free_memory(memory) }
     }
 
     unsafe fn flush(&self, memory: &D::Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
         self.faults.pass(Call::Flush, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.flush(memory, offset, size) }
     }
 
@@ -356,19 +356,19 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         into: &mut [u8],
     ) -> Result<(), DeviceError> {
         self.faults.pass(Call::ReadBack, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.read_back(memory, offset, mapped, into) }
     }
 
     unsafe fn completed(&self, fence: &D::Fence) -> Result<u64, DeviceError> {
         self.faults.pass(Call::Completed, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.completed(fence) }
     }
 
     unsafe fn wait(&self, fence: &D::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         self.faults.pass(Call::Wait, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.wait(fence, value, timeout) }
     }
 
@@ -390,18 +390,18 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
 
     unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
         self.faults.pass(Call::MakeResident, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.make_resident(memory) }
     }
 
     unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
         self.faults.pass(Call::Evict, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.evict(memory) }
     }
 
     unsafe fn set_priority(&self, memory: &D::Memory, priority: Priority) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.set_priority(memory, priority) }
     }
 
@@ -414,7 +414,7 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
     }
 }
 
-// SAFETY: as for `Driver`.
+// SAFETY: every object is the inner device's, which keeps the promises of the trait.
 unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     type Info<'a> = D::Info<'a>;
     type Unplaced = D::Unplaced;
@@ -439,7 +439,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
 
     unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
         self.faults.pass(Call::Prepare, None)?;
-        // SAFETY: the caller's promise is the same; so in all that follows.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.prepare(info) }
     }
 
@@ -453,12 +453,12 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         kind: ShareKind,
     ) -> Result<(D::Unplaced, Requirements), DeviceError> {
         self.faults.pass(Call::PrepareShared, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.prepare_shared(info, kind) }
     }
 
     unsafe fn discard(&self, unplaced: D::Unplaced) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.discard(unplaced) }
     }
 
@@ -469,7 +469,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         offset: u64,
     ) -> Result<Placed<D::Object>, DeviceError> {
         self.faults.pass(Call::Place, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.place(unplaced, memory, offset) }
     }
 
@@ -479,7 +479,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<D::Object>, D::Memory), DeviceError> {
         self.faults.pass(Call::Dedicate, Some(desc))?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.dedicate(unplaced, desc) }
     }
 
@@ -489,7 +489,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         desc: &MemoryDesc<'_>,
     ) -> Result<D::Memory, DeviceError> {
         self.faults.pass(Call::AllocateMemoryFor, Some(desc))?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.allocate_memory_for(unplaced, desc) }
     }
 
@@ -498,17 +498,17 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     }
 
     unsafe fn address(&self, object: &D::Object) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.address(object) }
     }
 
     unsafe fn destroy(&self, object: D::Object) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.destroy(object) }
     }
 
     unsafe fn set_name(&self, object: &D::Object, name: &str) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.set_name(object, name) }
     }
 }

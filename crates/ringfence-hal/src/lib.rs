@@ -42,6 +42,7 @@ mod region;
 pub mod sharing;
 pub mod sparse;
 mod usage;
+mod vk_result;
 
 pub use capabilities::{
     Capabilities, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType, Priority,
@@ -55,3 +56,4 @@ pub use kind::{BufferDesc, Buffers, ClearValue, Dimension, Kind, TextureDesc, Te
 pub use memory::{Mapped, MemoryDesc, Placed, Requirements};
 pub use region::{CopyRules, TexelBox, TexelError, check as check_texels};
 pub use usage::{BufferUsage, TextureUsage};
+pub use vk_result::VkResult;

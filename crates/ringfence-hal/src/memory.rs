@@ -56,9 +56,9 @@ pub struct Placed<O> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped(NonNull<u8>);
 
-// SAFETY: mapped memory belongs to no thread; whoever dereferences the pointer answers for exclusion.
+// SAFETY: mapped memory belongs to no thread; dereferencing the pointer is `unsafe`, and its caller ensures exclusion.
 unsafe impl Send for Mapped {}
-// SAFETY: as above.
+// SAFETY: a shared `Mapped` only yields a number; dereferencing it is `unsafe` and needs exclusion.
 unsafe impl Sync for Mapped {}
 
 impl Mapped {

@@ -1,7 +1,7 @@
-//! Where copies are recorded: the one thing that the library asks of a command list.
+//! Recording of copies: all that the library needs of a command list.
 //!
 //! ```text
-//!   UploadBatch ──play──▶ begin_copies ▌ copy_buffer … copy_buffer_to_texture … ▌ end_copies
+//!   UploadBatch ─record─▶ begin_copies ▌ copy_buffer … copy_buffer_to_texture … ▌ end_copies
 //!                         all barriers                                          all barriers
 //!                         in one call                                           in one call
 //! ```
@@ -146,7 +146,7 @@ pub trait Record<D: Device> {
     /// Copies texels from textures to buffers, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what
     /// barriers it takes: what is recorded or submitted to the queue before and uses the textures comes before, what comes
     /// after comes after, and the host sees the bytes once the submission is complete. The textures are before and after in
-    /// the layout or state that the recorder takes textures to be in.
+    /// the layout or state that the recorder assumes.
     ///
     /// # Safety
     /// The resources are the device's and alive until the commands are complete; each region lies inside both, aligned as
@@ -155,7 +155,7 @@ pub trait Record<D: Device> {
 
     /// Copies textures as a whole, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what barriers it
     /// takes: what is recorded or submitted to the queue before and uses them comes before, what comes after comes after.
-    /// The sources are before and after in the layout or state that the recorder is told of or takes textures to be in;
+    /// The sources are before and after in the layout or state that the recorder was given or assumes;
     /// the destinations are new, and are in it afterwards.
     ///
     /// # Safety

@@ -89,7 +89,7 @@ pub enum Command {
     Kernel(Kernel),
     /// Keeps the commands before it apart from those behind it, where the device watches that.
     Barrier(Barrier),
-    /// Lets go of resources, so that a queue of another family may have them, content and all.
+    /// Releases resources to another queue family, with their content.
     Release {
         /// The buffers.
         buffers: Vec<Buffer>,
@@ -98,7 +98,7 @@ pub enum Command {
         /// The family that will acquire them.
         to: u32,
     },
-    /// Takes over what a queue of another family has released, in work that waits for it.
+    /// Acquires resources that a queue of another family has released, in work that waits for that.
     Acquire {
         /// The buffers.
         buffers: Vec<Buffer>,

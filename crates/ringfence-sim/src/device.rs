@@ -71,7 +71,7 @@ impl Device {
     }
 
     /// Runs all work that can run, and tells the host that it has ended. Returns whether no work is left: `false` if
-    /// some waits for what nobody signals, or its queue is paused.
+    /// some waits for what is never signalled, or its queue is paused.
     pub fn run_until_idle(&self) -> bool {
         self.with(State::run_until_idle)
     }

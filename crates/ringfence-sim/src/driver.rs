@@ -47,7 +47,7 @@ unsafe impl Driver for Device {
             if let Some(object) = state.memories.get_mut(&root)
                 && let Some(host) = &object.host
             {
-                // SAFETY: the caller promises that nobody writes this range of the mapped memory meanwhile.
+                // SAFETY: the caller promises that nothing writes this range of the mapped memory meanwhile.
                 unsafe { object.device.flush_from(host, offset, size) };
             }
             Ok(())
@@ -114,7 +114,7 @@ unsafe impl Driver for Device {
     }
 }
 
-// SAFETY: as for `Driver`.
+// SAFETY: a mapped pointer is the host view of the memory object that holds the whole resource (see `Driver`).
 unsafe impl Create<Buffers> for Device {
     type Info<'a> = BufferDesc;
     type Unplaced = Buffer;
@@ -148,7 +148,7 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn prepare_shared(&self, info: &BufferDesc, kind: ShareKind) -> Result<(Buffer, Requirements), DeviceError> {
         sharing::check(kind)?;
-        // SAFETY: the caller promises the same.
+        // SAFETY: `prepare` of this device asks nothing of its caller: a wrong description is an error.
         unsafe { Create::<Buffers>::prepare(self, info) }
     }
 
@@ -197,7 +197,7 @@ unsafe impl Create<Buffers> for Device {
     }
 }
 
-// SAFETY: as for `Driver`.
+// SAFETY: a mapped pointer is the host view of the memory object that holds the whole resource (see `Driver`).
 unsafe impl Create<Textures> for Device {
     type Info<'a> = TextureDesc;
     type Unplaced = Texture;
@@ -241,7 +241,7 @@ unsafe impl Create<Textures> for Device {
         kind: ShareKind,
     ) -> Result<(Texture, Requirements), DeviceError> {
         sharing::check(kind)?;
-        // SAFETY: the caller promises the same.
+        // SAFETY: `prepare` of this device asks nothing of its caller: a wrong description is an error.
         unsafe { Create::<Textures>::prepare(self, info) }
     }
 

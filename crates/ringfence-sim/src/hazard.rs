@@ -62,7 +62,7 @@ pub enum HazardKind {
     QueueConflict,
     /// Two commands of one submission use the same bytes, one of them writes, and no barrier keeps them apart.
     MissingBarrier,
-    /// A resource was placed over another that is alive, where nobody declared that they may share bytes.
+    /// A resource was placed over another that is alive, and their sharing of bytes was not declared.
     Overlap,
     /// A buffer and a texture lie closer than `class_granularity_bytes`.
     TooClose,

@@ -12,7 +12,7 @@
 //! - *Late*: work runs when the clock's dice say so, at a submission, a poll or a wait. Memory that is used again too
 //!   early therefore holds wrong bytes, as on a real card.
 //! - *Simulated time*: a wait never blocks. It lets the clock go on, and gives up as soon as nothing can run any more,
-//!   so a wait for what nobody signals ends at once.
+//!   so a wait for what is never signalled ends at once.
 //! - *Hazards*: work counts as pending until the host has seen a fence that proves its end; so a mistake is found
 //!   whether or not the clock was kind this time. See [`HazardKind`] for the list.
 //! - *Profiles*: heaps, types, limits and alignments of four devices are built in ([`Profile`]), as are the prices of

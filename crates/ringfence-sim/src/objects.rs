@@ -64,7 +64,7 @@ pub(super) struct Resource {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Owner {
     #[default]
-    Nobody,
+    Unowned,
     Family(u32),
     /// Released, and not acquired yet.
     Underway {

@@ -19,7 +19,7 @@ const CACHED: MemoryProperties = MemoryProperties::HOST_CACHED;
 pub struct Profile {
     /// What [`Profile::by_name`] knows it as.
     pub name: &'static str,
-    /// What the library is told.
+    /// What the device reports to the library.
     pub capabilities: Capabilities,
     /// Whether the device insists on resource classes and on the alignment of texture copies, as Direct3D 12 does;
     /// Vulkan only advises.

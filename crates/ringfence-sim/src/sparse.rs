@@ -18,7 +18,7 @@ use super::tiles::tiling;
 use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind};
 use ringfence_hal::{BufferDesc, DeviceError, Dimension, TextureDesc};
 
-// SAFETY: as for `Driver`: a page lies in memory that the device view of a memory object holds.
+// SAFETY: a page lies in a memory object, inside its device view; sparse resources are never mapped.
 unsafe impl Sparse for Device {
     /// The number of the queue.
     type BindQueue = usize;

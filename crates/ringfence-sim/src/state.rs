@@ -262,7 +262,7 @@ impl State {
             Shape::Texture(_) => What::Texture,
         };
         self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
-        let (place, pages, owner) = (None, None, Owner::Nobody);
+        let (place, pages, owner) = (None, None, Owner::Unowned);
         let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place, pages, owner };
         self.resources.insert(id, resource);
         id

@@ -2,12 +2,14 @@
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 use ash::vk::Handle;
 
-use super::Device;
+use super::device::Device;
+use super::external::{NOT_ENABLED, handle_type};
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
+use super::share_support::{check, tied};
 use super::valid;
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
@@ -69,7 +71,7 @@ unsafe impl Create<Textures> for Device {
         check_image(info)?;
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.
-        let raw = unsafe { device.create_image(info, None) }.map_err(device_error)?;
+        let raw = unsafe { device.create_image(info, None) }.map_err(failed("vkCreateImage"))?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         let of = vk::ImageMemoryRequirementsInfo2::default().image(raw);
@@ -91,8 +93,23 @@ unsafe impl Create<Textures> for Device {
         info: &TextureInfo<'_>,
         kind: ShareKind,
     ) -> Result<(vk::Image, Requirements), DeviceError> {
-        // SAFETY: the caller promises what is asked.
-        unsafe { self.prepare_shared_image(info, kind) }
+        if !self.0.sharing.has(kind) {
+            return Err(NOT_ENABLED);
+        }
+        if info.is_unchecked() {
+            self.check_described(info.raw())?;
+        }
+        if info.raw().initial_layout != vk::ImageLayout::UNDEFINED {
+            return Err(DeviceError::InvalidInfo("a shared texture begins in the layout UNDEFINED"));
+        }
+        let (support, most) = self.shared_image(info.raw(), kind);
+        check(support)?;
+        valid::within(info.raw(), &most)?;
+        let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(handle_type(kind)?);
+        let raw = info.raw().push_next(&mut external);
+        // SAFETY: the caller promises that `info` is valid, and the device shares such images.
+        let (object, needs) = unsafe { Create::<Textures>::prepare(self, &TextureInfo::from_raw(raw)) }?;
+        Ok((object, tied(needs, support)))
     }
 
     unsafe fn discard(&self, unplaced: vk::Image) {
@@ -107,7 +124,8 @@ unsafe impl Create<Textures> for Device {
         offset: u64,
     ) -> Result<Placed<vk::Image>, DeviceError> {
         // SAFETY: the caller promises that the image is unbound and that its requirements allow this memory.
-        unsafe { self.0.device.bind_image_memory(*unplaced, memory.raw(), offset) }.map_err(device_error)?;
+        unsafe { self.0.device.bind_image_memory(*unplaced, memory.raw(), offset) }
+            .map_err(failed("vkBindImageMemory"))?;
         // SAFETY: the caller promises that the offset lies inside the memory.
         Ok(unsafe { memory.placed(*unplaced, offset) })
     }
@@ -119,7 +137,7 @@ unsafe impl Create<Textures> for Device {
     ) -> Result<(Placed<vk::Image>, Memory), DeviceError> {
         // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
         let memory = unsafe { self.allocate(desc, Some(Owner::Image(*unplaced)), None) }?;
-        // SAFETY: as above, and the memory was made for it.
+        // SAFETY: the caller promises that the resource is unbound; the memory was made for it.
         let placed = unsafe { Create::<Textures>::place(self, unplaced, &memory, 0) };
         // SAFETY: the memory is new, and nothing but `placed` lies in it.
         unsafe { self.with_memory(placed, memory) }
@@ -131,7 +149,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     unsafe fn destroy(&self, object: vk::Image) {
-        self.forget_resource(object.as_raw());
+        self.clear_slots_of(object.as_raw());
         // SAFETY: the caller promises that the image is alive and unused.
         unsafe { self.0.device.destroy_image(object, None) }
     }
@@ -168,7 +186,7 @@ impl Device {
                 info.flags,
             )
         }
-        .map_err(device_error)?;
+        .map_err(failed("vkGetPhysicalDeviceImageFormatProperties"))?;
         valid::within(info, &most)
     }
 }

@@ -13,7 +13,7 @@
 use ash::vk;
 use smallvec::SmallVec;
 
-use super::Device;
+use super::device::Device;
 use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
@@ -157,7 +157,7 @@ impl<'a> CopyRecorder<'a> {
             })
             .collect();
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
-        // SAFETY: the command buffer is being recorded; whoever made the lists promised that the resources are alive.
+        // SAFETY: the command buffer is being recorded; the caller of `begin_copies` promised that the resources are alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &memory, &owned, &images) };
     }
 }
@@ -206,7 +206,7 @@ impl CopyRecorder<'_> {
             })
             .collect();
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
-        // SAFETY: the command buffer is being recorded; whoever made the list promised that the textures are alive.
+        // SAFETY: the command buffer is being recorded; the caller of `copy_textures` promised that the textures are alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &[], &[], &images) };
     }
 }
@@ -406,7 +406,7 @@ impl Record<Device> for CopyRecorder<'_> {
         recorder.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout));
         // A release makes available; the consumer's acquire makes visible. Neither changes a layout.
         if let Some(Handover { from, to }) = self.handover {
-            // SAFETY: the caller promises the same.
+            // SAFETY: the caller promises that the recorder's command buffer and these resources are alive.
             unsafe { self.release(from, to, buffers, textures) };
         }
     }

@@ -22,7 +22,7 @@
 
 use ash::vk;
 
-use super::DeviceDesc;
+use super::features::Features;
 use ringfence_hal::DeviceError;
 
 /// Usage flags of buffers that every device takes.
@@ -30,19 +30,19 @@ const BUFFER_USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff
 
 /// Those of extensions that ask for nothing beside the extension, where it is enabled. Not those of video, which ask for a
 /// profile, nor those of descriptor buffers, which share an address space.
-fn extension_usages(desc: DeviceDesc) -> vk::BufferUsageFlags {
+fn extension_usages(features: Features) -> vk::BufferUsageFlags {
     let conditional = vk::BufferUsageFlags::CONDITIONAL_RENDERING_EXT;
     let feedback = vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT
         | vk::BufferUsageFlags::TRANSFORM_FEEDBACK_COUNTER_BUFFER_EXT;
     let structures = vk::BufferUsageFlags::ACCELERATION_STRUCTURE_BUILD_INPUT_READ_ONLY_KHR
         | vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR;
     let enabled = [
-        (desc.acceleration_structure, structures),
-        (desc.ray_tracing_pipeline, vk::BufferUsageFlags::SHADER_BINDING_TABLE_KHR),
-        (desc.transform_feedback, feedback),
-        (desc.conditional_rendering, conditional),
+        (Features::ACCELERATION_STRUCTURE, structures),
+        (Features::RAY_TRACING_PIPELINE, vk::BufferUsageFlags::SHADER_BINDING_TABLE_KHR),
+        (Features::TRANSFORM_FEEDBACK, feedback),
+        (Features::CONDITIONAL_RENDERING, conditional),
     ];
-    let enabled = enabled.into_iter().filter(|(is_enabled, _)| *is_enabled);
+    let enabled = enabled.into_iter().filter(|(feature, _)| features.contains(*feature));
     enabled.fold(vk::BufferUsageFlags::empty(), |all, (_, usages)| all | usages)
 }
 
@@ -56,9 +56,9 @@ const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
 );
 
 /// Checks the usage flags of a buffer that safe code described.
-pub(super) fn buffer(info: &vk::BufferCreateInfo<'_>, desc: DeviceDesc) -> Result<(), DeviceError> {
+pub(super) fn buffer(info: &vk::BufferCreateInfo<'_>, features: Features) -> Result<(), DeviceError> {
     let address = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
-    let taken = BUFFER_USAGES | address | extension_usages(desc);
+    let taken = BUFFER_USAGES | address | extension_usages(features);
     if !taken.contains(info.usage) {
         return Err(DeviceError::InvalidInfo("usage flags of a buffer that safe descriptions do not take"));
     }
@@ -376,9 +376,9 @@ mod tests {
     fn only_what_the_extensions_brought_is_taken_of_a_buffers_usage() {
         let info = |usage| vk::BufferCreateInfo::default().size(4).usage(usage);
         let rays = vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR;
-        let with_rays = DeviceDesc { acceleration_structure: true, ..Default::default() };
-        assert!(buffer(&info(BUFFER_USAGES), DeviceDesc::default()).is_ok());
-        assert!(buffer(&info(rays), DeviceDesc::default()).is_err());
+        let with_rays = Features::ACCELERATION_STRUCTURE;
+        assert!(buffer(&info(BUFFER_USAGES), Features::empty()).is_ok());
+        assert!(buffer(&info(rays), Features::empty()).is_err());
         assert!(buffer(&info(rays), with_rays).is_ok());
         assert!(buffer(&info(vk::BufferUsageFlags::VIDEO_DECODE_SRC_KHR), with_rays).is_err());
         assert!(buffer(&info(vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT), with_rays).is_err());
