@@ -1,4 +1,4 @@
-//! Portable descriptions in Direct3D 12's terms.
+//! Conversion of portable descriptions to Direct3D 12's and back.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -145,7 +145,7 @@ pub(super) fn portable_texture(desc: &D3D12_RESOURCE_DESC) -> Option<TextureDesc
     })
 }
 
-/// What all of a texture is; `None` for formats of several planes, and for those that [`texel_format`] has no word for.
+/// What all of a texture is; `None` for formats of several planes, and for those that [`texel_format`] does not know.
 pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     let (width, height) = (u32::try_from(desc.Width).ok()?, desc.Height);
     let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
@@ -357,7 +357,7 @@ fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
     set.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag)
 }
 
-/// What tells a description from others: all of its numbers.
+/// What distinguishes a description from others: all of its numbers.
 pub(super) fn key(info: &ResourceInfo) -> InfoKey {
     let desc = &info.desc;
     let halves = |value: u64| [value as u32, (value >> 32) as u32];

@@ -34,7 +34,7 @@ impl Device {
     /// budgets; without it, it is looked up by the device's LUID, and if that fails there are no budgets.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] if the device is removed already, or what the driver says to the first questions.
+    /// [`DeviceError::Lost`] if the device is removed already, or the failure of the first queries.
     pub fn new(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
         Self::wrap(device, adapter, false)
     }
@@ -73,7 +73,7 @@ impl Device {
         &self.0.raw
     }
 
-    /// The adapter, if it tells budgets.
+    /// The adapter, if it reports budgets.
     #[must_use]
     pub fn adapter(&self) -> Option<&IDXGIAdapter3> {
         self.0.adapter.as_ref()

@@ -44,7 +44,7 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Waits until `fence` reaches `value`, at most for `timeout`; says whether it did.
+    /// Waits until `fence` reaches `value`, at most for `timeout`; returns whether it did.
     pub(super) fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         if completed(fence)? >= value {
             return Ok(true);
@@ -103,7 +103,7 @@ impl Event {
         }
     }
 
-    /// Sleeps until the event is signalled or the deadline is there, or earlier; says whether it was signalled.
+    /// Sleeps until the event is signalled or the deadline is there, or earlier; returns whether it was signalled.
     fn sleep(&self, deadline: Option<Instant>) -> Result<bool, DeviceError> {
         const LONGEST_MS: u32 = 60_000;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

@@ -1,7 +1,7 @@
-//! The Direct3D 12 device, through the `windows` crate: mechanism only, as `ringfence-hal` asks for it.
+//! Direct3D 12 as a device for Ringfence, over the `windows` crate: it implements the traits of `ringfence-hal`, without policy.
 //!
 //! ```text
-//!   contract            Direct3D 12
+//!   ringfence-hal       Direct3D 12
 //!   ─────────────────   ──────────────────────────────────────────────────────────────────────
 //!   memory type         heap type: DEFAULT, UPLOAD, READBACK, GPU_UPLOAD where the device has it
 //!   memory heap         DXGI segment group: local, non-local; one of both on a unified memory
@@ -12,11 +12,11 @@
 //!   Fence               ID3D12Fence
 //! ```
 //!
-//! What newer runtimes add is asked for once, in `Features`, and used where it is there; nothing beyond
+//! What newer runtimes add is queried once, in `Features`, and used where it is there; nothing beyond
 //! `ID3D12Device` and feature level 11.0 is needed.
 //!
-//! The `windows` crate is taken in a range of versions, so that it is the engine's own; the objects of this module are
-//! that crate's.
+//! The `windows` crate is taken in a range of versions, so that it is the engine's own; the objects of this crate's
+//! interface are that crate's.
 //!
 //! Off Windows this crate is empty.
 

@@ -11,8 +11,8 @@
 //! therefore aligned to 256 at least, or to what its description says.
 //!
 //! A texture is small if its largest mip level fills no more than 64 KiB in tiles of 4 KiB, multisampled no more than 4 MiB in
-//! tiles of 64 KiB. That is how the runtime reckons, and it is reckoned here first: the debug layer takes a question that is
-//! answered with no for a mistake. What is more than a texture of one layer is reckoned generously.
+//! tiles of 64 KiB. That is how the runtime reckons, and it is reckoned here first: the debug layer reports a
+//! query that fails as a mistake. What is more than a texture of one layer is reckoned generously.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
@@ -40,16 +40,17 @@ pub(super) fn measure(
         ..info
     };
     if let Some(tight) = tight_candidate(device.features(), desc)
-        && let Some(info) = ask(device, &tight)
+        && let Some(info) = allocation_info(device, &tight)
     {
         return Ok((tight, raised(info)));
     }
     if let Some(small) = small_candidate(device.features(), desc)
-        && let Some(info) = ask(device, &small).filter(|info| info.Alignment == small.Alignment)
+        && let Some(info) = allocation_info(device, &small).filter(|info| info.Alignment == small.Alignment)
     {
         return Ok((small, info));
     }
-    let info = ask(device, desc).ok_or(DeviceError::InvalidInfo("the driver cannot measure such a resource"))?;
+    let info =
+        allocation_info(device, desc).ok_or(DeviceError::InvalidInfo("the driver cannot measure such a resource"))?;
     Ok((*desc, raised(info)))
 }
 
@@ -63,8 +64,8 @@ fn buffer_floor(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
     }
 }
 
-/// What the driver says; `None` if it is no answer.
-fn ask(device: &Device, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_RESOURCE_ALLOCATION_INFO> {
+/// What the driver measures; `None` if it rejects the description.
+fn allocation_info(device: &Device, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_RESOURCE_ALLOCATION_INFO> {
     // SAFETY: the slice is of one description that lives through the call.
     let info = unsafe { device.raw().GetResourceAllocationInfo(0, std::slice::from_ref(desc)) };
     let measured = info.SizeInBytes != u64::MAX && info.SizeInBytes > 0 && info.Alignment.is_power_of_two();

@@ -17,7 +17,7 @@ pub struct Memory {
     pub(super) pageable: Option<ID3D12Pageable>,
     pub(super) memory_type: u32,
     pub(super) size: u64,
-    /// A buffer over all of the heap, and where the host sees it: made when debugging asks for it.
+    /// A buffer over all of the heap, and where the host sees it: made when debugging needs it.
     pub(super) window: OnceLock<Option<(ID3D12Resource, Mapped)>>,
 }
 
@@ -39,7 +39,7 @@ impl Memory {
         self.memory_type
     }
 
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
@@ -82,12 +82,12 @@ impl Device {
         name_object(&heap, desc.name);
         let pageable = <&ID3D12Pageable>::from(&heap).clone();
         let memory = Memory::new(Some(heap), pageable, desc);
-        self.tell_priority(&memory, desc.priority);
+        self.apply_priority(&memory, desc.priority);
         Ok(memory)
     }
 
-    /// New memory is of normal priority: nothing has to be said then.
-    pub(super) fn tell_priority(&self, memory: &Memory, priority: Priority) {
+    /// New memory is of normal priority: nothing has to be set then.
+    pub(super) fn apply_priority(&self, memory: &Memory, priority: Priority) {
         if priority != Priority::Normal {
             self.set_residency_priority(memory, priority);
         }

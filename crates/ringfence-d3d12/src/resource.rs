@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   heap type      may hold                                 begins in
-//!   DEFAULT        everything                               the state that its description asks for
+//!   DEFAULT        everything                               the state of its description
 //!   UPLOAD         buffers that shaders do not write        GENERIC_READ, permanently
 //!   READBACK       buffers that shaders do not write        COPY_DEST, permanently
-//!   GPU_UPLOAD     buffers                                  the state that its description asks for
+//!   GPU_UPLOAD     buffers                                  the state of its description
 //! ```
 //!
 //! Textures in GPU_UPLOAD heaps could be written by the host only through the driver (`WriteToSubresource`), which the
-//! contract has no word for; so they are not offered there.
+//! traits do not have; so they are not offered there.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -36,16 +36,16 @@ mod sealed {
 
 /// What sets buffers and textures apart here. Closed: [`Buffers`] and [`Textures`] are all there are.
 pub trait Shape: Kind + sealed::Sealed {
-    /// The portable description in Direct3D 12's terms.
+    /// Direct3D 12's description for a portable one.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if there is no such resource.
     fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
 
-    /// Direct3D 12's description portably; `None` where there is no word for it.
+    /// Direct3D 12's description portably; `None` where there is none.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
 
-    /// The alignment in the description that its use asks for, where the driver may measure less; 0 leaves it open.
+    /// The alignment in the description that its use needs, where the driver may measure less; 0 leaves it open.
     fn floor(desc: &Self::Desc) -> u64 {
         let _ = desc;
         0
@@ -227,7 +227,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         name_object(&object, desc.name);
         let pageable = <&ID3D12Pageable>::from(&object).clone();
         let memory = Memory::new(None, pageable, desc);
-        self.tell_priority(&memory, desc.priority);
+        self.apply_priority(&memory, desc.priority);
         Ok((self.mapped(object, desc.memory_type)?, memory))
     }
 
@@ -308,7 +308,7 @@ impl Device {
             return Ok(Placed { object, mapped: None });
         }
         let mut pointer: *mut c_void = std::ptr::null_mut();
-        // The host reads only from cached memory; elsewhere an empty range tells the driver so.
+        // The host reads only from cached memory; elsewhere an empty range states that.
         let nothing = std::ptr::from_ref(&D3D12_RANGE { Begin: 0, End: 0 });
         let read_range = if properties.contains(MemoryProperties::HOST_CACHED) { None } else { Some(nothing) };
         // SAFETY: the resource is alive and a buffer, whose one subresource is 0; the pointers are to values that live

@@ -59,7 +59,7 @@ unsafe impl Share for Device {
         // SAFETY: a call without arguments on a live object.
         let held = unsafe { heap.GetDesc() };
         if held.SizeInBytes < desc.size {
-            return Err(DeviceError::InvalidInfo("a shared heap smaller than it was said to be"));
+            return Err(DeviceError::InvalidInfo("a shared heap smaller than its description"));
         }
         let pageable = <&ID3D12Pageable>::from(&heap).clone();
         Ok(Memory::new(Some(heap), pageable, desc))

@@ -20,7 +20,7 @@ bitflags::bitflags! {
         const LAZILY_ALLOCATED = 1 << 4;
         /// Not readable by the host or by unprotected work.
         const PROTECTED = 1 << 5;
-        /// Special purposes only (device-coherent, RDMA and the like): never picked unless asked for.
+        /// Special purposes only (device-coherent, RDMA and the like): never chosen unless required by name.
         const SPECIAL = 1 << 6;
     }
 }
@@ -34,7 +34,7 @@ pub struct MemoryHeap {
     pub device_local: bool,
 }
 
-/// A kind of memory that can be asked for (`VkMemoryType`; on Direct3D 12 a heap type).
+/// A kind of memory (`VkMemoryType`; on Direct3D 12 a heap type).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryType {
     /// Index into [`Capabilities::memory_heaps`].
@@ -43,9 +43,9 @@ pub struct MemoryType {
     pub properties: MemoryProperties,
 }
 
-/// How much a memory object matters when not all of them have room near the device.
+/// How much a memory object matters when device-local memory is short.
 ///
-/// Vulkan's number from 0 to 1 in five steps, of which `Normal` is what it takes if nothing is said; Direct3D 12's five
+/// Vulkan's number from 0 to 1 in five steps, of which `Normal` is the default; Direct3D 12's five
 /// named ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Priority {
@@ -53,7 +53,7 @@ pub enum Priority {
     Lowest,
     /// Before most others.
     Low,
-    /// Like everything that says nothing.
+    /// The default.
     #[default]
     Normal,
     /// After most others: what each frame reads.

@@ -1,4 +1,4 @@
-//! What Ringfence asks of a device to manage descriptors. Mechanism only: who gets which slot, and when a slot may be
+//! What a device implements so that descriptors can be managed. Mechanism only: who gets which slot, and when a slot may be
 //! written again, is decided once, above this crate.
 //!
 //! ```text
@@ -296,7 +296,7 @@ pub enum AddressMode {
 
 /// How a sampler compares depths.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are the documentation")]
 pub enum Compare {
     Never,
     Less,
@@ -409,7 +409,7 @@ pub unsafe trait Descriptors: Device {
     type Heap: Clone + Send + Sync + fmt::Debug + 'static;
     /// What a command list takes to go through a heap. A copy names the same thing.
     type Bound: Clone + Send + Sync + fmt::Debug + 'static;
-    /// A view in the device's own terms.
+    /// A view as the device describes it.
     type View<'a>: Clone;
     /// A driver object (image view, sampler) that a slot no longer shows and that pending work may still use.
     type Leftover: Send + 'static;
@@ -420,7 +420,7 @@ pub unsafe trait Descriptors: Device {
     /// The most slots of a shader-visible heap of this kind and these types.
     fn visible_slots_max(&self, kind: HeapKind, types: ViewTypes) -> u32;
 
-    /// A view in the device's own terms from the portable one.
+    /// The device's view for a portable one.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if the device has no such view.

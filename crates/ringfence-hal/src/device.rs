@@ -77,7 +77,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The fence is this device's and alive.
     unsafe fn completed(&self, fence: &Self::Fence) -> Result<u64, DeviceError>;
 
-    /// Waits until the fence reaches `value`, at most for `timeout`; says whether it did.
+    /// Waits until the fence reaches `value`, at most for `timeout`; returns whether it did.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
@@ -189,7 +189,7 @@ pub unsafe trait Create<K: Kind>: Driver {
         self.portable(info).as_ref().and_then(K::parts)
     }
 
-    /// What distinguishes this description from others, so that objects made from it can be kept for when it is asked for again
+    /// What distinguishes this description from others, so that objects made from it can be kept for the next request
     /// (`TransientAllocator`). Equal keys have equal requirements and give
     /// objects that can stand for one another: the implementer ensures that. `None` if the description
     /// holds more than a key does; such objects are made anew each time.
@@ -207,7 +207,7 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// What `info` points to is valid, as the API demands.
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
 
-    /// What can be shared of a resource of this description: nothing, where a device does not say otherwise.
+    /// What can be shared of a resource of this description: nothing, by default.
     fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
         let _ = (info, kind);
         ShareSupport::default()

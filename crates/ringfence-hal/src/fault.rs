@@ -2,26 +2,29 @@
 //!
 //! ```text
 //!   library ──▶ FaultInjector<D> ──▶ D
-//!                   │ counts each call that can fail, and asks the rules in turn:
+//!                   │ counts each call that can fail, and applies the rules in turn:
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`Faults::tallies`] says how often each function of the contract was called and was made to fail;
-//! [`Faults::set_hook`] lets a test do at that moment what a real fault would do to the device (lose it, say).
+//! [`Faults::tallies`] counts how often each call was made and was made to fail; [`Faults::set_hook`] lets a test do at that
+//! moment what a real fault would do to the device (lose it, say).
 //!
-//! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the contract
-//! says of failed calls. What cannot fail is passed on.
+//! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
+//! traits promise of failed calls. What cannot fail is passed on.
 //!
 //! ```
 //! use ringfence_hal::fault::{Call, FaultInjector, Rule};
-//! use ringfence_hal::{DeviceError, Driver, sim};
-//! use ringfence::{Allocator, AllocatorDesc};
+//! use ringfence_hal::{DeviceError, Driver, MemoryDesc, Priority, ResourceClass};
+//! use ringfence_sim::{Device, Profile, SimOptions};
 //!
-//! let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
-//! let (device, faults) = FaultInjector::new(device);
+//! let (device, faults) = FaultInjector::new(Device::new(Profile::h200(), SimOptions::default()));
 //! faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });
-//! let memory = Allocator::over(device, AllocatorDesc::default());
-//! assert_eq!(faults.injected(), 0, "an allocator without resources has made no memory object");
+//! let (class, priority) = (ResourceClass::Buffer, Priority::Normal);
+//! let desc = MemoryDesc { memory_type: 0, size: 1 << 20, alignment: 1, class, priority, name: "", share: None };
+//! // SAFETY: the device has a memory type 0.
+//! let refused = unsafe { device.allocate_memory(&desc) };
+//! assert_eq!(refused.unwrap_err(), DeviceError::OutOfDeviceMemory);
+//! assert_eq!(faults.injected(), 1);
 //! ```
 
 mod descriptors;
@@ -41,7 +44,7 @@ use super::{
     Requirements,
 };
 
-/// A call of the contract that can fail.
+/// A call of a device that can fail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Call {
     /// [`Driver::allocate_memory`].
@@ -193,7 +196,7 @@ impl Rule {
         Self { skip: nth, count: 1, ..Self::new(error) }
     }
 
-    /// Counts a call down, and says with what it fails if it does.
+    /// Counts a call down, and returns its error if it fails.
     fn strikes(&mut self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Option<DeviceError> {
         if !self.matches(call, memory) {
             return None;
@@ -240,7 +243,7 @@ impl fmt::Debug for State {
 }
 
 impl Faults {
-    /// Adds a rule. Rules are asked in the order in which they were added.
+    /// Adds a rule. Rules apply in the order in which they were added.
     pub fn add(&self, rule: Rule) {
         self.0.lock().rules.push(rule);
     }
@@ -270,15 +273,14 @@ impl Faults {
     }
 
     /// Sets what is called whenever a call is made to fail, before it returns. It runs on the caller's thread without a
-    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None` takes it
-    /// away.
+    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None` removes it.
     pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
         let replaced = std::mem::replace(&mut self.0.lock().hook, hook.map(Arc::from));
         // Its `Drop` is the caller's code, so it runs with no lock held.
         drop(replaced);
     }
 
-    /// Counts a call and says whether it may reach the device.
+    /// Counts a call; fails it if a rule does.
     fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
         let mut state = self.0.lock();
         state.made[call as usize] += 1;

@@ -26,7 +26,7 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// The alignment in memory, in bytes, that its usage asks for, whatever the driver measures; 1 for textures.
+    /// The alignment in memory, in bytes, that its usage needs, whatever the driver measures; 1 for textures.
     fn alignment(desc: &Self::Desc, capabilities: &Capabilities) -> u64 {
         let _ = (desc, capabilities);
         1
@@ -129,7 +129,7 @@ pub enum Dimension {
     D3,
 }
 
-/// A texture, described portably: one of two dimensions, if nothing else is said.
+/// A texture, described portably: one of two dimensions, by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureDesc {
     /// How many dimensions it has.

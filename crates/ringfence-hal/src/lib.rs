@@ -1,21 +1,38 @@
-//! What Ringfence asks of a device, and how to bring your own.
+//! The interface between Ringfence's policy and a graphics API: the traits that a device implements, what is passed through
+//! them (descriptions, formats, capabilities, errors), and a fault injector as middleware.
 //!
 //! ```text
-//!   memory ── policy: which type, which block, which range, when it comes back
+//!   ringfence ── policy: which memory type, which block, which range, when it is freed
 //!     │
 //!     ▼
-//!   Device = Driver (memory, fences) + Create<Buffers> + Create<Textures>      mechanism only, no policy
+//!   Device = Driver (memory, fences) + Create<Buffers> + Create<Textures>      mechanism only: one API call at a time
 //!     │
-//!     ├── vulkan::Device      ash
-//!     ├── sim::Device         a GPU in software that runs late and finds hazards
-//!     └── fault::FaultInjector<D>  middleware: fails the calls to D that a test chooses
+//!     ├── ringfence_vulkan::Device    over ash
+//!     ├── ringfence_d3d12::Device     over windows
+//!     ├── ringfence_sim::Device       a GPU in software that runs late and finds hazards
+//!     └── fault::FaultInjector<D>     middleware: fails the calls to D that a test chooses
 //! ```
 //!
 //! # Your own device
 //!
-//! Implement [`Driver`] and [`Create`] for both kinds; [`Device`] follows. Middleware wraps a device and forwards: one
-//! generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers both kinds. The traits are `unsafe` to
-//! implement, since the library hands out the memory that a device says it has mapped.
+//! | trait | methods without a default | for |
+//! |---|---|---|
+//! | [`Driver`] | 8: capabilities, allocate and free, flush and read back, completed and wait, budgets | everything |
+//! | [`Create<Buffers>`](Create), [`Create<Textures>`](Create) | 7 each: describe, prepare, discard, place, dedicate, destroy, set_name | everything |
+//! | [`record::Record`], on a command list | 6 | uploads, read-back, moves of resources |
+//! | [`descriptors::Descriptors`] | 11 | descriptor heaps |
+//! | [`sharing::Share`] | 3 | memory that other processes see |
+//! | [`sparse::Sparse`] | 6 | sparse buffers and textures |
+//!
+//! [`Device`] follows from the first two rows. The traits are `unsafe` to implement, since the library hands out the memory
+//! that a device reports as mapped; [`record::Record`] alone is not, as only its methods are `unsafe`. Middleware wraps a
+//! device and forwards: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers buffers and textures.
+//!
+//! # Cost
+//!
+//! A device is a type parameter of the library, so a call through these traits is a direct call, which may be inlined.
+//! Nothing here allocates host memory but [`Capabilities`], once a device, and [`HeapBudgets`] beyond 16 heaps. A
+//! [`FaultInjector`](fault::FaultInjector) takes a lock for each call that can fail.
 //!
 //! # Life of a resource
 //!
@@ -25,8 +42,43 @@
 //!                        └─discard──▶
 //! ```
 //!
-//! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 asks for sizes in `prepare` and makes the
-//! object in `place`. The policy above sees no difference.
+//! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 measures in `prepare` and makes the object in
+//! `place`. The policy above sees no difference.
+//!
+//! ```
+//! use ringfence_hal::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, Priority};
+//!
+//! /// A buffer of 4 KiB with memory of its own, used and destroyed.
+//! fn dedicated<D>(device: &D) -> Result<(), DeviceError>
+//! where
+//!     D: Driver + Create<Buffers>,
+//! {
+//!     let info = device.describe(&BufferDesc { size: 4096, usage: BufferUsage::COPY_DST })?;
+//!     // SAFETY: the device described `info` itself.
+//!     let (unplaced, needs) = unsafe { device.prepare(&info) }?;
+//!     let desc = MemoryDesc {
+//!         memory_type: needs.memory_type_bits.trailing_zeros(),
+//!         size: needs.size,
+//!         alignment: needs.alignment,
+//!         class: needs.class,
+//!         priority: Priority::Normal,
+//!         name: "an example",
+//!         share: None,
+//!     };
+//!     // SAFETY: the requirements allow the description, and `unplaced` is not used again.
+//!     let (placed, memory) = unsafe { device.dedicate(&unplaced, &desc) }?;
+//!     // SAFETY: no work uses the buffer, and nothing else lies in the memory.
+//!     unsafe {
+//!         device.destroy(placed.object);
+//!         device.free_memory(memory);
+//!     }
+//!     Ok(())
+//! }
+//!
+//! use ringfence_sim::{Device, Profile, SimOptions};
+//! dedicated(&Device::new(Profile::h200(), SimOptions::default()))?;
+//! # Ok::<(), DeviceError>(())
+//! ```
 
 mod capabilities;
 pub mod descriptors;

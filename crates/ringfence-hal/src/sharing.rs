@@ -1,4 +1,4 @@
-//! Memory that other processes and other APIs see too: what is asked of a device for it.
+//! Memory that other processes and other APIs see too: the traits that a device implements for it.
 //!
 //! ```text
 //!   one process                                            another

@@ -1,4 +1,4 @@
-//! Sparse resources (Vulkan), reserved ones (Direct3D 12): what is asked of a device for them.
+//! Sparse resources (Vulkan), reserved ones (Direct3D 12): the trait that a device implements for them.
 //!
 //! ```text
 //!   make_sparse, make_sparse_texture ──▶ a buffer of addresses, a texture of tiles: no byte of memory

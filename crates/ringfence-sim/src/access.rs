@@ -10,12 +10,38 @@ use super::step::{Address, Rows, Step, Uses};
 use ringfence_hal::BufferUsage;
 use std::ops::Range;
 
+/// A resource and where it lies.
+pub(super) struct Placed {
+    pub(super) shape: Shape,
+    pub(super) memory: u64,
+    /// First byte in the memory.
+    pub(super) base: u64,
+    pub(super) label: Label,
+    /// The memory's.
+    pub(super) space_label: Label,
+}
+
 impl State {
     /// Reports a slot that does not exist or shows nothing.
     pub(super) fn report_slot(&mut self, heap: Label, slot: u32) {
         let range = u64::from(slot)..u64::from(slot) + 1;
         let hazard = Hazard::about(HazardKind::OutOfRange, heap.clone()).within(heap, range);
         self.report(hazard.detail("a slot that does not exist or shows nothing"));
+    }
+
+    /// A buffer or a texture, if it is alive and lies in memory that is.
+    pub(super) fn placed(&mut self, what: What, id: u64) -> Option<Placed> {
+        let held = self.resources.get(&id).filter(|held| held.label.what == what);
+        let Some((held, (memory, base))) = held.and_then(|held| Some((held, held.location?))) else {
+            self.report_stale(what, id, "");
+            return None;
+        };
+        let (shape, label) = (held.shape, held.label.clone());
+        let Some(object) = self.memories.get(&memory) else {
+            self.report_stale(What::Memory, memory, "a resource in it was used");
+            return None;
+        };
+        Some(Placed { shape, memory, base, label, space_label: object.label.clone() })
     }
 
     /// The bytes of a buffer's range, if it is alive, placed, long enough and made for `usage`.
@@ -29,19 +55,8 @@ impl State {
         if self.is_sparse(buffer) {
             return self.sparse_access(range, usage, writes);
         }
-        let resource = self.resources.get(&buffer.0);
-        let Some((resource, (memory, base), Shape::Buffer(desc))) =
-            resource.and_then(|held| Some((held, held.place?, held.shape)))
-        else {
-            self.report_stale(What::Buffer, buffer.0, "");
-            return None;
-        };
-        let label = resource.label.clone();
-        let Some(object) = self.memories.get(&memory) else {
-            self.report_stale(What::Memory, memory, "a resource in it was used");
-            return None;
-        };
-        let space_label = object.label.clone();
+        let Placed { shape, memory, base, label, space_label } = self.placed(What::Buffer, buffer.0)?;
+        let Shape::Buffer(desc) = shape else { return None };
         let end = offset.saturating_add(size);
         let start = base.saturating_add(offset);
         let place = start..start.saturating_add(size);

@@ -1,8 +1,8 @@
 //! Queues and fences under a seeded clock: work is done in its queue's order, late, and out of step between queues.
 //!
 //! ```text
-//!   submit, completed, each step of wait ──▶ a tick: every queue in an order thrown by the dice;
-//!                                            a lucky one runs some or all commands of its next submission,
+//!   submit, completed, each step of wait ──▶ a tick: every queue in an order drawn at random;   
+//!                                            one that is drawn runs some or all commands of its next submission,
 //!                                            if what that waits for was signalled; the last command signals
 //! ```
 

@@ -89,7 +89,7 @@ impl Device {
             };
             let all = 0..held.slots.len() as u64;
             state.report_pending(HazardKind::DestroyedWhilePending, heap.0, &all, |_| true);
-            state.bury(held.label);
+            state.note_destroyed(held.label);
         });
     }
 }
@@ -241,7 +241,7 @@ impl State {
 
     fn whole_texture(&mut self, texture: Texture) -> Option<Access> {
         let resource = self.resources.get(&texture.0).filter(|held| matches!(held.shape, Shape::Texture(_)));
-        let Some((resource, (memory, base))) = resource.and_then(|held| Some((held, held.place?))) else {
+        let Some((resource, (memory, base))) = resource.and_then(|held| Some((held, held.location?))) else {
             self.report_stale(What::Texture, texture.0, "shown by a descriptor");
             return None;
         };

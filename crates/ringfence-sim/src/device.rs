@@ -70,7 +70,7 @@ impl Device {
         self.with(|state| (0..ticks).for_each(|_| state.tick()));
     }
 
-    /// Runs all work that can run, and tells the host that it has ended. Returns whether no work is left: `false` if
+    /// Runs all work that can run, and reports its end to the host. Returns whether no work is left: `false` if
     /// some waits for what is never signalled, or its queue is paused.
     pub fn run_until_idle(&self) -> bool {
         self.with(State::run_until_idle)
@@ -92,7 +92,7 @@ impl Device {
         self.with(|state| state.queues.set_family(queue, family));
     }
 
-    /// The device is lost: pending work is gone, and calls that can fail say [`DeviceError::Lost`].
+    /// The device is lost: pending work is gone, and calls that can fail return [`DeviceError::Lost`].
     pub fn lose_device(&self) {
         self.with(State::lose);
     }
@@ -120,7 +120,7 @@ impl Device {
         self.with(|state| state.live())
     }
 
-    /// Sets what [`Driver::budgets`](ringfence_hal::Driver::budgets) tells of a heap: as when another process takes
+    /// Sets what [`Driver::budgets`](ringfence_hal::Driver::budgets) reports of a heap, as when another process takes
     /// memory. `None` sets it back.
     pub fn set_budget(&self, heap: usize, budget_bytes: Option<u64>) {
         self.with(|state| {
@@ -136,7 +136,7 @@ impl Device {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.is_evicted))
     }
 
-    /// What was said last of how much memory matters; `None` if there is no such memory.
+    /// The priority of memory; `None` if there is no such memory.
     #[must_use]
     pub fn priority(&self, memory: &Memory) -> Option<Priority> {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.priority))

@@ -1,7 +1,7 @@
 //! The simulated device as the library sees it: each call takes the lock, does its work and reports.
 //!
 //! The contract's traits are unsafe to call because real drivers trust their callers. This one does not: whatever it
-//! is given, a mistake becomes a hazard. Only the bytes of the host's view are the caller's to answer for.
+//! is given, a mistake becomes a hazard. Only the bytes of the host's view are the caller's responsibility.
 
 use super::device::Device;
 use super::hazard::HazardKind;
@@ -106,7 +106,7 @@ unsafe impl Driver for Device {
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {
-        self.profile().tells_budgets.then(|| self.with(|state| state.budgets()))
+        self.profile().reports_budgets.then(|| self.with(|state| state.budgets()))
     }
 
     fn note_aliasing(&self, memory: &Memory, offset: u64, size: u64, may_overlap: bool) {
@@ -180,8 +180,8 @@ unsafe impl Create<Buffers> for Device {
     /// The memory's number above the offset, so that no two resources that live at once share an address.
     unsafe fn address(&self, object: &Buffer) -> u64 {
         self.with(|state| {
-            let place = state.resources.get(&object.0).and_then(|held| held.place);
-            place.map_or(0, |(memory, offset)| (memory << 40) + offset)
+            let location = state.resources.get(&object.0).and_then(|held| held.location);
+            location.map_or(0, |(memory, offset)| (memory << 40) + offset)
         })
     }
 

@@ -1,33 +1,47 @@
-//! A GPU in software that runs late, out of step, and finds the mistakes of the program that drives it.
+//! A simulated GPU that runs work late and out of order between queues, and reports the mistakes of the program that drives it.
 //!
 //! ```text
-//!   your program ──▶ ringfence ──▶ sim::Device ──▶ hazards(): what was used again too early, by whom, and which
-//!        │                             ▲                      sync point should have passed first
+//!   your program ──▶ ringfence ──▶ Device ──▶ hazards(): what was used again too early, by which work, and which sync
+//!        │                           ▲                    point should have passed first
 //!        └──── submit(queue, waits, commands, signal)
 //!
 //!   host view ──flush──▶ device view ◀──copies, fills, kernels── queue 0   under one seeded clock: the same seed
 //!   (what is mapped)     (GPU bytes)  ◀─────────────────────────── queue 1   and calls give the same bytes and hazards
 //! ```
 //!
-//! - *Late*: work runs when the clock's dice say so, at a submission, a poll or a wait. Memory that is used again too
+//! - *Late*: work runs when the seeded clock chooses to, at a submission, a poll or a wait. Memory that is used again too
 //!   early therefore holds wrong bytes, as on a real card.
-//! - *Simulated time*: a wait never blocks. It lets the clock go on, and gives up as soon as nothing can run any more,
-//!   so a wait for what is never signalled ends at once.
-//! - *Hazards*: work counts as pending until the host has seen a fence that proves its end; so a mistake is found
-//!   whether or not the clock was kind this time. See [`HazardKind`] for the list.
-//! - *Profiles*: heaps, types, limits and alignments of four devices are built in ([`Profile`]), as are the prices of
-//!   their driver calls ([`Device::calls`]).
+//! - *Simulated time*: a wait passes simulated time until its fence is reached. It ends early as soon as nothing can run any
+//!   more, so a wait for what is never signalled does not hang. Calls take real time only with [`SimOptions::spends_time`].
+//! - *Hazards*: work counts as pending until the host has seen a fence that proves its end, so a mistake is found however
+//!   far the work has run by then. [`HazardKind`] is the list.
+//! - *Profiles*: memory heaps and types, limits and alignments of five devices are built in ([`Profile`]), as are the costs
+//!   of their driver calls ([`Device::calls`]).
+//!
+//! Memory is allocated through [`ringfence_hal`], work is submitted here:
 //!
 //! ```
-//! use ringfence_sim::{Device, Profile, SimOptions};
-//! use ringfence_hal::Driver;
+//! use ringfence_hal::{Driver, MemoryDesc, Priority, ResourceClass};
+//! use ringfence_sim::{Device, HazardKind, Profile, SimOptions};
 //!
 //! let device = Device::new(Profile::h200(), SimOptions { seed: 7, ..Default::default() });
+//! let (class, priority) = (ResourceClass::Buffer, Priority::Normal);
+//! let desc = MemoryDesc { memory_type: 0, size: 1 << 20, alignment: 1, class, priority, name: "block", share: None };
+//! // SAFETY: the device has a memory type 0.
+//! let memory = unsafe { device.allocate_memory(&desc) }?;
+//!
 //! let fence = device.create_fence(0);
-//! device.submit(0, &[], vec![], (fence, 1)).unwrap();
+//! device.submit(0, &[], vec![], (fence, 1))?;
 //! // SAFETY: the fence is this device's.
-//! assert!(unsafe { device.wait(&fence, 1, std::time::Duration::MAX) }.unwrap());
-//! assert!(device.hazards().is_empty());
+//! assert!(unsafe { device.wait(&fence, 1, std::time::Duration::MAX) }?);
+//!
+//! // SAFETY: this device checks what it is given: a mistake becomes a hazard.
+//! unsafe {
+//!     device.free_memory(memory);
+//!     device.free_memory(memory);
+//! }
+//! assert_eq!(device.hazards()[0].kind, HazardKind::Stale, "freed twice");
+//! # Ok::<(), ringfence_hal::DeviceError>(())
 //! ```
 
 mod access;

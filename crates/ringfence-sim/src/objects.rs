@@ -46,7 +46,7 @@ pub(super) enum Shape {
 }
 
 /// A memory and an offset into it.
-pub(super) type Spot = (u64, u64);
+pub(super) type Location = (u64, u64);
 
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
@@ -54,9 +54,9 @@ pub(super) struct Resource {
     pub(super) shape: Shape,
     pub(super) requirements: Requirements,
     /// Memory and offset, once placed.
-    pub(super) place: Option<Spot>,
-    /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no place.
-    pub(super) pages: Option<Box<[Option<Spot>]>>,
+    pub(super) location: Option<Location>,
+    /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no location.
+    pub(super) pages: Option<Box<[Option<Location>]>>,
     pub(super) owner: Owner,
 }
 

@@ -3,7 +3,7 @@
 /// How a simulated device behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimOptions {
-    /// Seed of the clock's dice.
+    /// Seed of the clock's random numbers.
     pub seed: u64,
     /// Queues, at least 1.
     pub queues: usize,

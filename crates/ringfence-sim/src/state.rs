@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// Hazards kept; a broken program would fill the host's memory with them.
 const HAZARDS_MAX: usize = 4096;
 /// Names of dead objects kept, so that a message about one can name it.
-const GRAVES_MAX: usize = 1024;
-/// What Direct3D 12 gives a heap that asks for no alignment.
+const DESTROYED_MAX: usize = 1024;
+/// What Direct3D 12 gives a heap without an alignment of its own.
 const HEAP_ALIGNMENT: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct State {
     pub(super) queues: Queues,
     pub(super) order: Order,
     pub(super) hazards: Vec<Hazard>,
-    graves: VecDeque<Label>,
+    destroyed: VecDeque<Label>,
     pub(super) counts: CallCounts,
     pub(super) heap_used: Vec<u64>,
     /// Budgets set by hand.
@@ -62,7 +62,7 @@ impl State {
             queues: Queues::new(options),
             order: Order::new(options.queues),
             hazards: Vec::new(),
-            graves: VecDeque::new(),
+            destroyed: VecDeque::new(),
             counts: CallCounts::default(),
             heap_used: vec![0; heaps],
             heap_budget: vec![None; heaps],
@@ -89,17 +89,17 @@ impl State {
     }
 
     /// Remembers the name of an object that is no more.
-    pub(super) fn bury(&mut self, label: Label) {
-        if self.graves.len() == GRAVES_MAX {
-            self.graves.pop_front();
+    pub(super) fn note_destroyed(&mut self, label: Label) {
+        if self.destroyed.len() == DESTROYED_MAX {
+            self.destroyed.pop_front();
         }
-        self.graves.push_back(label);
+        self.destroyed.push_back(label);
     }
 
     /// Reports the use of an object that is not alive.
     pub(super) fn report_stale(&mut self, what: What, id: u64, detail: &'static str) {
-        let grave = self.graves.iter().rev().find(|label| label.id == id && label.what == what);
-        let label = grave.cloned().unwrap_or(Label::unnamed(what, id));
+        let known = self.destroyed.iter().rev().find(|label| label.id == id && label.what == what);
+        let label = known.cloned().unwrap_or(Label::unnamed(what, id));
         self.report(Hazard::about(HazardKind::Stale, label).detail(detail));
     }
 
@@ -197,7 +197,7 @@ impl State {
                 None => hazard,
             });
         }
-        self.bury(object.label);
+        self.note_destroyed(object.label);
     }
 
     pub(super) fn budgets(&self) -> HeapBudgets {
@@ -262,8 +262,8 @@ impl State {
             Shape::Texture(_) => What::Texture,
         };
         self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
-        let (place, pages, owner) = (None, None, Owner::Unowned);
-        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place, pages, owner };
+        let (location, pages, owner) = (None, None, Owner::Unowned);
+        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, location, pages, owner };
         self.resources.insert(id, resource);
         id
     }
@@ -300,7 +300,7 @@ impl State {
         object.longest = object.longest.max(resource.requirements.size);
         let mapped = object.mapped(offset);
         if let Some(held) = self.resources.get_mut(&id) {
-            held.place = Some((memory, offset));
+            held.location = Some((memory, offset));
         }
         Ok(mapped)
     }
@@ -316,7 +316,7 @@ impl State {
         let groups = &self.profile.capabilities.class_groups;
         let strict = self.profile.strict;
         let rules = [
-            (resource.place.is_some(), HazardKind::Misuse, "placed twice"),
+            (resource.location.is_some(), HazardKind::Misuse, "placed twice"),
             (range.end > object.size, HazardKind::OutOfRange, "placed beyond the end of the memory"),
             (!range.start.is_multiple_of(needs.alignment), HazardKind::Unaligned, "placed at an unaligned offset"),
             (needs.memory_type_bits >> object.memory_type & 1 == 0, HazardKind::Misuse, "memory of a wrong type"),
@@ -389,18 +389,18 @@ impl State {
         };
         if let Some(pages) = &resource.pages {
             self.take_pages_away(id, pages, resource.requirements.alignment);
-        } else if resource.place.is_some() != expect_placed {
+        } else if resource.location.is_some() != expect_placed {
             let detail = if expect_placed { "destroyed before it was placed" } else { "discarded after it was placed" };
             self.report(Hazard::about(HazardKind::Misuse, resource.label.clone()).detail(detail));
         }
-        if let Some((memory, offset)) = resource.place {
+        if let Some((memory, offset)) = resource.location {
             let range = offset..offset + resource.requirements.size;
             self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
             if let Some(object) = self.memories.get_mut(&memory) {
                 object.placed.remove(&(offset, id));
             }
         }
-        self.bury(resource.label);
+        self.note_destroyed(resource.label);
     }
 
     pub(super) fn live(&self) -> Live {

@@ -28,12 +28,12 @@ pub(super) struct HostView {
     size: usize,
 }
 
-// SAFETY: the allocation belongs to no thread. The view itself reads it in `copy_out` alone, whose caller answers for
+// SAFETY: the allocation belongs to no thread. The view itself reads it in `copy_out` alone, whose caller ensures
 // exclusion; everything else goes through `Mapped`, whose users do.
 unsafe impl Send for HostView {}
 
 impl HostView {
-    /// `size` zero bytes; `None` if the host has no room.
+    /// `size` zero bytes; `None` if the host is out of memory.
     pub(super) fn new(size: u64) -> Option<Self> {
         let size = usize::try_from(size).ok()?;
         // Aligned by hand: for large alignments the standard allocator writes the zeros, which commits every page.

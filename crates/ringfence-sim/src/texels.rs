@@ -5,9 +5,10 @@
 //!                       texture   · · │ row │ · · │ row │ · · · · · │ row │ · · │ row │ · ·
 //! ```
 //!
-//! What the texture has is reckoned from its own description: what a command says of it is believed only where the two
+//! What the texture has follows from its own description: what a command states about it counts only where the two
 //! agree.
 
+use super::access::Placed;
 use super::command::{BufferLayout, BufferRange, Command, TextureRegion};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Label, Texture, What};
@@ -185,19 +186,8 @@ impl State {
 
     /// Where the texels of a part lie in their texture.
     fn texel_rows(&mut self, texture: Texture, part: Part, usage: TextureUsage) -> Option<TexelRows> {
-        let resource = self.resources.get(&texture.0);
-        let Some((resource, (memory, base), Shape::Texture(desc))) =
-            resource.and_then(|held| Some((held, held.place?, held.shape)))
-        else {
-            self.report_stale(What::Texture, texture.0, "");
-            return None;
-        };
-        let label = resource.label.clone();
-        let Some(object) = self.memories.get(&memory) else {
-            self.report_stale(What::Memory, memory, "a resource in it was used");
-            return None;
-        };
-        let space_label = object.label.clone();
+        let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
+        let Shape::Texture(desc) = shape else { return None };
         let found = subresource(&self.profile, &desc, (part.mip, part.layer), part.aspect);
         let Some(found) = found.filter(|found| fits(&part, found)) else {
             let hazard = Hazard::about(HazardKind::OutOfRange, label).detail("a region that the texture does not have");
@@ -246,7 +236,7 @@ impl State {
         None
     }
 
-    /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan asks; `None` if not, which is then reported.
+    /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan demands; `None` if not, which is then reported.
     fn check_blocks(&mut self, buffer: Buffer, layout: BufferLayout, texels: &TexelRows) -> Option<()> {
         let unit = if texels.aspect == TextureAspect::Color { texels.block_bytes } else { 4 };
         // Vulkan counts rows and offsets in texels; Direct3D 12 in bytes.

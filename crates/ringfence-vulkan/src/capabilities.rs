@@ -1,4 +1,4 @@
-//! What a physical device is and can do, in Ringfence's terms.
+//! What a physical device is and can do, as `ringfence_hal` describes it.
 //!
 //! All of it is read from the physical device. Vulkan allows that for properties of extensions too, as soon as the
 //! device lists the extension, whether or not a device was made with it.
@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) capabilities: Capabilities,
     /// Whether the device lists `VK_EXT_memory_budget`.
     pub(super) memory_budget: bool,
-    /// Largest buffer in bytes; all ones if the device does not tell.
+    /// Largest buffer in bytes; all ones if the device does not report it.
     pub(super) buffer_bytes_max: u64,
     /// Whether pages without memory read as zeros.
     pub(super) reads_zero_where_unbound: bool,
@@ -47,7 +47,7 @@ pub unsafe fn capabilities(
     Ok(unsafe { find(instance, physical) }?.capabilities)
 }
 
-/// Use and budget of each memory heap now; `None` where the driver does not tell (no `VK_EXT_memory_budget`).
+/// Use and budget of each memory heap now; `None` where the driver does not report them (no `VK_EXT_memory_budget`).
 ///
 /// # Safety
 /// As for [`capabilities`].
@@ -108,7 +108,7 @@ unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::Physica
     subset.multisample_array_image == vk::TRUE
 }
 
-/// What Vulkan 1.0 tells of a device's memory.
+/// What Vulkan 1.0 reports of a device's memory.
 ///
 /// # Safety
 /// `physical` comes from `instance`, which is alive.

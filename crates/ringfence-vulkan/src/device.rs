@@ -36,6 +36,14 @@ pub(super) struct Inner {
     pub(super) pageable: Option<ash::ext::pageable_device_local_memory::Device>,
 }
 
+/// What is read of a device when it is wrapped.
+struct Read {
+    found: capabilities::Found,
+    descriptors: Facts,
+    sharing: external::Calls,
+    memory_only: bool,
+}
+
 impl Device {
     /// Wraps a device that the program has made.
     ///
@@ -54,40 +62,19 @@ impl Device {
     ) -> Result<Self, DeviceError> {
         let desc = DeviceDesc { features: desc.features.usable(), ..desc };
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let mut found = unsafe { capabilities::find(instance, physical) }?;
-        found.capabilities.memory_priority = memory_priority(desc.features);
-        let pageable = pageable(instance, &device, desc.features);
-        let debug_utils = if desc.features.contains(Features::DEBUG_UTILS) {
-            // SAFETY: the caller promises that `device` comes from `instance`.
-            unsafe { naming::load(instance, &device) }
-        } else {
-            None
-        };
+        let found = unsafe { capabilities::find(instance, physical) }?;
         // SAFETY: the caller promises that the three belong together and that `desc` is true.
         let descriptors = unsafe { Facts::read(instance, physical, &device, desc) };
         // SAFETY: the caller promises that the three belong together and that the features were enabled.
         let sharing = unsafe { external::Calls::load(instance, physical, &device, desc.features) };
-        let (instance, memory_only, plain_heaps) = (instance.clone(), false, Default::default());
-        let inner = Inner {
-            instance,
-            physical,
-            device,
-            desc,
-            found,
-            memory_only,
-            descriptors,
-            plain_heaps,
-            debug_utils,
-            sharing,
-            pageable,
-        };
-        Ok(Self(Arc::new(inner)))
+        let read = Read { found, descriptors, sharing, memory_only: false };
+        // SAFETY: the caller promises that the three belong together.
+        Ok(unsafe { Self::wrap(instance, physical, device, desc, read) })
     }
 
-    /// Wraps a device of any version of Vulkan, of which only memory is asked:
-    /// `Allocator::allocate`, `Allocator::allocate_for` and what
-    /// becomes of that. Timelines, resources and descriptor heaps are refused with [`DeviceError::Unsupported`]; budgets and
-    /// the largest memory object are not known, as Vulkan 1.0 does not tell them.
+    /// Wraps a device of any version of Vulkan, to be used for memory only: `Allocator::allocate`,
+    /// `Allocator::allocate_for`, and their allocations. Timelines, resources and descriptor heaps are refused with [`DeviceError::Unsupported`]; budgets and
+    /// the largest memory object are not known, as Vulkan 1.0 does not report them.
     ///
     /// # Safety
     /// - `device` was made from `physical`, which comes from `instance`, and `desc` is true.
@@ -101,7 +88,23 @@ impl Device {
         let sparse = Features::SPARSE_BUFFERS | Features::SPARSE_TEXTURES;
         let desc = DeviceDesc { features: desc.features.usable().difference(sparse), ..desc };
         // SAFETY: the caller promises that `physical` comes from `instance`.
-        let mut found = unsafe { capabilities::find_memory(instance, physical) };
+        let found = unsafe { capabilities::find_memory(instance, physical) };
+        let (descriptors, sharing) = (Facts::of_no_heaps(desc), external::Calls::none());
+        let read = Read { found, descriptors, sharing, memory_only: true };
+        // SAFETY: the caller promises that the three belong together.
+        unsafe { Self::wrap(instance, physical, device, desc, read) }
+    }
+
+    /// # Safety
+    /// `device` was made from `physical`, which comes from `instance`; all are alive, and the features of `desc` enabled.
+    unsafe fn wrap(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: ash::Device,
+        desc: DeviceDesc,
+        read: Read,
+    ) -> Self {
+        let Read { mut found, descriptors, sharing, memory_only } = read;
         found.capabilities.memory_priority = memory_priority(desc.features);
         let pageable = pageable(instance, &device, desc.features);
         let debug_utils = if desc.features.contains(Features::DEBUG_UTILS) {
@@ -110,9 +113,7 @@ impl Device {
         } else {
             None
         };
-        let descriptors = Facts::of_no_heaps(desc);
-        let sharing = external::Calls::none();
-        let (instance, memory_only, plain_heaps) = (instance.clone(), true, Default::default());
+        let (instance, plain_heaps) = (instance.clone(), PlainHeaps::default());
         let inner = Inner {
             instance,
             physical,

@@ -62,7 +62,7 @@ unsafe impl Driver for Device {
         self.check_whole()?;
         // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
         match unsafe { self.0.device.get_semaphore_counter_value(*fence) } {
-            // Some drivers say so of a lost device instead of returning the error.
+            // Some drivers return this value for a lost device, not the error.
             Ok(u64::MAX) => Err(DeviceError::Lost),
             Ok(value) => Ok(value),
             Err(error) => Err(device_error(error, "vkGetSemaphoreCounterValue")),

@@ -91,7 +91,7 @@ impl Calls {
     }
 }
 
-/// Vulkan's word for a kind.
+/// Vulkan's flag for a kind.
 pub(super) fn handle_type(kind: ShareKind) -> Result<vk::ExternalMemoryHandleTypeFlags, DeviceError> {
     match kind {
         ShareKind::OpaqueFd => Ok(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD),

@@ -406,7 +406,7 @@ pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
     })
 }
 
-/// A portable description in Vulkan's terms. The description is one that [`Textures::check`] lets through.
+/// Vulkan's description for a portable one. The description is one that [`Textures::check`] lets through.
 fn create_info(desc: &TextureDesc) -> vk::ImageCreateInfo<'static> {
     let TextureDesc { dimension, width, height, depth, layers, mips, samples, .. } = *desc;
     let (image_type, flags) = match dimension {
@@ -464,7 +464,7 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
 }
 
 /// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own, and for those that
-/// [`texel_format`] has no word for.
+/// [`texel_format`] does not know.
 pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
     let format = texel_format(info.format)?;
     let vk::Extent3D { width, height, depth } = info.extent;

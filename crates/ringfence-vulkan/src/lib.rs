@@ -1,18 +1,28 @@
-//! The Vulkan backend, over [`ash`].
+//! Vulkan as a device for Ringfence, over [`ash`].
 //!
 //! ```text
-//!   ash::Instance ─┐
-//!   vk::PhysicalDevice ─┼─▶ vulkan::Device ──▶ Memory      VkDeviceMemory, mapped for its whole life
-//!   ash::Device ───┘            │  │
-//!                               │  └──────────▶ vk::Buffer, vk::Image, bound to a Memory
-//!                               └─────────────▶ vk::Semaphore (timeline) is read, never made
+//!   ash::Instance ──────┐
+//!   vk::PhysicalDevice ─┼─▶ Device ──▶ Memory                  VkDeviceMemory, mapped for its whole life
+//!   ash::Device ────────┘     │ └────▶ vk::Buffer, vk::Image   bound to a Memory
+//!                             └──────▶ vk::Semaphore           a timeline: read, never made
 //! ```
 //!
-//! It opens no instance and no device, and submits nothing: those are the program's. It needs Vulkan 1.2, for timeline
-//! semaphores, and holds no lock and no policy. What it cannot read from the driver stands in [`DeviceDesc`]. Programs
-//! that make and place their resources themselves get memory on any Vulkan: [`Device::for_memory`].
+//! It makes no instance and no device: those are the program's. It submits nothing but the binding of sparse memory. It needs
+//! Vulkan 1.2, for timeline semaphores. It has no policy, and no lock but those of its descriptor heaps. What Vulkan does not
+//! report is in [`DeviceDesc`]. Programs that make and bind their resources themselves can have memory on any Vulkan:
+//! [`Device::for_memory`].
 //!
-//! Not served: disjoint (multi-planar) images. Make those by hand, beside Ringfence.
+//! ```no_run
+//! use ringfence_vulkan::{Device, DeviceDesc, Features};
+//!
+//! # fn wrap(instance: &ash::Instance, physical: ash::vk::PhysicalDevice, device: ash::Device) {
+//! let features = Features::BUFFER_DEVICE_ADDRESS | Features::MEMORY_PRIORITY;
+//! // SAFETY: the handles belong together and outlive `device`, timeline semaphores and the features are enabled.
+//! let device = unsafe { Device::new(instance, physical, device, DeviceDesc { features, ..Default::default() }) };
+//! # }
+//! ```
+//!
+//! Not supported: disjoint (multi-planar) images. The program makes those itself, beside Ringfence.
 
 mod buffer;
 mod capabilities;

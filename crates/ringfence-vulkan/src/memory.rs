@@ -125,7 +125,7 @@ impl Device {
         Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base })
     }
 
-    /// Refuses sizes that Vulkan forbids to ask for.
+    /// Refuses sizes that Vulkan forbids.
     fn check_size(&self, desc: &MemoryDesc<'_>) -> Result<(), DeviceError> {
         let capabilities = self.capabilities();
         let heap = capabilities.memory_types[desc.memory_type as usize].heap;
@@ -190,7 +190,7 @@ fn whole_atoms(atom_bytes: u64, memory_bytes: u64, offset: u64, size: u64) -> (u
     (start, end - start)
 }
 
-/// Requirements in Ringfence's terms.
+/// Requirements as `ringfence_hal` describes it.
 pub(super) fn requirements(
     needed: vk::MemoryRequirements,
     dedicated: vk::MemoryDedicatedRequirements<'_>,

@@ -307,7 +307,7 @@ fn one_subresource(all: TextureAspects, mip: u32, layer: u32) -> vk::ImageSubres
     }
 }
 
-/// A box of texels in Vulkan's terms: rows and slices of the buffer in texels of whole blocks, the box in texels.
+/// A box of texels as Vulkan describes it: rows and slices of the buffer in texels of whole blocks, the box in texels.
 fn buffer_image_copy(region: &TexelRegion) -> vk::BufferImageCopy {
     let [across, down] = region.format.block();
     let row_blocks = region.row_bytes / u64::from(region.block_bytes().max(1));

@@ -7,7 +7,7 @@ use super::external::handle_type;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{DeviceError, Requirements};
 
-/// What Vulkan says of a kind, in Ringfence's terms.
+/// What Vulkan supports of a kind, as `ringfence_hal` describes it.
 fn support(found: vk::ExternalMemoryProperties) -> ShareSupport {
     let has = |flag| found.external_memory_features.contains(flag);
     ShareSupport {
@@ -51,7 +51,7 @@ impl Device {
         kind: ShareKind,
     ) -> (ShareSupport, vk::ImageFormatProperties) {
         let Ok(handle_type) = handle_type(kind) else { return Default::default() };
-        // Of images with modifiers Vulkan is asked with the modifier, which is not known here.
+        // Images with modifiers are queried with the modifier, which is not known here.
         if !self.0.sharing.has(kind) || info.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT {
             return Default::default();
         }

@@ -74,7 +74,7 @@ unsafe impl Share for Device {
 
 #[cfg(unix)]
 impl Device {
-    /// The driver knows which memory types it takes a dma-buf for; of its own handles it is not to be asked.
+    /// The driver knows which memory types it takes a dma-buf for; it cannot be queried for its own handles.
     fn check_dma_buf(&self, handle: &OwnedFd, kind: ShareKind, memory_type: u32) -> Result<(), DeviceError> {
         let Some(calls) = self.0.sharing.fd.as_ref().filter(|_| kind == ShareKind::DmaBuf) else { return Ok(()) };
         let mut found = vk::MemoryFdPropertiesKHR::default();

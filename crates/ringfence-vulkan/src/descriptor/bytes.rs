@@ -265,7 +265,7 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
     Ok((buffer, memory, mapped, address + skipped))
 }
 
-/// Memory of the first type that has room.
+/// Memory of the first type with enough free memory.
 fn allocate(device: &Device, needed: vk::MemoryRequirements, name: &str) -> Result<Memory, DeviceError> {
     let mut failure = DeviceError::Unsupported("descriptor buffers in memory that is mapped and coherent");
     for memory_type in mapped_memory_types(device, needed.memory_type_bits) {
@@ -309,7 +309,7 @@ unsafe fn encode<'a>(
     let Some(api) = &facts.buffer_api else { return Err(DeviceError::Unsupported("descriptor buffers")) };
     let is_sampler = descriptor_type == vk::DescriptorType::SAMPLER;
     if shown.is_none() && (is_sampler || !facts.has(Features::NULL_DESCRIPTOR)) {
-        // There is no word for nothing: the bytes stay zero.
+        // There is no descriptor of nothing: the bytes stay zero.
         return Ok(into);
     }
     let (mut address, mut image) = (None, vk::DescriptorImageInfo::default());

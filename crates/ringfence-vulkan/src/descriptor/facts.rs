@@ -74,7 +74,7 @@ impl Facts {
         Self { desc, limits, indexing, buffer, stages, buffer_api }
     }
 
-    /// Of a device that is asked for no heap.
+    /// Of a device that makes no heap.
     pub(crate) fn of_no_heaps(desc: DeviceDesc) -> Self {
         let (limits, indexing, buffer) = Default::default();
         Self { desc, limits, indexing, buffer, stages: vk::ShaderStageFlags::ALL, buffer_api: None }

@@ -131,7 +131,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Memory of the first plain type that has room.
+    /// Memory of the first plain type with enough free memory.
     fn allocate(
         &mut self,
         device: &Device,

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn views_are_told_apart_by_dimension_and_numbers() {
+    fn views_differ_by_dimension_and_numbers() {
         let colour = vk::ImageAspectFlags::COLOR;
         let of = |view_type, format| of_image(view_type, format, colour);
         assert_eq!(of(vk::ImageViewType::TYPE_2D, vk::Format::BC7_SRGB_BLOCK), Kind::Image(0));

@@ -93,7 +93,7 @@ impl SetHeap {
         Ok(())
     }
 
-    /// Makes the slot show nothing, where the device has a word for that.
+    /// Makes the slot show nothing, where the device has null descriptors.
     ///
     /// # Safety
     /// As [`SetHeap::write`].

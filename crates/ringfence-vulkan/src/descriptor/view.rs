@@ -1,4 +1,4 @@
-//! Views in Vulkan's own words, and the objects behind them.
+//! Vulkan's views, and the objects behind them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use ringfence_hal::descriptors::{
 };
 use ringfence_hal::{DeviceError, TextureDesc};
 
-/// A view in Vulkan's own words.
+/// A view as Vulkan describes it.
 #[derive(Clone, Copy)]
 pub enum View {
     /// A uniform or storage buffer.
@@ -227,7 +227,7 @@ impl View {
     }
 }
 
-/// A portable view in Vulkan's words.
+/// Vulkan's view for a portable one.
 pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
     match portable {
         PortableView::Buffer { object, view, .. } => buffer(device, **object, *view),
