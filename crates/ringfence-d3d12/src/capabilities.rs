@@ -42,8 +42,8 @@ pub struct Features {
     pub resource_binding_tier: u32,
     /// The most slots of a shader-visible heap of views.
     pub view_slots_max: u32,
-    /// The most slots of a shader-visible heap of samplers. Above 2,048 a root signature that is used with the heap has no
-    /// static samplers, if the device says so
+    /// The most slots of a shader-visible heap of samplers. Above 2,048 a root signature that is used with the heap has
+    /// no static samplers, if the device says so
     /// (`D3D12_FEATURE_DATA_D3D12_OPTIONS19::MaxSamplerDescriptorHeapSizeWithStaticSamplers`).
     pub sampler_slots_max: u32,
 }

@@ -36,8 +36,8 @@ pub(super) fn buffer(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceErr
     })
 }
 
-/// The alignment that a buffer of this usage is placed at, at least, where the driver measures less: as a description has it
-/// (`D3D12_RESOURCE_DESC::Alignment`), 0 standing for that of every view.
+/// The alignment that a buffer of this usage is placed at, at least, where the driver measures less: as a description
+/// has it (`D3D12_RESOURCE_DESC::Alignment`), 0 standing for that of every view.
 pub(super) fn buffer_floor(usage: BufferUsage) -> u64 {
     if usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
 }
@@ -92,8 +92,8 @@ pub(super) fn portable_clear_value(value: &D3D12_CLEAR_VALUE) -> ClearValue {
     }
 }
 
-/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, and constants to
-/// those that are aligned for them.
+/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, and
+/// constants to those that are aligned for them.
 pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
     let always = [
         BufferUsage::COPY_SRC,
@@ -166,8 +166,8 @@ pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     Some(TextureParts { width, height, depth: depth.into(), layers: layers.into(), mips, samples, format, aspects })
 }
 
-/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those whose texels share colour,
-/// and for formats that are not known here.
+/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those whose texels share
+/// colour, and for formats that are not known here.
 #[must_use]
 pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
     // The numbers run by size.

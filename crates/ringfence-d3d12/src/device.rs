@@ -40,8 +40,9 @@ impl Device {
     }
 
     /// As [`Device::new`], with custom heaps in place of UPLOAD and READBACK: of the same memory
-    /// (`GetCustomHeapProperties`), but what is placed in them may change its state. What the library places there begins in
-    /// the state that UPLOAD and READBACK prescribe; programs that place their resources themselves choose one.
+    /// (`GetCustomHeapProperties`), but what is placed in them may change its state. What the library places there
+    /// begins in the state that UPLOAD and READBACK prescribe; programs that place their resources themselves choose
+    /// one.
     ///
     /// # Errors
     /// As [`Device::new`].

@@ -8,8 +8,8 @@ pub struct ResourceInfo {
     /// The driver's description. An alignment of 0 leaves it to the library to take the smallest that the driver
     /// grants; of a buffer, the smallest at which every view of it can begin, which is 256.
     ///
-    /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one that is
-    /// never shown as constants.
+    /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one
+    /// that is never shown as constants.
     pub desc: D3D12_RESOURCE_DESC,
     /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
     pub initial_state: D3D12_RESOURCE_STATES,

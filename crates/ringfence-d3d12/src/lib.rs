@@ -1,4 +1,5 @@
-//! Direct3D 12 as a device for Ringfence, over the `windows` crate: it implements the traits of `ringfence-hal`, without policy.
+//! Direct3D 12 as a device for Ringfence, over the `windows` crate: it implements the traits of `ringfence-hal`,
+//! without policy.
 //!
 //! ```text
 //!   ringfence-hal       Direct3D 12

@@ -10,8 +10,8 @@
 //! Tight alignment knows of no usage: a buffer may measure 8 bytes, and a view of constants begins at 256. A buffer is
 //! therefore aligned to 256 at least, or to what its description says.
 //!
-//! A texture is small if its largest mip level fills no more than 64 KiB in tiles of 4 KiB, multisampled no more than 4 MiB in
-//! tiles of 64 KiB. That is how the runtime reckons, and it is reckoned here first: the debug layer reports a
+//! A texture is small if its largest mip level fills no more than 64 KiB in tiles of 4 KiB, multisampled no more than 4
+//! MiB in tiles of 64 KiB. That is how the runtime reckons, and it is reckoned here first: the debug layer reports a
 //! query that fails as a mistake. What is more than a texture of one layer is reckoned generously.
 
 use windows::Win32::Graphics::Direct3D12::*;
@@ -27,8 +27,8 @@ const USE_TIGHT_ALIGNMENT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
 
 /// Bytes and alignment of a resource, and the description that it has to be made with to have them.
 ///
-/// A texture's description that brings an alignment of its own is measured with that alone; a buffer's is the least that it
-/// gets.
+/// A texture's description that brings an alignment of its own is measured with that alone; a buffer's is the least
+/// that it gets.
 pub(super) fn measure(
     device: &Device,
     desc: &D3D12_RESOURCE_DESC,
@@ -95,8 +95,8 @@ fn small_candidate(features: Features, desc: &D3D12_RESOURCE_DESC) -> Option<D3D
     (may && is_small(desc)).then_some(D3D12_RESOURCE_DESC { Alignment: small.into(), ..*desc })
 }
 
-/// Whether the largest mip level fills no more than the default alignment, in tiles of the small one: 16 tiles of 4 KiB, or
-/// 64 of 64 KiB for several samples.
+/// Whether the largest mip level fills no more than the default alignment, in tiles of the small one: 16 tiles of 4
+/// KiB, or 64 of 64 KiB for several samples.
 fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     let Some((bits, block)) = element(desc.Format) else { return false };
     let samples = desc.SampleDesc.Count;
@@ -120,8 +120,8 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     tiles <= tiles_max
 }
 
-/// Bits of an element, and the texels of its side: blocks of compressed formats are elements of 4 × 4 texels. `None` for
-/// formats that are not reckoned with: of three channels of 32 bits, packed, of several planes.
+/// Bits of an element, and the texels of its side: blocks of compressed formats are elements of 4 × 4 texels. `None`
+/// for formats that are not reckoned with: of three channels of 32 bits, packed, of several planes.
 fn element(format: DXGI_FORMAT) -> Option<(u32, u64)> {
     Some(match format.0 {
         1..=4 => (128, 1),

@@ -116,8 +116,8 @@ impl Device {
         let (mut packed, mut shape) = (D3D12_PACKED_MIP_INFO::default(), D3D12_TILE_SHAPE::default());
         let (mut total, mut count) = (0, 0);
         let mut first = D3D12_SUBRESOURCE_TILING::default();
-        // SAFETY: the resource is reserved and alive; the pointers are to locals that live through the call, and no part is
-        // asked about by itself.
+        // SAFETY: the resource is reserved and alive; the pointers are to locals that live through the call, and no
+        // part is asked about by itself.
         unsafe {
             self.raw().GetResourceTiling(
                 texture,

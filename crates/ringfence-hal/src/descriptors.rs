@@ -1,5 +1,5 @@
-//! What a device implements so that descriptors can be managed. Mechanism only: who gets which slot, and when a slot may be
-//! written again, is decided once, above this crate.
+//! What a device implements so that descriptors can be managed. Mechanism only: who gets which slot, and when a slot
+//! may be written again, is decided once, above this crate.
 //!
 //! ```text
 //!                 CPU-only heap                    shader-visible heap
@@ -56,8 +56,9 @@ impl fmt::Display for HeapKind {
 }
 
 bitflags::bitflags! {
-    /// The types of view that a heap of kind [`HeapKind::Resources`] can show. Direct3D 12 takes every type in every slot;
-    /// on Vulkan each type is an array of its own, with limits of its own, so that fewer types make room for more slots.
+    /// The types of view that a heap of kind [`HeapKind::Resources`] can show. Direct3D 12 takes every type in every
+    /// slot; on Vulkan each type is an array of its own, with limits of its own, so that fewer types make room for more
+    /// slots.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct ViewTypes: u32 {
         /// Constants.
@@ -80,12 +81,12 @@ bitflags::bitflags! {
 pub struct HeapDesc<'a> {
     /// What its slots show.
     pub kind: HeapKind,
-    /// For resources: the types of view. Of no meaning for other kinds.
+    /// For resources: the types of view. Ignored for other kinds.
     pub types: ViewTypes,
     /// How many; at least 1.
     pub slots: u32,
-    /// For how many slots pipelines are made, at least `slots`: heaps that agree in kind, types and this one are distinguished
-    /// by no pipeline, so that a heap that grows keeps its pipelines. Of meaning for shader-visible heaps on Vulkan.
+    /// The slots of the set layout, at least `slots`. Pipelines work with every heap of the same kind, types and layout
+    /// slots, so that a heap that grows keeps its pipelines. Used for shader-visible heaps on Vulkan.
     pub layout_slots: u32,
     /// Whether shaders see it.
     pub shader_visible: bool,
@@ -93,8 +94,8 @@ pub struct HeapDesc<'a> {
     pub name: &'a str,
 }
 
-/// Where the slots of a heap are, as the device counts: slot `i` is at `cpu + i * increment`. A device without addresses
-/// of descriptors counts slots: its heaps start at 0, and the increment is 1.
+/// Where the slots of a heap are, as the device counts: slot `i` is at `cpu + i * increment`. A device without
+/// addresses of descriptors counts slots: its heaps start at 0, and the increment is 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapStart {
     /// Of the first slot, for the host.
@@ -153,8 +154,8 @@ pub struct DescriptorSupport {
 }
 
 impl DescriptorSupport {
-    /// Whether a command list sees the slots as they were when it was bound. Then writes never meet pending work, and what
-    /// is written after the bind shows in the next one only.
+    /// Whether a command list sees the slots as they were when it was bound. Then writes never meet pending work, and
+    /// what is written after the bind shows in the next one only.
     #[must_use]
     pub const fn is_snapshot(&self) -> bool {
         matches!(self.model, DescriptorModel::PlainSets)
@@ -194,7 +195,8 @@ pub enum BufferViewKind {
 }
 
 impl BufferViewKind {
-    /// What the buffer has to be made for. Words and structures that are only read may be of [`BufferUsage::STORAGE`] too.
+    /// What the buffer has to be made for. Words and structures that are only read may be of [`BufferUsage::STORAGE`]
+    /// too.
     #[must_use]
     pub const fn usage(self) -> BufferUsage {
         match self {
@@ -402,8 +404,8 @@ pub struct ViewCopy<'a, H> {
 /// A device that has descriptors. See the [module](self).
 ///
 /// # Safety
-/// As for [`Driver`](super::Driver): heaps are what the driver made, and views that [`Descriptors::describe_view`] gives
-/// are valid as long as what they were made of.
+/// As for [`Driver`](super::Driver): heaps are what the driver made, and views that [`Descriptors::describe_view`]
+/// gives are valid as long as what they were made of.
 pub unsafe trait Descriptors: Device {
     /// The driver's heap. A copy names the same heap.
     type Heap: Clone + Send + Sync + fmt::Debug + 'static;
@@ -444,8 +446,8 @@ pub unsafe trait Descriptors: Device {
     /// Out of memory, or the view is not one that the heap takes. The slot is then as before.
     ///
     /// # Safety
-    /// The heap is this device's and has the slot; the view is valid; nothing else accesses the slot meanwhile, and, unless
-    /// [`DescriptorSupport::is_snapshot`], no pending work reads it.
+    /// The heap is this device's and has the slot; the view is valid; nothing else accesses the slot meanwhile, and,
+    /// unless [`DescriptorSupport::is_snapshot`], no pending work reads it.
     unsafe fn write_view(
         &self,
         heap: &Self::Heap,
@@ -453,8 +455,8 @@ pub unsafe trait Descriptors: Device {
         view: &Self::View<'_>,
     ) -> Result<Option<Self::Leftover>, DeviceError>;
 
-    /// Makes a slot show nothing, and returns the object that it showed before. A shader that reads it all the same sees zeros where the
-    /// device has null descriptors.
+    /// Makes a slot show nothing, and returns the object that it showed before. A shader that reads the slot sees zeros
+    /// where the device has null descriptors.
     ///
     /// # Safety
     /// As [`Descriptors::write_view`].
@@ -464,8 +466,8 @@ pub unsafe trait Descriptors: Device {
     ///
     /// # Safety
     /// The heaps are this device's, of one kind and of equal types, and have the slots; no source is shader-visible;
-    /// nothing writes the sources or accesses the destinations meanwhile; ranges of destinations do not overlap; and, unless
-    /// [`DescriptorSupport::is_snapshot`], no pending work reads a destination.
+    /// nothing writes the sources or accesses the destinations meanwhile; ranges of destinations do not overlap; and,
+    /// unless [`DescriptorSupport::is_snapshot`], no pending work reads a destination.
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, Self::Heap>]);
 
     /// What a command list is to take to go through a shader-visible heap.
@@ -477,10 +479,10 @@ pub unsafe trait Descriptors: Device {
     /// The heap is this device's and shader-visible.
     unsafe fn bind_heap(&self, heap: &Self::Heap) -> Result<Self::Bound, DeviceError>;
 
-    /// Takes back what [`Descriptors::bind_heap`] gave.
+    /// Releases what [`Descriptors::bind_heap`] returned.
     ///
     /// # Safety
-    /// It is of this heap and taken back once; the work that it was bound for is complete.
+    /// It is of this heap and released once; the work that it was bound for is complete.
     unsafe fn unbind_heap(&self, heap: &Self::Heap, bound: Self::Bound);
 
     /// Destroys an object that a slot showed before.

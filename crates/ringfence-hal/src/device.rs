@@ -19,8 +19,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     type Memory: Send + Sync + 'static;
     /// A fence whose value only rises (timeline semaphore, `ID3D12Fence`).
     type Fence: Clone + Send + Sync + 'static;
-    /// What makes a memory object resident or evicts it, where the API leaves that to the program (`ID3D12Pageable`). It
-    /// may outlive the memory object, and is of no use then. `()` where there is no such thing.
+    /// What makes a memory object resident or evicts it, where the API leaves that to the program (`ID3D12Pageable`).
+    /// It may outlive the memory object, and is of no use then. `()` where there is no such thing.
     type Pageable: Clone + Send + Sync + 'static;
 
     /// What the device is and can do. Never changes.
@@ -99,15 +99,15 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Where the host sees the memory's first byte, for debugging: as [`Driver::mapped`], by default. Where the API maps
-    /// resources only, a device may make one buffer over all of the memory, which is destroyed with it. `None` where the
-    /// host does not see the memory, or the device makes none.
+    /// Where the host sees the memory's first byte, for debugging: as [`Driver::mapped`], by default. Where the API
+    /// maps resources only, a device may make one buffer over all of the memory, which is destroyed with it. `None`
+    /// where the host does not see the memory, or the device makes none.
     fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
         self.mapped(memory)
     }
 
-    /// What makes this memory resident or evicts it; `None` unless [`Capabilities::residency`] says that there is such a
-    /// thing.
+    /// What makes this memory resident or evicts it; `None` unless [`Capabilities::residency`] says that there is such
+    /// a thing.
     fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
         let _ = memory;
         None
@@ -176,15 +176,16 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// [`DeviceError::Unsupported`] if the device has no such resource.
     fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
 
-    /// The portable description of what the device's own one describes, without the usages that the portable one does not
-    /// have; `None` where it does not have the format or the shape. Views are checked against it. Middleware forwards it.
+    /// The portable description of what the device's own one describes, without the usages that the portable one does
+    /// not have; `None` where it does not have the format or the shape. Views are checked against it. Middleware
+    /// forwards it.
     fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
         let _ = info;
         None
     }
 
-    /// What all of a texture of this description is, to copy it as a whole; `None` for buffers, and where that cannot be
-    /// said (several planes). What the portable description says, by default. Middleware forwards it.
+    /// What all of a texture of this description is, to copy it as a whole; `None` for buffers, and where that cannot
+    /// be said (several planes). What the portable description says, by default. Middleware forwards it.
     fn parts(&self, info: &Self::Info<'_>) -> Option<TextureParts> {
         self.portable(info).as_ref().and_then(K::parts)
     }
@@ -256,7 +257,8 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// Out of memory, too many objects, map failed, device lost; `unplaced` is then as before.
     ///
     /// # Safety
-    /// `unplaced` is this device's and not used up, and its requirements allow `desc`. On success `unplaced` is used up.
+    /// `unplaced` is this device's and not used up, and its requirements allow `desc`. On success `unplaced` is used
+    /// up.
     unsafe fn dedicate(
         &self,
         unplaced: &Self::Unplaced,

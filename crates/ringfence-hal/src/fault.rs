@@ -6,8 +6,8 @@
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`Faults::tallies`] counts how often each call was made and was made to fail; [`Faults::set_hook`] lets a test do at that
-//! moment what a real fault would do to the device (lose it, say).
+//! [`Faults::tallies`] counts how often each call was made and was made to fail; [`Faults::set_hook`] lets a test do at
+//! that moment what a real fault would do to the device (lose it, say).
 //!
 //! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
 //! traits promise of failed calls. What cannot fail is passed on.
@@ -273,7 +273,8 @@ impl Faults {
     }
 
     /// Sets what is called whenever a call is made to fail, before it returns. It runs on the caller's thread without a
-    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None` removes it.
+    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None`
+    /// removes it.
     pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
         let replaced = std::mem::replace(&mut self.0.lock().hook, hook.map(Arc::from));
         // Its `Drop` is the caller's code, so it runs with no lock held.

@@ -51,8 +51,8 @@ bitflags::bitflags! {
     }
 }
 
-/// How the texels of a format lie in a buffer that is copied to or from a texture: the size of a block in texels, and the
-/// bytes that a block has there, for each aspect. Formats that are not block-compressed have blocks of one texel.
+/// How the texels of a format lie in a buffer that is copied to or from a texture: the size of a block in texels, and
+/// the bytes that a block has there, for each aspect. Formats that are not block-compressed have blocks of one texel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TexelFormat {
     /// Texels across and down.
@@ -74,8 +74,8 @@ impl TexelFormat {
         Self { block: [width, height], bytes: [block_bytes, 0, 0] }
     }
 
-    /// Depth, stencil or both, of so many bytes a texel in a copy: 24 bits of depth are copied as 4 bytes, stencil as 1.
-    /// 0 where there is no such aspect.
+    /// Depth, stencil or both, of so many bytes a texel in a copy: 24 bits of depth are copied as 4 bytes, stencil as
+    /// 1. 0 where there is no such aspect.
     #[must_use]
     pub const fn depth_stencil(depth_bytes: u32, stencil_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [0, depth_bytes, stencil_bytes] }

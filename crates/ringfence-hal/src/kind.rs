@@ -14,7 +14,8 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// What a message calls one.
     const NAME: &'static str;
 
-    /// Refuses a portable description that no device has: what `describe` begins with, where the API would not refuse it.
+    /// Refuses a portable description that no device has: what `describe` begins with, where the API would not refuse
+    /// it.
     ///
     /// # Errors
     /// [`DeviceError::InvalidInfo`] with the rule that is broken.
@@ -150,8 +151,8 @@ pub struct TextureDesc {
     pub format: Format,
     /// What it is for.
     pub usage: TextureUsage,
-    /// What it is cleared to as a rule, if it is drawn to: on Direct3D 12 clearing to that is fast. Vulkan knows of no such
-    /// value.
+    /// What it is cleared to as a rule, if it is drawn to: on Direct3D 12 clearing to that is fast. Vulkan knows of no
+    /// such value.
     pub clear_value: Option<ClearValue>,
 }
 

@@ -1,5 +1,5 @@
-//! The interface between Ringfence's policy and a graphics API: the traits that a device implements, what is passed through
-//! them (descriptions, formats, capabilities, errors), and a fault injector as middleware.
+//! The interface between Ringfence's policy and a graphics API: the traits that a device implements, what is passed
+//! through them (descriptions, formats, capabilities, errors), and a fault injector as middleware.
 //!
 //! ```text
 //!   ringfence ── policy: which memory type, which block, which range, when it is freed
@@ -24,9 +24,10 @@
 //! | [`sharing::Share`] | 3 | memory that other processes see |
 //! | [`sparse::Sparse`] | 6 | sparse buffers and textures |
 //!
-//! [`Device`] follows from the first two rows. The traits are `unsafe` to implement, since the library hands out the memory
-//! that a device reports as mapped; [`record::Record`] alone is not, as only its methods are `unsafe`. Middleware wraps a
-//! device and forwards: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers buffers and textures.
+//! [`Device`] follows from the first two rows. The traits are `unsafe` to implement, since the library hands out the
+//! memory that a device reports as mapped; [`record::Record`] alone is not, as only its methods are `unsafe`.
+//! Middleware wraps a device and forwards: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers
+//! buffers and textures.
 //!
 //! # Cost
 //!
@@ -42,8 +43,8 @@
 //!                        └─discard──▶
 //! ```
 //!
-//! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 measures in `prepare` and makes the object in
-//! `place`. The policy above sees no difference.
+//! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 measures in `prepare` and makes the object
+//! in `place`. The policy above sees no difference.
 //!
 //! ```
 //! use ringfence_hal::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, Priority};

@@ -27,8 +27,8 @@ pub struct CopyRegion {
     pub size: u64,
 }
 
-/// A box of texels in one mip level of one array layer of a texture, and the same texels in a buffer: rows of blocks at a
-/// distance of `row_bytes`, those of the next slice after them.
+/// A box of texels in one mip level of one array layer of a texture, and the same texels in a buffer: rows of blocks at
+/// a distance of `row_bytes`, those of the next slice after them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TexelRegion {
     /// First byte in the buffer.
@@ -122,7 +122,7 @@ pub struct TextureCopy<T> {
 
 /// Records copies into a command list.
 pub trait Record<D: Device> {
-    /// Whatever is recorded or submitted to the queue before and uses these resources comes before the copies that
+    /// What is recorded or submitted to the queue before and uses these resources comes before the copies that
     /// follow. Each is listed once.
     ///
     /// # Safety
@@ -143,27 +143,27 @@ pub trait Record<D: Device> {
     /// demands.
     unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion);
 
-    /// Copies texels from textures to buffers, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what
-    /// barriers it takes: what is recorded or submitted to the queue before and uses the textures comes before, what comes
-    /// after comes after, and the host sees the bytes once the submission is complete. The textures are before and after in
-    /// the layout or state that the recorder assumes.
+    /// Copies texels from textures to buffers, outside of [`Record::begin_copies`] and [`Record::end_copies`], with
+    /// what barriers it takes: what is recorded or submitted to the queue before and uses the textures comes before,
+    /// what comes after comes after, and the host sees the bytes once the submission is complete. The textures are
+    /// before and after in the layout or state that the recorder assumes.
     ///
     /// # Safety
-    /// The resources are the device's and alive until the commands are complete; each region lies inside both, aligned as
-    /// the device demands; the buffers lie in readback memory; the list is being recorded.
+    /// The resources are the device's and alive until the commands are complete; each region lies inside both, aligned
+    /// as the device demands; the buffers lie in readback memory; the list is being recorded.
     unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<D>, RawBuffer<D>>]);
 
-    /// Copies textures as a whole, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what barriers it
-    /// takes: what is recorded or submitted to the queue before and uses them comes before, what comes after comes after.
-    /// The sources are before and after in the layout or state that the recorder was given or assumes;
-    /// the destinations are new, and are in it afterwards.
+    /// Copies textures as a whole, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what barriers
+    /// it takes: what is recorded or submitted to the queue before and uses them comes before, what comes after comes
+    /// after. The sources are before and after in the layout or state that the recorder was given or assumes; the
+    /// destinations are new, and are in it afterwards.
     ///
     /// # Safety
     /// The textures are the device's and alive until the commands are complete; both of a copy were made with the
     /// description that its parts are of, and all of them are different ones; the list is being recorded.
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]);
 
-    /// Whatever is recorded or submitted to the queue after and uses these resources comes after the copies.
+    /// What is recorded or submitted to the queue after and uses these resources comes after the copies.
     ///
     /// # Safety
     /// As for [`Record::begin_copies`], which has listed the same.

@@ -46,8 +46,8 @@ pub unsafe trait Share: Device {
     /// The memory is this device's and alive, and was made with [`MemoryDesc::share`] of this kind.
     unsafe fn export_memory(&self, memory: &Self::Memory, kind: ShareKind) -> Result<Self::Handle, DeviceError>;
 
-    /// Makes a memory object over the bytes that a handle names, mapped as [`Driver::allocate_memory`] does. The handle is used
-    /// up, or closed where this fails.
+    /// Makes a memory object over the bytes that a handle names, mapped as [`Driver::allocate_memory`] does. The handle
+    /// is used up, or closed where this fails.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`], [`DeviceError::InvalidInfo`] where the driver sees that the handle is another's;

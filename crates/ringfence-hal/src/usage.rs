@@ -22,8 +22,8 @@ bitflags::bitflags! {
         const DEVICE_ADDRESS = 1 << 7;
         /// Shown to shaders as texels; with `STORAGE` too where they write.
         const TEXELS = 1 << 8;
-        /// Read by shaders as words or structures, and never written by them. `STORAGE` is for that too, but on Direct3D 12
-        /// what shaders write cannot lie in memory that the host sees, which this can.
+        /// Read by shaders as words or structures, and never written by them. `STORAGE` is for that too, but on
+        /// Direct3D 12 what shaders write cannot lie in memory that the host sees, which this can.
         const STORAGE_READ = 1 << 9;
     }
 }

@@ -6,9 +6,9 @@
 //!   kernel writes X   UnorderedAccess   kernel writes Y      hazard if X and Y share bytes: that takes Aliasing, or All
 //! ```
 //!
-//! Watched only if [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers) says so: this device itself runs the
-//! commands of a queue one after the other. The end of a submission is a barrier of every kind, as between two calls of
-//! `ExecuteCommandLists`.
+//! Watched only if [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers) says so: this device itself
+//! runs the commands of a queue one after the other. The end of a submission is a barrier of every kind, as between two
+//! calls of `ExecuteCommandLists`.
 
 use super::command::{Barrier, Resource};
 use super::hazard::{Hazard, HazardKind};
@@ -79,8 +79,8 @@ impl Overlaps {
         }
     }
 
-    /// The uses that are over before this one begins: those that a barrier keeps apart from it, and those that were over
-    /// before one of them began.
+    /// The uses that are over before this one begins: those that a barrier keeps apart from it, and those that were
+    /// over before one of them began.
     fn behind(&self, access: &Access, how: How) -> BTreeSet<usize> {
         let apart = self.0.iter().enumerate().filter(|(_, past)| past.is_apart_from(access, how));
         apart.flat_map(|(at, past)| past.behind.iter().copied().chain([at])).collect()

@@ -1,15 +1,15 @@
 //! Turns the commands of a submission into steps over addresses, and finds what is wrong with them.
 //!
-//! A command with a mistake is reported and left out. The rest becomes [`Step`]s, which name memory and offset: like
-//! an address in recorded GPU work, they outlive the object that they were taken from.
+//! A command with a mistake is reported and left out. Of the others, [`Step`]s are made, which name memory and offset:
+//! like the addresses in recorded GPU work, they outlive the objects that they come from.
 
 use super::command::{BufferRange, Command, Kernel};
 use super::state::State;
 use super::step::{Step, Uses};
 
 impl State {
-    /// The steps of a command: one, but for copies and fills of sparse resources, which go page
-    /// by page, and copies of texels, which go slice by slice.
+    /// The steps of a command: one, except copies and fills of sparse resources (one a page) and copies of texels (one
+    /// a slice).
     pub(super) fn steps(&mut self, command: Command, uses: &mut Uses) -> Vec<Step> {
         let command = match self.by_tile(command, uses) {
             Ok(steps) => return steps,

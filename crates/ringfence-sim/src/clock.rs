@@ -1,7 +1,7 @@
 //! Queues and fences under a seeded clock: work is done in its queue's order, late, and out of step between queues.
 //!
 //! ```text
-//!   submit, completed, each step of wait ──▶ a tick: every queue in an order drawn at random;   
+//!   submit, completed, each step of wait ──▶ a tick: every queue in an order drawn at random;
 //!                                            one that is drawn runs some or all commands of its next submission,
 //!                                            if what that waits for was signalled; the last command signals
 //! ```

@@ -1,13 +1,14 @@
-//! Descriptor heaps: slots that show ranges of memory to kernels. A slot holds an address, as real ones do, and is looked up
-//! at its use on the GPU's clock: one that was overwritten too early shows the wrong bytes, and is a hazard besides.
+//! Descriptor heaps: slots that show ranges of memory to kernels. A slot holds an address, as real ones do, and is
+//! looked up at its use on the GPU's clock: one that was overwritten too early shows the wrong bytes, and is a hazard
+//! besides.
 //!
 //! ```text
 //!   make_heap ── CPU-only ────────copy_views──▶ shader-visible ──▶ Kernel::descriptors
 //!                  ▲ write_view                     ▲ write_view
 //! ```
 //!
-//! Rules of Direct3D 12 that are checked here: nothing is copied out of a shader-visible heap, kernels go through no CPU-only
-//! heap, and heaps are of one kind.
+//! Rules of Direct3D 12 that are checked here: nothing is copied out of a shader-visible heap, kernels go through no
+//! CPU-only heap, and heaps are of one kind.
 
 use super::command::BufferRange;
 use super::device::Device;
@@ -220,8 +221,8 @@ impl State {
         }
     }
 
-    /// The bytes of a range that is shown as something; a hazard if they do not lie as that has to, in the buffer (an offset
-    /// of Vulkan's) and in the memory (an address of Direct3D 12's).
+    /// The bytes of a range that is shown as something; a hazard if they do not lie as that has to, in the buffer (an
+    /// offset of Vulkan's) and in the memory (an address of Direct3D 12's).
     fn shown_access(&mut self, range: BufferRange, kind: BufferViewKind) -> Option<Access> {
         let access = self.buffer_access(range, None, true)?;
         let Capabilities { constant_alignment, storage_alignment, texel_alignment, .. } = self.profile.capabilities;

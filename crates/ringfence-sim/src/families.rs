@@ -3,12 +3,13 @@
 //! ```text
 //!   unowned  ──first use──▶ family 1's ──Release { to: 0 }──▶ on its way ──Acquire { from: 1 }──▶ family 0's
 //!                               ▲
-//!                               └── written as a whole by a queue of family 1: what it held is given up
+//!                               └── written as a whole by a queue of family 1: its old content is discarded
 //! ```
 //!
-//! All queues are of family 0 until [`Device::set_family`](super::Device::set_family) puts one into another: until then every
-//! resource is family 0's. Ownership goes with the order of submissions: a release is submitted before its acquire, and a
-//! semaphore between them is looked after as for all work. What descriptors show is not followed.
+//! All queues are of family 0 until [`Device::set_family`](super::Device::set_family) puts one into another: until then
+//! every resource is family 0's. Ownership goes with the order of submissions: a release is submitted before its
+//! acquire, and the semaphore between them is checked as for all work. Resources that are used through descriptors are
+//! not checked.
 
 use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};

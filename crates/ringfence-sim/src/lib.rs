@@ -1,4 +1,5 @@
-//! A simulated GPU that runs work late and out of order between queues, and reports the mistakes of the program that drives it.
+//! A simulated GPU that runs work late and out of order between queues, and reports the mistakes of the program that
+//! drives it.
 //!
 //! ```text
 //!   your program ──▶ ringfence ──▶ Device ──▶ hazards(): what was used again too early, by which work, and which sync
@@ -9,14 +10,15 @@
 //!   (what is mapped)     (GPU bytes)  ◀─────────────────────────── queue 1   and calls give the same bytes and hazards
 //! ```
 //!
-//! - *Late*: work runs when the seeded clock chooses to, at a submission, a poll or a wait. Memory that is used again too
-//!   early therefore holds wrong bytes, as on a real card.
-//! - *Simulated time*: a wait passes simulated time until its fence is reached. It ends early as soon as nothing can run any
-//!   more, so a wait for what is never signalled does not hang. Calls take real time only with [`SimOptions::spends_time`].
-//! - *Hazards*: work counts as pending until the host has seen a fence that proves its end, so a mistake is found however
-//!   far the work has run by then. [`HazardKind`] is the list.
-//! - *Profiles*: memory heaps and types, limits and alignments of five devices are built in ([`Profile`]), as are the costs
-//!   of their driver calls ([`Device::calls`]).
+//! - *Late*: work runs when the seeded clock chooses to, at a submission, a poll or a wait. Memory that is used again
+//!   too early therefore holds wrong bytes, as on a real card.
+//! - *Simulated time*: a wait passes simulated time until its fence is reached. It ends early as soon as nothing can
+//!   run any more, so a wait for what is never signalled does not hang. Calls take real time only with
+//!   [`SimOptions::spends_time`].
+//! - *Hazards*: work counts as pending until the host has seen a fence that proves its end, so a mistake is found
+//!   however far the work has run by then. [`HazardKind`] is the list.
+//! - *Profiles*: memory heaps and types, limits and alignments of five devices are built in ([`Profile`]), as are the
+//!   costs of their driver calls ([`Device::calls`]).
 //!
 //! Memory is allocated through [`ringfence_hal`], work is submitted here:
 //!

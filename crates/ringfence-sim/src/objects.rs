@@ -21,7 +21,7 @@ pub(super) struct MemoryObject {
     /// `Some` iff the memory type is host-visible.
     pub(super) host: Option<HostView>,
     pub(super) device: DeviceView,
-    /// Resources by start and number.
+    /// Resources by first byte and number.
     pub(super) placed: BTreeMap<(u64, u64), Placement>,
     /// Length of the longest resource that ever lay here.
     pub(super) longest: u64,
@@ -60,7 +60,7 @@ pub(super) struct Resource {
     pub(super) owner: Owner,
 }
 
-/// Whose a resource is.
+/// The queue family that owns a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Owner {
     #[default]

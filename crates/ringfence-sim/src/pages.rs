@@ -1,4 +1,12 @@
-//! Copies and fills of sparse buffers, cut into parts that touch one page of each buffer.
+//! Copies and fills of sparse buffers, cut into parts that use one page of each buffer.
+//!
+//! ```text
+//!   buffer #9, pages   │ memory 3 + 64 Ki │ none │ memory 3 │
+//!   a copy of 100 KiB at 32 KiB ──▶ a part a page ──▶ steps over addresses, as of any buffer
+//! ```
+//!
+//! Pages are looked up when work is submitted, as binding comes before it in its queue. The addresses outlive the
+//! binding, so that memory which is used again too early is found.
 
 use super::command::{BufferRange, Command};
 use super::ids::Buffer;

@@ -1,12 +1,5 @@
-//! Sparse buffers on the simulated device, and what they have in common with its [sparse textures](super::tiles).
-//!
-//! ```text
-//!   buffer #9, pages   │ memory 3 + 64 Ki │ none │ memory 3 │
-//!   a copy of 100 KiB at 32 KiB ──▶ a part a page ──▶ steps over addresses, as of any buffer
-//! ```
-//!
-//! Pages are looked up when work is submitted, as binding comes before it in its queue: what was looked up outlives the
-//! binding, so that memory which is given to others too early is seen to be.
+//! Sparse buffers and textures on the simulated device: made without memory, bound page by page. Copies of them are cut
+//! in [`pages`](super::pages) and [`tiles`](super::tiles).
 
 use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
@@ -154,7 +147,7 @@ impl State {
                 let hazard = Hazard::about(HazardKind::OutOfRange, resource.label);
                 return self.report(hazard.detail("a page behind which there is no memory, or not aligned"));
             }
-            self.watch_place(&resource, new, &range);
+            self.report_conflicts(&resource, new, &range);
             if let Some(object) = self.memories.get_mut(&new) {
                 let class = resource.requirements.class;
                 object.placed.insert((offset, id), Placement { end: range.end, class });

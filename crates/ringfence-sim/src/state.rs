@@ -88,7 +88,7 @@ impl State {
         if self.lost { Err(DeviceError::Lost) } else { Ok(()) }
     }
 
-    /// Remembers the name of an object that is no more.
+    /// Keeps the name of an object that is destroyed, for messages.
     pub(super) fn note_destroyed(&mut self, label: Label) {
         if self.destroyed.len() == DESTROYED_MAX {
             self.destroyed.pop_front();
@@ -288,12 +288,12 @@ impl State {
         }
         let range = offset..offset.saturating_add(resource.requirements.size);
         let object = &self.memories[&memory];
-        if let Some((kind, detail)) = self.refuse_place(&resource, object, &range) {
+        if let Some((kind, detail)) = self.check_location(&resource, object, &range) {
             let hazard = Hazard::about(kind, resource.label).within(object.label.clone(), range).detail(detail);
             self.report(hazard);
             return Err(DeviceError::InvalidInfo(detail));
         }
-        self.watch_place(&resource, memory, &range);
+        self.report_conflicts(&resource, memory, &range);
         let object = self.memories.get_mut(&memory).ok_or(DeviceError::InvalidInfo("no such memory"))?;
         let placement = Placement { end: range.end, class: resource.requirements.class };
         object.placed.insert((offset, id), placement);
@@ -305,8 +305,8 @@ impl State {
         Ok(mapped)
     }
 
-    /// Why the resource cannot lie there at all.
-    fn refuse_place(
+    /// The rule that forbids this location, if one does.
+    fn check_location(
         &self,
         resource: &Resource,
         object: &MemoryObject,
@@ -335,8 +335,8 @@ impl State {
         rules.into_iter().find(|rule| rule.0).map(|(_, kind, detail)| (kind, detail))
     }
 
-    /// Reports what the new resource is in the way of.
-    pub(super) fn watch_place(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
+    /// Reports what the new resource is in conflict with.
+    pub(super) fn report_conflicts(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
         let object = &self.memories[&memory];
         let label = |id| self.resources.get(&id).map_or(Label::unnamed(What::Buffer, id), |held| held.label.clone());
         let hazard = |kind| Hazard::about(kind, resource.label.clone());
@@ -388,7 +388,7 @@ impl State {
             return self.report_stale(what, id, "destroyed twice or never made");
         };
         if let Some(pages) = &resource.pages {
-            self.take_pages_away(id, pages, resource.requirements.alignment);
+            self.unbind_all_pages(id, pages, resource.requirements.alignment);
         } else if resource.location.is_some() != expect_placed {
             let detail = if expect_placed { "destroyed before it was placed" } else { "discarded after it was placed" };
             self.report(Hazard::about(HazardKind::Misuse, resource.label.clone()).detail(detail));
@@ -412,8 +412,8 @@ impl State {
 
     // ---- what a resource is ----
 
-    /// The resource is destroyed: its pages are free for others.
-    pub(super) fn take_pages_away(&mut self, id: u64, pages: &[Option<(u64, u64)>], page_bytes: u64) {
+    /// Unbinds all pages of a resource that is destroyed.
+    pub(super) fn unbind_all_pages(&mut self, id: u64, pages: &[Option<(u64, u64)>], page_bytes: u64) {
         for (memory, offset) in pages.iter().flatten() {
             let range = *offset..offset + page_bytes;
             self.report_pending(HazardKind::DestroyedWhilePending, *memory, &range, |access| access.label.id == id);
@@ -439,7 +439,8 @@ impl State {
         self.imports.get(&id).copied().unwrap_or(id)
     }
 
-    /// One owner less; `false` if this is the last one (or there is no such memory), who has to free it.
+    /// Takes one owner away; `false` if it is the last one (or there is no such memory), so that the memory is to be
+    /// freed.
     pub(super) fn release_owner(&mut self, id: u64) -> bool {
         match self.memories.get_mut(&id) {
             Some(object) if object.owners > 1 => {

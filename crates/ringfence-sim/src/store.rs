@@ -7,8 +7,8 @@
 //!   device view   │ pages, made on first touch and filled with the poison; what GPU work reads and writes
 //! ```
 //!
-//! Two views, since a program may rely on no more: what was not flushed has not arrived, and bytes that were not written
-//! are not zero. All device-side bytes are safe Rust behind the device's lock, so work that executes late can
+//! Two views, since a program may rely on no more: what was not flushed has not arrived, and bytes that were not
+//! written are not zero. All device-side bytes are safe Rust behind the device's lock, so work that executes late can
 //! race with nothing.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};

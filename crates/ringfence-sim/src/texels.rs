@@ -1,4 +1,5 @@
-//! Copies of texels on the simulated device: slice by slice, rows of blocks at a distance in the buffer and in the texture.
+//! Copies of texels on the simulated device: slice by slice, rows of blocks at a distance in the buffer and in the
+//! texture.
 //!
 //! ```text
 //!   a box of 2 slices   buffer    │ row ▒│ row ▒│ row ▒│ row ▒│        ──▶  one step a slice
@@ -225,7 +226,8 @@ impl State {
         })
     }
 
-    /// No device copies texels of several samples to or from a buffer; `None` if that was tried, which is then reported.
+    /// No device copies texels of several samples to or from a buffer; `None` if that was tried, which is then
+    /// reported.
     fn check_single_sample(&mut self, texture: Texture) -> Option<()> {
         if self.texture_desc(texture)?.samples == 1 {
             return Some(());
@@ -236,7 +238,8 @@ impl State {
         None
     }
 
-    /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan demands; `None` if not, which is then reported.
+    /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan demands; `None` if not, which is then
+    /// reported.
     fn check_blocks(&mut self, buffer: Buffer, layout: BufferLayout, texels: &TexelRows) -> Option<()> {
         let unit = if texels.aspect == TextureAspect::Color { texels.block_bytes } else { 4 };
         // Vulkan counts rows and offsets in texels; Direct3D 12 in bytes.

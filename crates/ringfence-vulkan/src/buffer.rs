@@ -179,8 +179,8 @@ impl Device {
     }
 }
 
-/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`], and storage that shaders only read
-/// is storage.
+/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`], and storage that shaders only
+/// read is storage.
 const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
     (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),

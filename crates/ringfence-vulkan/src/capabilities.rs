@@ -75,7 +75,8 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
     if lists(&extensions, ash::khr::maintenance4::NAME) {
         properties = properties.push_next(&mut buffers);
     }
-    // SAFETY: `physical` comes from `instance`; the device is 1.2 or newer, and lists the extension of what is chained to core structures.
+    // SAFETY: `physical` comes from `instance`; the device is 1.2 or newer, and lists the extension of what is chained
+    // to core structures.
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let memory = unsafe { instance.get_physical_device_memory_properties(physical) };

@@ -9,17 +9,17 @@
 //!
 //! In the first two a heap of resources is one set layout with a binding for each type of view, in the order of
 //! [`ViewTypes`], each an array over all slots: slot 7 as a storage buffer is element 7 of binding 1. A slot shows one
-//! thing, of one type, at a time. A heap of samplers has one binding. Render targets and depth-stencils are image views,
-//! which no shader sees. Plain sets have more bindings: one for each kind of image view, as all elements of an array
-//! have to be what the shader says of it, read or not ([`Device::descriptor_binding`], [`PlainViews`]).
+//! thing, of one type, at a time. A heap of samplers has one binding. Render targets and depth-stencils are image
+//! views, which no shader sees. Plain sets have more bindings: one for each kind of image view, as all elements of an
+//! array have to be what the shader says of it, read or not ([`Device::descriptor_binding`], [`PlainViews`]).
 //!
-//! Image views, texel-buffer views and samplers are objects here. A slot owns its object, copies share it, and it goes with
-//! the last slot that shows it, once pending work is done with that.
+//! Image views, texel-buffer views and samplers are objects here. A slot owns its object, copies share it, and it goes
+//! with the last slot that shows it, once pending work is done with that.
 //!
 //! Plain sets are for devices without descriptor indexing. Slots that show nothing are null descriptors there
-//! (`nullDescriptor` of `VK_EXT_robustness2`), or unwritten (`descriptorBindingPartiallyBound`), or, where the device has
-//! neither, placeholders. `VkPhysicalDeviceLimits` allow few slots: 11 of all types on Mesa's software driver, 32 of storage
-//! buffers alone.
+//! (`nullDescriptor` of `VK_EXT_robustness2`), or unwritten (`descriptorBindingPartiallyBound`), or, where the device
+//! has neither, placeholders. `VkPhysicalDeviceLimits` allow few slots: 11 of all types on Mesa's software driver, 32
+//! of storage buffers alone.
 
 mod bound;
 mod bytes;
@@ -86,9 +86,9 @@ enum Store {
 }
 
 impl Device {
-    /// The binding of a heap's set layout whose array shows such views; `None` if no heap has one. On plain sets that of
-    /// images depends on view type and format, and that of texels on the format; else on the descriptor type alone, so that
-    /// shaders declare several arrays at one binding.
+    /// The binding of a heap's set layout whose array shows such views; `None` if no heap has one. On plain sets that
+    /// of images depends on view type and format, and that of texels on the format; else on the descriptor type alone,
+    /// so that shaders declare several arrays at one binding.
     #[must_use]
     pub fn descriptor_binding(
         &self,
@@ -112,8 +112,8 @@ impl DescriptorHeap {
         }
     }
 
-    /// The image view in a slot, for heaps of render targets and depth-stencils; null if it shows none. It stays alive until
-    /// the slot is written again or freed, and what had begun by then is complete.
+    /// The image view in a slot, for heaps of render targets and depth-stencils; null if it shows none. It stays alive
+    /// until the slot is written again or freed, and what had begun by then is complete.
     #[must_use]
     pub fn image_view(&self, slot: u32) -> vk::ImageView {
         let slots = self.0.slots.lock();
@@ -129,8 +129,8 @@ impl fmt::Debug for DescriptorHeap {
 }
 
 impl Device {
-    /// Binds heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the next.
-    /// With descriptor buffers, call [`Device::set_heap_offsets`] for other layouts and bind points.
+    /// Binds heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the
+    /// next. With descriptor buffers, call [`Device::set_heap_offsets`] for other layouts and bind points.
     ///
     /// # Safety
     /// The command buffer is being recorded, is of this device and had no heaps bound; the layout has the heaps' set
@@ -145,15 +145,17 @@ impl Device {
     ) {
         let buffers: SmallVec<[_; 2]> = heaps.iter().filter_map(|bound| buffer_binding(bound)).collect();
         if let (Some(api), false) = (&self.0.descriptors.buffer_api, buffers.is_empty()) {
-            // SAFETY: the caller promises that the commands are being recorded; the buffers are alive and of that usage.
+            // SAFETY: the caller promises that the commands are being recorded; the buffers are alive and of that
+            // usage.
             unsafe { api.cmd_bind_descriptor_buffers(commands, &buffers) };
         }
-        // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the heaps' sets.
+        // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the heaps'
+        // sets.
         unsafe { self.set_heap_offsets(heaps, commands, point, layout, first_set) };
     }
 
-    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds nothing
-    /// else; sets are the same sets.
+    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds
+    /// nothing else; sets are the same sets.
     ///
     /// # Safety
     /// As [`Device::bind_heaps`], which has been called with the same heaps in the same order.
@@ -167,7 +169,8 @@ impl Device {
     ) {
         let (mut number, mut buffer) = (first_set, 0);
         for bound in heaps {
-            // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the sets; buffers are numbered in the order in which they were bound.
+            // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the sets;
+            // buffers are numbered in the order in which they were bound.
             unsafe {
                 match (bound.how, &self.0.descriptors.buffer_api) {
                     (How::Set(set), _) => {
@@ -194,8 +197,8 @@ fn buffer_binding(bound: &Bound) -> Option<vk::DescriptorBufferBindingInfoEXT<'s
     }
 }
 
-// SAFETY: heaps and objects are what the driver made; a slot's object lives as long as the slot shows it, and beyond that as
-// long as the policy keeps a leftover.
+// SAFETY: heaps and objects are what the driver made; a slot's object lives as long as the slot shows it, and beyond
+// that as long as the policy keeps a leftover.
 unsafe impl Descriptors for Device {
     type Heap = DescriptorHeap;
     type Bound = Bound;
@@ -266,7 +269,8 @@ unsafe impl Descriptors for Device {
         }
         let mut slots = heap.0.slots.lock();
         let held = slots.get_mut(slot as usize).ok_or(DeviceError::InvalidInfo("a heap has no such slot"))?;
-        // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is real.
+        // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is
+        // real.
         unsafe {
             match &heap.0.store {
                 Store::Slots => {}
@@ -347,7 +351,8 @@ impl Device {
         let shown: SmallVec<[Slot; 16]> = copy.src.0.slots.lock()[src..src + count].iter().cloned().collect();
         let mut slots = copy.dst.0.slots.lock();
         let held = &mut slots[dst..dst + count];
-        // SAFETY: the caller promises that the slots are there and nothing else accesses them; the lock keeps others from the set.
+        // SAFETY: the caller promises that the slots are there and nothing else accesses them; the lock keeps others
+        // from the set.
         unsafe {
             match (&copy.src.0.store, &copy.dst.0.store) {
                 (Store::Set(from), Store::Set(to)) => to.copy(self, from, copy, held, &shown),

@@ -51,7 +51,8 @@ impl Device {
     /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2, or out of memory.
     ///
     /// # Safety
-    /// - `device` was made from `physical`, and `physical` comes from `instance`, which was made for Vulkan 1.2 or newer.
+    /// - `device` was made from `physical`, and `physical` comes from `instance`, which was made for Vulkan 1.2 or
+    ///   newer.
     /// - The feature `timelineSemaphore` was enabled, and `desc` is true.
     /// - Instance and device outlive this value, its copies, and all that is made through them.
     pub unsafe fn new(
@@ -73,8 +74,9 @@ impl Device {
     }
 
     /// Wraps a device of any version of Vulkan, to be used for memory only: `Allocator::allocate`,
-    /// `Allocator::allocate_for`, and their allocations. Timelines, resources and descriptor heaps are refused with [`DeviceError::Unsupported`]; budgets and
-    /// the largest memory object are not known, as Vulkan 1.0 does not report them.
+    /// `Allocator::allocate_for`, and their allocations. Timelines, resources and descriptor heaps are refused with
+    /// [`DeviceError::Unsupported`]; budgets and the largest memory object are not known, as Vulkan 1.0 does not report
+    /// them.
     ///
     /// # Safety
     /// - `device` was made from `physical`, which comes from `instance`, and `desc` is true.
@@ -96,7 +98,8 @@ impl Device {
     }
 
     /// # Safety
-    /// `device` was made from `physical`, which comes from `instance`; all are alive, and the features of `desc` enabled.
+    /// `device` was made from `physical`, which comes from `instance`; all are alive, and the features of `desc`
+    /// enabled.
     unsafe fn wrap(
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
@@ -143,8 +146,8 @@ impl Device {
         let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
     }
 
-    /// Clears every slot that shows a buffer or an image which is about to be destroyed. Only on plain sets; costs a look at
-    /// every slot of every heap there.
+    /// Clears every slot that shows a buffer or an image which is about to be destroyed. Only on plain sets; costs a
+    /// look at every slot of every heap there.
     pub(super) fn clear_slots_of(&self, resource: u64) {
         if self.0.descriptors.model() == DescriptorModel::PlainSets {
             self.0.plain_heaps.clear_slots_of(resource);

@@ -349,8 +349,8 @@ formats! {
     S8Uint = S8_UINT,
 }
 
-/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those of YCbCr whose texels share
-/// colour, and for formats that are not known here.
+/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those of YCbCr whose texels
+/// share colour, and for formats that are not known here.
 #[must_use]
 pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
     use vk::Format as F;
@@ -463,8 +463,8 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     })
 }
 
-/// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own, and for those that
-/// [`texel_format`] does not know.
+/// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own, and for those
+/// that [`texel_format`] does not know.
 pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
     let format = texel_format(info.format)?;
     let vk::Extent3D { width, height, depth } = info.extent;

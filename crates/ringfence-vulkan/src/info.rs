@@ -5,8 +5,8 @@ use ash::vk;
 /// A buffer to be made.
 ///
 /// `vk::BufferCreateInfo` can hold any pointer, so that handing one on is `unsafe` ([`BufferInfo::from_raw`]). Most
-/// buffers need no more than a size and usage flags, which is safe ([`BufferInfo::new`]): the device refuses what breaks a
-/// rule of valid usage, by name, before the driver sees it.
+/// buffers need no more than a size and usage flags, which is safe ([`BufferInfo::new`]): the device refuses what
+/// breaks a rule of valid usage, by name, before the driver sees it.
 #[derive(Clone, Copy)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,
@@ -58,8 +58,8 @@ pub struct TextureInfo<'a> {
 impl TextureInfo<'static> {
     /// A two-dimensional image with one mip level, layer and sample, optimally tiled.
     ///
-    /// Taken are the formats of Vulkan 1.0 and those of Y'CbCr that 1.1 brought, and the usage flags of 1.0. Anything else,
-    /// and whatever breaks a rule of valid usage, is refused when the image is made, with
+    /// Taken are the formats of Vulkan 1.0 and those of Y'CbCr that 1.1 brought, and the usage flags of 1.0. Anything
+    /// else, and whatever breaks a rule of valid usage, is refused when the image is made, with
     /// [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo); what the device does not have, with
     /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported).
     #[must_use]

@@ -7,10 +7,10 @@
 //!                             └──────▶ vk::Semaphore           a timeline: read, never made
 //! ```
 //!
-//! It makes no instance and no device: those are the program's. It submits nothing but the binding of sparse memory. It needs
-//! Vulkan 1.2, for timeline semaphores. It has no policy, and no lock but those of its descriptor heaps. What Vulkan does not
-//! report is in [`DeviceDesc`]. Programs that make and bind their resources themselves can have memory on any Vulkan:
-//! [`Device::for_memory`].
+//! It makes no instance and no device: those are the program's. It submits nothing but the binding of sparse memory. It
+//! needs Vulkan 1.2, for timeline semaphores. It has no policy, and no lock but those of its descriptor heaps. What
+//! Vulkan does not report is in [`DeviceDesc`]. Programs that make and bind their resources themselves can have memory
+//! on any Vulkan: [`Device::for_memory`].
 //!
 //! ```no_run
 //! use ringfence_vulkan::{Device, DeviceDesc, Features};

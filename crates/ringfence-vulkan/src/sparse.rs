@@ -140,7 +140,8 @@ impl Device {
         let mut timeline =
             vk::TimelineSemaphoreSubmitInfo::default().wait_semaphore_values(&values).signal_semaphore_values(&signal);
         let info = info.wait_semaphores(&fences).signal_semaphores(&signalled).push_next(&mut timeline);
-        // SAFETY: the caller promises that all is alive, that the queue can bind and is the caller's, and that runs and memory fit.
+        // SAFETY: the caller promises that all is alive, that the queue can bind and is the caller's, and that runs and
+        // memory fit.
         unsafe { self.0.device.queue_bind_sparse(queue, &[info], vk::Fence::null()) }
             .map_err(failed("vkQueueBindSparse"))
     }

@@ -1,7 +1,8 @@
 //! Valid usage of what safe code describes.
 //!
-//! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) take any number. Each rule of
-//! `VkBufferCreateInfo` and `VkImageCreateInfo` that such a number can break is checked here, before the driver sees it:
+//! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) take any number. Each
+//! rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that such a number can break is checked here, before the driver
+//! sees it:
 //!
 //! | rule (VUID of `VkBufferCreateInfo`, `VkImageCreateInfo`) | where |
 //! |---|---|
@@ -17,8 +18,9 @@
 //! | sparse: 00915 to 00918, 01924, 01925, and the address space | `sparse.rs` |
 //! | external memory: 00920, 00990, 01443, 02395 | `sharing.rs` |
 //!
-//! All other rules are about flags, tilings, dimensions, families and chained structures, which safe code cannot set: those
-//! come through `from_raw`, which is `unsafe`, and a description that safe code changes after that is refused if it has any.
+//! All other rules are about flags, tilings, dimensions, families and chained structures, which safe code cannot set:
+//! those come through `from_raw`, which is `unsafe`, and a description that safe code changes after that is refused if
+//! it has any.
 
 use ash::vk;
 
@@ -28,8 +30,8 @@ use ringfence_hal::DeviceError;
 /// Usage flags of buffers that every device takes.
 const BUFFER_USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
 
-/// Those of extensions that ask for nothing beside the extension, where it is enabled. Not those of video, which ask for a
-/// profile, nor those of descriptor buffers, which share an address space.
+/// Those of extensions that ask for nothing beside the extension, where it is enabled. Not those of video, which ask
+/// for a profile, nor those of descriptor buffers, which share an address space.
 fn extension_usages(features: Features) -> vk::BufferUsageFlags {
     let conditional = vk::BufferUsageFlags::CONDITIONAL_RENDERING_EXT;
     let feedback = vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT
@@ -219,8 +221,8 @@ fn ycbcr(format: vk::Format) -> Option<Ycbcr> {
     Some(Ycbcr { is_converted, halves_width, halves_height })
 }
 
-/// Bytes of a block of texels, and how many texels it is across and down; of formats of several planes the most that a texel
-/// takes. `None` for formats that Vulkan 1.2 does not have.
+/// Bytes of a block of texels, and how many texels it is across and down; of formats of several planes the most that a
+/// texel takes. `None` for formats that Vulkan 1.2 does not have.
 fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
     const ASTC: [(u32, u32); 14] = [
         (4, 4),

@@ -1,5 +1,5 @@
-//! Descriptors through the fault injector: making a heap, describing and writing a view and binding can fail; the rest is
-//! passed on.
+//! Descriptors through the fault injector: making a heap, describing and writing a view and binding can fail; the rest
+//! is passed on.
 
 use super::{Call, FaultInjector};
 use crate::DeviceError;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Sizes, the offset of each array and the alignment of the whole are the device's. A descriptor is made by
-//! `vkGetDescriptorEXT` in host memory and copied as bytes. The buffer is mapped and coherent, so that nothing is flushed.
+//! `vkGetDescriptorEXT` in host memory and copied as bytes. The buffer is mapped and coherent, so that nothing is
+//! flushed.
 
 use ash::vk;
 
@@ -179,7 +180,8 @@ impl Bytes {
     /// No pending work uses it, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
         let Self::Visible(visible) = self else { return };
-        // SAFETY: the caller promises that nothing uses the heap any more; each object is the device's and destroyed once.
+        // SAFETY: the caller promises that nothing uses the heap any more; each object is the device's and destroyed
+        // once.
         unsafe {
             device.raw().destroy_buffer(visible.buffer, None);
             if let Some(memory) = visible.memory.lock().take() {
@@ -230,8 +232,8 @@ impl Visible {
 
 type Made = (vk::Buffer, Memory, Mapped, vk::DeviceAddress);
 
-/// A mapped, coherent buffer with an address, near the device if that is to be had, with memory of its own: a heap is made
-/// once, and lives long.
+/// A mapped, coherent buffer with an address, near the device if that is to be had, with memory of its own: a heap is
+/// made once, and lives long.
 fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &str) -> Result<Made, DeviceError> {
     let raw = device.raw();
     let alignment = device.0.descriptors.buffer.descriptor_buffer_offset_alignment.max(1);

@@ -56,8 +56,8 @@ impl Facts {
         if desc.features.contains(Features::DESCRIPTOR_BUFFER) {
             properties = properties.push_next(&mut buffer);
         }
-        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first two structures, and the last is
-        // chained only where its extension is enabled.
+        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first two structures, and the
+        // last is chained only where its extension is enabled.
         unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let limits = properties.properties.limits;
         indexing.p_next = std::ptr::null_mut();
@@ -66,8 +66,8 @@ impl Facts {
             .features
             .contains(Features::DESCRIPTOR_BUFFER)
             .then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
-        // Mesa's software driver (25.0) counts the bits of ALL as stages when descriptor buffers are bound, those that name
-        // none too, and writes past its own tables.
+        // Mesa's software driver (25.0) counts the bits of ALL as stages when descriptor buffers are bound, those that
+        // name none too, and writes past its own tables.
         let confused =
             desc.features.contains(Features::DESCRIPTOR_BUFFER) && driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
         let stages = if confused { NAMED_STAGES } else { vk::ShaderStageFlags::ALL };

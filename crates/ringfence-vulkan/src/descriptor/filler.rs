@@ -1,5 +1,5 @@
-//! Placeholders: what the elements of a plain set are written with that show nothing, on devices where every element has to
-//! be valid and there are no null descriptors. Made once a heap, a few bytes each; no shader is to read them.
+//! Placeholders: what the elements of a plain set are written with that show nothing, on devices where every element
+//! has to be valid and there are no null descriptors. Made once a heap, a few bytes each; no shader is to read them.
 
 use ash::vk;
 

@@ -1,15 +1,16 @@
 //! Kinds of view, of which plain sets have an array each.
 //!
 //! Every element of an array that a shader names has to be what the shader says of the array, read or not, unless
-//! arrays may be partially bound: a cube among two-dimensional images is a fault there, and so are whole numbers among floats.
+//! arrays may be partially bound: a cube among two-dimensional images is a fault there, and so are whole numbers among
+//! floats.
 
 use ash::vk;
 
 use crate::valid::{self, Numeric};
 
 bitflags::bitflags! {
-    /// The kinds of view that a heap of plain sets has an array for, beside constants, buffers and texels of floats: see
-    /// [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views). Normalized formats and depth are floats.
+    /// The kinds of view that a heap of plain sets has an array for, beside constants, buffers and texels of floats:
+    /// see [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views). Normalized formats and depth are floats.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct PlainViews: u32 {
         /// Two-dimensional.

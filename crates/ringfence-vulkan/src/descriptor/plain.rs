@@ -6,9 +6,9 @@
 //!                                                                  version 6 ── 1 user ──▶ 0: back to the pool
 //! ```
 //!
-//! A set has an array for each kind of view ([`super::kinds`]). What an element is written with that shows nothing:
-//! a null descriptor where the device has those; nothing, where arrays may be partially bound; else what another slot of the
-//! same array shows, or a placeholder.
+//! A set has an array for each kind of view ([`super::kinds`]). What an element is written with that shows nothing: a
+//! null descriptor where the device has those; nothing, where arrays may be partially bound; else what another slot of
+//! the same array shows, or a placeholder.
 
 use ash::vk;
 
@@ -168,7 +168,8 @@ impl PlainHeap {
     /// # Safety
     /// No pending work uses it, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
-        // SAFETY: the caller promises that no pending work uses a set of the heap; pool, layout and placeholders are its own.
+        // SAFETY: the caller promises that no pending work uses a set of the heap; pool, layout and placeholders are
+        // its own.
         unsafe {
             self.versions.lock().pool.destroy(device.raw());
             device.raw().destroy_descriptor_set_layout(self.layout, None);
@@ -239,6 +240,7 @@ unsafe fn write_run(
     } else {
         write.image_info(&images)
     };
-    // SAFETY: the caller promises that the set has these elements and that nothing uses them; the arrays live through the call.
+    // SAFETY: the caller promises that the set has these elements and that nothing uses them; the arrays live through
+    // the call.
     unsafe { device.update_descriptor_sets(&[write], &[]) };
 }

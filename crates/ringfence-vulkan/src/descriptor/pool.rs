@@ -5,7 +5,8 @@
 //!   free ──take──▶ in use ──its sync points passed──▶ free
 //! ```
 //!
-//! A pool that serves many layouts breaks into pieces that fit none; one for a single layout, whose sets go round, cannot.
+//! A pool that serves many layouts breaks into pieces that fit none; one for a single layout, whose sets go round,
+//! cannot.
 
 use ash::vk;
 use smallvec::SmallVec;

@@ -159,7 +159,8 @@ impl SetHeap {
                 ),
             }
         }
-        // SAFETY: the caller promises that the slots may be written and that what they show is alive; both sets have these bindings and elements.
+        // SAFETY: the caller promises that the slots may be written and that what they show is alive; both sets have
+        // these bindings and elements.
         unsafe { device.raw().update_descriptor_sets(&[], &runs) };
     }
 

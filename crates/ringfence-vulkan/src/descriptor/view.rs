@@ -155,7 +155,8 @@ impl Real {
                 let view = if device.0.descriptors.buffer_api.is_some() {
                     vk::BufferView::null()
                 } else {
-                    // SAFETY: a `View` is valid as the caller of `write_view` promises; `describe` makes only valid ones. Its buffer is alive.
+                    // SAFETY: a `View` is valid as the caller of `write_view` promises; `describe` makes only valid
+                    // ones. Its buffer is alive.
                     unsafe { raw.create_buffer_view(&info, None) }.map_err(failed("vkCreateBufferView"))?
                 };
                 let object = if view == vk::BufferView::null() { None } else { own(Object::BufferView(view)) };
