@@ -224,7 +224,7 @@ impl<D: Device> Shared<D> {
         for route in self.routes(ask) {
             attempt.best.get_or_insert(route.memory_type);
             if attempt.types & !(1 << route.memory_type) != 0 {
-                attempt.tried = attempt.tried | Tried::NEXT_TYPE;
+                attempt.tried |= Tried::NEXT_TYPE;
             }
             attempt.types |= 1 << route.memory_type;
             match self.try_route(subject, ask, &route, attempt) {
@@ -247,7 +247,7 @@ impl<D: Device> Shared<D> {
                 Err(refusal) if refusal.may_go_on() && route.may_be_dedicated => {}
                 result => return result,
             }
-            attempt.tried = attempt.tried | Tried::DEDICATED;
+            attempt.tried |= Tried::DEDICATED;
         }
         self.place_dedicated(subject, ask, route, attempt)
     }
@@ -405,7 +405,7 @@ impl<D: Device> Shared<D> {
                 }
             };
             if sizes.peek().is_some() {
-                attempt.tried = attempt.tried | Tried::SMALLER_BLOCK;
+                attempt.tried |= Tried::SMALLER_BLOCK;
             }
         }
         Err(refusal)
@@ -428,7 +428,7 @@ impl<D: Device> Shared<D> {
 
     /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
     fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
-        attempt.tried = attempt.tried | Tried::TRIM;
+        attempt.tried |= Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
         self.reclaim(usize::MAX);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
@@ -440,7 +440,7 @@ impl<D: Device> Shared<D> {
         let is_shortage = matches!(refusal, Refusal::Driver(_) | Refusal::OverBudget);
         let relieved = is_shortage && attempt.best.is_some_and(|best| self.relieve(self.heap_of(best), ask.needs.size));
         if relieved {
-            attempt.tried = attempt.tried | Tried::RESIDENCY;
+            attempt.tried |= Tried::RESIDENCY;
         }
         relieved
     }
@@ -456,7 +456,7 @@ impl<D: Device> Shared<D> {
         }
         let Some(callback) = self.evict.read().clone() else { return false };
         if !is_locked() {
-            attempt.tried = attempt.tried | Tried::EVICTION;
+            attempt.tried |= Tried::EVICTION;
         }
         let heap = self.heap_of(best);
         let budget = self.budgets.heap(heap);
