@@ -261,7 +261,7 @@ fn foreign() -> AllocationError {
 /// Those properties of a type that a request has to name.
 fn unusual(held: MemoryProperties) -> MemoryProperties {
     let near_or_far = MemoryProperties::DEVICE_LOCAL | MemoryProperties::HOST_VISIBLE;
-    held.without(near_or_far | MemoryProperties::HOST_COHERENT | MemoryProperties::HOST_CACHED)
+    held.difference(near_or_far | MemoryProperties::HOST_COHERENT | MemoryProperties::HOST_CACHED)
 }
 
 fn log_memory<D: Device>(device: &D) {

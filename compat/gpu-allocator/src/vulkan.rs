@@ -17,7 +17,7 @@ use std::fmt;
 
 use ash::vk;
 use ringfence::device::{Buffers, Requirements, ResourceClass, Textures};
-use ringfence::vulkan::{Device, DeviceDesc, Memory};
+use ringfence::vulkan::{Device, DeviceDesc, Features, Memory};
 
 pub use self::allocation::{Allocation, MappedAllocationSlab};
 use self::types::Types;
@@ -81,7 +81,9 @@ impl Allocator {
         if desc.physical_device == vk::PhysicalDevice::null() {
             return Err(AllocationError::InvalidAllocatorCreateDesc("the physical device is null".into()));
         }
-        let enabled = DeviceDesc { buffer_device_address: desc.buffer_device_address, ..Default::default() };
+        let mut features = Features::empty();
+        features.set(Features::BUFFER_DEVICE_ADDRESS, desc.buffer_device_address);
+        let enabled = DeviceDesc { features, ..Default::default() };
         // SAFETY: whoever fills in the description answers for its handles, as everywhere in Vulkan: they belong together and
         // outlive the allocator, which frees all its memory when it is dropped.
         let device = unsafe { Device::for_memory(&desc.instance, desc.physical_device, desc.device.clone(), enabled) };

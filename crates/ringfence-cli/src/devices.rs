@@ -86,7 +86,10 @@ impl Listed {
             heaps: heaps.collect(),
             types: types
                 .iter()
-                .map(|held| Type { heap: held.heap, properties: held.properties.names().collect() })
+                .map(|held| Type {
+                    heap: held.heap,
+                    properties: held.properties.iter_names().map(|(name, _)| name).collect(),
+                })
                 .collect(),
             limits: Limits::of(held),
         }

@@ -1,4 +1,4 @@
-//! What a Direct3D 12 device is and can do: asked once, when it is wrapped.
+//! What a Direct3D 12 device is and can do: queried once, when it is wrapped.
 //!
 //! ```text
 //!   heap type     local memory (0)   shared memory (1; 0 on a unified memory)
@@ -42,8 +42,8 @@ pub struct Features {
     pub resource_binding_tier: u32,
     /// The most slots of a shader-visible heap of views.
     pub view_slots_max: u32,
-    /// The most slots of a shader-visible heap of samplers. Above 2,048 a root signature that is used with the heap has no
-    /// static samplers, if the device says so
+    /// The most slots of a shader-visible heap of samplers. Above 2,048 a root signature that is used with the heap has
+    /// no static samplers, if the device says so
     /// (`D3D12_FEATURE_DATA_D3D12_OPTIONS19::MaxSamplerDescriptorHeapSizeWithStaticSamplers`).
     pub sampler_slots_max: u32,
 }
@@ -57,13 +57,13 @@ type Options19 = [u32; 10];
 const MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE: usize = 6;
 const MAX_VIEW_DESCRIPTOR_HEAP_SIZE: usize = 8;
 
-/// The most slots of shader-visible heaps of views and of samplers: as the device says, if it is asked; as the tier says.
+/// The most slots of shader-visible heaps of views and of samplers: as the device reports, else as the tier guarantees.
 ///
 /// Tier 3 has no number of its own ("1,000,000+"): the driver refuses what it has no memory for.
 fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
     let views = if tier >= 3 { i32::MAX as u32 } else { D3D12_MAX_SHADER_VISIBLE_DESCRIPTOR_HEAP_SIZE_TIER_1 };
     let samplers = D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE;
-    // A runtime that answers with nothing has not asked its driver.
+    // A runtime that reports zeros has not queried its driver.
     let said = |at: usize, otherwise: u32| said.map(|words| words[at]).filter(|most| *most > 0).unwrap_or(otherwise);
     (said(MAX_VIEW_DESCRIPTOR_HEAP_SIZE, views), said(MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE, samplers))
 }
@@ -71,26 +71,28 @@ fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
 impl Features {
     pub(super) fn query(device: &ID3D12Device) -> Result<Self, DeviceError> {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
-        ask(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options).map_err(|error| {
+        query_feature(device, D3D12_FEATURE_D3D12_OPTIONS, &mut options).map_err(|error| {
             error::from_driver(
                 &error,
                 error::call!("ID3D12Device::CheckFeatureSupport", "a question for the heap tier"),
             )
         })?;
-        let address =
-            asked::<D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT>(device, D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT);
-        let architecture = asked::<D3D12_FEATURE_DATA_ARCHITECTURE>(device, D3D12_FEATURE_ARCHITECTURE);
-        let options4 = asked::<D3D12_FEATURE_DATA_D3D12_OPTIONS4>(device, D3D12_FEATURE_D3D12_OPTIONS4);
-        let options16 = asked::<D3D12_FEATURE_DATA_D3D12_OPTIONS16>(device, D3D12_FEATURE_D3D12_OPTIONS16);
+        let address = queried::<D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT>(
+            device,
+            D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT,
+        );
+        let architecture = queried::<D3D12_FEATURE_DATA_ARCHITECTURE>(device, D3D12_FEATURE_ARCHITECTURE);
+        let options4 = queried::<D3D12_FEATURE_DATA_D3D12_OPTIONS4>(device, D3D12_FEATURE_D3D12_OPTIONS4);
+        let options16 = queried::<D3D12_FEATURE_DATA_D3D12_OPTIONS16>(device, D3D12_FEATURE_D3D12_OPTIONS16);
         let resource_binding_tier = u32::try_from(options.ResourceBindingTier.0).unwrap_or(0).max(1);
-        let (view_slots_max, sampler_slots_max) = heap_limits(resource_binding_tier, asked(device, OPTIONS19));
+        let (view_slots_max, sampler_slots_max) = heap_limits(resource_binding_tier, queried(device, OPTIONS19));
         Ok(Self {
             mixed_heaps: options.ResourceHeapTier.0 >= D3D12_RESOURCE_HEAP_TIER_2.0,
             unified_memory: architecture.is_some_and(|held| held.UMA.as_bool()),
-            // The flag and this question came with the same runtime; that a question is understood is the answer.
-            not_zeroed: asked::<D3D12_FEATURE_DATA_D3D12_OPTIONS7>(device, D3D12_FEATURE_D3D12_OPTIONS7).is_some(),
+            // The flag and this query came with the same runtime: where the query is known, so is the flag.
+            not_zeroed: queried::<D3D12_FEATURE_DATA_D3D12_OPTIONS7>(device, D3D12_FEATURE_D3D12_OPTIONS7).is_some(),
             gpu_upload_heaps: options16.is_some_and(|held| held.GPUUploadHeapSupported.as_bool()),
-            tight_alignment: asked::<i32>(device, TIGHT_ALIGNMENT).is_some_and(|tier| tier >= 1),
+            tight_alignment: queried::<i32>(device, TIGHT_ALIGNMENT).is_some_and(|tier| tier >= 1),
             small_msaa: options4.is_some_and(|held| held.MSAA64KBAlignedTextureSupported.as_bool()),
             resource_address_bits: address.map_or(31, |held| held.MaxGPUVirtualAddressBitsPerResource),
             resource_binding_tier,
@@ -100,17 +102,17 @@ impl Features {
     }
 }
 
-/// Asks the device; `data` is the structure that belongs to `feature`.
-fn ask<T>(device: &ID3D12Device, feature: D3D12_FEATURE, data: &mut T) -> windows::core::Result<()> {
+/// Queries the device; `data` is the structure that belongs to `feature`.
+fn query_feature<T>(device: &ID3D12Device, feature: D3D12_FEATURE, data: &mut T) -> windows::core::Result<()> {
     let pointer = std::ptr::from_mut(data).cast::<c_void>();
     // SAFETY: pointer and size are those of `data`; a driver that expects another size refuses.
     unsafe { device.CheckFeatureSupport(feature, pointer, size_of::<T>() as u32) }
 }
 
-/// The answer, if the runtime understands the question.
-fn asked<T: Default>(device: &ID3D12Device, feature: D3D12_FEATURE) -> Option<T> {
+/// What the device reports, if the runtime knows the feature.
+fn queried<T: Default>(device: &ID3D12Device, feature: D3D12_FEATURE) -> Option<T> {
     let mut data = T::default();
-    ask(device, feature, &mut data).ok().map(|()| data)
+    query_feature(device, feature, &mut data).ok().map(|()| data)
 }
 
 /// The adapter that the device was made on.
@@ -119,7 +121,7 @@ pub(super) fn find_adapter(device: &ID3D12Device) -> Option<IDXGIAdapter> {
     unsafe { CreateDXGIFactory1::<IDXGIFactory4>().ok()?.EnumAdapterByLuid(device.GetAdapterLuid()).ok() }
 }
 
-/// The device in the contract's terms, and the heap type behind each memory type.
+/// The device as `ringfence_hal` describes it, and the heap type behind each memory type.
 pub(super) fn query(adapter: Option<&IDXGIAdapter>, features: Features) -> (Capabilities, Vec<D3D12_HEAP_TYPE>) {
     // SAFETY: a call without arguments on a live object.
     let adapter = adapter.and_then(|adapter| unsafe { adapter.GetDesc() }.ok());

@@ -1,9 +1,9 @@
-//! Portable descriptions in Direct3D 12's terms.
+//! Conversion of portable descriptions to Direct3D 12's and back.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
-use super::ResourceInfo;
+use super::info::ResourceInfo;
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::{
     BufferDesc, BufferUsage, ClearValue, DeviceError, Dimension, Format, InfoKey, TexelFormat, TextureAspect,
@@ -36,8 +36,8 @@ pub(super) fn buffer(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceErr
     })
 }
 
-/// The alignment that a buffer of this usage is placed at, at least, where the driver measures less: as a description has it
-/// (`D3D12_RESOURCE_DESC::Alignment`), 0 standing for that of every view.
+/// The alignment that a buffer of this usage is placed at, at least, where the driver measures less: as a description
+/// has it (`D3D12_RESOURCE_DESC::Alignment`), 0 standing for that of every view.
 pub(super) fn buffer_floor(usage: BufferUsage) -> u64 {
     if usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
 }
@@ -92,8 +92,8 @@ pub(super) fn portable_clear_value(value: &D3D12_CLEAR_VALUE) -> ClearValue {
     }
 }
 
-/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, and constants to
-/// those that are aligned for them.
+/// What a buffer's description says portably: everything but writes by shaders is allowed to every buffer, and
+/// constants to those that are aligned for them.
 pub(super) fn portable_buffer(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
     let always = [
         BufferUsage::COPY_SRC,
@@ -145,7 +145,7 @@ pub(super) fn portable_texture(desc: &D3D12_RESOURCE_DESC) -> Option<TextureDesc
     })
 }
 
-/// What all of a texture is; `None` for formats of several planes, and for those that [`texel_format`] has no word for.
+/// What all of a texture is; `None` for formats of several planes, and for those that [`texel_format`] does not know.
 pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     let (width, height) = (u32::try_from(desc.Width).ok()?, desc.Height);
     let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
@@ -166,8 +166,8 @@ pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     Some(TextureParts { width, height, depth: depth.into(), layers: layers.into(), mips, samples, format, aspects })
 }
 
-/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those whose texels share colour,
-/// and for formats that are not known here.
+/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those whose texels share
+/// colour, and for formats that are not known here.
 #[must_use]
 pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
     // The numbers run by size.
@@ -357,7 +357,7 @@ fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
     set.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag)
 }
 
-/// What tells a description from others: all of its numbers.
+/// What distinguishes a description from others: all of its numbers.
 pub(super) fn key(info: &ResourceInfo) -> InfoKey {
     let desc = &info.desc;
     let halves = |value: u64| [value as u32, (value >> 32) as u32];

@@ -9,15 +9,16 @@
 //! ```
 //!
 //! A slot is bytes in the driver's memory and owns nothing. How many a shader-visible heap has at the most is what the
-//! device says, where the runtime knows the question; else 1,000,000 views up to resource binding tier 2, as many as the driver
-//! has memory for on tier 3, and 2,048 samplers ([`Features`](super::Features)).
+//! device says, where the runtime knows the question; else 1,000,000 views up to resource binding tier 2, as many as
+//! the driver has memory for on tier 3, and 2,048 samplers ([`Features`](super::Features)).
 
 mod view;
 
 use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 
-use super::{Device, error, name_object};
+use super::device::{Device, name_object};
+use super::error;
 use ringfence_hal::descriptors::{
     CpuHandle, DescriptorModel, DescriptorSupport, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, PortableView,
     ViewCopy, ViewTypes,
@@ -164,8 +165,8 @@ unsafe impl Descriptors for Device {
         let counts: SmallVec<[u32; 32]> = copies.iter().map(|copy| copy.count).collect();
         let (ranges, counts) = (copies.len() as u32, Some(counts.as_ptr()));
         let (targets, sources, of_type) = (targets.as_ptr(), sources.as_ptr(), heap_type(first.dst.kind));
-        // SAFETY: the arrays are as long as is said and live through the call; the caller promises that the slots are there,
-        // of one kind, the sources not shader-visible, and that nobody else touches them.
+        // SAFETY: the arrays are as long as is said and live through the call; the caller promises that the slots are
+        // there, of one kind, the sources not shader-visible, and that nothing else accesses them.
         unsafe { self.raw().CopyDescriptors(ranges, targets, counts, ranges, sources, counts, of_type) };
     }
 

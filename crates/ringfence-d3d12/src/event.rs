@@ -20,8 +20,8 @@ use windows::core::PCWSTR;
 use super::error;
 use ringfence_hal::DeviceError;
 
-/// The value that a fence has reached. A removed device sets its fences to the largest value there is, so that whoever
-/// waits wakes up: that is the news of the loss and no progress.
+/// The value that a fence has reached. A removed device sets its fences to the largest value there is, so that every
+/// wait ends: that value means the loss, not progress.
 pub(super) fn completed(fence: &ID3D12Fence) -> Result<u64, DeviceError> {
     // SAFETY: a call without arguments on a live object.
     match unsafe { fence.GetCompletedValue() } {
@@ -44,7 +44,7 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Waits until `fence` reaches `value`, at most for `timeout`; says whether it did.
+    /// Waits until `fence` reaches `value`, at most for `timeout`; returns whether it did.
     pub(super) fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         if completed(fence)? >= value {
             return Ok(true);
@@ -103,7 +103,7 @@ impl Event {
         }
     }
 
-    /// Sleeps until the event is signalled or the deadline is there, or earlier; says whether it was signalled.
+    /// Sleeps until the event is signalled or the deadline is there, or earlier; returns whether it was signalled.
     fn sleep(&self, deadline: Option<Instant>) -> Result<bool, DeviceError> {
         const LONGEST_MS: u32 = 60_000;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -121,7 +121,7 @@ impl Drop for Event {
     fn drop(&mut self) {
         // A pending event is left open: its number could become another object's, which the driver would then signal.
         if !self.pending {
-            // SAFETY: the event is open, nobody else closes it, and the driver has no more use for it.
+            // SAFETY: the event is open, nothing else closes it, and the driver has no more use for it.
             let _ = unsafe { CloseHandle(self.handle) };
         }
     }

@@ -10,15 +10,16 @@
 //! Tight alignment knows of no usage: a buffer may measure 8 bytes, and a view of constants begins at 256. A buffer is
 //! therefore aligned to 256 at least, or to what its description says.
 //!
-//! A texture is small if its largest mip level fills no more than 64 KiB in tiles of 4 KiB, multisampled no more than 4 MiB in
-//! tiles of 64 KiB. That is how the runtime reckons, and it is reckoned here first: the debug layer takes a question that is
-//! answered with no for a mistake. What is more than a texture of one layer is reckoned generously.
+//! A texture is small if its largest mip level fills no more than 64 KiB in tiles of 4 KiB, multisampled no more than 4
+//! MiB in tiles of 64 KiB. That is how the runtime reckons, and it is reckoned here first: the debug layer reports a
+//! query that fails as a mistake. What is more than a texture of one layer is reckoned generously.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
+use super::capabilities::Features;
 use super::describe::EVERY_VIEW;
-use super::{Device, Features};
+use super::device::Device;
 use ringfence_hal::DeviceError;
 
 /// Newer than some versions of the `windows` crate; the number is that of the SDK.
@@ -26,8 +27,8 @@ const USE_TIGHT_ALIGNMENT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
 
 /// Bytes and alignment of a resource, and the description that it has to be made with to have them.
 ///
-/// A texture's description that brings an alignment of its own is measured with that alone; a buffer's is the least that it
-/// gets.
+/// A texture's description that brings an alignment of its own is measured with that alone; a buffer's is the least
+/// that it gets.
 pub(super) fn measure(
     device: &Device,
     desc: &D3D12_RESOURCE_DESC,
@@ -39,16 +40,17 @@ pub(super) fn measure(
         ..info
     };
     if let Some(tight) = tight_candidate(device.features(), desc)
-        && let Some(info) = ask(device, &tight)
+        && let Some(info) = allocation_info(device, &tight)
     {
         return Ok((tight, raised(info)));
     }
     if let Some(small) = small_candidate(device.features(), desc)
-        && let Some(info) = ask(device, &small).filter(|info| info.Alignment == small.Alignment)
+        && let Some(info) = allocation_info(device, &small).filter(|info| info.Alignment == small.Alignment)
     {
         return Ok((small, info));
     }
-    let info = ask(device, desc).ok_or(DeviceError::InvalidInfo("the driver cannot measure such a resource"))?;
+    let info =
+        allocation_info(device, desc).ok_or(DeviceError::InvalidInfo("the driver cannot measure such a resource"))?;
     Ok((*desc, raised(info)))
 }
 
@@ -62,8 +64,8 @@ fn buffer_floor(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
     }
 }
 
-/// What the driver says; `None` if it is no answer.
-fn ask(device: &Device, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_RESOURCE_ALLOCATION_INFO> {
+/// What the driver measures; `None` if it rejects the description.
+fn allocation_info(device: &Device, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_RESOURCE_ALLOCATION_INFO> {
     // SAFETY: the slice is of one description that lives through the call.
     let info = unsafe { device.raw().GetResourceAllocationInfo(0, std::slice::from_ref(desc)) };
     let measured = info.SizeInBytes != u64::MAX && info.SizeInBytes > 0 && info.Alignment.is_power_of_two();
@@ -93,8 +95,8 @@ fn small_candidate(features: Features, desc: &D3D12_RESOURCE_DESC) -> Option<D3D
     (may && is_small(desc)).then_some(D3D12_RESOURCE_DESC { Alignment: small.into(), ..*desc })
 }
 
-/// Whether the largest mip level fills no more than the default alignment, in tiles of the small one: 16 tiles of 4 KiB, or
-/// 64 of 64 KiB for several samples.
+/// Whether the largest mip level fills no more than the default alignment, in tiles of the small one: 16 tiles of 4
+/// KiB, or 64 of 64 KiB for several samples.
 fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     let Some((bits, block)) = element(desc.Format) else { return false };
     let samples = desc.SampleDesc.Count;
@@ -118,8 +120,8 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     tiles <= tiles_max
 }
 
-/// Bits of an element, and the texels of its side: blocks of compressed formats are elements of 4 × 4 texels. `None` for
-/// formats that are not reckoned with: of three channels of 32 bits, packed, of several planes.
+/// Bits of an element, and the texels of its side: blocks of compressed formats are elements of 4 × 4 texels. `None`
+/// for formats that are not reckoned with: of three channels of 32 bits, packed, of several planes.
 fn element(format: DXGI_FORMAT) -> Option<(u32, u64)> {
     Some(match format.0 {
         1..=4 => (128, 1),

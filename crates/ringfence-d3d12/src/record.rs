@@ -7,12 +7,12 @@
 //!   CopyResource …        textures as a whole, between barriers of their own
 //! ```
 //!
-//! Buffers decay to the common state when a call of `ExecuteCommandLists` has run, not between the lists of one call, and
-//! are promoted from there by whatever uses them first. So all lists are left with their destinations in the common state,
-//! which is the one in which every later use finds them; a list before this one in the same call has to do so too with what
-//! it uses of them. What is copied *from* lies in an upload heap and keeps its one state, as does what texels are read
-//! into, in a readback heap. On a copy queue there are no states to change but this one, which promotion does by itself,
-//! and everything decays after the call; barriers are left out there.
+//! Buffers decay to the common state when a call of `ExecuteCommandLists` has run, not between the lists of one call,
+//! and are promoted from there by whatever uses them first. So all lists are left with their destinations in the common
+//! state, which is the one in which every later use finds them; a list before this one in the same call has to do so
+//! too with what it uses of them. What is copied *from* lies in an upload heap and keeps its one state, as does what
+//! texels are read into, in a readback heap. On a copy queue there are no states to change but this one, which
+//! promotion does by itself, and everything decays after the call; barriers are left out there.
 
 use std::mem::ManuallyDrop;
 
@@ -20,7 +20,8 @@ use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
-use super::{Device, describe};
+use super::describe;
+use super::device::Device;
 use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
@@ -231,7 +232,8 @@ impl CopyRecorder<'_> {
         }
     }
 
-    /// What the texels of a plane are in a buffer: as the driver says, or where it knows of no second plane, as documented.
+    /// What the texels of a plane are in a buffer: as the driver says, or where it knows of no second plane, as
+    /// documented.
     fn buffer_format(&self, mut desc: D3D12_RESOURCE_DESC, region: &TexelRegion) -> DXGI_FORMAT {
         let plane = describe::plane(desc.Format, region.aspect);
         if describe::plane_count(desc.Format) > 1 {
@@ -285,7 +287,8 @@ impl Record<Device> for CopyRecorder<'_> {
         self.transition(sides(copies, |copy| &copy.src), COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
         self.transition(sides(copies, |copy| &copy.dst), COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
         for TextureCopy { src, dst, .. } in copies {
-            // SAFETY: the list is open; the caller promises that both were made with the same description and are alive.
+            // SAFETY: the list is open; the caller promises that both were made with the same description and are
+            // alive.
             unsafe { self.list.CopyResource(dst, src) };
         }
         self.transition(sides(copies, |copy| &copy.src), D3D12_RESOURCE_STATE_COPY_SOURCE, COMMON);

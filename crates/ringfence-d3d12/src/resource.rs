@@ -2,50 +2,31 @@
 //!
 //! ```text
 //!   heap type      may hold                                 begins in
-//!   DEFAULT        everything                               the state that its description asks for
-//!   UPLOAD         buffers that shaders do not write        GENERIC_READ, for good
-//!   READBACK       buffers that shaders do not write        COPY_DEST, for good
-//!   GPU_UPLOAD     buffers                                  the state that its description asks for
+//!   DEFAULT        everything                               the state of its description
+//!   UPLOAD         buffers that shaders do not write        GENERIC_READ, permanently
+//!   READBACK       buffers that shaders do not write        COPY_DEST, permanently
+//!   GPU_UPLOAD     buffers                                  the state of its description
 //! ```
 //!
 //! Textures in GPU_UPLOAD heaps could be written by the host only through the driver (`WriteToSubresource`), which the
-//! contract has no word for; so they are not offered there.
+//! traits do not have; so they are not offered there.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use windows::Win32::Graphics::Direct3D12::*;
 
+use super::device::{Device, name_object};
+use super::info::ResourceInfo;
 use super::measure::{is_target, measure};
-use super::{Device, Memory, describe, error, name_object, sharing};
+use super::memory::{Memory, check_share, share_support};
+use super::{describe, error};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties,
     Placed, Requirements, ResourceClass, Textures,
 };
-
-/// What a buffer or a texture is described with.
-#[derive(Clone, Copy)]
-pub struct ResourceInfo {
-    /// The driver's description. An alignment of 0 leaves it to the library to take the smallest that the driver
-    /// grants; of a buffer, the smallest at which every view of it can begin, which is 256.
-    ///
-    /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one that is
-    /// never shown as constants.
-    pub desc: D3D12_RESOURCE_DESC,
-    /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
-    pub initial_state: D3D12_RESOURCE_STATES,
-    /// The colour or depth that clearing is made fast for; only for render targets and depth-stencils.
-    pub clear_value: Option<D3D12_CLEAR_VALUE>,
-}
-
-impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
-    /// In the common state, without a clear value.
-    fn from(desc: D3D12_RESOURCE_DESC) -> Self {
-        Self { desc, initial_state: D3D12_RESOURCE_STATE_COMMON, clear_value: None }
-    }
-}
 
 mod sealed {
     pub trait Sealed {}
@@ -55,16 +36,16 @@ mod sealed {
 
 /// What sets buffers and textures apart here. Closed: [`Buffers`] and [`Textures`] are all there are.
 pub trait Shape: Kind + sealed::Sealed {
-    /// The portable description in Direct3D 12's terms.
+    /// Direct3D 12's description for a portable one.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if there is no such resource.
     fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
 
-    /// Direct3D 12's description portably; `None` where there is no word for it.
+    /// Direct3D 12's description portably; `None` where there is none.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
 
-    /// The alignment in the description that its use asks for, where the driver may measure less; 0 leaves it open.
+    /// The alignment in the description that its use needs, where the driver may measure less; 0 leaves it open.
     fn floor(desc: &Self::Desc) -> u64 {
         let _ = desc;
         0
@@ -191,7 +172,7 @@ unsafe impl<K: Shape> Create<K> for Device {
     }
 
     fn share_support(&self, _: &ResourceInfo, kind: ShareKind) -> ShareSupport {
-        sharing::support(kind)
+        share_support(kind)
     }
 
     unsafe fn prepare_shared(
@@ -199,8 +180,12 @@ unsafe impl<K: Shape> Create<K> for Device {
         info: &ResourceInfo,
         kind: ShareKind,
     ) -> Result<(ResourceInfo, Requirements), DeviceError> {
-        // SAFETY: the caller promises what is asked.
-        unsafe { self.prepare_in_shared::<K>(info, kind) }
+        check_share(kind)?;
+        // SAFETY: `prepare` reads `info` alone, which holds no pointer.
+        let (unplaced, needs) = unsafe { Create::<K>::prepare(self, info) }?;
+        // Only heaps of the type DEFAULT can be shared.
+        let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
+        Ok((unplaced, Requirements { memory_type_bits: needs.memory_type_bits & default, ..needs }))
     }
 
     unsafe fn discard(&self, _unplaced: ResourceInfo) {}
@@ -230,7 +215,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
         if desc.share.is_some() {
-            // SAFETY: the caller promises what is asked.
+            // SAFETY: the caller promises that the requirements of `unplaced` allow `desc`.
             return unsafe { self.place_alone::<K>(unplaced, desc) };
         }
         let properties = self.heap_properties(desc.memory_type)?;
@@ -247,7 +232,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         name_object(&object, desc.name);
         let pageable = <&ID3D12Pageable>::from(&object).clone();
         let memory = Memory::new(None, pageable, desc);
-        self.tell_priority(&memory, desc.priority);
+        self.apply_priority(&memory, desc.priority);
         Ok((self.mapped(object, desc.memory_type)?, memory))
     }
 
@@ -279,8 +264,7 @@ impl Device {
         unplaced: &ResourceInfo,
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<ID3D12Resource>, Memory), DeviceError> {
-        // SAFETY: the caller promises that the memory type exists.
-        let memory = unsafe { self.allocate_memory(desc) }?;
+        let memory = self.create_heap(desc)?;
         // SAFETY: the heap was made for it; should this fail, the heap goes with `memory`.
         let placed = unsafe { Create::<K>::place(self, unplaced, &memory, 0) }?;
         name_object(&placed.object, desc.name);
@@ -309,7 +293,7 @@ impl Device {
         let desc = BufferDesc { size: memory.size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
         let info = Create::<Buffers>::describe(self, &desc).ok()?;
         // SAFETY: the heap is as large as the buffer, of a type that holds buffers, and the host reaches through the
-        // window only what is nobody else's.
+        // window only bytes that no resource has.
         let placed = unsafe { Create::<Buffers>::place(self, &info, memory, 0) }.ok()?;
         Some((placed.object, placed.mapped?))
     }
@@ -329,7 +313,7 @@ impl Device {
             return Ok(Placed { object, mapped: None });
         }
         let mut pointer: *mut c_void = std::ptr::null_mut();
-        // The host reads only from cached memory; elsewhere an empty range tells the driver so.
+        // The host reads only from cached memory; elsewhere an empty range states that.
         let nothing = std::ptr::from_ref(&D3D12_RANGE { Begin: 0, End: 0 });
         let read_range = if properties.contains(MemoryProperties::HOST_CACHED) { None } else { Some(nothing) };
         // SAFETY: the resource is alive and a buffer, whose one subresource is 0; the pointers are to values that live

@@ -10,41 +10,14 @@ use windows::Win32::Foundation::{GENERIC_ALL, HANDLE};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::PCWSTR;
 
-use super::resource::{ResourceInfo, Shape};
-use super::{Device, Memory, error};
-use ringfence_hal::sharing::{Share, ShareKind, ShareSupport, Tied};
-use ringfence_hal::{Create, DeviceError, MemoryDesc, Requirements};
+use super::device::Device;
+use super::error;
+use super::memory::{Memory, check_share};
+use ringfence_hal::sharing::{Share, ShareKind, Tied};
+use ringfence_hal::{DeviceError, MemoryDesc};
 
 /// A handle to a heap.
 pub type ShareHandle = OwnedHandle;
-
-pub(super) fn support(kind: ShareKind) -> ShareSupport {
-    let known = kind == ShareKind::D3d12Heap;
-    ShareSupport { can_export: known, can_import: known, needs_dedicated: false }
-}
-
-pub(super) fn check(kind: ShareKind) -> Result<(), DeviceError> {
-    let known = kind == ShareKind::D3d12Heap;
-    if known { Ok(()) } else { Err(DeviceError::Unsupported("handles of this kind on Direct3D 12")) }
-}
-
-impl Device {
-    /// As [`Create::prepare`], for a heap that is shared: in memory of the type DEFAULT.
-    ///
-    /// # Safety
-    /// As there.
-    pub(super) unsafe fn prepare_in_shared<K: Shape>(
-        &self,
-        info: &ResourceInfo,
-        kind: ShareKind,
-    ) -> Result<(ResourceInfo, Requirements), DeviceError> {
-        check(kind)?;
-        // SAFETY: the caller promises what is asked.
-        let (unplaced, needs) = unsafe { Create::<K>::prepare(self, info) }?;
-        let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
-        Ok((unplaced, Requirements { memory_type_bits: needs.memory_type_bits & default, ..needs }))
-    }
-}
 
 // SAFETY: handles are owned values of the standard library, which close when they are dropped.
 unsafe impl Share for Device {
@@ -61,7 +34,7 @@ unsafe impl Share for Device {
     }
 
     unsafe fn export_memory(&self, memory: &Memory, kind: ShareKind) -> Result<OwnedHandle, DeviceError> {
-        check(kind)?;
+        check_share(kind)?;
         let heap = memory.heap().ok_or(DeviceError::InvalidInfo("the memory is a committed resource's own"))?;
         // SAFETY: the heap is alive; no attributes and no name are given.
         let made = unsafe { self.raw().CreateSharedHandle(heap, None, GENERIC_ALL.0, PCWSTR::null()) };
@@ -78,7 +51,7 @@ unsafe impl Share for Device {
         desc: &MemoryDesc<'_>,
         _: Tied<'_, Self>,
     ) -> Result<Memory, DeviceError> {
-        check(desc.share.ok_or(DeviceError::InvalidInfo("no kind of handle"))?)?;
+        check_share(desc.share.ok_or(DeviceError::InvalidInfo("no kind of handle"))?)?;
         let mut heap: Option<ID3D12Heap> = None;
         // SAFETY: the handle is open during the call, and the pointer is to a local.
         let opened = unsafe { self.raw().OpenSharedHandle(HANDLE(handle.as_raw_handle()), &mut heap) };
@@ -86,7 +59,7 @@ unsafe impl Share for Device {
         // SAFETY: a call without arguments on a live object.
         let held = unsafe { heap.GetDesc() };
         if held.SizeInBytes < desc.size {
-            return Err(DeviceError::InvalidInfo("a shared heap smaller than it was said to be"));
+            return Err(DeviceError::InvalidInfo("a shared heap smaller than its description"));
         }
         let pageable = <&ID3D12Pageable>::from(&heap).clone();
         Ok(Memory::new(Some(heap), pageable, desc))

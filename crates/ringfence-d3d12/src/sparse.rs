@@ -2,8 +2,11 @@
 
 use windows::Win32::Graphics::Direct3D12::*;
 
-use super::resource::{ResourceInfo, Shape, check, class};
-use super::{Device, Memory, describe, error};
+use super::device::Device;
+use super::info::ResourceInfo;
+use super::memory::Memory;
+use super::resource::{Shape, check, class};
+use super::{describe, error};
 use ringfence_hal::sparse::{
     PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
 };
@@ -18,8 +21,8 @@ unsafe impl Sparse for Device {
     fn sparse_support(&self) -> Option<SparseSupport> {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
         let size = size_of_val(&options) as u32;
-        // SAFETY: the pointer is to a local of the structure that the question fills, with its size.
         let asked =
+            // SAFETY: the pointer is to a local of the structure that the query fills, with its size.
             unsafe { self.raw().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) };
         let tier = if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED };
         match tier {
@@ -61,7 +64,7 @@ unsafe impl Sparse for Device {
             tiles: (bind.size / TILE_BYTES) as u32,
             memory: bind.memory,
         });
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that all is alive and that the runs lie inside the resource and the heaps.
         unsafe { map_all(queue, buffer, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 
@@ -102,7 +105,7 @@ unsafe impl Sparse for Device {
             tiles: bind.count as u32,
             memory: bind.memory,
         });
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that all is alive and that the runs lie inside the resource and the heaps.
         unsafe { map_all(queue, texture, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 }
@@ -113,8 +116,8 @@ impl Device {
         let (mut packed, mut shape) = (D3D12_PACKED_MIP_INFO::default(), D3D12_TILE_SHAPE::default());
         let (mut total, mut count) = (0, 0);
         let mut first = D3D12_SUBRESOURCE_TILING::default();
-        // SAFETY: the resource is reserved and alive; the pointers are to locals that live through the call, and no part is
-        // asked about by itself.
+        // SAFETY: the resource is reserved and alive; the pointers are to locals that live through the call, and no
+        // part is asked about by itself.
         unsafe {
             self.raw().GetResourceTiling(
                 texture,
@@ -196,7 +199,7 @@ unsafe fn map_all(
         // SAFETY: the caller promises that the run lies inside the resource and its memory inside the heap.
         unsafe { map(queue, resource, one) };
     }
-    // SAFETY: as above.
+    // SAFETY: the caller promises that queue and fence are alive.
     unsafe { queue.Signal(&signal.0, signal.1) }.map_err(failed)
 }
 

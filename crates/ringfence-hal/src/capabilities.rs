@@ -2,25 +2,26 @@
 
 use smallvec::SmallVec;
 
-use super::{BufferUsage, flags};
+use super::usage::BufferUsage;
 
-flags! {
+bitflags::bitflags! {
     /// What a memory type is.
-    MemoryProperties {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct MemoryProperties: u32 {
         /// Near the device.
-        DEVICE_LOCAL = 0;
+        const DEVICE_LOCAL = 1 << 0;
         /// Can be mapped.
-        HOST_VISIBLE = 1;
+        const HOST_VISIBLE = 1 << 1;
         /// Host writes need no flush, host reads no invalidation.
-        HOST_COHERENT = 2;
+        const HOST_COHERENT = 1 << 2;
         /// Host reads go through the host's caches (fast); without it they may be very slow.
-        HOST_CACHED = 3;
+        const HOST_CACHED = 1 << 3;
         /// Given out page by page as it is used (tiled renderers' transient targets).
-        LAZILY_ALLOCATED = 4;
+        const LAZILY_ALLOCATED = 1 << 4;
         /// Not readable by the host or by unprotected work.
-        PROTECTED = 5;
-        /// Special purposes only (device-coherent, RDMA and the like): never picked unless asked for.
-        SPECIAL = 6;
+        const PROTECTED = 1 << 5;
+        /// Special purposes only (device-coherent, RDMA and the like): never chosen unless required by name.
+        const SPECIAL = 1 << 6;
     }
 }
 
@@ -33,7 +34,7 @@ pub struct MemoryHeap {
     pub device_local: bool,
 }
 
-/// A kind of memory that can be asked for (`VkMemoryType`; on Direct3D 12 a heap type).
+/// A kind of memory (`VkMemoryType`; on Direct3D 12 a heap type).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryType {
     /// Index into [`Capabilities::memory_heaps`].
@@ -42,9 +43,9 @@ pub struct MemoryType {
     pub properties: MemoryProperties,
 }
 
-/// How much a memory object matters when not all of them have room near the device.
+/// How much a memory object matters when device-local memory is short.
 ///
-/// Vulkan's number from 0 to 1 in five steps, of which `Normal` is what it takes if nothing is said; Direct3D 12's five
+/// Vulkan's number from 0 to 1 in five steps, of which `Normal` is the default; Direct3D 12's five
 /// named ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Priority {
@@ -52,7 +53,7 @@ pub enum Priority {
     Lowest,
     /// Before most others.
     Low,
-    /// Like everything that says nothing.
+    /// The default.
     #[default]
     Normal,
     /// After most others: what each frame reads.
@@ -72,7 +73,7 @@ impl Priority {
     }
 }
 
-/// When the system can be told of a [`Priority`].
+/// When the system takes a [`Priority`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum MemoryPriority {
     /// Never: priorities are for the library's own order alone.
@@ -84,7 +85,7 @@ pub enum MemoryPriority {
     AtAnyTime,
 }
 
-/// The strictest alignment in bytes of what both APIs reach by its address alone: acceleration structures.
+/// The strictest alignment in bytes of what is used by its address: acceleration structures.
 const ADDRESS_ALIGNMENT: u64 = 256;
 
 /// What a device is and can do.
@@ -97,17 +98,18 @@ pub struct Capabilities {
     /// Kinds of memory, the driver's preference first; at most 32.
     pub memory_types: Vec<MemoryType>,
     /// Which resource classes may share a block as they come: those of equal number, by [`ResourceClass`] as index
-    /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three). Buffers may share one with
-    /// textures of another number if [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and is kept.
+    /// (`bufferImageGranularity` above 1 parts buffers from textures; heap tier 1 parts all three). Buffers may share
+    /// one with textures of another number if [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and
+    /// is kept.
     pub class_groups: [u8; 3],
     /// The alignment in bytes with which memory has to be made that may hold any render target: 4 MiB on Direct3D 12,
-    /// for multisampled ones; 1 where the driver sees to it.
+    /// for multisampled ones; 1 where the driver aligns memory itself.
     pub target_memory_alignment: u64,
     /// Bytes that must lie between a buffer and a texture in one memory object (`bufferImageGranularity`; 1 if none).
     pub class_granularity_bytes: u64,
     /// Alignment of flushes in bytes (`nonCoherentAtomSize`; 1 if none), a power of two.
     pub non_coherent_atom_bytes: u64,
-    /// Whether the device wants to be told of host writes even to coherent memory (the simulated one does).
+    /// Whether the device needs flushes of host writes even to coherent memory (the simulated one does).
     pub notice_host_writes: bool,
     /// Largest number of memory objects alive at once.
     pub memory_objects_max: u64,
@@ -117,19 +119,20 @@ pub struct Capabilities {
     pub texture_copy_offset_alignment: u64,
     /// Alignment in bytes of a row in a buffer that is copied to a texture.
     pub texture_copy_row_alignment: u64,
-    /// Whether a part of a mip level of depth or stencil can be copied to or from a buffer; Direct3D 12 copies all of it.
+    /// Whether a part of a mip level of depth or stencil can be copied to or from a buffer; Direct3D 12 copies all of
+    /// it.
     pub partial_depth_copies: bool,
     /// Alignment in bytes of constants, in their buffer and in its memory; a power of two.
     pub constant_alignment: u64,
-    /// The same of words and structures that shaders read or write; a power of two. Structures lie at multiples of their
-    /// stride too.
+    /// The same of words and structures that shaders read or write; a power of two. Structures lie at multiples of
+    /// their stride too.
     pub storage_alignment: u64,
     /// The same of texels in a buffer; a power of two.
     pub texel_alignment: u64,
-    /// Whether the program says what is resident ([`Driver::evict`](super::Driver::evict),
+    /// Whether the program decides what is resident ([`Driver::evict`](super::Driver::evict),
     /// [`Driver::make_resident`](super::Driver::make_resident)); else the system does.
     pub residency: bool,
-    /// Whether the system listens to priorities.
+    /// When the system takes priorities.
     pub memory_priority: MemoryPriority,
 }
 
@@ -147,9 +150,9 @@ impl Capabilities {
         properties.contains(MemoryProperties::HOST_VISIBLE) && !properties.contains(MemoryProperties::HOST_COHERENT)
     }
 
-    /// The alignment in bytes with which a buffer of this usage has to lie in its memory, so that a view of its first bytes
-    /// has an address that the API takes. Vulkan's drivers measure no less; tight alignment on Direct3D 12 does, which knows
-    /// of no usage.
+    /// The alignment in bytes with which a buffer of this usage has to lie in its memory, so that a view of its first
+    /// bytes has an address that the API takes. Vulkan's drivers measure no less; tight alignment on Direct3D 12 does,
+    /// as it ignores the usage.
     #[must_use]
     pub fn buffer_alignment(&self, usage: BufferUsage) -> u64 {
         let rules = [
@@ -160,10 +163,10 @@ impl Capabilities {
         rules.into_iter().filter(|(of, _)| usage.intersects(*of)).map(|(_, bytes)| bytes).fold(1, u64::max)
     }
 
-    /// The alignment in bytes of a range that shares a buffer of this usage, for every rule that a range may meet: those of
-    /// [`Capabilities::buffer_alignment`], of flushes, of copies to textures, and of what is reached by its address (256:
-    /// acceleration structures; shader tables take 64). The buffer has to lie so too, for an address counts from the memory's
-    /// first byte and an offset from the buffer's.
+    /// The alignment in bytes of a range that shares a buffer of this usage, for every rule that a range may meet:
+    /// those of [`Capabilities::buffer_alignment`], of flushes, of copies to textures, and of what is reached by its
+    /// address (256: acceleration structures; shader tables take 64). The buffer has to lie so too, for an address
+    /// counts from the memory's first byte and an offset from the buffer's.
     #[must_use]
     pub fn range_alignment(&self, usage: BufferUsage) -> u64 {
         let rules = [

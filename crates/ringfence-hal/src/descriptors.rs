@@ -1,5 +1,5 @@
-//! What Ringfence asks of a device to manage descriptors. Mechanism only: who gets which slot, and when a slot may be
-//! written again, is decided once, above this crate.
+//! What a device implements so that descriptors can be managed. Mechanism only: who gets which slot, and when a slot
+//! may be written again, is decided once, above this crate.
 //!
 //! ```text
 //!                 CPU-only heap                    shader-visible heap
@@ -20,9 +20,7 @@ mod error;
 use std::fmt;
 use std::ops::Range;
 
-use super::{
-    BufferDesc, BufferUsage, Device, DeviceError, Format, RawBuffer, RawTexture, TextureDesc, TextureUsage, flags,
-};
+use super::{BufferDesc, BufferUsage, Device, DeviceError, Format, RawBuffer, RawTexture, TextureDesc, TextureUsage};
 
 pub use error::{DescriptorError, Region};
 
@@ -61,35 +59,24 @@ impl fmt::Display for HeapKind {
     }
 }
 
-flags! {
-    /// The types of view that a heap of kind [`HeapKind::Resources`] can show. Direct3D 12 takes every type in every slot;
-    /// on Vulkan each type is an array of its own, with limits of its own, so that fewer types make room for more slots.
-    ViewTypes {
+bitflags::bitflags! {
+    /// The types of view that a heap of kind [`HeapKind::Resources`] can show. Direct3D 12 takes every type in every
+    /// slot; on Vulkan each type is an array of its own, with limits of its own, so that fewer types make room for more
+    /// slots.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct ViewTypes: u32 {
         /// Constants.
-        CONSTANTS = 0;
+        const CONSTANTS = 1 << 0;
         /// Bytes or structures that shaders read and write.
-        STORAGE_BUFFER = 1;
+        const STORAGE_BUFFER = 1 << 1;
         /// Textures that shaders read.
-        SAMPLED_TEXTURE = 2;
+        const SAMPLED_TEXTURE = 1 << 2;
         /// Textures that shaders read and write without a sampler.
-        STORAGE_TEXTURE = 3;
+        const STORAGE_TEXTURE = 1 << 3;
         /// Texels in a buffer that shaders read.
-        SAMPLED_TEXELS = 4;
+        const SAMPLED_TEXELS = 1 << 4;
         /// Texels in a buffer that shaders read and write.
-        STORAGE_TEXELS = 5;
-    }
-}
-
-impl ViewTypes {
-    /// Every type.
-    #[must_use]
-    pub const fn all() -> Self {
-        Self::CONSTANTS
-            .union(Self::STORAGE_BUFFER)
-            .union(Self::SAMPLED_TEXTURE)
-            .union(Self::STORAGE_TEXTURE)
-            .union(Self::SAMPLED_TEXELS)
-            .union(Self::STORAGE_TEXELS)
+        const STORAGE_TEXELS = 1 << 5;
     }
 }
 
@@ -98,12 +85,12 @@ impl ViewTypes {
 pub struct HeapDesc<'a> {
     /// What its slots show.
     pub kind: HeapKind,
-    /// For resources: the types of view. Of no meaning for other kinds.
+    /// For resources: the types of view. Ignored for other kinds.
     pub types: ViewTypes,
     /// How many; at least 1.
     pub slots: u32,
-    /// For how many slots pipelines are made, at least `slots`: heaps that agree in kind, types and this one are told apart
-    /// by no pipeline, so that a heap that grows keeps its pipelines. Of meaning for shader-visible heaps on Vulkan.
+    /// The slots of the set layout, at least `slots`. Pipelines work with every heap of the same kind, types and layout
+    /// slots, so that a heap that grows keeps its pipelines. Used for shader-visible heaps on Vulkan.
     pub layout_slots: u32,
     /// Whether shaders see it.
     pub shader_visible: bool,
@@ -111,8 +98,8 @@ pub struct HeapDesc<'a> {
     pub name: &'a str,
 }
 
-/// Where the slots of a heap are, as the device counts: slot `i` is at `cpu + i * increment`. A device without addresses
-/// of descriptors counts slots: its heaps start at 0, and the increment is 1.
+/// Where the slots of a heap are, as the device counts: slot `i` is at `cpu + i * increment`. A device without
+/// addresses of descriptors counts slots: its heaps start at 0, and the increment is 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapStart {
     /// Of the first slot, for the host.
@@ -164,15 +151,15 @@ pub struct DescriptorSupport {
     pub storage_elements_max: u64,
     /// The most texels in a buffer shown at once.
     pub texel_elements_max: u64,
-    /// Whether slots own objects of the driver, which have to be taken out of a slot that is let go of.
+    /// Whether slots own objects of the driver, which have to be cleared from a slot that is freed.
     pub slots_own_objects: bool,
     /// The largest anisotropy of samplers; 1 if there is none.
     pub anisotropy_max: u8,
 }
 
 impl DescriptorSupport {
-    /// Whether a command list sees the slots as they were when it was bound. Then writes never meet pending work, and what
-    /// is written after the bind shows in the next one only.
+    /// Whether a command list sees the slots as they were when it was bound. Then writes never meet pending work, and
+    /// what is written after the bind shows in the next one only.
     #[must_use]
     pub const fn is_snapshot(&self) -> bool {
         matches!(self.model, DescriptorModel::PlainSets)
@@ -212,7 +199,8 @@ pub enum BufferViewKind {
 }
 
 impl BufferViewKind {
-    /// What the buffer has to be made for. Words and structures that are only read may be of [`BufferUsage::STORAGE`] too.
+    /// What the buffer has to be made for. Words and structures that are only read may be of [`BufferUsage::STORAGE`]
+    /// too.
     #[must_use]
     pub const fn usage(self) -> BufferUsage {
         match self {
@@ -314,7 +302,7 @@ pub enum AddressMode {
 
 /// How a sampler compares depths.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are the documentation")]
 pub enum Compare {
     Never,
     Less,
@@ -420,16 +408,16 @@ pub struct ViewCopy<'a, H> {
 /// A device that has descriptors. See the [module](self).
 ///
 /// # Safety
-/// As for [`Driver`](super::Driver): heaps are what the driver made, and views that [`Descriptors::describe_view`] gives
-/// are valid as long as what they were made of.
+/// As for [`Driver`](super::Driver): heaps are what the driver made, and views that [`Descriptors::describe_view`]
+/// gives are valid as long as what they were made of.
 pub unsafe trait Descriptors: Device {
     /// The driver's heap. A copy names the same heap.
     type Heap: Clone + Send + Sync + fmt::Debug + 'static;
     /// What a command list takes to go through a heap. A copy names the same thing.
     type Bound: Clone + Send + Sync + fmt::Debug + 'static;
-    /// A view in the device's own terms.
+    /// A view as the device describes it.
     type View<'a>: Clone;
-    /// A driver object (image view, sampler) that a slot let go of and that pending work may still use.
+    /// A driver object (image view, sampler) that a slot no longer shows and that pending work may still use.
     type Leftover: Send + 'static;
 
     /// What the device can do with descriptors.
@@ -438,7 +426,7 @@ pub unsafe trait Descriptors: Device {
     /// The most slots of a shader-visible heap of this kind and these types.
     fn visible_slots_max(&self, kind: HeapKind, types: ViewTypes) -> u32;
 
-    /// A view in the device's own terms from the portable one.
+    /// The device's view for a portable one.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if the device has no such view.
@@ -456,14 +444,14 @@ pub unsafe trait Descriptors: Device {
     /// This device made it; it is destroyed once; no pending work uses it.
     unsafe fn destroy_heap(&self, heap: Self::Heap);
 
-    /// Makes a slot show something, and gives what it let go of.
+    /// Makes a slot show something, and returns the object that it showed before.
     ///
     /// # Errors
     /// Out of memory, or the view is not one that the heap takes. The slot is then as before.
     ///
     /// # Safety
-    /// The heap is this device's and has the slot; the view is valid; nobody else touches the slot meanwhile, and, unless
-    /// [`DescriptorSupport::is_snapshot`], no pending work reads it.
+    /// The heap is this device's and has the slot; the view is valid; nothing else accesses the slot meanwhile, and,
+    /// unless [`DescriptorSupport::is_snapshot`], no pending work reads it.
     unsafe fn write_view(
         &self,
         heap: &Self::Heap,
@@ -471,8 +459,8 @@ pub unsafe trait Descriptors: Device {
         view: &Self::View<'_>,
     ) -> Result<Option<Self::Leftover>, DeviceError>;
 
-    /// Makes a slot show nothing, and gives what it let go of. A shader that reads it all the same sees zeros where the
-    /// device has null descriptors.
+    /// Makes a slot show nothing, and returns the object that it showed before. A shader that reads the slot sees zeros
+    /// where the device has null descriptors.
     ///
     /// # Safety
     /// As [`Descriptors::write_view`].
@@ -482,8 +470,8 @@ pub unsafe trait Descriptors: Device {
     ///
     /// # Safety
     /// The heaps are this device's, of one kind and of equal types, and have the slots; no source is shader-visible;
-    /// nobody writes the sources or touches the destinations meanwhile; ranges of destinations do not overlap; and, unless
-    /// [`DescriptorSupport::is_snapshot`], no pending work reads a destination.
+    /// nothing writes the sources or accesses the destinations meanwhile; ranges of destinations do not overlap; and,
+    /// unless [`DescriptorSupport::is_snapshot`], no pending work reads a destination.
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, Self::Heap>]);
 
     /// What a command list is to take to go through a shader-visible heap.
@@ -495,13 +483,13 @@ pub unsafe trait Descriptors: Device {
     /// The heap is this device's and shader-visible.
     unsafe fn bind_heap(&self, heap: &Self::Heap) -> Result<Self::Bound, DeviceError>;
 
-    /// Takes back what [`Descriptors::bind_heap`] gave.
+    /// Releases what [`Descriptors::bind_heap`] returned.
     ///
     /// # Safety
-    /// It is of this heap and taken back once; the work that it was bound for is complete.
+    /// It is of this heap and released once; the work that it was bound for is complete.
     unsafe fn unbind_heap(&self, heap: &Self::Heap, bound: Self::Bound);
 
-    /// Destroys what a slot let go of.
+    /// Destroys an object that a slot showed before.
     ///
     /// # Safety
     /// It is this device's; no pending work uses it.

@@ -2,26 +2,29 @@
 //!
 //! ```text
 //!   library ──▶ FaultInjector<D> ──▶ D
-//!                   │ counts each call that can fail, and asks the rules in turn:
+//!                   │ counts each call that can fail, and applies the rules in turn:
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`Faults::tallies`] says how often each function of the contract was called and was made to fail;
-//! [`Faults::set_hook`] lets a test do at that moment what a real fault would do to the device (lose it, say).
+//! [`Faults::tallies`] counts how often each call was made and was made to fail; [`Faults::set_hook`] lets a test do at
+//! that moment what a real fault would do to the device (lose it, say).
 //!
-//! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the contract
-//! says of failed calls. What cannot fail is passed on.
+//! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
+//! traits promise of failed calls. What cannot fail is passed on.
 //!
 //! ```
 //! use ringfence_hal::fault::{Call, FaultInjector, Rule};
-//! use ringfence_hal::{DeviceError, Driver, sim};
-//! use ringfence::{Allocator, AllocatorDesc};
+//! use ringfence_hal::{DeviceError, Driver, MemoryDesc, Priority, ResourceClass};
+//! use ringfence_sim::{Device, Profile, SimOptions};
 //!
-//! let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
-//! let (device, faults) = FaultInjector::new(device);
+//! let (device, faults) = FaultInjector::new(Device::new(Profile::h200(), SimOptions::default()));
 //! faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });
-//! let memory = Allocator::over(device, AllocatorDesc::default());
-//! assert_eq!(faults.injected(), 0, "an allocator without resources has made no memory object");
+//! let (class, priority) = (ResourceClass::Buffer, Priority::Normal);
+//! let desc = MemoryDesc { memory_type: 0, size: 1 << 20, alignment: 1, class, priority, name: "", share: None };
+//! // SAFETY: the device has a memory type 0.
+//! let refused = unsafe { device.allocate_memory(&desc) };
+//! assert_eq!(refused.unwrap_err(), DeviceError::OutOfDeviceMemory);
+//! assert_eq!(faults.injected(), 1);
 //! ```
 
 mod descriptors;
@@ -41,7 +44,7 @@ use super::{
     Requirements,
 };
 
-/// A call of the contract that can fail.
+/// A call of a device that can fail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Call {
     /// [`Driver::allocate_memory`].
@@ -193,7 +196,7 @@ impl Rule {
         Self { skip: nth, count: 1, ..Self::new(error) }
     }
 
-    /// Counts a call down, and says with what it fails if it does.
+    /// Counts a call down, and returns its error if it fails.
     fn strikes(&mut self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Option<DeviceError> {
         if !self.matches(call, memory) {
             return None;
@@ -240,7 +243,7 @@ impl fmt::Debug for State {
 }
 
 impl Faults {
-    /// Adds a rule. Rules are asked in the order in which they were added.
+    /// Adds a rule. Rules apply in the order in which they were added.
     pub fn add(&self, rule: Rule) {
         self.0.lock().rules.push(rule);
     }
@@ -270,15 +273,15 @@ impl Faults {
     }
 
     /// Sets what is called whenever a call is made to fail, before it returns. It runs on the caller's thread without a
-    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None` takes it
-    /// away.
+    /// lock of this set held, and may talk to the device underneath; it must not go through the injector. `None`
+    /// removes it.
     pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
         let replaced = std::mem::replace(&mut self.0.lock().hook, hook.map(Arc::from));
         // Its `Drop` is the caller's code, so it runs with no lock held.
         drop(replaced);
     }
 
-    /// Counts a call and says whether it may reach the device.
+    /// Counts a call; fails it if a rule does.
     fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
         let mut state = self.0.lock();
         state.made[call as usize] += 1;
@@ -333,18 +336,18 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<D::Memory, DeviceError> {
         self.faults.pass(Call::AllocateMemory, Some(desc))?;
-        // SAFETY: the caller's promise is the same; so in all that follows.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.allocate_memory(desc) }
     }
 
     unsafe fn free_memory(&self, memory: D::Memory) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.free_memory(memory) }
     }
 
     unsafe fn flush(&self, memory: &D::Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
         self.faults.pass(Call::Flush, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.flush(memory, offset, size) }
     }
 
@@ -356,19 +359,19 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
         into: &mut [u8],
     ) -> Result<(), DeviceError> {
         self.faults.pass(Call::ReadBack, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.read_back(memory, offset, mapped, into) }
     }
 
     unsafe fn completed(&self, fence: &D::Fence) -> Result<u64, DeviceError> {
         self.faults.pass(Call::Completed, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.completed(fence) }
     }
 
     unsafe fn wait(&self, fence: &D::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         self.faults.pass(Call::Wait, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.wait(fence, value, timeout) }
     }
 
@@ -390,18 +393,18 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
 
     unsafe fn make_resident(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
         self.faults.pass(Call::MakeResident, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.make_resident(memory) }
     }
 
     unsafe fn evict(&self, memory: &[D::Pageable]) -> Result<(), DeviceError> {
         self.faults.pass(Call::Evict, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.evict(memory) }
     }
 
     unsafe fn set_priority(&self, memory: &D::Memory, priority: Priority) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.set_priority(memory, priority) }
     }
 
@@ -414,7 +417,7 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
     }
 }
 
-// SAFETY: as for `Driver`.
+// SAFETY: every object is the inner device's, which keeps the promises of the trait.
 unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     type Info<'a> = D::Info<'a>;
     type Unplaced = D::Unplaced;
@@ -444,7 +447,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
 
     unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
         self.faults.pass(Call::Prepare, None)?;
-        // SAFETY: the caller's promise is the same; so in all that follows.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.prepare(info) }
     }
 
@@ -458,12 +461,12 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         kind: ShareKind,
     ) -> Result<(D::Unplaced, Requirements), DeviceError> {
         self.faults.pass(Call::PrepareShared, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.prepare_shared(info, kind) }
     }
 
     unsafe fn discard(&self, unplaced: D::Unplaced) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.discard(unplaced) }
     }
 
@@ -474,7 +477,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         offset: u64,
     ) -> Result<Placed<D::Object>, DeviceError> {
         self.faults.pass(Call::Place, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.place(unplaced, memory, offset) }
     }
 
@@ -484,7 +487,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<D::Object>, D::Memory), DeviceError> {
         self.faults.pass(Call::Dedicate, Some(desc))?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.dedicate(unplaced, desc) }
     }
 
@@ -494,7 +497,7 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         desc: &MemoryDesc<'_>,
     ) -> Result<D::Memory, DeviceError> {
         self.faults.pass(Call::AllocateMemoryFor, Some(desc))?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.allocate_memory_for(unplaced, desc) }
     }
 
@@ -503,17 +506,17 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
     }
 
     unsafe fn address(&self, object: &D::Object) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.address(object) }
     }
 
     unsafe fn destroy(&self, object: D::Object) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.destroy(object) }
     }
 
     unsafe fn set_name(&self, object: &D::Object, name: &str) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.set_name(object, name) }
     }
 }

@@ -11,8 +11,6 @@
 
 use std::fmt;
 
-use super::record::TextureAspects;
-
 /// One of what a texel has. A copy is of one aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum TextureAspect {
@@ -40,8 +38,21 @@ impl TextureAspect {
     }
 }
 
-/// How the texels of a format lie in a buffer that is copied to or from a texture: the size of a block in texels, and the
-/// bytes that a block has there, for each aspect. Formats that are not block-compressed have blocks of one texel.
+bitflags::bitflags! {
+    /// What a texel has.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct TextureAspects: u32 {
+        /// Colour.
+        const COLOR = 1 << 0;
+        /// Depth.
+        const DEPTH = 1 << 1;
+        /// Stencil.
+        const STENCIL = 1 << 2;
+    }
+}
+
+/// How the texels of a format lie in a buffer that is copied to or from a texture: the size of a block in texels, and
+/// the bytes that a block has there, for each aspect. Formats that are not block-compressed have blocks of one texel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TexelFormat {
     /// Texels across and down.
@@ -63,8 +74,8 @@ impl TexelFormat {
         Self { block: [width, height], bytes: [block_bytes, 0, 0] }
     }
 
-    /// Depth, stencil or both, of so many bytes a texel in a copy: 24 bits of depth are copied as 4 bytes, stencil as 1.
-    /// 0 where there is no such aspect.
+    /// Depth, stencil or both, of so many bytes a texel in a copy: 24 bits of depth are copied as 4 bytes, stencil as
+    /// 1. 0 where there is no such aspect.
     #[must_use]
     pub const fn depth_stencil(depth_bytes: u32, stencil_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [0, depth_bytes, stencil_bytes] }
@@ -295,6 +306,35 @@ impl Format {
 impl From<Format> for TexelFormat {
     fn from(format: Format) -> Self {
         format.texels()
+    }
+}
+
+/// What all of a texture is, for copies of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextureParts {
+    /// Texels across.
+    pub width: u32,
+    /// Texels down.
+    pub height: u32,
+    /// Texels deep; 1 unless it has three dimensions.
+    pub depth: u32,
+    /// Array layers.
+    pub layers: u32,
+    /// Mip levels.
+    pub mips: u32,
+    /// Samples a texel.
+    pub samples: u32,
+    /// How its texels lie in a buffer.
+    pub format: TexelFormat,
+    /// What a texel has.
+    pub aspects: TextureAspects,
+}
+
+impl TextureParts {
+    /// Texels across, down and deep of a mip level; at least 1 each.
+    #[must_use]
+    pub fn extent(&self, mip: u32) -> [u32; 3] {
+        [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use super::record::TextureParts;
-use super::{Capabilities, DeviceError, Format, flags};
+use super::capabilities::Capabilities;
+use super::error::DeviceError;
+use super::format::{Format, TextureParts};
+use super::usage::{BufferUsage, TextureUsage};
 
 /// Buffers or textures.
 pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
@@ -12,7 +14,8 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// What a message calls one.
     const NAME: &'static str;
 
-    /// Refuses a portable description that no device has: what `describe` begins with, where the API would not refuse it.
+    /// Refuses a portable description that no device has: what `describe` begins with, where the API would not refuse
+    /// it.
     ///
     /// # Errors
     /// [`DeviceError::InvalidInfo`] with the rule that is broken.
@@ -24,7 +27,7 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// The alignment in memory, in bytes, that its usage asks for, whatever the driver measures; 1 for textures.
+    /// The alignment in memory, in bytes, that its usage needs, whatever the driver measures; 1 for textures.
     fn alignment(desc: &Self::Desc, capabilities: &Capabilities) -> u64 {
         let _ = (desc, capabilities);
         1
@@ -127,7 +130,7 @@ pub enum Dimension {
     D3,
 }
 
-/// A texture, described portably: one of two dimensions, if nothing else is said.
+/// A texture, described portably: one of two dimensions, by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureDesc {
     /// How many dimensions it has.
@@ -148,8 +151,8 @@ pub struct TextureDesc {
     pub format: Format,
     /// What it is for.
     pub usage: TextureUsage,
-    /// What it is cleared to as a rule, if it is drawn to: on Direct3D 12 clearing to that is fast. Vulkan knows of no such
-    /// value.
+    /// What it is cleared to as a rule, if it is drawn to: on Direct3D 12 clearing to that is fast. Vulkan knows of no
+    /// such value.
     pub clear_value: Option<ClearValue>,
 }
 
@@ -228,50 +231,5 @@ impl Default for TextureDesc {
             usage: TextureUsage::COPY_DST.union(TextureUsage::SAMPLED),
             clear_value: None,
         }
-    }
-}
-
-flags! {
-    /// What a buffer is for.
-    BufferUsage {
-        /// Copied from.
-        COPY_SRC = 0;
-        /// Copied to.
-        COPY_DST = 1;
-        /// Vertices.
-        VERTEX = 2;
-        /// Indices.
-        INDEX = 3;
-        /// Constants.
-        CONSTANT = 4;
-        /// Read and written by shaders.
-        STORAGE = 5;
-        /// Arguments of indirect draws.
-        INDIRECT = 6;
-        /// Reached by its address in shaders: see `Buffer::device_address`.
-        DEVICE_ADDRESS = 7;
-        /// Shown to shaders as texels; with `STORAGE` too where they write.
-        TEXELS = 8;
-        /// Read by shaders as words or structures, and never written by them. `STORAGE` is for that too, but on Direct3D 12
-        /// what shaders write cannot lie in memory that the host sees, which this can.
-        STORAGE_READ = 9;
-    }
-}
-
-flags! {
-    /// What a texture is for.
-    TextureUsage {
-        /// Copied from.
-        COPY_SRC = 0;
-        /// Copied to.
-        COPY_DST = 1;
-        /// Read by shaders.
-        SAMPLED = 2;
-        /// Written by shaders.
-        STORAGE = 3;
-        /// Drawn to.
-        RENDER_TARGET = 4;
-        /// Depth and stencil.
-        DEPTH_STENCIL = 5;
     }
 }

@@ -1,21 +1,39 @@
-//! What Ringfence asks of a device, and how to bring your own.
+//! The interface between Ringfence's policy and a graphics API: the traits that a device implements, what is passed
+//! through them (descriptions, formats, capabilities, errors), and a fault injector as middleware.
 //!
 //! ```text
-//!   memory ── policy: which type, which block, which range, when it comes back
+//!   ringfence ── policy: which memory type, which block, which range, when it is freed
 //!     │
 //!     ▼
-//!   Device = Driver (memory, fences) + Create<Buffers> + Create<Textures>      mechanism only, no policy
+//!   Device = Driver (memory, fences) + Create<Buffers> + Create<Textures>      mechanism only: one API call at a time
 //!     │
-//!     ├── vulkan::Device      ash
-//!     ├── sim::Device         a GPU in software that runs late and finds hazards
-//!     └── fault::FaultInjector<D>  middleware: fails the calls to D that a test chooses
+//!     ├── ringfence_vulkan::Device    over ash
+//!     ├── ringfence_d3d12::Device     over windows
+//!     ├── ringfence_sim::Device       a GPU in software that runs late and finds hazards
+//!     └── fault::FaultInjector<D>     middleware: fails the calls to D that a test chooses
 //! ```
 //!
 //! # Your own device
 //!
-//! Implement [`Driver`] and [`Create`] for both kinds; [`Device`] follows. Middleware wraps a device and forwards: one
-//! generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers both kinds. The traits are `unsafe` to
-//! implement, since the library hands out the memory that a device says it has mapped.
+//! | trait | methods without a default | for |
+//! |---|---|---|
+//! | [`Driver`] | 8: capabilities, allocate and free, flush and read back, completed and wait, budgets | everything |
+//! | [`Create<Buffers>`](Create), [`Create<Textures>`](Create) | 7 each: describe, prepare, discard, place, dedicate, destroy, set_name | everything |
+//! | [`record::Record`], on a command list | 6 | uploads, read-back, moves of resources |
+//! | [`descriptors::Descriptors`] | 11 | descriptor heaps |
+//! | [`sharing::Share`] | 3 | memory that other processes see |
+//! | [`sparse::Sparse`] | 6 | sparse buffers and textures |
+//!
+//! [`Device`] follows from the first two rows. The traits are `unsafe` to implement, since the library hands out the
+//! memory that a device reports as mapped; [`record::Record`] alone is not, as only its methods are `unsafe`.
+//! Middleware wraps a device and forwards: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers
+//! buffers and textures.
+//!
+//! # Cost
+//!
+//! A device is a type parameter of the library, so a call through these traits is a direct call, which may be inlined.
+//! Nothing here allocates host memory but [`Capabilities`], once a device, and [`HeapBudgets`] beyond 16 heaps. A
+//! [`FaultInjector`](fault::FaultInjector) takes a lock for each call that can fail.
 //!
 //! # Life of a resource
 //!
@@ -25,524 +43,70 @@
 //!                        └─discard──▶
 //! ```
 //!
-//! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 asks for sizes in `prepare` and makes the
-//! object in `place`. The policy above sees no difference.
+//! Vulkan makes the object in `prepare` and binds it in `place`; Direct3D 12 measures in `prepare` and makes the object
+//! in `place`. The policy above sees no difference.
+//!
+//! ```
+//! use ringfence_hal::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, Priority};
+//!
+//! /// A buffer of 4 KiB with memory of its own, used and destroyed.
+//! fn dedicated<D>(device: &D) -> Result<(), DeviceError>
+//! where
+//!     D: Driver + Create<Buffers>,
+//! {
+//!     let info = device.describe(&BufferDesc { size: 4096, usage: BufferUsage::COPY_DST })?;
+//!     // SAFETY: the device described `info` itself.
+//!     let (unplaced, needs) = unsafe { device.prepare(&info) }?;
+//!     let desc = MemoryDesc {
+//!         memory_type: needs.memory_type_bits.trailing_zeros(),
+//!         size: needs.size,
+//!         alignment: needs.alignment,
+//!         class: needs.class,
+//!         priority: Priority::Normal,
+//!         name: "an example",
+//!         share: None,
+//!     };
+//!     // SAFETY: the requirements allow the description, and `unplaced` is not used again.
+//!     let (placed, memory) = unsafe { device.dedicate(&unplaced, &desc) }?;
+//!     // SAFETY: no work uses the buffer, and nothing else lies in the memory.
+//!     unsafe {
+//!         device.destroy(placed.object);
+//!         device.free_memory(memory);
+//!     }
+//!     Ok(())
+//! }
+//!
+//! use ringfence_sim::{Device, Profile, SimOptions};
+//! dedicated(&Device::new(Profile::h200(), SimOptions::default()))?;
+//! # Ok::<(), DeviceError>(())
+//! ```
 
 mod capabilities;
 pub mod descriptors;
+mod device;
+mod error;
 pub mod fault;
-mod flags;
 mod format;
 mod hresult;
 mod kind;
+mod memory;
 pub mod record;
 mod region;
 pub mod sharing;
 pub mod sparse;
+mod usage;
+mod vk_result;
 
 pub use capabilities::{
     Capabilities, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType, Priority,
     ResourceClass,
 };
+pub use device::{BufferInfo, Create, Device, Driver, InfoKey, RawBuffer, RawTexture, TextureInfo};
+pub use error::DeviceError;
 pub use format::{Format, TexelFormat, TextureAspect};
 pub use hresult::Hresult;
-pub use kind::{BufferDesc, BufferUsage, Buffers, ClearValue, Dimension, Kind, TextureDesc, TextureUsage, Textures};
+pub use kind::{BufferDesc, Buffers, ClearValue, Dimension, Kind, TextureDesc, Textures};
+pub use memory::{Mapped, MemoryDesc, Placed, Requirements};
 pub use region::{CopyRules, TexelBox, TexelError, check as check_texels};
-
-use std::fmt;
-use std::ptr::NonNull;
-use std::time::Duration;
-
-use record::TextureParts;
-use sharing::{ShareKind, ShareSupport};
-
-/// The memory and the fences of a device. See the [module](self) for how the parts fit.
-///
-/// # Safety
-/// Implementers promise that [`Mapped`] pointers stay valid for reads and writes of the whole memory object until it
-/// is freed (of the whole resource until it is destroyed), and that objects are what the driver made.
-pub unsafe trait Driver: Sized + Send + Sync + 'static {
-    /// The driver's memory object (`VkDeviceMemory`, `ID3D12Heap`).
-    type Memory: Send + Sync + 'static;
-    /// A fence whose value only rises (timeline semaphore, `ID3D12Fence`).
-    type Fence: Clone + Send + Sync + 'static;
-    /// What makes a memory object resident or evicts it, where the API leaves that to the program (`ID3D12Pageable`). It
-    /// may outlive the memory object, and is of no use then. `()` where there is no such thing.
-    type Pageable: Clone + Send + Sync + 'static;
-
-    /// What the device is and can do. Never changes.
-    fn capabilities(&self) -> &Capabilities;
-
-    /// Makes a memory object, mapped for its whole life if its type is host-visible.
-    ///
-    /// # Errors
-    /// Out of memory, too many objects, map failed, device lost. Nothing is left behind.
-    ///
-    /// # Safety
-    /// `desc.memory_type` is an index into [`Capabilities::memory_types`].
-    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Self::Memory, DeviceError>;
-
-    /// Frees a memory object; unmaps it first.
-    ///
-    /// # Safety
-    /// This device made it; no resource is placed in it; no work that uses it is pending.
-    unsafe fn free_memory(&self, memory: Self::Memory);
-
-    /// Makes host writes in `offset..offset + size` visible to the device. Called after the writes, and only where
-    /// [`Capabilities::needs_flush`] says so.
-    ///
-    /// # Errors
-    /// Device lost or out of memory.
-    ///
-    /// # Safety
-    /// The memory is this device's and mapped; the range lies inside it. If the memory is non-coherent, the range is
-    /// aligned to [`Capabilities::non_coherent_atom_bytes`] or ends with the memory; if it is coherent, the range is
-    /// what was written and no byte more. Nobody writes to the range meanwhile.
-    unsafe fn flush(&self, memory: &Self::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
-
-    /// Copies what the device wrote at `offset..` into `into`, invalidating the host's caches first where needed.
-    ///
-    /// # Errors
-    /// Device lost or out of memory.
-    ///
-    /// # Safety
-    /// The memory is this device's and was mapped at `mapped` for the byte at `offset`; the range lies inside it.
-    unsafe fn read_back(
-        &self,
-        memory: &Self::Memory,
-        offset: u64,
-        mapped: Mapped,
-        into: &mut [u8],
-    ) -> Result<(), DeviceError>;
-
-    /// The value that the fence has reached. Does not wait.
-    ///
-    /// # Errors
-    /// [`DeviceError::Lost`].
-    ///
-    /// # Safety
-    /// The fence is this device's and alive.
-    unsafe fn completed(&self, fence: &Self::Fence) -> Result<u64, DeviceError>;
-
-    /// Waits until the fence reaches `value`, at most for `timeout`; says whether it did.
-    ///
-    /// # Errors
-    /// [`DeviceError::Lost`].
-    ///
-    /// # Safety
-    /// The fence is this device's and alive.
-    unsafe fn wait(&self, fence: &Self::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
-
-    /// What is called before (`may_overlap`) and after a range of memory holds resources that share bytes on purpose
-    /// (transient memory): for a device that watches lifetimes. Costs nothing by default.
-    fn note_aliasing(&self, memory: &Self::Memory, offset: u64, size: u64, may_overlap: bool) {
-        let _ = (memory, offset, size, may_overlap);
-    }
-
-    /// Where the host sees the memory's first byte, if the API maps memory objects and this one is of a host-visible
-    /// type. Direct3D 12 maps resources, not heaps: `None`, as by default.
-    fn mapped(&self, memory: &Self::Memory) -> Option<Mapped> {
-        let _ = memory;
-        None
-    }
-
-    /// Where the host sees the memory's first byte, for whoever looks for mistakes: as [`Driver::mapped`], by default. Where
-    /// the API maps resources only, a device may make one over all of it, once, which goes with the memory. `None` where the
-    /// host does not see the memory, or the device makes none.
-    fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
-        self.mapped(memory)
-    }
-
-    /// What makes this memory resident or evicts it; `None` unless [`Capabilities::residency`] says that there is such a
-    /// thing.
-    fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
-        let _ = memory;
-        None
-    }
-
-    /// Brings evicted memory back. Returns when it may be used.
-    ///
-    /// # Errors
-    /// Out of memory or device lost: nothing has changed then. [`DeviceError::Unsupported`] by default.
-    ///
-    /// # Safety
-    /// All of it is this device's, and evicted.
-    unsafe fn make_resident(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
-        let _ = memory;
-        Err(DeviceError::Unsupported("residency"))
-    }
-
-    /// Lets the system take memory away; what it holds is kept. It counts no longer as in use of its heap.
-    ///
-    /// # Errors
-    /// As [`Driver::make_resident`].
-    ///
-    /// # Safety
-    /// All of it is this device's, and resident; no work that uses it is pending, or is submitted before it is made
-    /// resident again.
-    unsafe fn evict(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
-        let _ = memory;
-        Err(DeviceError::Unsupported("residency"))
-    }
-
-    /// Tells the system how much memory that exists matters, where [`Capabilities::memory_priority`] says that it listens.
-    /// Does nothing by default.
-    ///
-    /// # Safety
-    /// The memory is this device's and alive.
-    unsafe fn set_priority(&self, memory: &Self::Memory, priority: Priority) {
-        let _ = (memory, priority);
-    }
-
-    /// Use and budget of each memory heap now, as the driver tells; `None` where it does not tell.
-    fn budgets(&self) -> Option<HeapBudgets>;
-
-    /// What is called when a resource's owner has let go of it, before its range may be given to another: the place
-    /// for a device that watches lifetimes. Costs nothing by default.
-    fn note_retired(&self, memory: &Self::Memory, offset: u64, size: u64) {
-        let _ = (memory, offset, size);
-    }
-}
-
-/// How a device makes resources of one kind.
-///
-/// # Safety
-/// As for [`Driver`].
-pub unsafe trait Create<K: Kind>: Driver {
-    /// What the user describes a resource with (`vk::BufferCreateInfo`, `D3D12_RESOURCE_DESC`).
-    type Info<'a>;
-    /// Described and measured, not yet in memory. A copy names the same thing.
-    type Unplaced: Clone + Send + Sync;
-    /// The driver's object, in memory. A copy names the same object and equals it, as no other object that is alive
-    /// does.
-    type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
-    /// What the API's own calls take: a handle (`vk::Buffer`), or a reference to an interface (`&ID3D12Resource`).
-    type Raw<'a>;
-
-    /// The object for the API's own calls.
-    fn raw(object: &Self::Object) -> Self::Raw<'_>;
-
-    /// A description in the device's own terms from the portable one.
-    ///
-    /// # Errors
-    /// [`DeviceError::Unsupported`] if the device has no such resource.
-    fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
-
-    /// The portable description of what the device's own one describes, usages that the portable one has no word for left
-    /// out; `None` where it has no word for the format or the shape. Views are checked against it. Middleware forwards it.
-    fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
-        let _ = info;
-        None
-    }
-
-    /// What all of a texture of this description is, to copy it as a whole; `None` for buffers, and where that cannot be
-    /// said (several planes). What the portable description says, by default. Middleware forwards it.
-    fn parts(&self, info: &Self::Info<'_>) -> Option<TextureParts> {
-        self.portable(info).as_ref().and_then(K::parts)
-    }
-
-    /// What tells this description from others, so that objects made from it can be kept for when it is asked for again
-    /// (`TransientAllocator`). Equal keys have equal requirements and give
-    /// objects that can stand for one another: whoever implements this answers for that. `None` if the description
-    /// holds more than a key does; such objects are made anew each time.
-    fn key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
-        let _ = info;
-        None
-    }
-
-    /// Measures the resource (and makes its object, where the API makes it before its memory).
-    ///
-    /// # Errors
-    /// Out of memory, or the description is invalid or unsupported. Nothing is left behind.
-    ///
-    /// # Safety
-    /// What `info` points to is valid, as the API demands.
-    unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
-
-    /// What can be shared of a resource of this description: nothing, where a device does not say otherwise.
-    fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
-        let _ = (info, kind);
-        ShareSupport::default()
-    }
-
-    /// As [`Create::prepare`], for a resource in memory that other processes see too.
-    ///
-    /// # Errors
-    /// As [`Create::prepare`]; [`DeviceError::Unsupported`] where the device shares no such resource.
-    ///
-    /// # Safety
-    /// As [`Create::prepare`].
-    unsafe fn prepare_shared(
-        &self,
-        info: &Self::Info<'_>,
-        kind: ShareKind,
-    ) -> Result<(Self::Unplaced, Requirements), DeviceError> {
-        let _ = (info, kind);
-        Err(DeviceError::Unsupported("sharing memory with other processes"))
-    }
-
-    /// Drops what [`Create::prepare`] or [`Create::prepare_shared`] made.
-    ///
-    /// # Safety
-    /// It was neither placed, nor dedicated, nor discarded.
-    unsafe fn discard(&self, unplaced: Self::Unplaced);
-
-    /// Makes the resource at `offset` of `memory`.
-    ///
-    /// # Errors
-    /// Out of memory or device lost; `unplaced` is then as before and may be tried again or discarded.
-    ///
-    /// # Safety
-    /// `unplaced` is this device's and not used up; the memory is of a type and class that its requirements allow, and
-    /// the range lies inside it, aligned. On success `unplaced` is used up.
-    unsafe fn place(
-        &self,
-        unplaced: &Self::Unplaced,
-        memory: &Self::Memory,
-        offset: u64,
-    ) -> Result<Placed<Self::Object>, DeviceError>;
-
-    /// Makes the resource with memory of its own.
-    ///
-    /// # Errors
-    /// Out of memory, too many objects, map failed, device lost; `unplaced` is then as before.
-    ///
-    /// # Safety
-    /// `unplaced` is this device's and not used up, and its requirements allow `desc`. On success `unplaced` is used up.
-    unsafe fn dedicate(
-        &self,
-        unplaced: &Self::Unplaced,
-        desc: &MemoryDesc<'_>,
-    ) -> Result<(Placed<Self::Object>, Self::Memory), DeviceError>;
-
-    /// Memory that this resource alone will lie in, which its owner will place there himself. Where the API knows of
-    /// no such tie, plain memory, as by default.
-    ///
-    /// # Errors
-    /// As [`Driver::allocate_memory`].
-    ///
-    /// # Safety
-    /// As [`Driver::allocate_memory`]; `unplaced` is this device's and alive, its requirements allow `desc`, and the
-    /// size is the one that they say.
-    unsafe fn allocate_memory_for(
-        &self,
-        unplaced: &Self::Unplaced,
-        desc: &MemoryDesc<'_>,
-    ) -> Result<Self::Memory, DeviceError> {
-        let _ = unplaced;
-        // SAFETY: the caller promises what is asked.
-        unsafe { self.allocate_memory(desc) }
-    }
-
-    /// Whether a resource of this description has an address that shaders reach it by.
-    fn has_address(&self, info: &Self::Info<'_>) -> bool {
-        let _ = info;
-        false
-    }
-
-    /// The address that shaders reach the resource by.
-    ///
-    /// # Safety
-    /// The object is this device's and alive, and [`Create::has_address`] said yes to its description.
-    unsafe fn address(&self, object: &Self::Object) -> u64 {
-        let _ = object;
-        0
-    }
-
-    /// Destroys the resource; its memory stays.
-    ///
-    /// # Safety
-    /// It is this device's and not destroyed yet; no work that uses it is pending.
-    unsafe fn destroy(&self, object: Self::Object);
-
-    /// Gives the driver's object a name that debuggers and validation messages show.
-    ///
-    /// # Safety
-    /// The object is this device's and alive.
-    unsafe fn set_name(&self, object: &Self::Object, name: &str);
-}
-
-/// What tells a description from others: see [`Create::key`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub struct InfoKey([u32; InfoKey::WORDS]);
-
-impl InfoKey {
-    /// How many words a key holds.
-    pub const WORDS: usize = 20;
-
-    /// A key of these words, the rest 0.
-    ///
-    /// # Panics
-    /// If there are more than [`InfoKey::WORDS`].
-    #[must_use]
-    pub fn new(words: &[u32]) -> Self {
-        let mut key = Self::default();
-        key.0[..words.len()].copy_from_slice(words);
-        key
-    }
-
-    /// Its words.
-    #[must_use]
-    pub const fn words(&self) -> &[u32; Self::WORDS] {
-        &self.0
-    }
-}
-
-/// A whole device: follows from its parts.
-pub trait Device: Create<Buffers> + Create<Textures> {}
-
-impl<D: Create<Buffers> + Create<Textures>> Device for D {}
-
-/// The driver's buffer of device `D`: `vk::Buffer`, `ID3D12Resource`.
-pub type RawBuffer<D> = <D as Create<Buffers>>::Object;
-/// The driver's texture of device `D`: `vk::Image`, `ID3D12Resource`.
-pub type RawTexture<D> = <D as Create<Textures>>::Object;
-/// What a buffer of device `D` is described with.
-pub type BufferInfo<'a, D> = <D as Create<Buffers>>::Info<'a>;
-/// What a texture of device `D` is described with.
-pub type TextureInfo<'a, D> = <D as Create<Textures>>::Info<'a>;
-
-/// What a resource needs of its memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Requirements {
-    /// Bytes.
-    pub size: u64,
-    /// Alignment of its offset in bytes, a power of two.
-    pub alignment: u64,
-    /// Bit i is set iff memory type i will do.
-    pub memory_type_bits: u32,
-    /// What it may share a block with.
-    pub class: ResourceClass,
-    /// Whether the driver would rather give it memory of its own.
-    pub prefers_dedicated: bool,
-    /// Whether the driver insists on that.
-    pub requires_dedicated: bool,
-}
-
-/// A memory object to be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemoryDesc<'a> {
-    /// Index into [`Capabilities::memory_types`].
-    pub memory_type: u32,
-    /// Bytes.
-    pub size: u64,
-    /// The strictest alignment in bytes of what will be placed in it.
-    pub alignment: u64,
-    /// The class of what will be placed in it, where [`Capabilities::class_groups`] parts them.
-    pub class: ResourceClass,
-    /// How much it matters.
-    pub priority: Priority,
-    /// A name for debuggers; empty for none.
-    pub name: &'a str,
-    /// What handles to it will be made of, if any will.
-    pub share: Option<ShareKind>,
-}
-
-/// A resource in its memory.
-#[derive(Clone, Debug)]
-pub struct Placed<O> {
-    /// The driver's object.
-    pub object: O,
-    /// Where the host sees its first byte, if its memory is mapped.
-    pub mapped: Option<Mapped>,
-}
-
-/// A pointer into mapped memory.
-///
-/// Only a number until it is used: reading or writing through it is `unsafe`, and the library does so only for ranges
-/// that one owner holds exclusively.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapped(NonNull<u8>);
-
-// SAFETY: mapped memory belongs to no thread; whoever dereferences the pointer answers for exclusion.
-unsafe impl Send for Mapped {}
-// SAFETY: as above.
-unsafe impl Sync for Mapped {}
-
-impl Mapped {
-    /// Wraps a pointer that the driver gave.
-    #[must_use]
-    pub const fn new(pointer: NonNull<u8>) -> Self {
-        Self(pointer)
-    }
-
-    /// The pointer.
-    #[must_use]
-    pub const fn as_ptr(self) -> *mut u8 {
-        self.0.as_ptr()
-    }
-
-    /// The pointer `offset` bytes further.
-    ///
-    /// # Safety
-    /// That is still inside (or one past the end of) the mapped memory.
-    #[must_use]
-    pub const unsafe fn add(self, offset: u64) -> Self {
-        // SAFETY: the caller promises that the result stays inside the mapping.
-        Self(unsafe { self.0.add(offset as usize) })
-    }
-}
-
-/// What went wrong in the driver.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// The host has no memory left.
-    #[error("the host is out of memory")]
-    OutOfHostMemory,
-    /// The device has no memory left.
-    #[error("the device is out of memory")]
-    OutOfDeviceMemory,
-    /// As many memory objects are alive as the driver allows.
-    #[error("the driver's limit of memory objects is reached")]
-    TooManyObjects,
-    /// Memory could not be mapped.
-    #[error("the memory could not be mapped")]
-    MapFailed,
-    /// The device is lost: nothing that was submitted will complete.
-    #[error("the device is lost")]
-    Lost,
-    /// The device has no such thing.
-    #[error("the device does not support this: {0}")]
-    Unsupported(&'static str),
-    /// The description is not valid.
-    #[error("the description is not valid: {0}")]
-    InvalidInfo(&'static str),
-    /// Any other failure of Direct3D 12, with the call that failed.
-    #[error("{0}")]
-    Hresult(Hresult),
-    /// Anything else, as the driver's own number: a `VkResult`, which prints with its name.
-    #[error("the driver failed with {}", vk_result(*.0))]
-    Other(i64),
-}
-
-/// A `VkResult` as people look it up: by name and number.
-fn vk_result(code: i64) -> String {
-    const NAMES: [(i64, &str); 15] = [
-        (-1, "VK_ERROR_OUT_OF_HOST_MEMORY"),
-        (-2, "VK_ERROR_OUT_OF_DEVICE_MEMORY"),
-        (-3, "VK_ERROR_INITIALIZATION_FAILED"),
-        (-4, "VK_ERROR_DEVICE_LOST"),
-        (-5, "VK_ERROR_MEMORY_MAP_FAILED"),
-        (-12, "VK_ERROR_FRAGMENTED_POOL"),
-        (-13, "VK_ERROR_UNKNOWN"),
-        (-1_000_000_001, "VK_ERROR_NATIVE_WINDOW_IN_USE_KHR"),
-        (-1_000_011_001, "VK_ERROR_VALIDATION_FAILED_EXT"),
-        (-1_000_069_000, "VK_ERROR_OUT_OF_POOL_MEMORY"),
-        (-1_000_072_003, "VK_ERROR_INVALID_EXTERNAL_HANDLE"),
-        (-1_000_158_000, "VK_ERROR_INVALID_DRM_FORMAT_MODIFIER_PLANE_LAYOUT_EXT"),
-        (-1_000_161_000, "VK_ERROR_FRAGMENTATION"),
-        (-1_000_174_001, "VK_ERROR_NOT_PERMITTED_KHR"),
-        (-1_000_257_000, "VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS"),
-    ];
-    let named = NAMES.iter().find(|(of, _)| *of == code);
-    named.map_or_else(|| format!("code {code}"), |(_, name)| format!("{name} ({code})"))
-}
-
-impl DeviceError {
-    /// Whether freeing memory may help.
-    #[must_use]
-    pub const fn is_out_of_memory(self) -> bool {
-        matches!(self, Self::OutOfHostMemory | Self::OutOfDeviceMemory | Self::TooManyObjects | Self::MapFailed)
-    }
-}
+pub use usage::{BufferUsage, TextureUsage};
+pub use vk_result::VkResult;

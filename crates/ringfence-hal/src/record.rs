@@ -1,7 +1,7 @@
-//! Where copies are recorded: the one thing that the library asks of a command list.
+//! Recording of copies: all that the library needs of a command list.
 //!
 //! ```text
-//!   UploadBatch ──play──▶ begin_copies ▌ copy_buffer … copy_buffer_to_texture … ▌ end_copies
+//!   UploadBatch ─record─▶ begin_copies ▌ copy_buffer … copy_buffer_to_texture … ▌ end_copies
 //!                         all barriers                                          all barriers
 //!                         in one call                                           in one call
 //! ```
@@ -10,8 +10,10 @@
 //! simulated device it is a list of its commands. A program with a renderer of its own may implement [`Record`] over
 //! whatever it records with.
 
+use super::device::{Device, RawBuffer, RawTexture};
 use super::format::{TexelFormat, TextureAspect};
-use super::{Device, RawBuffer, RawTexture, flags};
+
+pub use super::format::{TextureAspects, TextureParts};
 
 /// A run of bytes that is copied from one buffer to another. Laid out as `VkBufferCopy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,8 +27,8 @@ pub struct CopyRegion {
     pub size: u64,
 }
 
-/// A box of texels in one mip level of one array layer of a texture, and the same texels in a buffer: rows of blocks at a
-/// distance of `row_bytes`, those of the next slice after them.
+/// A box of texels in one mip level of one array layer of a texture, and the same texels in a buffer: rows of blocks at
+/// a distance of `row_bytes`, those of the next slice after them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TexelRegion {
     /// First byte in the buffer.
@@ -107,47 +109,6 @@ pub struct TexelRead<T, B> {
     pub region: TexelRegion,
 }
 
-flags! {
-    /// What a texel has.
-    TextureAspects {
-        /// Colour.
-        COLOR = 0;
-        /// Depth.
-        DEPTH = 1;
-        /// Stencil.
-        STENCIL = 2;
-    }
-}
-
-/// What all of a texture is, for copies of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TextureParts {
-    /// Texels across.
-    pub width: u32,
-    /// Texels down.
-    pub height: u32,
-    /// Texels deep; 1 unless it has three dimensions.
-    pub depth: u32,
-    /// Array layers.
-    pub layers: u32,
-    /// Mip levels.
-    pub mips: u32,
-    /// Samples a texel.
-    pub samples: u32,
-    /// How its texels lie in a buffer.
-    pub format: TexelFormat,
-    /// What a texel has.
-    pub aspects: TextureAspects,
-}
-
-impl TextureParts {
-    /// Texels across, down and deep of a mip level; at least 1 each.
-    #[must_use]
-    pub fn extent(&self, mip: u32) -> [u32; 3] {
-        [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
-    }
-}
-
 /// A texture that is copied as a whole to another one that was made alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureCopy<T> {
@@ -161,7 +122,7 @@ pub struct TextureCopy<T> {
 
 /// Records copies into a command list.
 pub trait Record<D: Device> {
-    /// Whatever is recorded or submitted to the queue before and uses these resources comes before the copies that
+    /// What is recorded or submitted to the queue before and uses these resources comes before the copies that
     /// follow. Each is listed once.
     ///
     /// # Safety
@@ -182,27 +143,27 @@ pub trait Record<D: Device> {
     /// demands.
     unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion);
 
-    /// Copies texels from textures to buffers, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what
-    /// barriers it takes: what is recorded or submitted to the queue before and uses the textures comes before, what comes
-    /// after comes after, and the host sees the bytes once the submission is complete. The textures are before and after in
-    /// the layout or state that the recorder takes textures to be in.
+    /// Copies texels from textures to buffers, outside of [`Record::begin_copies`] and [`Record::end_copies`], with
+    /// what barriers it takes: what is recorded or submitted to the queue before and uses the textures comes before,
+    /// what comes after comes after, and the host sees the bytes once the submission is complete. The textures are
+    /// before and after in the layout or state that the recorder assumes.
     ///
     /// # Safety
-    /// The resources are the device's and alive until the commands are complete; each region lies inside both, aligned as
-    /// the device demands; the buffers lie in readback memory; the list is being recorded.
+    /// The resources are the device's and alive until the commands are complete; each region lies inside both, aligned
+    /// as the device demands; the buffers lie in readback memory; the list is being recorded.
     unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<D>, RawBuffer<D>>]);
 
-    /// Copies textures as a whole, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what barriers it
-    /// takes: what is recorded or submitted to the queue before and uses them comes before, what comes after comes after.
-    /// The sources are before and after in the layout or state that the recorder is told of or takes textures to be in;
-    /// the destinations are new, and are in it afterwards.
+    /// Copies textures as a whole, outside of [`Record::begin_copies`] and [`Record::end_copies`], with what barriers
+    /// it takes: what is recorded or submitted to the queue before and uses them comes before, what comes after comes
+    /// after. The sources are before and after in the layout or state that the recorder was given or assumes; the
+    /// destinations are new, and are in it afterwards.
     ///
     /// # Safety
     /// The textures are the device's and alive until the commands are complete; both of a copy were made with the
     /// description that its parts are of, and all of them are different ones; the list is being recorded.
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]);
 
-    /// Whatever is recorded or submitted to the queue after and uses these resources comes after the copies.
+    /// What is recorded or submitted to the queue after and uses these resources comes after the copies.
     ///
     /// # Safety
     /// As for [`Record::begin_copies`], which has listed the same.

@@ -1,4 +1,4 @@
-//! Which texels a copy takes, and what a texture says to that.
+//! Which texels a copy takes, and whether the texture has them.
 //!
 //! ```text
 //!   mip of 10 × 6 texels, blocks of 4 × 4        ┌────┬────┬──┐   a region begins at a block, and ends at one
@@ -8,8 +8,7 @@
 //!                                                └────┴────┴──┘
 //! ```
 
-use super::format::{TexelFormat, TextureAspect};
-use super::record::{TextureAspects, TextureParts};
+use super::format::{TexelFormat, TextureAspect, TextureAspects, TextureParts};
 
 /// A box of texels in one mip level and some array layers of a texture, of one aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +70,7 @@ pub enum TexelError {
         layers: u32,
     },
     /// The texture's format has several planes, or one that the library knows nothing of.
-    #[error("the texture's format has several planes or is not known: how its texels lie in a buffer cannot be said")]
+    #[error("the texture's format has several planes or is not known: its texels have no known layout in a buffer")]
     UnknownFormat,
     /// No device copies texels of several samples to or from a buffer.
     #[error("a texture of {samples} samples a texel is not copied to or from a buffer")]
@@ -82,7 +81,7 @@ pub enum TexelError {
     /// The texture has no such aspect.
     #[error("{aspect:?} of a texture that has {has:?}")]
     NoAspect {
-        /// What was asked for.
+        /// The request.
         aspect: TextureAspect,
         /// What a texel has.
         has: TextureAspects,
@@ -98,7 +97,7 @@ pub enum TexelError {
     /// The texture has no such mip level.
     #[error("mip level {mip} of {mips}")]
     NoMip {
-        /// What was asked for.
+        /// The request.
         mip: u32,
         /// Mip levels of the texture.
         mips: u32,
@@ -106,7 +105,7 @@ pub enum TexelError {
     /// The texture has no such array layers.
     #[error("{count} layers from {layer} on of {layers}")]
     NoLayers {
-        /// The first one that was asked for.
+        /// The first one of the request.
         layer: u32,
         /// How many.
         count: u32,
@@ -161,7 +160,7 @@ pub enum TexelError {
     },
 }
 
-/// What the device and the queue ask of a copy, beside what every API asks.
+/// The rules of the device and the queue for a copy, beside those of every API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CopyRules {
     /// Whether parts of a mip level of depth or stencil are copied.

@@ -1,4 +1,4 @@
-//! Memory that other processes and other APIs see too: what is asked of a device for it.
+//! Memory that other processes and other APIs see too: the traits that a device implements for it.
 //!
 //! ```text
 //!   one process                                            another
@@ -10,50 +10,11 @@
 
 use std::fmt;
 
-use super::{Create, Device, DeviceError, Driver, MemoryDesc};
+use super::device::{Create, Device, Driver};
+use super::error::DeviceError;
+use super::memory::MemoryDesc;
 
-/// What a handle to memory is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum ShareKind {
-    /// A file descriptor that only the same driver on the same device understands (`OPAQUE_FD`).
-    OpaqueFd,
-    /// A file descriptor of a Linux dma-buf, which other drivers and APIs understand (`DMA_BUF_EXT`).
-    DmaBuf,
-    /// A Windows handle that only the same driver on the same device understands (`OPAQUE_WIN32`).
-    OpaqueWin32,
-    /// A Windows handle to a heap of Direct3D 12.
-    D3d12Heap,
-    /// A handle of the simulated device.
-    Simulated,
-}
-
-impl ShareKind {
-    const ALL: [Self; 5] = [Self::OpaqueFd, Self::DmaBuf, Self::OpaqueWin32, Self::D3d12Heap, Self::Simulated];
-
-    /// As a number, to be sent to another process.
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// The kind of that number.
-    #[must_use]
-    pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
-    }
-}
-
-/// What a device can do with shared memory for a resource.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ShareSupport {
-    /// Whether a handle can be made of its memory.
-    pub can_export: bool,
-    /// Whether its memory can be made from a handle.
-    pub can_import: bool,
-    /// Whether that takes memory that is tied to the resource: no blocks then.
-    pub needs_dedicated: bool,
-}
+pub use super::memory::{ShareKind, ShareSupport};
 
 /// The resource that a memory object is made for, if it is tied to one.
 pub enum Tied<'a, D: Device> {
@@ -85,8 +46,8 @@ pub unsafe trait Share: Device {
     /// The memory is this device's and alive, and was made with [`MemoryDesc::share`] of this kind.
     unsafe fn export_memory(&self, memory: &Self::Memory, kind: ShareKind) -> Result<Self::Handle, DeviceError>;
 
-    /// Makes a memory object over the bytes that a handle names, mapped as [`Driver::allocate_memory`] does. The handle is used
-    /// up, or closed where this fails.
+    /// Makes a memory object over the bytes that a handle names, mapped as [`Driver::allocate_memory`] does. The handle
+    /// is used up, or closed where this fails.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`], [`DeviceError::InvalidInfo`] where the driver sees that the handle is another's;

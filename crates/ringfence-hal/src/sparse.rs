@@ -1,4 +1,4 @@
-//! Sparse resources (Vulkan), reserved ones (Direct3D 12): what is asked of a device for them.
+//! Sparse resources (Vulkan), reserved ones (Direct3D 12): the trait that a device implements for them.
 //!
 //! ```text
 //!   make_sparse, make_sparse_texture ──▶ a buffer of addresses, a texture of tiles: no byte of memory
@@ -75,9 +75,9 @@ pub unsafe trait Sparse: Device {
     /// Device lost or out of memory; nothing is bound then.
     ///
     /// # Safety
-    /// All is this device's and alive; the queue can bind and nobody else uses it meanwhile; the runs do not overlap and
-    /// lie inside the buffer, and what is behind them inside its memory, of a type that the needs allow, aligned; no
-    /// work that is not ordered before uses pages that lose their memory.
+    /// All is this device's and alive; the queue can bind and nothing else uses it meanwhile; the runs do not overlap
+    /// and lie inside the buffer, and what is behind them inside its memory, of a type that the needs allow, aligned;
+    /// no work that is not ordered before uses pages that lose their memory.
     unsafe fn bind_pages(
         &self,
         queue: &Self::BindQueue,

@@ -30,7 +30,7 @@ use ringfence::device::descriptors::HeapKind;
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Driver, TextureDesc};
 use ringfence::vulkan::device_error;
-use ringfence::vulkan::{Device, TextureInfo};
+use ringfence::vulkan::{Device, Features, TextureInfo};
 
 use crate::through::Through;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
@@ -81,7 +81,7 @@ fn open_gate(
         let info = vk::SemaphoreSignalInfo::default().semaphore(gate).value(value);
         // SAFETY: the gate is this device's timeline and alive, as its values are there; nothing else signals it, and the
         // lock is held.
-        unsafe { device.raw().signal_semaphore(&info) }.map_err(device_error)?;
+        unsafe { device.raw().signal_semaphore(&info) }.map_err(|error| device_error(error, "vkSignalSemaphore"))?;
         *opened = value;
     }
     Ok(())
@@ -158,8 +158,8 @@ impl Gpu for VulkanGpu {
     }
 
     fn bind_queue(&self, queue: usize) -> Option<vk::Queue> {
-        let desc = self.device.desc();
-        (desc.sparse_buffers || desc.sparse_textures).then(|| self.queues[queue].raw())
+        let sparse = Features::SPARSE_BUFFERS | Features::SPARSE_TEXTURES;
+        self.device.desc().features.intersects(sparse).then(|| self.queues[queue].raw())
     }
 
     fn texel_formats(&self) -> Vec<String> {
@@ -212,7 +212,9 @@ impl Gpu for VulkanGpu {
         let missing = DeviceError::InvalidInfo("a binding without a heap of resources");
         let bound = *through.binding.bound(HeapKind::Resources).ok_or(missing)?;
         let raw = self.device.raw();
-        self.pipelines.prepare(raw, &bound, (through.slots, through.jobs)).map_err(device_error)?;
+        self.pipelines
+            .prepare(raw, &bound, (through.slots, through.jobs))
+            .map_err(|error| device_error(error, "making pipelines"))?;
         self.note_gate(waits);
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
         let (raw, device, pipelines) = (self.device.raw(), &self.device, &self.pipelines);
@@ -221,7 +223,7 @@ impl Gpu for VulkanGpu {
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {
         // SAFETY: `&mut self` keeps every queue of the device from being used meanwhile.
-        unsafe { self.device.raw().device_wait_idle() }.map_err(device_error)
+        unsafe { self.device.raw().device_wait_idle() }.map_err(|error| device_error(error, "vkDeviceWaitIdle"))
     }
 
     fn close(self) -> Vec<String> {
@@ -259,5 +261,5 @@ impl Drop for VulkanGpu {
 
 /// Makes an [`OpenError`] of what Vulkan said while something was being done.
 fn failed(what: &'static str) -> impl Fn(vk::Result) -> OpenError {
-    move |result| OpenError::Failed { what, error: device_error(result) }
+    move |result| OpenError::Failed { what, error: device_error(result, "a Vulkan command") }
 }

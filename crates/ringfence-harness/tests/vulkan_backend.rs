@@ -25,7 +25,7 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, MemoryDesc, MemoryProperties, ResourceClass,
     TextureDesc, TextureUsage, Textures,
 };
-use ringfence::vulkan::BufferInfo;
+use ringfence::vulkan::{BufferInfo, Features};
 use ringfence_harness::vulkan::VulkanGpu;
 use ringfence_harness::{Command, Disc, Gpu, OpenError, Options, draw_reference};
 
@@ -256,7 +256,7 @@ fn what_cannot_be_made_is_refused_and_leaves_nothing() {
 #[test]
 fn device_addresses_work_where_the_device_has_them() {
     let Some(mut rig) = Rig::open() else { return };
-    if !rig.device.desc().buffer_device_address {
+    if !rig.device.desc().features.contains(Features::BUFFER_DEVICE_ADDRESS) {
         ringfence_harness::report::skipped("the device has no buffer device addresses");
         return;
     }

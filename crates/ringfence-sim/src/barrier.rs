@@ -6,64 +6,15 @@
 //!   kernel writes X   UnorderedAccess   kernel writes Y      hazard if X and Y share bytes: that takes Aliasing, or All
 //! ```
 //!
-//! Watched only if [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers) says so: this device itself runs the
-//! commands of a queue one after the other. The end of a submission is a barrier of every kind, as between two calls of
-//! `ExecuteCommandLists`.
+//! Watched only if [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers) says so: this device itself
+//! runs the commands of a queue one after the other. The end of a submission is a barrier of every kind, as between two
+//! calls of `ExecuteCommandLists`.
 
+use super::command::{Barrier, Resource};
 use super::hazard::{Hazard, HazardKind};
-use super::ids::{Buffer, Texture};
 use super::order::Access;
 use super::state::State;
 use std::collections::BTreeSet;
-
-/// A buffer or a texture.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Resource {
-    /// A buffer.
-    Buffer(Buffer),
-    /// A texture.
-    Texture(Texture),
-}
-
-impl Resource {
-    const fn id(self) -> u64 {
-        match self {
-            Self::Buffer(buffer) => buffer.id(),
-            Self::Texture(texture) => texture.id(),
-        }
-    }
-}
-
-impl From<Buffer> for Resource {
-    fn from(buffer: Buffer) -> Self {
-        Self::Buffer(buffer)
-    }
-}
-
-impl From<Texture> for Resource {
-    fn from(texture: Texture) -> Self {
-        Self::Texture(texture)
-    }
-}
-
-/// What keeps the commands before it apart from those behind it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Barrier {
-    /// Every command from every command (a memory barrier of Vulkan, all stages).
-    All,
-    /// Kernels from kernels that use the same resource: this one, or any (`D3D12_RESOURCE_BARRIER_TYPE_UAV`).
-    UnorderedAccess(Option<Resource>),
-    /// Uses of `before`, or of any resource, from uses of `after` (`D3D12_RESOURCE_BARRIER_TYPE_ALIASING`).
-    Aliasing {
-        /// Whose uses have to be over; any if `None`.
-        before: Option<Resource>,
-        /// Whose uses come behind.
-        after: Resource,
-    },
-    /// Every use of the resource from every later one (`D3D12_RESOURCE_BARRIER_TYPE_TRANSITION`).
-    Transition(Resource),
-}
 
 /// How a command uses bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,8 +79,8 @@ impl Overlaps {
         }
     }
 
-    /// The uses that are over before this one begins: those that a barrier keeps apart from it, and those that were over
-    /// before one of them began.
+    /// The uses that are over before this one begins: those that a barrier keeps apart from it, and those that were
+    /// over before one of them began.
     fn behind(&self, access: &Access, how: How) -> BTreeSet<usize> {
         let apart = self.0.iter().enumerate().filter(|(_, past)| past.is_apart_from(access, how));
         apart.flat_map(|(at, past)| past.behind.iter().copied().chain([at])).collect()

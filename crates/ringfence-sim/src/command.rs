@@ -1,6 +1,5 @@
 //! The work that a simulated queue can be given.
 
-use super::barrier::Barrier;
 use super::ids::{Buffer, DescriptorHeap, Texture};
 use ringfence_hal::TextureDesc;
 use ringfence_hal::record::TexelRegion;
@@ -90,7 +89,7 @@ pub enum Command {
     Kernel(Kernel),
     /// Keeps the commands before it apart from those behind it, where the device watches that.
     Barrier(Barrier),
-    /// Lets go of resources, so that a queue of another family may have them, content and all.
+    /// Releases resources to another queue family, with their content.
     Release {
         /// The buffers.
         buffers: Vec<Buffer>,
@@ -99,7 +98,7 @@ pub enum Command {
         /// The family that will acquire them.
         to: u32,
     },
-    /// Takes over what a queue of another family has released, in work that waits for it.
+    /// Acquires resources that a queue of another family has released, in work that waits for that.
     Acquire {
         /// The buffers.
         buffers: Vec<Buffer>,
@@ -108,6 +107,55 @@ pub enum Command {
         /// The family that has released them.
         from: u32,
     },
+}
+
+/// A buffer or a texture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resource {
+    /// A buffer.
+    Buffer(Buffer),
+    /// A texture.
+    Texture(Texture),
+}
+
+impl Resource {
+    pub(super) const fn id(self) -> u64 {
+        match self {
+            Self::Buffer(buffer) => buffer.id(),
+            Self::Texture(texture) => texture.id(),
+        }
+    }
+}
+
+impl From<Buffer> for Resource {
+    fn from(buffer: Buffer) -> Self {
+        Self::Buffer(buffer)
+    }
+}
+
+impl From<Texture> for Resource {
+    fn from(texture: Texture) -> Self {
+        Self::Texture(texture)
+    }
+}
+
+/// What keeps the commands before it apart from those behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Barrier {
+    /// Every command from every command (a memory barrier of Vulkan, all stages).
+    All,
+    /// Kernels from kernels that use the same resource: this one, or any (`D3D12_RESOURCE_BARRIER_TYPE_UAV`).
+    UnorderedAccess(Option<Resource>),
+    /// Uses of `before`, or of any resource, from uses of `after` (`D3D12_RESOURCE_BARRIER_TYPE_ALIASING`).
+    Aliasing {
+        /// Whose uses have to be over; any if `None`.
+        before: Option<Resource>,
+        /// Whose uses come behind.
+        after: Resource,
+    },
+    /// Every use of the resource from every later one (`D3D12_RESOURCE_BARRIER_TYPE_TRANSITION`).
+    Transition(Resource),
 }
 
 /// How the texels of a region lie in a buffer.

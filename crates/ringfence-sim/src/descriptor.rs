@@ -1,20 +1,22 @@
-//! Descriptor heaps: slots that show ranges of memory to kernels. A slot holds an address, as real ones do, and is looked up
-//! at its use on the GPU's clock: one that was overwritten too early shows the wrong bytes, and is a hazard besides.
+//! Descriptor heaps: slots that show ranges of memory to kernels. A slot holds an address, as real ones do, and is
+//! looked up at its use on the GPU's clock: one that was overwritten too early shows the wrong bytes, and is a hazard
+//! besides.
 //!
 //! ```text
 //!   make_heap ── CPU-only ────────copy_views──▶ shader-visible ──▶ Kernel::descriptors
 //!                  ▲ write_view                     ▲ write_view
 //! ```
 //!
-//! Rules of Direct3D 12 that are checked here: nothing is copied out of a shader-visible heap, kernels go through no CPU-only
-//! heap, and heaps are of one kind.
+//! Rules of Direct3D 12 that are checked here: nothing is copied out of a shader-visible heap, kernels go through no
+//! CPU-only heap, and heaps are of one kind.
 
-use super::Device;
 use super::command::BufferRange;
+use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{DescriptorHeap, Label, Texture, What};
+use super::objects::{DescriptorSlots, Shape};
 use super::order::Access;
-use super::state::{Shape, State};
+use super::state::State;
 use ringfence_hal::descriptors::{
     BufferViewKind, DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView,
     SamplerDesc, ViewCopy, ViewTypes,
@@ -25,15 +27,6 @@ use ringfence_hal::{Capabilities, DeviceError, Driver};
 const VISIBLE_RESOURCES_MAX: u32 = 1_000_000;
 /// The most slots of a shader-visible heap of samplers, on Direct3D 12.
 const VISIBLE_SAMPLERS_MAX: u32 = 2_048;
-
-#[derive(Debug)]
-pub(super) struct Heap {
-    pub(super) label: Label,
-    /// What it was made as; `None` if by hand, and then it takes everything.
-    made: Option<(HeapKind, bool)>,
-    /// The bytes that each slot shows.
-    slots: Vec<Option<Access>>,
-}
 
 /// A view of the simulated device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -66,7 +59,7 @@ impl Device {
         self.with(|state| {
             let id = state.draw_id();
             let label = Label::named(What::DescriptorHeap, id, name);
-            state.descriptor_heaps.insert(id, Heap { label, made: None, slots: vec![None; slots as usize] });
+            state.descriptor_heaps.insert(id, DescriptorSlots { label, made: None, slots: vec![None; slots as usize] });
             DescriptorHeap(id)
         })
     }
@@ -97,7 +90,7 @@ impl Device {
             };
             let all = 0..held.slots.len() as u64;
             state.report_pending(HazardKind::DestroyedWhilePending, heap.0, &all, |_| true);
-            state.bury(held.label);
+            state.note_destroyed(held.label);
         });
     }
 }
@@ -157,7 +150,7 @@ unsafe impl Descriptors for Device {
             let id = state.draw_id();
             let label = Label::named(What::DescriptorHeap, id, desc.name);
             let made = Some((desc.kind, desc.shader_visible));
-            state.descriptor_heaps.insert(id, Heap { label, made, slots: vec![None; desc.slots as usize] });
+            state.descriptor_heaps.insert(id, DescriptorSlots { label, made, slots: vec![None; desc.slots as usize] });
             // Distinct heaps have distinct handles.
             let start = HeapStart { cpu: id << 32, gpu: desc.shader_visible.then_some(id << 32), increment: 1 };
             Ok((DescriptorHeap(id), start))
@@ -214,16 +207,6 @@ unsafe impl Descriptors for Device {
 }
 
 impl State {
-    /// What the slot shows now.
-    pub(super) fn descriptor(&self, heap: DescriptorHeap, slot: u32) -> Option<&Access> {
-        self.descriptor_heaps.get(&heap.0)?.slots.get(slot as usize)?.as_ref()
-    }
-    /// Whether kernels may go through the heap.
-    pub(super) fn is_visible(&self, heap: DescriptorHeap) -> bool {
-        let made = self.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
-        made.is_none_or(|(_, visible)| visible)
-    }
-
     /// The bytes that a view shows; a hazard if they are not there.
     fn view_access(&mut self, heap: DescriptorHeap, slot: u32, view: &View) -> Option<Access> {
         match *view {
@@ -238,8 +221,8 @@ impl State {
         }
     }
 
-    /// The bytes of a range that is shown as something; a hazard if they do not lie as that has to, in the buffer (an offset
-    /// of Vulkan's) and in the memory (an address of Direct3D 12's).
+    /// The bytes of a range that is shown as something; a hazard if they do not lie as that has to, in the buffer (an
+    /// offset of Vulkan's) and in the memory (an address of Direct3D 12's).
     fn shown_access(&mut self, range: BufferRange, kind: BufferViewKind) -> Option<Access> {
         let access = self.buffer_access(range, None, true)?;
         let Capabilities { constant_alignment, storage_alignment, texel_alignment, .. } = self.profile.capabilities;
@@ -259,7 +242,7 @@ impl State {
 
     fn whole_texture(&mut self, texture: Texture) -> Option<Access> {
         let resource = self.resources.get(&texture.0).filter(|held| matches!(held.shape, Shape::Texture(_)));
-        let Some((resource, (memory, base))) = resource.and_then(|held| Some((held, held.place?))) else {
+        let Some((resource, (memory, base))) = resource.and_then(|held| Some((held, held.location?))) else {
             self.report_stale(What::Texture, texture.0, "shown by a descriptor");
             return None;
         };

@@ -1,14 +1,14 @@
 //! The simulated device as the library sees it: each call takes the lock, does its work and reports.
 //!
 //! The contract's traits are unsafe to call because real drivers trust their callers. This one does not: whatever it
-//! is given, a mistake becomes a hazard. Only the bytes of the host's view are the caller's to answer for.
+//! is given, a mistake becomes a hazard. Only the bytes of the host's view are the caller's responsibility.
 
-use super::Device;
+use super::device::Device;
 use super::hazard::HazardKind;
 use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
 use super::layout::{buffer_requirements, texture_requirements};
+use super::objects::Shape;
 use super::sharing;
-use super::state::Shape;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
     BufferDesc, BufferUsage, Buffers, Capabilities, ClearValue, Create, DeviceError, Driver, HeapBudgets, InfoKey,
@@ -47,7 +47,7 @@ unsafe impl Driver for Device {
             if let Some(object) = state.memories.get_mut(&root)
                 && let Some(host) = &object.host
             {
-                // SAFETY: the caller promises that nobody writes this range of the mapped memory meanwhile.
+                // SAFETY: the caller promises that nothing writes this range of the mapped memory meanwhile.
                 unsafe { object.device.flush_from(host, offset, size) };
             }
             Ok(())
@@ -106,7 +106,7 @@ unsafe impl Driver for Device {
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {
-        self.profile().tells_budgets.then(|| self.with(|state| state.budgets()))
+        self.profile().reports_budgets.then(|| self.with(|state| state.budgets()))
     }
 
     fn note_aliasing(&self, memory: &Memory, offset: u64, size: u64, may_overlap: bool) {
@@ -114,7 +114,7 @@ unsafe impl Driver for Device {
     }
 }
 
-// SAFETY: as for `Driver`.
+// SAFETY: a mapped pointer is the host view of the memory object that holds the whole resource (see `Driver`).
 unsafe impl Create<Buffers> for Device {
     type Info<'a> = BufferDesc;
     type Unplaced = Buffer;
@@ -153,7 +153,7 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn prepare_shared(&self, info: &BufferDesc, kind: ShareKind) -> Result<(Buffer, Requirements), DeviceError> {
         sharing::check(kind)?;
-        // SAFETY: the caller promises the same.
+        // SAFETY: `prepare` of this device asks nothing of its caller: a wrong description is an error.
         unsafe { Create::<Buffers>::prepare(self, info) }
     }
 
@@ -185,8 +185,8 @@ unsafe impl Create<Buffers> for Device {
     /// The memory's number above the offset, so that no two resources that live at once share an address.
     unsafe fn address(&self, object: &Buffer) -> u64 {
         self.with(|state| {
-            let place = state.resources.get(&object.0).and_then(|held| held.place);
-            place.map_or(0, |(memory, offset)| (memory << 40) + offset)
+            let location = state.resources.get(&object.0).and_then(|held| held.location);
+            location.map_or(0, |(memory, offset)| (memory << 40) + offset)
         })
     }
 
@@ -202,7 +202,7 @@ unsafe impl Create<Buffers> for Device {
     }
 }
 
-// SAFETY: as for `Driver`.
+// SAFETY: a mapped pointer is the host view of the memory object that holds the whole resource (see `Driver`).
 unsafe impl Create<Textures> for Device {
     type Info<'a> = TextureDesc;
     type Unplaced = Texture;
@@ -251,7 +251,7 @@ unsafe impl Create<Textures> for Device {
         kind: ShareKind,
     ) -> Result<(Texture, Requirements), DeviceError> {
         sharing::check(kind)?;
-        // SAFETY: the caller promises the same.
+        // SAFETY: `prepare` of this device asks nothing of its caller: a wrong description is an error.
         unsafe { Create::<Textures>::prepare(self, info) }
     }
 

@@ -1,33 +1,22 @@
 //! Queue families, and which of them owns a resource, as with Vulkan's exclusive sharing.
 //!
 //! ```text
-//!   nobody's ──first use──▶ family 1's ──Release { to: 0 }──▶ on its way ──Acquire { from: 1 }──▶ family 0's
+//!   unowned  ──first use──▶ family 1's ──Release { to: 0 }──▶ on its way ──Acquire { from: 1 }──▶ family 0's
 //!                               ▲
-//!                               └── written as a whole by a queue of family 1: what it held is given up
+//!                               └── written as a whole by a queue of family 1: its old content is discarded
 //! ```
 //!
-//! All queues are of family 0 until [`Device::set_family`](super::Device::set_family) says otherwise, and then nothing is
-//! ever anybody else's. Ownership goes with the order of submissions: a release is submitted before its acquire, and a
-//! semaphore between them is looked after as for all work. What descriptors show is not followed.
+//! All queues are of family 0 until [`Device::set_family`](super::Device::set_family) puts one into another: until then
+//! every resource is family 0's. Ownership goes with the order of submissions: a release is submitted before its
+//! acquire, and the semaphore between them is checked as for all work. Resources that are used through descriptors are
+//! not checked.
 
 use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Texture};
-use super::state::{Shape, State};
+use super::objects::{Owner, Shape};
+use super::state::State;
 use super::texels::Part;
-
-/// Whose a resource is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Owner {
-    #[default]
-    Nobody,
-    Family(u32),
-    /// Released, and not acquired yet.
-    Underway {
-        from: u32,
-        to: u32,
-    },
-}
 
 /// How a command uses a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,16 +93,16 @@ impl State {
         }
     }
 
-    /// Once a mistake is told of, the user has the resource, so that it is told of once.
+    /// A mistake is reported once: the user owns the resource from then on.
     fn use_by(&mut self, queue: usize, family: u32, id: u64, how: Use) {
         match self.owner(id) {
             // What is not alive is found elsewhere.
             None => return,
             Some(Owner::Family(owner)) if owner == family => return,
-            Some(Owner::Nobody) => {}
+            Some(Owner::Unowned) => {}
             Some(Owner::Family(_)) if how == Use::Overwrite => {}
             Some(Owner::Family(_)) => self.not_owned(queue, id, "it is another family's, which has not released it"),
-            Some(Owner::Underway { .. }) => self.not_owned(queue, id, "it was released, and nobody has acquired it"),
+            Some(Owner::Underway { .. }) => self.not_owned(queue, id, "it was released, and no queue has acquired it"),
         }
         self.set_owner(id, Owner::Family(family));
     }

@@ -4,14 +4,14 @@ use super::ids::{Fence, Label, What};
 use std::fmt;
 use std::ops::Range;
 
-/// A mistake of the program: what was touched, by whom, and which work should have been waited for.
+/// A mistake of the program: what was used, by which work, and which work should have been waited for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hazard {
     /// The kind of mistake.
     pub kind: HazardKind,
-    /// The object at stake.
+    /// The object that was misused.
     pub resource: Label,
-    /// The other object, where two are in each other's way.
+    /// The other object, where two are in conflict.
     pub other: Option<Label>,
     /// The memory that the object lies in, if it lies in any.
     pub memory: Option<Label>,
@@ -62,7 +62,7 @@ pub enum HazardKind {
     QueueConflict,
     /// Two commands of one submission use the same bytes, one of them writes, and no barrier keeps them apart.
     MissingBarrier,
-    /// A resource was placed over another that is alive, where nobody declared that they may share bytes.
+    /// A resource was placed over another that is alive, and their sharing of bytes was not declared.
     Overlap,
     /// A buffer and a texture lie closer than `class_granularity_bytes`.
     TooClose,
@@ -90,7 +90,7 @@ impl HazardKind {
             Self::DestroyedWhilePending => "was destroyed",
             Self::HostWriteWhilePending => "was written by the host",
             Self::ReadBackWhilePending => "was read by the host",
-            Self::PlacedWhilePending => "was the place of a new resource",
+            Self::PlacedWhilePending => "was taken by a new resource",
             Self::EvictedWhilePending => "was evicted",
             Self::UsedWhileEvicted => "was used by work, but is evicted",
             Self::DescriptorWhilePending => "was overwritten by the host",
@@ -101,7 +101,7 @@ impl HazardKind {
             Self::FreedUnderResource => "was freed while a resource lies in it",
             Self::Stale => "was used, but is not alive",
             Self::OutOfRange => "was used beyond its end",
-            Self::Unaligned => "was used at a place that is not aligned",
+            Self::Unaligned => "was used at an offset that is not aligned",
             Self::NotOwned => "was used by a queue family that does not own it",
             Self::FenceNotRising => "was signalled with a value that does not rise",
             Self::Misuse => "was misused",

@@ -8,7 +8,6 @@
 //! ```
 
 use super::profile::Profile;
-use ringfence_core::range::align_up;
 use ringfence_hal::{
     BufferDesc, BufferUsage, DeviceError, Dimension, Requirements, ResourceClass, TextureAspect, TextureDesc,
     TextureUsage,
@@ -28,7 +27,7 @@ pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Resul
         return Err(DeviceError::InvalidInfo("a buffer without usage"));
     }
     let alignment = profile.buffer_alignment;
-    let size = align_up(desc.size, alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
+    let size = desc.size.checked_next_multiple_of(alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(Requirements {
         size,
         alignment,
@@ -45,7 +44,7 @@ pub(super) fn texture_requirements(profile: &Profile, desc: &TextureDesc) -> Res
     let is_target = desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL);
     let bytes = u64::from(desc.layers) * layer_bytes(profile, desc);
     let alignment = texture_alignment(profile, desc, bytes, is_target);
-    let size = align_up(bytes, alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
+    let size = bytes.checked_next_multiple_of(alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
     let requires_dedicated = size >= profile.dedicated_required_bytes;
     Ok(Requirements {
         size,

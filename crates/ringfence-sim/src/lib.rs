@@ -1,46 +1,68 @@
-//! A GPU in software that runs late, out of step, and finds the mistakes of the program that drives it.
+//! A simulated GPU that runs work late and out of order between queues, and reports the mistakes of the program that
+//! drives it.
 //!
 //! ```text
-//!   your program ──▶ ringfence ──▶ sim::Device ──▶ hazards(): what was used again too early, by whom, and which
-//!        │                             ▲                      sync point should have passed first
+//!   your program ──▶ ringfence ──▶ Device ──▶ hazards(): what was used again too early, by which work, and which sync
+//!        │                           ▲                    point should have passed first
 //!        └──── submit(queue, waits, commands, signal)
 //!
 //!   host view ──flush──▶ device view ◀──copies, fills, kernels── queue 0   under one seeded clock: the same seed
 //!   (what is mapped)     (GPU bytes)  ◀─────────────────────────── queue 1   and calls give the same bytes and hazards
 //! ```
 //!
-//! - *Late*: work runs when the clock's dice say so, at a submission, a poll or a wait. Memory that is used again too
-//!   early therefore holds wrong bytes, as on a real card.
-//! - *Simulated time*: a wait never blocks. It lets the clock go on, and gives up as soon as nothing can run any more,
-//!   so a wait for what nobody signals ends at once.
-//! - *Hazards*: work counts as pending until the host has seen a fence that proves its end; so a mistake is found
-//!   whether or not the clock was kind this time. See [`HazardKind`] for the list.
-//! - *Profiles*: heaps, types, limits and alignments of four devices are built in ([`Profile`]), as are the prices of
-//!   their driver calls ([`Device::calls`]).
+//! - *Late*: work runs when the seeded clock chooses to, at a submission, a poll or a wait. Memory that is used again
+//!   too early therefore holds wrong bytes, as on a real card.
+//! - *Simulated time*: a wait passes simulated time until its fence is reached. It ends early as soon as nothing can
+//!   run any more, so a wait for what is never signalled does not hang. Calls take real time only with
+//!   [`SimOptions::spends_time`].
+//! - *Hazards*: work counts as pending until the host has seen a fence that proves its end, so a mistake is found
+//!   however far the work has run by then. [`HazardKind`] is the list.
+//! - *Profiles*: memory heaps and types, limits and alignments of five devices are built in ([`Profile`]), as are the
+//!   costs of their driver calls ([`Device::calls`]).
+//!
+//! Memory is allocated through [`ringfence_hal`], work is submitted here:
 //!
 //! ```
-//! use ringfence_sim::{Device, Profile, SimOptions};
-//! use ringfence_hal::Driver;
+//! use ringfence_hal::{Driver, MemoryDesc, Priority, ResourceClass};
+//! use ringfence_sim::{Device, HazardKind, Profile, SimOptions};
 //!
 //! let device = Device::new(Profile::h200(), SimOptions { seed: 7, ..Default::default() });
+//! let (class, priority) = (ResourceClass::Buffer, Priority::Normal);
+//! let desc = MemoryDesc { memory_type: 0, size: 1 << 20, alignment: 1, class, priority, name: "block", share: None };
+//! // SAFETY: the device has a memory type 0.
+//! let memory = unsafe { device.allocate_memory(&desc) }?;
+//!
 //! let fence = device.create_fence(0);
-//! device.submit(0, &[], vec![], (fence, 1)).unwrap();
+//! device.submit(0, &[], vec![], (fence, 1))?;
 //! // SAFETY: the fence is this device's.
-//! assert!(unsafe { device.wait(&fence, 1, std::time::Duration::MAX) }.unwrap());
-//! assert!(device.hazards().is_empty());
+//! assert!(unsafe { device.wait(&fence, 1, std::time::Duration::MAX) }?);
+//!
+//! // SAFETY: this device checks what it is given: a mistake becomes a hazard.
+//! unsafe {
+//!     device.free_memory(memory);
+//!     device.free_memory(memory);
+//! }
+//! assert_eq!(device.hazards()[0].kind, HazardKind::Stale, "freed twice");
+//! # Ok::<(), ringfence_hal::DeviceError>(())
 //! ```
 
+mod access;
 mod barrier;
 mod check;
+mod clock;
 mod command;
 mod counts;
 mod descriptor;
+mod device;
 mod driver;
 mod families;
 mod hazard;
 mod ids;
 mod layout;
+mod objects;
+mod options;
 mod order;
+mod pages;
 mod profile;
 mod queue;
 mod record;
@@ -49,237 +71,19 @@ pub mod rng;
 mod sharing;
 mod sparse;
 mod state;
+mod step;
 mod store;
 mod texels;
 mod tiles;
 
-pub use barrier::{Barrier, Resource};
-pub use command::{BufferLayout, BufferRange, Command, DescriptorUse, Kernel, KernelFn, KernelMemory, TextureRegion};
+pub use command::{
+    Barrier, BufferLayout, BufferRange, Command, DescriptorUse, Kernel, KernelFn, KernelMemory, Resource, TextureRegion,
+};
 pub use counts::{CallCounts, Live};
 pub use descriptor::View;
+pub use device::Device;
 pub use hazard::{Hazard, HazardKind, PendingWork};
 pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
+pub use options::SimOptions;
 pub use profile::{CostCurve, Costs, Profile};
 pub use sharing::SharedHandle;
-
-use check::Address;
-use parking_lot::Mutex;
-use ringfence_hal::{BufferDesc, DeviceError, Priority, TextureDesc};
-use state::{Shape, State};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How a simulated device behaves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SimOptions {
-    /// Seed of the clock's dice.
-    pub seed: u64,
-    /// Queues, at least 1.
-    pub queues: usize,
-    /// A queue gets its turn once in so many ticks, on average.
-    pub lateness: u32,
-    /// What a wait passes of its timeout with each tick, in nanoseconds.
-    pub tick_ns: u64,
-    /// What every byte of fresh memory is, as the device sees it.
-    pub poison: u8,
-    /// Whether calls take the time that the profile says; else it is only counted.
-    pub spends_time: bool,
-    /// Whether commands of one submission that use the same bytes have to be kept apart by [`Command::Barrier`].
-    pub watches_barriers: bool,
-}
-
-impl Default for SimOptions {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            queues: 3,
-            lateness: 4,
-            tick_ns: 1_000,
-            poison: 0xcd,
-            spends_time: false,
-            watches_barriers: false,
-        }
-    }
-}
-
-/// A simulated device. A clone is another handle to the same device.
-#[derive(Clone, Debug)]
-pub struct Device {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    profile: Arc<Profile>,
-    spends_time: bool,
-    state: Mutex<State>,
-}
-
-impl Device {
-    /// A device of this profile with nothing allocated.
-    #[must_use]
-    pub fn new(profile: Profile, options: SimOptions) -> Self {
-        let options = SimOptions { queues: options.queues.max(1), ..options };
-        let profile = Arc::new(profile);
-        let state = Mutex::new(State::new(Arc::clone(&profile), &options));
-        Self { shared: Arc::new(Shared { profile, spends_time: options.spends_time, state }) }
-    }
-
-    /// What it simulates.
-    #[must_use]
-    pub fn profile(&self) -> &Profile {
-        &self.shared.profile
-    }
-
-    /// Makes a fence.
-    #[must_use]
-    pub fn create_fence(&self, initial: u64) -> Fence {
-        self.with(|state| state.create_fence(initial))
-    }
-
-    /// Gives a queue work: it begins when all of `waits` are reached and the queue's earlier work has ended, and
-    /// signals at its end. Commands of one queue never overlap in time; between queues only fences order.
-    ///
-    /// # Errors
-    /// The device is lost, or there is no such queue or fence. A wrong command is not an error but a [`Hazard`]; it is
-    /// left out.
-    pub fn submit(
-        &self,
-        queue: usize,
-        waits: &[(Fence, u64)],
-        commands: Vec<Command>,
-        signal: (Fence, u64),
-    ) -> Result<(), DeviceError> {
-        self.with(|state| state.submit(queue, waits, commands, signal))
-    }
-
-    /// Lets the clock go on. The program learns nothing by it: what runs now is still pending until a fence is read.
-    pub fn advance(&self, ticks: u64) {
-        self.with(|state| (0..ticks).for_each(|_| state.tick()));
-    }
-
-    /// Runs all work that can run, and tells the host that it has ended. Returns whether no work is left: `false` if
-    /// some waits for what nobody signals, or its queue is paused.
-    pub fn run_until_idle(&self) -> bool {
-        self.with(State::run_until_idle)
-    }
-
-    /// Stops a queue until [`Device::resume`], to force an order of events.
-    pub fn pause(&self, queue: usize) {
-        self.with(|state| state.queues.set_paused(queue, true));
-    }
-
-    /// Lets a paused queue go on.
-    pub fn resume(&self, queue: usize) {
-        self.with(|state| state.queues.set_paused(queue, false));
-    }
-
-    /// Puts a queue into another family than 0: what its work uses is then that family's until it is released, as with
-    /// Vulkan's exclusive sharing ([`Command::Release`]), and [`HazardKind::NotOwned`] for others.
-    pub fn set_family(&self, queue: usize, family: u32) {
-        self.with(|state| state.queues.set_family(queue, family));
-    }
-
-    /// The device is lost: pending work is gone, and calls that can fail say [`DeviceError::Lost`].
-    pub fn lose_device(&self) {
-        self.with(State::lose);
-    }
-
-    /// The hazards found so far, in order (the first 4096).
-    #[must_use]
-    pub fn hazards(&self) -> Vec<Hazard> {
-        self.with(|state| state.hazards.clone())
-    }
-
-    /// The hazards found since the last call; they are forgotten here.
-    pub fn take_hazards(&self) -> Vec<Hazard> {
-        self.with(|state| std::mem::take(&mut state.hazards))
-    }
-
-    /// How often each call was made, and what all would have cost.
-    #[must_use]
-    pub fn calls(&self) -> CallCounts {
-        self.with(|state| state.counts)
-    }
-
-    /// What is alive.
-    #[must_use]
-    pub fn live(&self) -> Live {
-        self.with(|state| state.live())
-    }
-
-    /// Sets what [`Driver::budgets`](ringfence_hal::Driver::budgets) tells of a heap: as when another process takes
-    /// memory. `None` sets it back.
-    pub fn set_budget(&self, heap: usize, budget_bytes: Option<u64>) {
-        self.with(|state| {
-            if let Some(held) = state.heap_budget.get_mut(heap) {
-                *held = budget_bytes;
-            }
-        });
-    }
-
-    /// Whether memory is evicted; `None` if there is no such memory.
-    #[must_use]
-    pub fn is_evicted(&self, memory: &Memory) -> Option<bool> {
-        self.with(|state| state.memories.get(&memory.0).map(|object| object.is_evicted))
-    }
-
-    /// What was said last of how much memory matters; `None` if there is no such memory.
-    #[must_use]
-    pub fn priority(&self, memory: &Memory) -> Option<Priority> {
-        self.with(|state| state.memories.get(&memory.0).map(|object| object.priority))
-    }
-
-    /// What a buffer was made as; `None` if it is not alive.
-    #[must_use]
-    pub fn buffer_desc(&self, buffer: Buffer) -> Option<BufferDesc> {
-        self.with(|state| match state.resources.get(&buffer.0)?.shape {
-            Shape::Buffer(desc) => Some(desc),
-            Shape::Texture(_) => None,
-        })
-    }
-
-    /// What a texture was made with, its clear value too, for assertions: no call. `None` if there is no such texture.
-    #[must_use]
-    pub fn texture_desc(&self, texture: &Texture) -> Option<TextureDesc> {
-        self.with(|state| match state.resources.get(&texture.0)?.shape {
-            Shape::Texture(desc) => Some(desc),
-            Shape::Buffer(_) => None,
-        })
-    }
-
-    /// Bytes of a buffer as the device sees them now, for assertions: no command, no call, no hazard if it is early.
-    /// `None` (and a hazard) if the buffer has no such range.
-    #[must_use]
-    pub fn peek(&self, range: BufferRange) -> Option<Vec<u8>> {
-        self.with(|state| {
-            let access = state.buffer_access(range, None, false)?;
-            Some(state.load(Address::of(&access), range.size))
-        })
-    }
-
-    /// Does something under the lock, and then takes the time that it costs.
-    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.shared.state.lock();
-        let before = state.counts.simulated_ns;
-        let result = work(&mut state);
-        let cost = state.counts.simulated_ns - before;
-        drop(state);
-        if self.shared.spends_time {
-            spend(Duration::from_nanos(cost));
-        }
-        result
-    }
-}
-
-/// Takes this long: asleep where that is exact enough, else busy.
-fn spend(time: Duration) {
-    const SLEEP_ERROR: Duration = Duration::from_micros(100);
-    let start = Instant::now();
-    if let Some(asleep) = time.checked_sub(SLEEP_ERROR) {
-        std::thread::sleep(asleep);
-    }
-    while start.elapsed() < time {
-        std::hint::spin_loop();
-    }
-}

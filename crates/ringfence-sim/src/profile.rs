@@ -17,15 +17,15 @@ const CACHED: MemoryProperties = MemoryProperties::HOST_CACHED;
 /// What a simulated device is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
-    /// What [`Profile::by_name`] knows it as.
+    /// Its name for [`Profile::by_name`].
     pub name: &'static str,
-    /// What the library is told.
+    /// What the device reports to the library.
     pub capabilities: Capabilities,
     /// Whether the device insists on resource classes and on the alignment of texture copies, as Direct3D 12 does;
     /// Vulkan only advises.
     pub strict: bool,
-    /// Whether the driver tells budgets (`VK_EXT_memory_budget`, DXGI).
-    pub tells_budgets: bool,
+    /// Whether the driver reports budgets (`VK_EXT_memory_budget`, DXGI).
+    pub reports_budgets: bool,
     /// Memory types that hold buffers, a bit each.
     pub buffer_types: u32,
     /// Memory types that hold textures, a bit each.
@@ -88,7 +88,7 @@ impl Profile {
         }
     }
 
-    /// Mesa's software driver (22.3): one heap, one type that is everything, and no word about budgets.
+    /// Mesa's software driver (22.3): one heap, one type that is everything, and no budgets.
     #[must_use]
     pub fn lavapipe() -> Self {
         Self {
@@ -104,7 +104,7 @@ impl Profile {
                 constant_alignment: 16,
                 ..vulkan_like()
             },
-            tells_budgets: false,
+            reports_budgets: false,
             buffer_types: 1,
             texture_types: 1,
             target_types: 1,
@@ -237,7 +237,7 @@ impl Profile {
             name: "plain",
             capabilities: vulkan_like(),
             strict: false,
-            tells_budgets: true,
+            reports_budgets: true,
             buffer_types: 0,
             texture_types: 0,
             target_types: 0,
@@ -295,7 +295,7 @@ pub struct Costs {
     pub free: Vec<CostCurve>,
     /// Making or destroying an object.
     pub object_ns: u64,
-    /// Asking for the requirements of an object.
+    /// A query of the requirements of an object.
     pub requirements_ns: u64,
     /// Binding an object to its memory.
     pub bind_ns: u64,

@@ -1,49 +1,39 @@
-//! Queues and fences under a seeded clock: work is done in its queue's order, late, and out of step between queues.
-//!
-//! ```text
-//!   submit, completed, each step of wait ──▶ a tick: every queue in an order thrown by the dice;
-//!                                            a lucky one runs some or all commands of its next submission,
-//!                                            if what that waits for was signalled; the last command signals
-//! ```
+//! Queues and fences: submissions that wait for their turn, and the values that fences have reached.
 
-use super::SimOptions;
-use super::barrier::{How, Overlaps};
-use super::check::{Address, Rows, Step};
-use super::command::{Command, KernelMemory};
-use super::hazard::{Hazard, HazardKind};
-use super::ids::{Fence, Label, What};
-use super::order::{Access, Point};
+use super::ids::Fence;
+use super::options::SimOptions;
+use super::order::Point;
 use super::rng::Rng;
-use super::state::State;
+use super::step::Step;
 use ringfence_hal::DeviceError;
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
 pub(super) struct Queues {
-    queues: Vec<Queue>,
-    fences: BTreeMap<Fence, u64>,
-    rng: Rng,
-    /// A queue is lucky once in so many ticks.
-    lateness: u64,
-    tick_ns: u64,
+    pub(super) queues: Vec<Queue>,
+    pub(super) fences: BTreeMap<Fence, u64>,
+    pub(super) rng: Rng,
+    /// A queue is drawn once in so many ticks, on average.
+    pub(super) lateness: u64,
+    pub(super) tick_ns: u64,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    pending: VecDeque<Submission>,
+pub(super) struct Queue {
+    pub(super) pending: VecDeque<Submission>,
     /// Submissions so far; the last one's number.
-    submitted: u64,
+    pub(super) submitted: u64,
     /// Submissions that have ended.
-    ended: u64,
-    is_paused: bool,
-    family: u32,
+    pub(super) ended: u64,
+    pub(super) is_paused: bool,
+    pub(super) family: u32,
 }
 
 #[derive(Debug)]
-struct Submission {
-    waits: Vec<Point>,
-    steps: VecDeque<Step>,
-    signal: Point,
+pub(super) struct Submission {
+    pub(super) waits: Vec<Point>,
+    pub(super) steps: VecDeque<Step>,
+    pub(super) signal: Point,
 }
 
 impl Queues {
@@ -78,231 +68,17 @@ impl Queues {
     }
 
     /// Whether the queue could run something now.
-    fn is_ready(&self, queue: usize) -> bool {
+    pub(super) fn is_ready(&self, queue: usize) -> bool {
         let queue = &self.queues[queue];
         let reached = |&(fence, value): &Point| self.fences.get(&fence).is_some_and(|&held| held >= value);
         !queue.is_paused && queue.pending.front().is_some_and(|next| next.waits.iter().all(reached))
     }
 
-    fn can_progress(&self) -> bool {
+    pub(super) fn can_progress(&self) -> bool {
         (0..self.queues.len()).any(|queue| self.is_ready(queue))
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.queues.iter().all(|queue| queue.pending.is_empty())
-    }
-}
-
-impl State {
-    pub(super) fn create_fence(&mut self, initial: u64) -> Fence {
-        let fence = Fence(self.draw_id());
-        self.queues.fences.insert(fence, initial);
-        self.order.add_fence(fence, initial);
-        fence
-    }
-
-    pub(super) fn submit(
-        &mut self,
-        queue: usize,
-        waits: &[Point],
-        commands: Vec<Command>,
-        signal: Point,
-    ) -> Result<(), DeviceError> {
-        self.check_alive()?;
-        if queue >= self.queues.queues.len() {
-            return Err(DeviceError::InvalidInfo("no such queue"));
-        }
-        for &(fence, _) in waits.iter().chain([&signal]) {
-            self.queues.value(fence)?;
-        }
-        self.counts.submit += 1;
-        self.spend(self.profile.costs.submit_ns);
-        let mut uses = Vec::new();
-        let first_hazard = self.hazards.len();
-        let mut overlaps = Overlaps::default();
-        let mut checked = |command| {
-            self.check_owners(queue, &command);
-            let (first, how) =
-                (uses.len(), if matches!(command, Command::Kernel(_)) { How::Kernel } else { How::Copy });
-            if let Command::Barrier(barrier) = command {
-                overlaps.barrier(barrier);
-            }
-            let steps = self.steps(command, &mut uses);
-            if self.watches_barriers {
-                self.watch_overlaps(&mut overlaps, &uses[first..], how);
-            }
-            steps
-        };
-        let steps: VecDeque<_> = commands.into_iter().flat_map(&mut checked).collect();
-        for hazard in &mut self.hazards[first_hazard..] {
-            hazard.queue = Some(queue);
-        }
-        self.report_evicted(&uses, queue);
-        let held = &mut self.queues.queues[queue];
-        held.submitted += 1;
-        let key = (queue, held.submitted);
-        held.pending.push_back(Submission { waits: waits.to_vec(), steps, signal });
-        for conflict in self.order.submit(key, waits, signal, uses) {
-            let Access { label, space_label, range, .. } = conflict.access;
-            let hazard = Hazard::about(HazardKind::QueueConflict, label).within(space_label, range);
-            self.report(hazard.pending(conflict.pending).on_queue(conflict.queue));
-        }
-        self.tick();
-        Ok(())
-    }
-
-    pub(super) fn completed(&mut self, fence: Fence) -> Result<u64, DeviceError> {
-        self.check_alive()?;
-        self.counts.completed += 1;
-        self.spend(self.profile.costs.completed_ns);
-        self.tick();
-        let value = self.queues.value(fence)?;
-        self.order.observe(fence, value);
-        Ok(value)
-    }
-
-    /// Waits in simulated time. `false` also as soon as nothing can run any more.
-    pub(super) fn wait(&mut self, fence: Fence, value: u64, timeout_ns: u64) -> Result<bool, DeviceError> {
-        self.check_alive()?;
-        self.counts.wait += 1;
-        self.spend(self.profile.costs.wait_ns);
-        let mut left_ns = timeout_ns;
-        loop {
-            if self.queues.value(fence)? >= value {
-                self.order.observe(fence, value);
-                return Ok(true);
-            }
-            if left_ns == 0 || !self.queues.can_progress() {
-                return Ok(false);
-            }
-            self.tick();
-            let passed = self.queues.tick_ns.min(left_ns);
-            left_ns -= passed;
-            self.spend(passed);
-        }
-    }
-
-    /// Runs whatever can run. The host then knows what has ended. Returns whether nothing is left.
-    pub(super) fn run_until_idle(&mut self) -> bool {
-        while self.queues.can_progress() {
-            self.tick();
-        }
-        for (fence, value) in self.queues.fences.clone() {
-            self.order.observe(fence, value);
-        }
-        for queue in 0..self.queues.queues.len() {
-            self.order.observe_end((queue, self.queues.queues[queue].ended));
-        }
-        self.queues.is_idle()
-    }
-
-    pub(super) fn lose(&mut self) {
-        self.lost = true;
-        self.order.clear();
-        for queue in &mut self.queues.queues {
-            queue.pending.clear();
-        }
-    }
-
-    pub(super) fn tick(&mut self) {
-        let count = self.queues.queues.len();
-        let first = self.queues.rng.below(count as u64) as usize;
-        for queue in (first..count).chain(0..first) {
-            if self.queues.rng.below(self.queues.lateness) == 0 && self.queues.is_ready(queue) {
-                self.run_some(queue);
-            }
-        }
-    }
-
-    /// Runs all that is left of the queue's next submission, or, half of the time, a first part of it.
-    fn run_some(&mut self, queue: usize) {
-        let Some(next) = self.queues.queues[queue].pending.front() else { return };
-        let left = next.steps.len();
-        let count = if self.queues.rng.below(2) == 0 { self.queues.rng.below(left as u64) as usize + 1 } else { left };
-        for _ in 0..count.min(left) {
-            let next = self.queues.queues[queue].pending.front_mut();
-            if let Some(step) = next.and_then(|next| next.steps.pop_front()) {
-                self.run_step(step);
-            }
-        }
-        if count >= left {
-            self.end_submission(queue);
-        }
-    }
-
-    fn end_submission(&mut self, queue: usize) {
-        let held = &mut self.queues.queues[queue];
-        let Some(Submission { signal: (fence, value), .. }) = held.pending.pop_front() else { return };
-        held.ended += 1;
-        let Some(reached) = self.queues.fences.get_mut(&fence) else { return };
-        if value > *reached {
-            *reached = value;
-        } else {
-            let label = Label::unnamed(What::Fence, fence.0);
-            self.report(Hazard::about(HazardKind::FenceNotRising, label).on_queue(queue));
-        }
-    }
-
-    fn run_step(&mut self, step: Step) {
-        match step {
-            Step::Copy { src, dst, row_bytes, rows } => self.run_copy(src, dst, row_bytes, rows),
-            Step::Fill { dst, size, value } => {
-                if let Some(object) = self.memories.get_mut(&dst.memory) {
-                    object.device.fill(dst.offset, size, value);
-                }
-            }
-            Step::Kernel { reads, writes, descriptors, run } => {
-                let shown: Vec<Option<Access>> =
-                    descriptors.iter().map(|used| self.descriptor(used.heap, used.slot).cloned()).collect();
-                let load = |access: &Access| self.load(Address::of(access), access.range.end - access.range.start);
-                let mut memory = KernelMemory {
-                    reads: reads.iter().map(load).collect(),
-                    writes: writes.iter().map(load).collect(),
-                    descriptors: shown.iter().map(|shown| shown.as_ref().map(load).unwrap_or_default()).collect(),
-                };
-                run(&mut memory);
-                let written = descriptors.iter().zip(&shown).zip(&memory.descriptors);
-                for ((_, shown), bytes) in written.filter(|((used, _), _)| used.writes) {
-                    shown.iter().for_each(|access| self.store(access, bytes));
-                }
-                for (access, bytes) in writes.iter().zip(&memory.writes) {
-                    self.store(access, bytes);
-                }
-            }
-        }
-    }
-
-    fn run_copy(&mut self, src: Rows, dst: Rows, row_bytes: u64, rows: u64) {
-        /// Long rows go through a bounce buffer of this size.
-        const CHUNK: u64 = 1 << 20;
-        for row in 0..rows {
-            let mut done = 0;
-            while done < row_bytes {
-                let part = CHUNK.min(row_bytes - done);
-                let from = src.first.offset + row * src.pitch + done;
-                let bytes = self.load(Address { offset: from, ..src.first }, part);
-                if let Some(object) = self.memories.get_mut(&dst.first.memory) {
-                    object.device.write(dst.first.offset + row * dst.pitch + done, &bytes);
-                }
-                done += part;
-            }
-        }
-    }
-
-    /// Bytes as the device sees them; poison where the memory is gone.
-    pub(super) fn load(&self, from: Address, size: u64) -> Vec<u8> {
-        let mut bytes = vec![self.poison; size as usize];
-        if let Some(object) = self.memories.get(&from.memory) {
-            object.device.read(from.offset, &mut bytes);
-        }
-        bytes
-    }
-
-    /// Writes what a kernel left; never more than it declared.
-    fn store(&mut self, access: &Access, bytes: &[u8]) {
-        let size = (access.range.end - access.range.start).min(bytes.len() as u64);
-        if let Some(object) = self.memories.get_mut(&access.space) {
-            object.device.write(access.range.start, &bytes[..size as usize]);
-        }
     }
 }

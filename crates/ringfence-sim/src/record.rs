@@ -1,8 +1,8 @@
 //! A list of commands as the place where copies are recorded. Commands of a queue run one after the other, so that no
 //! barrier is needed.
 
-use super::Device;
 use super::command::Command;
+use super::device::Device;
 use super::ids::{Buffer, Texture};
 use ringfence_hal::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 

@@ -1,4 +1,4 @@
-//! Memory that the program has told the system to take away, and its use all the same.
+//! Evicted memory, and its use while it is evicted.
 //!
 //! An evicted memory object keeps what it holds, and is not counted as in use of its heap. Work that is submitted while
 //! something that it uses is evicted is a hazard, as is eviction under pending work. On a real device the first is lost

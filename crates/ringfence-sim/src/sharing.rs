@@ -6,7 +6,7 @@
 //!   imports { 12 → 7 }     places, flushes and reads of 12 are those of 7
 //! ```
 
-use super::Device;
+use super::device::Device;
 use super::ids::Memory;
 use super::state::State;
 use ringfence_hal::sharing::{Share, ShareKind, ShareSupport, Tied};
@@ -68,22 +68,6 @@ unsafe impl Share for Device {
 }
 
 impl State {
-    /// The memory object whose bytes these are.
-    pub(super) fn root(&self, id: u64) -> u64 {
-        self.imports.get(&id).copied().unwrap_or(id)
-    }
-
-    /// One owner less; `false` if this is the last one (or there is no such memory), who has to free it.
-    pub(super) fn let_go(&mut self, id: u64) -> bool {
-        match self.memories.get_mut(&id) {
-            Some(object) if object.owners > 1 => {
-                object.owners -= 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
     fn export(&mut self, id: u64) -> Result<u64, DeviceError> {
         self.check_alive()?;
         let root = self.root(id);

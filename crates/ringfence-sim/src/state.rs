@@ -1,17 +1,17 @@
 //! Memory objects and resources, behind the device's lock: what lies where, and what must not.
 
-use super::SimOptions;
 use super::counts::{CallCounts, Live};
-use super::families::Owner;
 use super::hazard::{Hazard, HazardKind};
-use super::ids::{Label, What};
+use super::ids::{Buffer, DescriptorHeap, Label, Texture, What};
+use super::objects::{DescriptorSlots, MemoryObject, Owner, Placement, Resource, Shape};
+use super::options::SimOptions;
 use super::order::{Access, Order};
 use super::profile::{Costs, Profile};
 use super::queue::Queues;
 use super::store::{DeviceView, HostView};
 use ringfence_hal::{
-    BufferDesc, DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Priority, Requirements,
-    ResourceClass, TextureDesc,
+    DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements, ResourceClass,
+    TextureDesc,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// Hazards kept; a broken program would fill the host's memory with them.
 const HAZARDS_MAX: usize = 4096;
 /// Names of dead objects kept, so that a message about one can name it.
-const GRAVES_MAX: usize = 1024;
-/// What Direct3D 12 gives a heap that asks for no alignment.
+const DESTROYED_MAX: usize = 1024;
+/// What Direct3D 12 gives a heap without an alignment of its own.
 const HEAP_ALIGNMENT: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -35,87 +35,15 @@ pub(super) struct State {
     /// Memory objects that were imported, and whose bytes they are.
     pub(super) imports: HashMap<u64, u64>,
     pub(super) resources: HashMap<u64, Resource>,
-    pub(super) descriptor_heaps: HashMap<u64, super::descriptor::Heap>,
+    pub(super) descriptor_heaps: HashMap<u64, DescriptorSlots>,
     pub(super) queues: Queues,
     pub(super) order: Order,
     pub(super) hazards: Vec<Hazard>,
-    graves: VecDeque<Label>,
+    destroyed: VecDeque<Label>,
     pub(super) counts: CallCounts,
     pub(super) heap_used: Vec<u64>,
     /// Budgets set by hand.
     pub(super) heap_budget: Vec<Option<u64>>,
-}
-
-#[derive(Debug)]
-pub(super) struct MemoryObject {
-    pub(super) label: Label,
-    pub(super) size: u64,
-    pub(super) memory_type: u32,
-    alignment: u64,
-    class: ResourceClass,
-    is_dedicated: bool,
-    pub(super) is_evicted: bool,
-    pub(super) priority: Priority,
-    /// `Some` iff the memory type is host-visible.
-    pub(super) host: Option<HostView>,
-    pub(super) device: DeviceView,
-    /// Resources by start and number.
-    pub(super) placed: BTreeMap<(u64, u64), Placement>,
-    /// Length of the longest resource that ever lay here.
-    pub(super) longest: u64,
-    /// Where resources may share bytes.
-    shared: Vec<Range<u64>>,
-    /// Memory objects and handles that it lives for.
-    pub(super) owners: u64,
-    /// Whether handles can be made of it.
-    pub(super) is_shareable: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Placement {
-    pub(super) end: u64,
-    pub(super) class: ResourceClass,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
-    Buffer(BufferDesc),
-    Texture(TextureDesc),
-}
-
-/// A memory and an offset into it.
-pub(super) type Spot = (u64, u64);
-
-#[derive(Clone, Debug)]
-pub(super) struct Resource {
-    pub(super) label: Label,
-    pub(super) shape: Shape,
-    pub(super) requirements: Requirements,
-    /// Memory and offset, once placed.
-    pub(super) place: Option<Spot>,
-    /// Of a sparse buffer: where each page lies that has memory. Such a buffer has no place.
-    pub(super) pages: Option<Box<[Option<Spot>]>>,
-    pub(super) owner: Owner,
-}
-
-impl MemoryObject {
-    /// Resources that overlap the range.
-    fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>, ResourceClass)> + '_ {
-        let range = range.clone();
-        let first = range.start.saturating_sub(self.longest);
-        self.placed
-            .range((first, 0)..(range.end, 0))
-            .filter(move |(_, placement)| placement.end > range.start)
-            .map(|(&(start, id), placement)| (id, start..placement.end, placement.class))
-    }
-
-    fn may_share(&self, range: &Range<u64>) -> bool {
-        self.shared.iter().any(|shared| shared.start <= range.start && range.end <= shared.end)
-    }
-
-    pub(super) fn mapped(&self, offset: u64) -> Option<Mapped> {
-        self.host.as_ref().and_then(|host| host.at(offset)).map(Mapped::new)
-    }
 }
 
 impl State {
@@ -134,7 +62,7 @@ impl State {
             queues: Queues::new(options),
             order: Order::new(options.queues),
             hazards: Vec::new(),
-            graves: VecDeque::new(),
+            destroyed: VecDeque::new(),
             counts: CallCounts::default(),
             heap_used: vec![0; heaps],
             heap_budget: vec![None; heaps],
@@ -160,18 +88,18 @@ impl State {
         if self.lost { Err(DeviceError::Lost) } else { Ok(()) }
     }
 
-    /// Remembers the name of an object that is no more.
-    pub(super) fn bury(&mut self, label: Label) {
-        if self.graves.len() == GRAVES_MAX {
-            self.graves.pop_front();
+    /// Keeps the name of an object that is destroyed, for messages.
+    pub(super) fn note_destroyed(&mut self, label: Label) {
+        if self.destroyed.len() == DESTROYED_MAX {
+            self.destroyed.pop_front();
         }
-        self.graves.push_back(label);
+        self.destroyed.push_back(label);
     }
 
     /// Reports the use of an object that is not alive.
     pub(super) fn report_stale(&mut self, what: What, id: u64, detail: &'static str) {
-        let grave = self.graves.iter().rev().find(|label| label.id == id && label.what == what);
-        let label = grave.cloned().unwrap_or(Label::unnamed(what, id));
+        let known = self.destroyed.iter().rev().find(|label| label.id == id && label.what == what);
+        let label = known.cloned().unwrap_or(Label::unnamed(what, id));
         self.report(Hazard::about(HazardKind::Stale, label).detail(detail));
     }
 
@@ -249,7 +177,7 @@ impl State {
     pub(super) fn free(&mut self, id: u64) {
         self.counts.free_memory += 1;
         let id = self.imports.remove(&id).unwrap_or(id);
-        if self.let_go(id) {
+        if self.release_owner(id) {
             return;
         }
         let Some(object) = self.memories.remove(&id) else {
@@ -269,7 +197,7 @@ impl State {
                 None => hazard,
             });
         }
-        self.bury(object.label);
+        self.note_destroyed(object.label);
     }
 
     pub(super) fn budgets(&self) -> HeapBudgets {
@@ -334,8 +262,8 @@ impl State {
             Shape::Texture(_) => What::Texture,
         };
         self.spend(self.profile.costs.object_ns + self.profile.costs.requirements_ns);
-        let (place, pages, owner) = (None, None, Owner::Nobody);
-        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, place, pages, owner };
+        let (location, pages, owner) = (None, None, Owner::Unowned);
+        let resource = Resource { label: Label::unnamed(what, id), shape, requirements, location, pages, owner };
         self.resources.insert(id, resource);
         id
     }
@@ -360,25 +288,25 @@ impl State {
         }
         let range = offset..offset.saturating_add(resource.requirements.size);
         let object = &self.memories[&memory];
-        if let Some((kind, detail)) = self.refuse_place(&resource, object, &range) {
+        if let Some((kind, detail)) = self.check_location(&resource, object, &range) {
             let hazard = Hazard::about(kind, resource.label).within(object.label.clone(), range).detail(detail);
             self.report(hazard);
             return Err(DeviceError::InvalidInfo(detail));
         }
-        self.watch_place(&resource, memory, &range);
+        self.report_conflicts(&resource, memory, &range);
         let object = self.memories.get_mut(&memory).ok_or(DeviceError::InvalidInfo("no such memory"))?;
         let placement = Placement { end: range.end, class: resource.requirements.class };
         object.placed.insert((offset, id), placement);
         object.longest = object.longest.max(resource.requirements.size);
         let mapped = object.mapped(offset);
         if let Some(held) = self.resources.get_mut(&id) {
-            held.place = Some((memory, offset));
+            held.location = Some((memory, offset));
         }
         Ok(mapped)
     }
 
-    /// Why the resource cannot lie there at all.
-    fn refuse_place(
+    /// The rule that forbids this location, if one does.
+    fn check_location(
         &self,
         resource: &Resource,
         object: &MemoryObject,
@@ -388,7 +316,7 @@ impl State {
         let groups = &self.profile.capabilities.class_groups;
         let strict = self.profile.strict;
         let rules = [
-            (resource.place.is_some(), HazardKind::Misuse, "placed twice"),
+            (resource.location.is_some(), HazardKind::Misuse, "placed twice"),
             (range.end > object.size, HazardKind::OutOfRange, "placed beyond the end of the memory"),
             (!range.start.is_multiple_of(needs.alignment), HazardKind::Unaligned, "placed at an unaligned offset"),
             (needs.memory_type_bits >> object.memory_type & 1 == 0, HazardKind::Misuse, "memory of a wrong type"),
@@ -407,8 +335,8 @@ impl State {
         rules.into_iter().find(|rule| rule.0).map(|(_, kind, detail)| (kind, detail))
     }
 
-    /// Reports what the new resource is in the way of.
-    pub(super) fn watch_place(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
+    /// Reports what the new resource is in conflict with.
+    pub(super) fn report_conflicts(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
         let object = &self.memories[&memory];
         let label = |id| self.resources.get(&id).map_or(Label::unnamed(What::Buffer, id), |held| held.label.clone());
         let hazard = |kind| Hazard::about(kind, resource.label.clone());
@@ -460,19 +388,19 @@ impl State {
             return self.report_stale(what, id, "destroyed twice or never made");
         };
         if let Some(pages) = &resource.pages {
-            self.take_pages_away(id, pages, resource.requirements.alignment);
-        } else if resource.place.is_some() != expect_placed {
+            self.unbind_all_pages(id, pages, resource.requirements.alignment);
+        } else if resource.location.is_some() != expect_placed {
             let detail = if expect_placed { "destroyed before it was placed" } else { "discarded after it was placed" };
             self.report(Hazard::about(HazardKind::Misuse, resource.label.clone()).detail(detail));
         }
-        if let Some((memory, offset)) = resource.place {
+        if let Some((memory, offset)) = resource.location {
             let range = offset..offset + resource.requirements.size;
             self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
             if let Some(object) = self.memories.get_mut(&memory) {
                 object.placed.remove(&(offset, id));
             }
         }
-        self.bury(resource.label);
+        self.note_destroyed(resource.label);
     }
 
     pub(super) fn live(&self) -> Live {
@@ -480,5 +408,57 @@ impl State {
         let all = self.resources.len() as u64;
         let descriptor_heaps = self.descriptor_heaps.len() as u64;
         Live { memories: self.memories.len() as u64, buffers, textures: all - buffers, descriptor_heaps }
+    }
+
+    // ---- what a resource is ----
+
+    /// Unbinds all pages of a resource that is destroyed.
+    pub(super) fn unbind_all_pages(&mut self, id: u64, pages: &[Option<(u64, u64)>], page_bytes: u64) {
+        for (memory, offset) in pages.iter().flatten() {
+            let range = *offset..offset + page_bytes;
+            self.report_pending(HazardKind::DestroyedWhilePending, *memory, &range, |access| access.label.id == id);
+            if let Some(object) = self.memories.get_mut(memory) {
+                object.placed.remove(&(*offset, id));
+            }
+        }
+    }
+
+    pub(super) fn is_sparse(&self, buffer: Buffer) -> bool {
+        self.resources.get(&buffer.0).is_some_and(|held| held.pages.is_some())
+    }
+
+    pub(super) fn texture_desc(&self, texture: Texture) -> Option<TextureDesc> {
+        match self.resources.get(&texture.0)?.shape {
+            Shape::Texture(desc) => Some(desc),
+            Shape::Buffer(_) => None,
+        }
+    }
+
+    /// The memory object whose bytes these are.
+    pub(super) fn root(&self, id: u64) -> u64 {
+        self.imports.get(&id).copied().unwrap_or(id)
+    }
+
+    /// Takes one owner away; `false` if it is the last one (or there is no such memory), so that the memory is to be
+    /// freed.
+    pub(super) fn release_owner(&mut self, id: u64) -> bool {
+        match self.memories.get_mut(&id) {
+            Some(object) if object.owners > 1 => {
+                object.owners -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What the slot shows now.
+    pub(super) fn descriptor(&self, heap: DescriptorHeap, slot: u32) -> Option<&Access> {
+        self.descriptor_heaps.get(&heap.0)?.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// Whether kernels may go through the heap.
+    pub(super) fn is_visible(&self, heap: DescriptorHeap) -> bool {
+        let made = self.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
+        made.is_none_or(|(_, visible)| visible)
     }
 }

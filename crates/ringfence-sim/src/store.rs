@@ -7,8 +7,8 @@
 //!   device view   │ pages, made on first touch and filled with the poison; what GPU work reads and writes
 //! ```
 //!
-//! Two views, since that is what a program may count on: what was not flushed has not arrived, and bytes that nobody
-//! wrote are not zero. All device-side bytes are safe Rust behind the device's lock, so work that executes late can
+//! Two views, since a program may rely on no more: what was not flushed has not arrived, and bytes that were not
+//! written are not zero. All device-side bytes are safe Rust behind the device's lock, so work that executes late can
 //! race with nothing.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -28,12 +28,12 @@ pub(super) struct HostView {
     size: usize,
 }
 
-// SAFETY: the allocation belongs to no thread. The view itself reads it in `copy_out` alone, whose caller answers for
+// SAFETY: the allocation belongs to no thread. The view itself reads it in `copy_out` alone, whose caller ensures
 // exclusion; everything else goes through `Mapped`, whose users do.
 unsafe impl Send for HostView {}
 
 impl HostView {
-    /// `size` zero bytes; `None` if the host has no room.
+    /// `size` zero bytes; `None` if the host is out of memory.
     pub(super) fn new(size: u64) -> Option<Self> {
         let size = usize::try_from(size).ok()?;
         // Aligned by hand: for large alignments the standard allocator writes the zeros, which commits every page.
@@ -56,11 +56,11 @@ impl HostView {
     /// Copies `into.len()` bytes at `offset` out of the view; nothing if they are not all inside it.
     ///
     /// # Safety
-    /// Nobody writes these bytes during the call.
+    /// Nothing writes these bytes during the call.
     unsafe fn copy_out(&self, offset: u64, into: &mut [u8]) {
         let Some(from) = self.at(offset).filter(|_| offset as usize + into.len() <= self.size) else { return };
         // SAFETY: `offset + len <= size`, so the bytes are inside the allocation; they were zeroed or written by the
-        // host; the caller promises that nobody writes them now; `into` is a unique borrow of other memory.
+        // host; the caller promises that nothing writes them now; `into` is a unique borrow of other memory.
         unsafe { from.copy_to_nonoverlapping(NonNull::from(&mut *into).cast(), into.len()) }
     }
 }
@@ -121,7 +121,7 @@ impl DeviceView {
     /// Copies `size` bytes at `offset` from the host's view.
     ///
     /// # Safety
-    /// Nobody writes these bytes of the host's view during the call.
+    /// Nothing writes these bytes of the host's view during the call.
     pub(super) unsafe fn flush_from(&mut self, host: &HostView, offset: u64, size: u64) {
         self.write_with(offset, size as usize, |part, bytes| {
             // SAFETY: a part of the range for which the caller makes the same promise.
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(first.as_ptr() as usize % MAP_ALIGNMENT, 0);
         // SAFETY: 256 bytes that only this test knows.
         unsafe { first.write_bytes(7, 256) };
-        // SAFETY: as above.
+        // SAFETY: the view holds 256 bytes, and nothing writes them during the call.
         unsafe { view.flush_from(&host, 64, 64) };
         let mut back = [0; 256];
         view.read(0, &mut back);

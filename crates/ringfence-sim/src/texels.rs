@@ -1,20 +1,23 @@
-//! Copies of texels on the simulated device: slice by slice, rows of blocks at a distance in the buffer and in the texture.
+//! Copies of texels on the simulated device: slice by slice, rows of blocks at a distance in the buffer and in the
+//! texture.
 //!
 //! ```text
 //!   a box of 2 slices   buffer    │ row ▒│ row ▒│ row ▒│ row ▒│        ──▶  one step a slice
 //!                       texture   · · │ row │ · · │ row │ · · · · · │ row │ · · │ row │ · ·
 //! ```
 //!
-//! What the texture has is reckoned from its own description: what a command says of it is believed only where the two
+//! What the texture has follows from its own description: what a command states about it counts only where the two
 //! agree.
 
-use super::check::{Address, Rows, Step, Uses};
+use super::access::Placed;
 use super::command::{BufferLayout, BufferRange, Command, TextureRegion};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Label, Texture, What};
 use super::layout::{Subresource, subresource};
+use super::objects::Shape;
 use super::order::Access;
-use super::state::{Shape, State};
+use super::state::State;
+use super::step::{Address, Rows, Step, Uses};
 use ringfence_hal::record::TexelRegion;
 use ringfence_hal::{BufferUsage, TextureAspect, TextureDesc, TextureUsage};
 
@@ -37,7 +40,7 @@ impl Part {
 
     /// Whether that is all that the texture has.
     pub(super) fn is_all_of(&self, desc: &TextureDesc) -> bool {
-        let is_single = desc.mips == 1 && desc.layers == 1 && desc.format.texels().aspects().count() == 1;
+        let is_single = desc.mips == 1 && desc.layers == 1 && desc.format.texels().aspects().bits().count_ones() == 1;
         is_single && *self == Self::whole(desc, 0, 0, desc.format.texels().first_aspect())
     }
 
@@ -123,13 +126,6 @@ impl State {
         Ok(self.texel_steps(&copy, part, uses).unwrap_or_default())
     }
 
-    pub(super) fn texture_desc(&self, texture: Texture) -> Option<TextureDesc> {
-        match self.resources.get(&texture.0)?.shape {
-            Shape::Texture(desc) => Some(desc),
-            Shape::Buffer(_) => None,
-        }
-    }
-
     /// `None` if it is wrong, which is then reported.
     fn texel_steps(&mut self, copy: &TexelCopy, part: Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let (usage, buffer_usage) = if copy.into_texture {
@@ -191,19 +187,8 @@ impl State {
 
     /// Where the texels of a part lie in their texture.
     fn texel_rows(&mut self, texture: Texture, part: Part, usage: TextureUsage) -> Option<TexelRows> {
-        let resource = self.resources.get(&texture.0);
-        let Some((resource, (memory, base), Shape::Texture(desc))) =
-            resource.and_then(|held| Some((held, held.place?, held.shape)))
-        else {
-            self.report_stale(What::Texture, texture.0, "");
-            return None;
-        };
-        let label = resource.label.clone();
-        let Some(object) = self.memories.get(&memory) else {
-            self.report_stale(What::Memory, memory, "a resource in it was used");
-            return None;
-        };
-        let space_label = object.label.clone();
+        let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
+        let Shape::Texture(desc) = shape else { return None };
         let found = subresource(&self.profile, &desc, (part.mip, part.layer), part.aspect);
         let Some(found) = found.filter(|found| fits(&part, found)) else {
             let hazard = Hazard::about(HazardKind::OutOfRange, label).detail("a region that the texture does not have");
@@ -241,7 +226,8 @@ impl State {
         })
     }
 
-    /// No device copies texels of several samples to or from a buffer; `None` if that was tried, which is then reported.
+    /// No device copies texels of several samples to or from a buffer; `None` if that was tried, which is then
+    /// reported.
     fn check_single_sample(&mut self, texture: Texture) -> Option<()> {
         if self.texture_desc(texture)?.samples == 1 {
             return Some(());
@@ -252,7 +238,8 @@ impl State {
         None
     }
 
-    /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan asks; `None` if not, which is then reported.
+    /// Whole blocks in the buffer, depth and stencil at multiples of 4, as Vulkan demands; `None` if not, which is then
+    /// reported.
     fn check_blocks(&mut self, buffer: Buffer, layout: BufferLayout, texels: &TexelRows) -> Option<()> {
         let unit = if texels.aspect == TextureAspect::Color { texels.block_bytes } else { 4 };
         // Vulkan counts rows and offsets in texels; Direct3D 12 in bytes.
@@ -264,26 +251,6 @@ impl State {
         let hazard = Hazard::about(HazardKind::Unaligned, label.unwrap_or(Label::unnamed(What::Buffer, buffer.0)));
         self.report(hazard.detail("texels in a buffer at no multiple of a block"));
         None
-    }
-
-    /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
-    pub(super) fn check_layout(&mut self, buffer: Buffer, layout: BufferLayout, texel_row_bytes: u64) -> Option<()> {
-        let capabilities = &self.profile.capabilities;
-        let is_aligned = layout.offset.is_multiple_of(capabilities.texture_copy_offset_alignment)
-            && layout.row_bytes.is_multiple_of(capabilities.texture_copy_row_alignment);
-        let label = self.resources.get(&buffer.0).map(|held| held.label.clone());
-        let label = label.unwrap_or(Label::unnamed(What::Buffer, buffer.0));
-        if self.profile.strict && !is_aligned {
-            let hazard = Hazard::about(HazardKind::Unaligned, label);
-            self.report(hazard.detail("the offset or row of a texture copy"));
-            return None;
-        }
-        if layout.row_bytes < texel_row_bytes {
-            let hazard = Hazard::about(HazardKind::Misuse, label);
-            self.report(hazard.detail("rows of a texture copy that overlap"));
-            return None;
-        }
-        Some(())
     }
 }
 

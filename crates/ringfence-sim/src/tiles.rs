@@ -6,16 +6,16 @@
 //!   a copy     cut at the edges of tiles, and in a tail at rows and pages ──▶ steps over addresses, as of any texture
 //! ```
 
-use super::check::{Address, Rows, Step, Uses};
 use super::command::{BufferLayout, BufferRange, Command, TextureRegion};
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{Buffer, Label, Texture};
-use super::layout::texture_requirements;
+use super::objects::Shape;
 use super::order::Access;
-use super::state::{Shape, State};
+use super::state::State;
+use super::step::{Address, Rows, Step, Uses};
 use ringfence_hal::record::{TexelRegion, TextureAspects};
 use ringfence_hal::sparse::{TextureTiling, TilePlace, UnboundReads};
-use ringfence_hal::{BufferUsage, DeviceError, Dimension, Kind, TextureDesc, TextureUsage, Textures};
+use ringfence_hal::{BufferUsage, Kind, TextureDesc, TextureUsage, Textures};
 
 /// A copy between a buffer and a sparse texture.
 struct TileCopy {
@@ -137,34 +137,6 @@ fn tail_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegio
 }
 
 impl State {
-    pub(super) fn make_sparse_texture(&mut self, desc: &TextureDesc) -> Result<(Texture, TextureTiling), DeviceError> {
-        self.check_alive()?;
-        if self.profile.sparse.is_none() {
-            return Err(DeviceError::Unsupported("sparse textures"));
-        }
-        if desc.samples != 1 {
-            return Err(DeviceError::Unsupported("sparse textures of several samples"));
-        }
-        if !matches!(desc.dimension, Dimension::D2 | Dimension::Cube) {
-            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions"));
-        }
-        let texels = desc.format.texels();
-        if texels.is_compressed() || texels.aspects().count() != 1 {
-            return Err(DeviceError::Unsupported("sparse textures of blocks, or of depth and stencil"));
-        }
-        self.counts.create_texture += 1;
-        let page_bytes = self.profile.page_bytes;
-        let mut needs = texture_requirements(&self.profile, desc)?;
-        let tiling = tiling(page_bytes, desc, (needs.memory_type_bits, needs.class));
-        (needs.size, needs.alignment) = (tiling.page_count() * page_bytes, page_bytes);
-        let pages = usize::try_from(tiling.page_count()).map_err(|_| DeviceError::OutOfHostMemory)?;
-        let id = self.prepare(Shape::Texture(*desc), needs);
-        if let Some(held) = self.resources.get_mut(&id) {
-            held.pages = Some(vec![None; pages].into_boxed_slice());
-        }
-        Ok((Texture(id), tiling))
-    }
-
     /// The steps of a copy to or from a sparse texture; any other command as it is.
     pub(super) fn by_tile(&mut self, command: Command, uses: &mut Uses) -> Result<Vec<Step>, Command> {
         let copy = match command {

@@ -2,12 +2,15 @@
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 use ash::vk::Handle;
 
-use super::Device;
+use super::device::Device;
+use super::external::{NOT_ENABLED, handle_type};
+use super::features::Features;
 use super::info::BufferInfo;
 use super::memory::{Memory, Owner, requirements};
+use super::share_support::{check, tied};
 use super::valid;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
@@ -28,7 +31,7 @@ unsafe impl Create<Buffers> for Device {
     fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
         let mut usage = buffer_usage(desc.usage);
         let shown = BufferUsage::STORAGE | BufferUsage::STORAGE_READ | BufferUsage::CONSTANT | BufferUsage::TEXELS;
-        if self.0.desc.descriptor_buffer && desc.usage.intersects(shown) {
+        if self.has(Features::DESCRIPTOR_BUFFER) && desc.usage.intersects(shown) {
             // Descriptors in buffers show addresses.
             usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         }
@@ -40,7 +43,7 @@ unsafe impl Create<Buffers> for Device {
         let (info, usages) = (info.raw(), USAGES.into_iter());
         let addressed = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
         // Without an address there is no descriptor of it to be made.
-        let shown = addressed || !self.0.desc.descriptor_buffer;
+        let shown = addressed || !self.has(Features::DESCRIPTOR_BUFFER);
         let held = usages.filter(|(_, equal)| shown && info.usage.contains(*equal));
         let held = held.fold(BufferUsage::empty(), |all, (usage, _)| all | usage);
         let texels = shown && info.usage.contains(TEXELS);
@@ -64,7 +67,7 @@ unsafe impl Create<Buffers> for Device {
         }
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.
-        let raw = unsafe { device.create_buffer(info, None) }.map_err(device_error)?;
+        let raw = unsafe { device.create_buffer(info, None) }.map_err(failed("vkCreateBuffer"))?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         let of = vk::BufferMemoryRequirementsInfo2::default().buffer(raw);
@@ -86,8 +89,16 @@ unsafe impl Create<Buffers> for Device {
         info: &BufferInfo<'_>,
         kind: ShareKind,
     ) -> Result<(vk::Buffer, Requirements), DeviceError> {
-        // SAFETY: the caller promises what is asked.
-        unsafe { self.prepare_shared_buffer(info, kind) }
+        if !self.0.sharing.has(kind) {
+            return Err(NOT_ENABLED);
+        }
+        self.check_buffer(info)?;
+        let support = check(self.buffer_share_support(info.raw(), kind))?;
+        let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(handle_type(kind)?);
+        let raw = info.raw().push_next(&mut external);
+        // SAFETY: the caller promises that `info` is valid, and the device shares such buffers.
+        let (object, needs) = unsafe { Create::<Buffers>::prepare(self, &BufferInfo::from_raw(raw)) }?;
+        Ok((object, tied(needs, support)))
     }
 
     unsafe fn discard(&self, unplaced: vk::Buffer) {
@@ -102,7 +113,8 @@ unsafe impl Create<Buffers> for Device {
         offset: u64,
     ) -> Result<Placed<vk::Buffer>, DeviceError> {
         // SAFETY: the caller promises that the buffer is unbound and that its requirements allow this memory.
-        unsafe { self.0.device.bind_buffer_memory(*unplaced, memory.raw(), offset) }.map_err(device_error)?;
+        unsafe { self.0.device.bind_buffer_memory(*unplaced, memory.raw(), offset) }
+            .map_err(failed("vkBindBufferMemory"))?;
         // SAFETY: the caller promises that the offset lies inside the memory.
         Ok(unsafe { memory.placed(*unplaced, offset) })
     }
@@ -114,7 +126,7 @@ unsafe impl Create<Buffers> for Device {
     ) -> Result<(Placed<vk::Buffer>, Memory), DeviceError> {
         // SAFETY: the caller promises that the buffer is unbound and that its requirements allow `desc`.
         let memory = unsafe { self.allocate(desc, Some(Owner::Buffer(*unplaced)), None) }?;
-        // SAFETY: as above, and the memory was made for it.
+        // SAFETY: the caller promises that the resource is unbound; the memory was made for it.
         let placed = unsafe { Create::<Buffers>::place(self, unplaced, &memory, 0) };
         // SAFETY: the memory is new, and nothing but `placed` lies in it.
         unsafe { self.with_memory(placed, memory) }
@@ -136,7 +148,7 @@ unsafe impl Create<Buffers> for Device {
     }
 
     unsafe fn destroy(&self, object: vk::Buffer) {
-        self.forget_resource(object.as_raw());
+        self.clear_slots_of(object.as_raw());
         // SAFETY: the caller promises that the buffer is alive and unused.
         unsafe { self.0.device.destroy_buffer(object, None) }
     }
@@ -151,7 +163,7 @@ impl Device {
     /// Refuses what would be undefined behaviour.
     pub(super) fn check_buffer(&self, info: &BufferInfo<'_>) -> Result<(), DeviceError> {
         if info.is_unchecked() {
-            valid::buffer(info.raw(), self.0.desc)?;
+            valid::buffer(info.raw(), self.0.desc.features)?;
         }
         let info = info.raw();
         if info.size == 0 {
@@ -165,17 +177,15 @@ impl Device {
             return Err(DeviceError::Unsupported("a buffer as large as this"));
         }
         let device_address = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
-        if device_address && !self.0.desc.buffer_device_address {
-            return Err(DeviceError::InvalidInfo(
-                "SHADER_DEVICE_ADDRESS, but DeviceDesc::buffer_device_address is false",
-            ));
+        if device_address && !self.has(Features::BUFFER_DEVICE_ADDRESS) {
+            return Err(DeviceError::InvalidInfo("SHADER_DEVICE_ADDRESS without Features::BUFFER_DEVICE_ADDRESS"));
         }
         Ok(())
     }
 }
 
-/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`], and storage that shaders only read
-/// is storage.
+/// Portable usages and Vulkan's; that of texels, which is two of Vulkan's, is [`TEXELS`], and storage that shaders only
+/// read is storage.
 const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
     (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),

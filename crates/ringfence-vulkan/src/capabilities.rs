@@ -1,4 +1,4 @@
-//! What a physical device is and can do, in Ringfence's terms.
+//! What a physical device is and can do, as `ringfence_hal` describes it.
 //!
 //! All of it is read from the physical device. Vulkan allows that for properties of extensions too, as soon as the
 //! device lists the extension, whether or not a device was made with it.
@@ -7,7 +7,7 @@ use std::ffi::CStr;
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 
 use super::valid::ImageLimits;
 use ringfence_hal::{
@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) capabilities: Capabilities,
     /// Whether the device lists `VK_EXT_memory_budget`.
     pub(super) memory_budget: bool,
-    /// Largest buffer in bytes; all ones if the device does not tell.
+    /// Largest buffer in bytes; all ones if the device does not report it.
     pub(super) buffer_bytes_max: u64,
     /// Whether pages without memory read as zeros.
     pub(super) reads_zero_where_unbound: bool,
@@ -43,19 +43,19 @@ pub unsafe fn capabilities(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
 ) -> Result<Capabilities, DeviceError> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     Ok(unsafe { find(instance, physical) }?.capabilities)
 }
 
-/// Use and budget of each memory heap now; `None` where the driver does not tell (no `VK_EXT_memory_budget`).
+/// Use and budget of each memory heap now; `None` where the driver does not report them (no `VK_EXT_memory_budget`).
 ///
 /// # Safety
 /// As for [`capabilities`].
 #[must_use]
 pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Option<HeapBudgets> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }.ok()?;
-    // SAFETY: as above, and the device lists the extension.
+    // SAFETY: `physical` comes from `instance`, and the device lists the extension.
     lists(&extensions, ash::ext::memory_budget::NAME).then(|| unsafe { read_budgets(instance, physical) })
 }
 
@@ -66,20 +66,22 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
     if basic.api_version < vk::API_VERSION_1_2 {
         return Err(DeviceError::Unsupported("Vulkan 1.2"));
     }
-    // SAFETY: as above.
-    let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }.map_err(device_error)?;
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
+    let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }
+        .map_err(failed("vkEnumerateDeviceExtensionProperties"))?;
     let mut objects = vk::PhysicalDeviceMaintenance3Properties::default();
     let mut buffers = vk::PhysicalDeviceMaintenance4Properties { max_buffer_size: u64::MAX, ..Default::default() };
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut objects);
     if lists(&extensions, ash::khr::maintenance4::NAME) {
         properties = properties.push_next(&mut buffers);
     }
-    // SAFETY: as above; the device is 1.2 or newer, and lists the extension of what is chained to core structures.
+    // SAFETY: `physical` comes from `instance`; the device is 1.2 or newer, and lists the extension of what is chained
+    // to core structures.
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
-    // SAFETY: as above.
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
     let is_subset = lists(&extensions, ash::khr::portability_subset::NAME);
-    // SAFETY: as above.
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let multisample_arrays = !is_subset || unsafe { has_multisample_arrays(instance, physical) };
     Ok(Found {
         capabilities: assemble(&basic, &memory, objects.max_memory_allocation_size),
@@ -102,12 +104,12 @@ pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice
 unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::PhysicalDevice) -> bool {
     let mut subset = vk::PhysicalDevicePortabilitySubsetFeaturesKHR::default();
     let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut subset);
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     unsafe { instance.get_physical_device_features2(physical, &mut features) };
     subset.multisample_array_image == vk::TRUE
 }
 
-/// What Vulkan 1.0 tells of a device's memory.
+/// What Vulkan 1.0 reports of a device's memory.
 ///
 /// # Safety
 /// `physical` comes from `instance`, which is alive.
@@ -188,7 +190,7 @@ fn memory_properties(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
     let mut properties = MemoryProperties::empty();
     for (flag, equal) in EQUALS {
         if flags.contains(flag) {
-            properties = properties | equal;
+            properties |= equal;
         }
         rest &= !flag;
     }

@@ -9,22 +9,23 @@
 //!
 //! In the first two a heap of resources is one set layout with a binding for each type of view, in the order of
 //! [`ViewTypes`], each an array over all slots: slot 7 as a storage buffer is element 7 of binding 1. A slot shows one
-//! thing, of one type, at a time. A heap of samplers has one binding. Render targets and depth-stencils are image views,
-//! which no shader sees. Plain sets have more bindings: one for each kind of image view, as all elements of an array
-//! have to be what the shader says of it, read or not ([`Device::descriptor_binding`], [`PlainViews`]).
+//! thing, of one type, at a time. A heap of samplers has one binding. Render targets and depth-stencils are image
+//! views, which no shader sees. Plain sets have more bindings: one for each kind of image view, as all elements of an
+//! array have to be what the shader says of it, read or not ([`Device::descriptor_binding`], [`PlainViews`]).
 //!
-//! Image views, texel-buffer views and samplers are objects here. A slot owns its object, copies share it, and it goes with
-//! the last slot that shows it, once pending work is done with that.
+//! Image views, texel-buffer views and samplers are objects here. A slot owns its object, copies share it, and it goes
+//! with the last slot that shows it, once pending work is done with that.
 //!
 //! Plain sets are for devices without descriptor indexing. Slots that show nothing are null descriptors there
-//! (`nullDescriptor` of `VK_EXT_robustness2`), or unwritten (`descriptorBindingPartiallyBound`), or, where the device has
-//! neither, placeholders. `VkPhysicalDeviceLimits` allow few slots: 11 of all types on Mesa's software driver, 32 of storage
-//! buffers alone.
+//! (`nullDescriptor` of `VK_EXT_robustness2`), or unwritten (`descriptorBindingPartiallyBound`), or, where the device
+//! has neither, placeholders. `VkPhysicalDeviceLimits` allow few slots: 11 of all types on Mesa's software driver, 32
+//! of storage buffers alone.
 
+mod bound;
 mod bytes;
-mod facts;
+pub(super) mod facts;
 mod filler;
-mod kinds;
+pub(super) mod kinds;
 mod plain;
 mod pool;
 mod set;
@@ -32,15 +33,17 @@ mod types;
 mod view;
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use ash::vk;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::Device;
+use super::device::Device;
+use super::heaps::ShowsResources;
+pub use bound::Bound;
+use bound::How;
 use bytes::Bytes;
-pub(super) use facts::Facts;
 pub use kinds::PlainViews;
 use plain::PlainHeap;
 use ringfence_hal::DeviceError;
@@ -49,7 +52,7 @@ use ringfence_hal::descriptors::{
 };
 use set::SetHeap;
 pub use view::View;
-use view::{Owned, Real, Shown};
+use view::{Owned, Real, Slot};
 
 /// A heap of descriptors. A copy is the same heap.
 #[derive(Clone)]
@@ -62,6 +65,17 @@ struct Inner {
     slots: Mutex<Box<[Slot]>>,
 }
 
+impl ShowsResources for Inner {
+    fn clear_slots_of(&self, resource: u64) {
+        for held in self.slots.lock().iter_mut().filter(|held| held.resource == resource) {
+            *held = Slot::default();
+            if let Store::Plain(plain) = &self.store {
+                plain.touch();
+            }
+        }
+    }
+}
+
 /// How the descriptors are kept.
 enum Store {
     /// Nothing but the slots: image views that are used as attachments, and what is CPU-only where sets are plain.
@@ -71,35 +85,10 @@ enum Store {
     Bytes(Bytes),
 }
 
-/// What a slot shows.
-#[derive(Clone, Default)]
-struct Slot {
-    /// The binding that its type has, if it shows anything.
-    binding: Option<u32>,
-    /// What is written to a descriptor.
-    shown: Option<Shown>,
-    object: Option<Arc<Owned>>,
-    /// The handle of the buffer or image; 0 for none.
-    resource: u64,
-}
-
-/// The heaps of a device whose slots must not outlive what they show: those of plain sets, where a bind writes whatever the
-/// slots show, read or not.
-#[derive(Default)]
-pub(super) struct PlainHeaps(Mutex<Vec<Weak<Inner>>>);
-
-impl PlainHeaps {
-    fn add(&self, heap: &DescriptorHeap) {
-        let mut heaps = self.0.lock();
-        heaps.retain(|held| held.strong_count() > 0);
-        heaps.push(Arc::downgrade(&heap.0));
-    }
-}
-
 impl Device {
-    /// The binding of a heap's set layout whose array shows such views; `None` if no heap has one. On plain sets that of
-    /// images depends on view type and format, and that of texels on the format; else on the descriptor type alone, so that
-    /// shaders declare several arrays at one binding.
+    /// The binding of a heap's set layout whose array shows such views; `None` if no heap has one. On plain sets that
+    /// of images depends on view type and format, and that of texels on the format; else on the descriptor type alone,
+    /// so that shaders declare several arrays at one binding.
     #[must_use]
     pub fn descriptor_binding(
         &self,
@@ -108,23 +97,6 @@ impl Device {
         format: vk::Format,
     ) -> Option<u32> {
         self.0.descriptors.binding_of(descriptor_type, kinds::of(descriptor_type, view_type, format))
-    }
-
-    /// Makes every slot show nothing that shows a buffer or image that is about to be destroyed. Only on plain sets; costs a
-    /// look at every slot of every heap there.
-    pub(super) fn forget_resource(&self, resource: u64) {
-        if self.0.descriptors.model() != DescriptorModel::PlainSets {
-            return;
-        }
-        for heap in self.0.plain_heaps.0.lock().iter().filter_map(Weak::upgrade) {
-            let mut slots = heap.slots.lock();
-            for held in slots.iter_mut().filter(|held| held.resource == resource) {
-                *held = Slot::default();
-                if let Store::Plain(plain) = &heap.store {
-                    plain.touch();
-                }
-            }
-        }
     }
 }
 
@@ -140,8 +112,8 @@ impl DescriptorHeap {
         }
     }
 
-    /// The image view in a slot, for heaps of render targets and depth-stencils; null if it shows none. It stays alive until
-    /// the slot is written again or let go of and what had begun by then is complete.
+    /// The image view in a slot, for heaps of render targets and depth-stencils; null if it shows none. It stays alive
+    /// until the slot is written again or freed, and what had begun by then is complete.
     #[must_use]
     pub fn image_view(&self, slot: u32) -> vk::ImageView {
         let slots = self.0.slots.lock();
@@ -156,45 +128,9 @@ impl fmt::Debug for DescriptorHeap {
     }
 }
 
-/// What a command buffer binds for a heap. A copy is the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bound {
-    layout: vk::DescriptorSetLayout,
-    how: How,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
-    Set(vk::DescriptorSet),
-    Buffer { address: vk::DeviceAddress, usage: vk::BufferUsageFlags },
-}
-
-impl fmt::Debug for How {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Set(set) => write!(f, "{set:?}"),
-            Self::Buffer { address, .. } => write!(f, "buffer at {address:#x}"),
-        }
-    }
-}
-
-impl Bound {
-    /// The layout that the pipeline has at this set.
-    #[must_use]
-    pub const fn set_layout(&self) -> vk::DescriptorSetLayout {
-        self.layout
-    }
-
-    /// Whether pipelines have to be made with `VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT`.
-    #[must_use]
-    pub const fn needs_descriptor_buffer_pipelines(&self) -> bool {
-        matches!(self.how, How::Buffer { .. })
-    }
-}
-
 impl Device {
-    /// Binds heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the next.
-    /// With descriptor buffers, call [`Device::set_heap_offsets`] for other layouts and bind points.
+    /// Binds heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the
+    /// next. With descriptor buffers, call [`Device::set_heap_offsets`] for other layouts and bind points.
     ///
     /// # Safety
     /// The command buffer is being recorded, is of this device and had no heaps bound; the layout has the heaps' set
@@ -209,15 +145,17 @@ impl Device {
     ) {
         let buffers: SmallVec<[_; 2]> = heaps.iter().filter_map(|bound| buffer_binding(bound)).collect();
         if let (Some(api), false) = (&self.0.descriptors.buffer_api, buffers.is_empty()) {
-            // SAFETY: the caller promises that the commands are being recorded; the buffers are alive and of that usage.
+            // SAFETY: the caller promises that the commands are being recorded; the buffers are alive and of that
+            // usage.
             unsafe { api.cmd_bind_descriptor_buffers(commands, &buffers) };
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the heaps'
+        // sets.
         unsafe { self.set_heap_offsets(heaps, commands, point, layout, first_set) };
     }
 
-    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds nothing
-    /// else; sets are the same sets.
+    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds
+    /// nothing else; sets are the same sets.
     ///
     /// # Safety
     /// As [`Device::bind_heaps`], which has been called with the same heaps in the same order.
@@ -231,7 +169,8 @@ impl Device {
     ) {
         let (mut number, mut buffer) = (first_set, 0);
         for bound in heaps {
-            // SAFETY: as the caller promises; buffers are numbered in the order in which they were bound.
+            // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the sets;
+            // buffers are numbered in the order in which they were bound.
             unsafe {
                 match (bound.how, &self.0.descriptors.buffer_api) {
                     (How::Set(set), _) => {
@@ -258,8 +197,8 @@ fn buffer_binding(bound: &Bound) -> Option<vk::DescriptorBufferBindingInfoEXT<'s
     }
 }
 
-// SAFETY: heaps and objects are what the driver made; a slot's object lives as long as the slot shows it, and beyond that as
-// long as the policy keeps what the slot let go of.
+// SAFETY: heaps and objects are what the driver made; a slot's object lives as long as the slot shows it, and beyond
+// that as long as the policy keeps a leftover.
 unsafe impl Descriptors for Device {
     type Heap = DescriptorHeap;
     type Bound = Bound;
@@ -298,7 +237,8 @@ unsafe impl Descriptors for Device {
         let gpu = desc.shader_visible.then_some(0);
         let heap = DescriptorHeap(Arc::new(Inner { kind: desc.kind, types: desc.types, store, slots }));
         if facts.model() == DescriptorModel::PlainSets && desc.kind.can_be_shader_visible() {
-            self.0.plain_heaps.add(&heap);
+            let heap: Arc<dyn ShowsResources> = heap.0.clone();
+            self.0.plain_heaps.add(Arc::downgrade(&heap));
         }
         Ok((heap, HeapStart { cpu: 0, gpu, increment: 1 }))
     }
@@ -329,7 +269,8 @@ unsafe impl Descriptors for Device {
         }
         let mut slots = heap.0.slots.lock();
         let held = slots.get_mut(slot as usize).ok_or(DeviceError::InvalidInfo("a heap has no such slot"))?;
-        // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is real.
+        // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is
+        // real.
         unsafe {
             match &heap.0.store {
                 Store::Slots => {}
@@ -346,7 +287,7 @@ unsafe impl Descriptors for Device {
         let mut slots = heap.0.slots.lock();
         let held = std::mem::take(slots.get_mut(slot as usize)?);
         let binding = held.binding?;
-        // SAFETY: as for `write_view`.
+        // SAFETY: the caller promises that the slot may be written; the lock keeps other threads from the set.
         unsafe {
             match &heap.0.store {
                 Store::Slots => {}
@@ -391,7 +332,7 @@ unsafe impl Descriptors for Device {
     }
 }
 
-/// An object that a slot let go of. Dropping it destroys it, unless another slot shows it too.
+/// An object that a slot showed before. Dropping it destroys it, unless another slot shows it too.
 pub struct Leftover(#[allow(dead_code, reason = "held to be dropped")] Arc<Owned>);
 
 impl Device {
@@ -410,7 +351,8 @@ impl Device {
         let shown: SmallVec<[Slot; 16]> = copy.src.0.slots.lock()[src..src + count].iter().cloned().collect();
         let mut slots = copy.dst.0.slots.lock();
         let held = &mut slots[dst..dst + count];
-        // SAFETY: the caller promises that the slots are there and nobody touches them; the lock keeps others from the set.
+        // SAFETY: the caller promises that the slots are there and nothing else accesses them; the lock keeps others
+        // from the set.
         unsafe {
             match (&copy.src.0.store, &copy.dst.0.store) {
                 (Store::Set(from), Store::Set(to)) => to.copy(self, from, copy, held, &shown),

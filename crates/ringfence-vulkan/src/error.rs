@@ -2,11 +2,12 @@
 
 use ash::vk;
 
-use ringfence_hal::DeviceError;
+use ringfence_hal::{DeviceError, VkResult};
 
-/// What a failure of Vulkan's is called here; one without a name becomes [`DeviceError::Other`] with Vulkan's number.
+/// The error for a failure of the command `call` (`vkAllocateMemory`); one without a variant of its own becomes
+/// [`DeviceError::VkResult`], which prints both.
 #[must_use]
-pub fn device_error(result: vk::Result) -> DeviceError {
+pub fn device_error(result: vk::Result, call: &'static str) -> DeviceError {
     match result {
         vk::Result::ERROR_OUT_OF_HOST_MEMORY => DeviceError::OutOfHostMemory,
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => DeviceError::OutOfDeviceMemory,
@@ -14,10 +15,15 @@ pub fn device_error(result: vk::Result) -> DeviceError {
         vk::Result::ERROR_MEMORY_MAP_FAILED => DeviceError::MapFailed,
         vk::Result::ERROR_DEVICE_LOST => DeviceError::Lost,
         vk::Result::ERROR_FORMAT_NOT_SUPPORTED => DeviceError::Unsupported("this format for this use"),
-        vk::Result::ERROR_FEATURE_NOT_PRESENT => DeviceError::Unsupported("a feature that was asked for"),
-        vk::Result::ERROR_EXTENSION_NOT_PRESENT => DeviceError::Unsupported("an extension that was asked for"),
-        other => DeviceError::Other(i64::from(other.as_raw())),
+        vk::Result::ERROR_FEATURE_NOT_PRESENT => DeviceError::Unsupported("a feature that is needed"),
+        vk::Result::ERROR_EXTENSION_NOT_PRESENT => DeviceError::Unsupported("an extension that is needed"),
+        other => DeviceError::VkResult(VkResult { code: other.as_raw(), call }),
     }
+}
+
+/// As [`device_error`], for `map_err`.
+pub(crate) fn failed(call: &'static str) -> impl Fn(vk::Result) -> DeviceError {
+    move |result| device_error(result, call)
 }
 
 #[cfg(test)]
@@ -25,9 +31,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_results_keep_their_number() {
-        assert_eq!(device_error(vk::Result::ERROR_DEVICE_LOST), DeviceError::Lost);
-        assert_eq!(device_error(vk::Result::ERROR_UNKNOWN), DeviceError::Other(-13));
-        assert!(device_error(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY).is_out_of_memory());
+    fn results_without_a_variant_keep_their_number_and_call() {
+        let error = failed("vkBindBufferMemory");
+        assert_eq!(error(vk::Result::ERROR_DEVICE_LOST), DeviceError::Lost);
+        assert!(error(vk::Result::ERROR_OUT_OF_DEVICE_MEMORY).is_out_of_memory());
+        assert_eq!(
+            error(vk::Result::ERROR_UNKNOWN).to_string(),
+            "vkBindBufferMemory failed with VK_ERROR_UNKNOWN (-13)"
+        );
     }
 }

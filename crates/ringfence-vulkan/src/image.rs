@@ -2,12 +2,14 @@
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 use ash::vk::Handle;
 
-use super::Device;
+use super::device::Device;
+use super::external::{NOT_ENABLED, handle_type};
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
+use super::share_support::{check, tied};
 use super::valid;
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
@@ -74,7 +76,7 @@ unsafe impl Create<Textures> for Device {
         check_image(info)?;
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.
-        let raw = unsafe { device.create_image(info, None) }.map_err(device_error)?;
+        let raw = unsafe { device.create_image(info, None) }.map_err(failed("vkCreateImage"))?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut needed = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         let of = vk::ImageMemoryRequirementsInfo2::default().image(raw);
@@ -96,8 +98,23 @@ unsafe impl Create<Textures> for Device {
         info: &TextureInfo<'_>,
         kind: ShareKind,
     ) -> Result<(vk::Image, Requirements), DeviceError> {
-        // SAFETY: the caller promises what is asked.
-        unsafe { self.prepare_shared_image(info, kind) }
+        if !self.0.sharing.has(kind) {
+            return Err(NOT_ENABLED);
+        }
+        if info.is_unchecked() {
+            self.check_described(info.raw())?;
+        }
+        if info.raw().initial_layout != vk::ImageLayout::UNDEFINED {
+            return Err(DeviceError::InvalidInfo("a shared texture begins in the layout UNDEFINED"));
+        }
+        let (support, most) = self.shared_image(info.raw(), kind);
+        check(support)?;
+        valid::within(info.raw(), &most)?;
+        let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(handle_type(kind)?);
+        let raw = info.raw().push_next(&mut external);
+        // SAFETY: the caller promises that `info` is valid, and the device shares such images.
+        let (object, needs) = unsafe { Create::<Textures>::prepare(self, &TextureInfo::from_raw(raw)) }?;
+        Ok((object, tied(needs, support)))
     }
 
     unsafe fn discard(&self, unplaced: vk::Image) {
@@ -112,7 +129,8 @@ unsafe impl Create<Textures> for Device {
         offset: u64,
     ) -> Result<Placed<vk::Image>, DeviceError> {
         // SAFETY: the caller promises that the image is unbound and that its requirements allow this memory.
-        unsafe { self.0.device.bind_image_memory(*unplaced, memory.raw(), offset) }.map_err(device_error)?;
+        unsafe { self.0.device.bind_image_memory(*unplaced, memory.raw(), offset) }
+            .map_err(failed("vkBindImageMemory"))?;
         // SAFETY: the caller promises that the offset lies inside the memory.
         Ok(unsafe { memory.placed(*unplaced, offset) })
     }
@@ -124,7 +142,7 @@ unsafe impl Create<Textures> for Device {
     ) -> Result<(Placed<vk::Image>, Memory), DeviceError> {
         // SAFETY: the caller promises that the image is unbound and that its requirements allow `desc`.
         let memory = unsafe { self.allocate(desc, Some(Owner::Image(*unplaced)), None) }?;
-        // SAFETY: as above, and the memory was made for it.
+        // SAFETY: the caller promises that the resource is unbound; the memory was made for it.
         let placed = unsafe { Create::<Textures>::place(self, unplaced, &memory, 0) };
         // SAFETY: the memory is new, and nothing but `placed` lies in it.
         unsafe { self.with_memory(placed, memory) }
@@ -136,7 +154,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     unsafe fn destroy(&self, object: vk::Image) {
-        self.forget_resource(object.as_raw());
+        self.clear_slots_of(object.as_raw());
         // SAFETY: the caller promises that the image is alive and unused.
         unsafe { self.0.device.destroy_image(object, None) }
     }
@@ -173,7 +191,7 @@ impl Device {
                 info.flags,
             )
         }
-        .map_err(device_error)?;
+        .map_err(failed("vkGetPhysicalDeviceImageFormatProperties"))?;
         valid::within(info, &most)
     }
 }
@@ -336,8 +354,8 @@ formats! {
     S8Uint = S8_UINT,
 }
 
-/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those of YCbCr whose texels share
-/// colour, and for formats that are not known here.
+/// How the texels of a format lie in a buffer; `None` for formats of several planes, for those of YCbCr whose texels
+/// share colour, and for formats that are not known here.
 #[must_use]
 pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
     use vk::Format as F;
@@ -393,7 +411,7 @@ pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
     })
 }
 
-/// A portable description in Vulkan's terms. The description is one that [`Textures::check`] lets through.
+/// Vulkan's description for a portable one. The description is one that [`Textures::check`] lets through.
 fn create_info(desc: &TextureDesc) -> vk::ImageCreateInfo<'static> {
     let TextureDesc { dimension, width, height, depth, layers, mips, samples, .. } = *desc;
     let (image_type, flags) = match dimension {
@@ -450,8 +468,8 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     })
 }
 
-/// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own, and for those that
-/// [`texel_format`] has no word for.
+/// What all of an image is; `None` for formats of several planes, whose planes have sizes of their own, and for those
+/// that [`texel_format`] does not know.
 pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
     let format = texel_format(info.format)?;
     let vk::Extent3D { width, height, depth } = info.extent;

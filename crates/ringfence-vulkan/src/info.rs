@@ -5,8 +5,8 @@ use ash::vk;
 /// A buffer to be made.
 ///
 /// `vk::BufferCreateInfo` can hold any pointer, so that handing one on is `unsafe` ([`BufferInfo::from_raw`]). Most
-/// buffers need no more than a size and usage flags, which is safe ([`BufferInfo::new`]): the device refuses what breaks a
-/// rule of valid usage, by name, before the driver sees it.
+/// buffers need no more than a size and usage flags, which is safe ([`BufferInfo::new`]): the device refuses what
+/// breaks a rule of valid usage, by name, before the driver sees it.
 #[derive(Clone, Copy)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,
@@ -27,7 +27,7 @@ impl BufferInfo<'static> {
 }
 
 impl<'a> BufferInfo<'a> {
-    /// A buffer as described in Vulkan's own words.
+    /// A buffer described by Vulkan's own structure.
     ///
     /// # Safety
     /// `vkCreateBuffer` accepts it: all that it points to is valid, and it breaks no rule of valid usage.
@@ -36,7 +36,7 @@ impl<'a> BufferInfo<'a> {
         Self { raw, check: false }
     }
 
-    /// The description in Vulkan's own words.
+    /// Vulkan's own structure.
     pub const fn raw(&self) -> &vk::BufferCreateInfo<'a> {
         &self.raw
     }
@@ -51,15 +51,15 @@ impl<'a> BufferInfo<'a> {
 #[derive(Clone, Copy)]
 pub struct TextureInfo<'a> {
     raw: vk::ImageCreateInfo<'a>,
-    /// Whether safe code described it, so that it is to be checked and the device to be asked if it has such images.
+    /// Whether safe code described it, so that it is checked, and support by the device queried.
     check: bool,
 }
 
 impl TextureInfo<'static> {
     /// A two-dimensional image with one mip level, layer and sample, optimally tiled.
     ///
-    /// Taken are the formats of Vulkan 1.0 and those of Y'CbCr that 1.1 brought, and the usage flags of 1.0. Anything else,
-    /// and whatever breaks a rule of valid usage, is refused when the image is made, with
+    /// Taken are the formats of Vulkan 1.0 and those of Y'CbCr that 1.1 brought, and the usage flags of 1.0. Anything
+    /// else, and whatever breaks a rule of valid usage, is refused when the image is made, with
     /// [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo); what the device does not have, with
     /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported).
     #[must_use]
@@ -104,7 +104,7 @@ impl TextureInfo<'static> {
 }
 
 impl<'a> TextureInfo<'a> {
-    /// An image as described in Vulkan's own words.
+    /// An image described by Vulkan's own structure.
     ///
     /// # Safety
     /// `vkCreateImage` accepts it: all that it points to is valid, and it breaks no rule of valid usage.
@@ -113,17 +113,17 @@ impl<'a> TextureInfo<'a> {
         Self { raw, check: false }
     }
 
-    /// An image as the portable description says: the device is asked before it is made.
+    /// An image as the portable description says: support by the device is queried before it is made.
     pub(super) const fn described(raw: vk::ImageCreateInfo<'a>) -> Self {
         Self { raw, check: true }
     }
 
-    /// The description in Vulkan's own words.
+    /// Vulkan's own structure.
     pub const fn raw(&self) -> &vk::ImageCreateInfo<'a> {
         &self.raw
     }
 
-    /// Whether it is to be checked and the device to be asked: safe code described it, or changed it.
+    /// Whether it is to be checked, and support by the device queried: safe code described it, or changed it.
     pub(super) const fn is_unchecked(&self) -> bool {
         self.check
     }

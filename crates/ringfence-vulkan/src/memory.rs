@@ -4,10 +4,11 @@ use std::ptr::NonNull;
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 
-use super::Device;
-use super::sharing::{self, Import, RawImport};
+use super::device::Device;
+use super::external::{self, Import, RawImport};
+use super::features::Features;
 use ringfence_hal::{DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, Placed, Requirements, ResourceClass};
 
 /// A `VkDeviceMemory`, and where the host sees it.
@@ -68,7 +69,7 @@ impl Device {
     fn needs_address(&self, class: ResourceClass, owner: Option<Owner>) -> bool {
         let groups = self.capabilities().class_groups;
         let beside_buffers = groups[class as usize] == groups[ResourceClass::Buffer as usize];
-        self.0.desc.buffer_device_address && beside_buffers && !matches!(owner, Some(Owner::Image(_)))
+        self.has(Features::BUFFER_DEVICE_ADDRESS) && beside_buffers && !matches!(owner, Some(Owner::Image(_)))
     }
 
     /// Allocates memory or imports it, maps it if its type is host-visible, and names it.
@@ -98,20 +99,20 @@ impl Device {
             info = info.push_next(&mut flags);
         }
         let mut priority = vk::MemoryPriorityAllocateInfoEXT::default().priority(desc.priority.as_f32());
-        if self.0.desc.memory_priority {
+        if self.has(Features::MEMORY_PRIORITY) {
             info = info.push_next(&mut priority);
         }
         let mut export = vk::ExportMemoryAllocateInfo::default();
         let mut imported = RawImport::of(import.as_ref());
         match desc.share.filter(|_| import.is_none()) {
             Some(kind) => {
-                export = export.handle_types(sharing::handle_type(kind)?);
+                export = export.handle_types(external::handle_type(kind)?);
                 info = info.push_next(&mut export);
             }
             None => info = imported.push_to(info),
         }
         // SAFETY: the size is neither zero nor beyond the heap; the rest is the caller's promise.
-        let raw = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(device_error)?;
+        let raw = unsafe { self.0.device.allocate_memory(&info, None) }.map_err(failed("vkAllocateMemory"))?;
         if let Some(import) = import {
             import.used_up();
         }
@@ -124,7 +125,7 @@ impl Device {
         Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base })
     }
 
-    /// Refuses sizes that Vulkan forbids to ask for.
+    /// Refuses sizes that Vulkan forbids.
     fn check_size(&self, desc: &MemoryDesc<'_>) -> Result<(), DeviceError> {
         let capabilities = self.capabilities();
         let heap = capabilities.memory_types[desc.memory_type as usize].heap;
@@ -145,11 +146,11 @@ impl Device {
         }
         // SAFETY: the caller promises that the memory is host-visible and not mapped.
         let mapped = unsafe { self.0.device.map_memory(raw, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
-        let pointer = mapped.map_err(device_error).map(|pointer| NonNull::new(pointer.cast()));
+        let pointer = mapped.map_err(failed("vkMapMemory")).map(|pointer| NonNull::new(pointer.cast()));
         match pointer.and_then(|pointer| pointer.ok_or(DeviceError::MapFailed)) {
             Ok(pointer) => Ok(Some(Mapped::new(pointer))),
             Err(error) => {
-                // SAFETY: the memory is this device's and nobody has seen it.
+                // SAFETY: the memory is this device's and was not handed out.
                 unsafe { self.0.device.free_memory(raw, None) };
                 Err(error)
             }
@@ -189,7 +190,7 @@ fn whole_atoms(atom_bytes: u64, memory_bytes: u64, offset: u64, size: u64) -> (u
     (start, end - start)
 }
 
-/// Requirements in Ringfence's terms.
+/// Requirements as `ringfence_hal` describes it.
 pub(super) fn requirements(
     needed: vk::MemoryRequirements,
     dedicated: vk::MemoryDedicatedRequirements<'_>,

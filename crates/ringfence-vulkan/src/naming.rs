@@ -1,12 +1,7 @@
 //! Names that debuggers and validation messages show, through `VK_EXT_debug_utils`.
 
-use std::ffi::CStr;
-
 use ash::ext::debug_utils;
-use ash::vk;
 use smallvec::SmallVec;
-
-use super::Device;
 
 /// Names shorter than this need no allocation on the host.
 const SHORT_BYTES: usize = 64;
@@ -24,23 +19,8 @@ pub(super) unsafe fn load(instance: &ash::Instance, device: &ash::Device) -> Opt
     found.map(|_| debug_utils::Device::new(instance, device))
 }
 
-impl Device {
-    /// Names an object; a failure is of no consequence and not told.
-    ///
-    /// # Safety
-    /// The object is this device's and alive.
-    pub(super) unsafe fn name(&self, object: impl vk::Handle, name: &str) {
-        let Some(debug_utils) = &self.0.debug_utils else { return };
-        let bytes = terminated(name);
-        let Ok(name) = CStr::from_bytes_until_nul(&bytes) else { return };
-        let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(name);
-        // SAFETY: the caller promises that the object is alive; `name` lives until the call returns.
-        let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
-    }
-}
-
 /// The name with a null byte after it.
-fn terminated(name: &str) -> SmallVec<[u8; SHORT_BYTES]> {
+pub(super) fn terminated(name: &str) -> SmallVec<[u8; SHORT_BYTES]> {
     let mut bytes = SmallVec::from_slice(name.as_bytes());
     bytes.push(0);
     bytes
@@ -49,6 +29,7 @@ fn terminated(name: &str) -> SmallVec<[u8; SHORT_BYTES]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CStr;
 
     #[test]
     fn short_names_stay_on_the_stack_and_end_at_a_null_byte() {

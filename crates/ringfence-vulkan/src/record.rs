@@ -13,7 +13,7 @@
 use ash::vk;
 use smallvec::SmallVec;
 
-use super::Device;
+use super::device::Device;
 use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
@@ -63,10 +63,10 @@ impl<'a> CopyRecorder<'a> {
         self
     }
 
-    /// Records what queue family `from`, which this command buffer is submitted to, has to record so that family `to` may
-    /// [acquire](CopyRecorder::acquire) resources as they are: to upload to a part of what another queue has used, its
-    /// user releases it, and the copy queue acquires it before the copies. Textures keep their layout. Of one and the
-    /// same family nothing is recorded.
+    /// Records what queue family `from`, which this command buffer is submitted to, has to record so that family `to`
+    /// may [acquire](CopyRecorder::acquire) resources as they are: to upload to a part of what another queue has used,
+    /// its user releases it, and the copy queue acquires it before the copies. Textures keep their layout. Of one and
+    /// the same family nothing is recorded.
     ///
     /// # Safety
     /// As for [`Record::end_copies`].
@@ -81,8 +81,8 @@ impl<'a> CopyRecorder<'a> {
         self.hand_over(Handover { from, to }, scope, buffers, textures);
     }
 
-    /// Records what queue family `to`, which this command buffer is submitted to, has to record to get what family `from`
-    /// released to it. The submission waits for the one that released.
+    /// Records what queue family `to`, which this command buffer is submitted to, has to record to get what family
+    /// `from` released to it. The submission waits for the one that released.
     ///
     /// # Safety
     /// As for [`Record::end_copies`].
@@ -157,7 +157,8 @@ impl<'a> CopyRecorder<'a> {
             })
             .collect();
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
-        // SAFETY: the command buffer is being recorded; whoever made the lists promised that the resources are alive.
+        // SAFETY: the command buffer is being recorded; the caller of `begin_copies` promised that the resources are
+        // alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &memory, &owned, &images) };
     }
 }
@@ -206,7 +207,8 @@ impl CopyRecorder<'_> {
             })
             .collect();
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
-        // SAFETY: the command buffer is being recorded; whoever made the list promised that the textures are alive.
+        // SAFETY: the command buffer is being recorded; the caller of `copy_textures` promised that the textures are
+        // alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &[], &[], &images) };
     }
 }
@@ -240,7 +242,8 @@ impl CopyRecorder<'_> {
         let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
         let to = if after.contains(vk::AccessFlags::HOST_READ) { all | vk::PipelineStageFlags::HOST } else { all };
-        // SAFETY: the command buffer is being recorded; the caller of `read_texels` promised that the textures are alive.
+        // SAFETY: the command buffer is being recorded; the caller of `read_texels` promised that the textures are
+        // alive.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, to, none, &memory, &[], &images) };
     }
 }
@@ -307,7 +310,7 @@ fn one_subresource(all: TextureAspects, mip: u32, layer: u32) -> vk::ImageSubres
     }
 }
 
-/// A box of texels in Vulkan's terms: rows and slices of the buffer in texels of whole blocks, the box in texels.
+/// A box of texels as Vulkan describes it: rows and slices of the buffer in texels of whole blocks, the box in texels.
 fn buffer_image_copy(region: &TexelRegion) -> vk::BufferImageCopy {
     let [across, down] = region.format.block();
     let row_blocks = region.row_bytes / u64::from(region.block_bytes().max(1));
@@ -372,8 +375,8 @@ impl Record<Device> for CopyRecorder<'_> {
         self.read_barrier(copied, reads, [source.before, source.during]);
         for TexelRead { src, dst, region, .. } in reads {
             let copy = buffer_image_copy(region);
-            // SAFETY: the caller promises that the region lies inside both, which are alive; the barrier has brought the
-            // texture into this layout.
+            // SAFETY: the caller promises that the region lies inside both, which are alive; the barrier has brought
+            // the texture into this layout.
             unsafe { self.device.cmd_copy_image_to_buffer(self.commands, *src, source.during, *dst, &[copy]) };
         }
         let after = EVERYTHING | vk::AccessFlags::HOST_READ;
@@ -390,8 +393,8 @@ impl Record<Device> for CopyRecorder<'_> {
         self.whole_barriers(Scope { before: written, after: copied }, copies, true);
         let [source, destination] = self.whole_layouts().map(|layouts| layouts.during);
         for TextureCopy { src, dst, parts } in copies {
-            // SAFETY: the caller promises that both were made with the same description, of which these are all parts, and
-            // that they are alive; the barrier has brought them into these layouts.
+            // SAFETY: the caller promises that both were made with the same description, of which these are all parts,
+            // and that they are alive; the barrier has brought them into these layouts.
             unsafe {
                 self.device.cmd_copy_image(self.commands, *src, source, *dst, destination, &mip_copies(parts));
             }
@@ -406,7 +409,7 @@ impl Record<Device> for CopyRecorder<'_> {
         recorder.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout));
         // A release makes available; the consumer's acquire makes visible. Neither changes a layout.
         if let Some(Handover { from, to }) = self.handover {
-            // SAFETY: the caller promises the same.
+            // SAFETY: the caller promises that the recorder's command buffer and these resources are alive.
             unsafe { self.release(from, to, buffers, textures) };
         }
     }

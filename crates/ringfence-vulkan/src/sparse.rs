@@ -8,9 +8,10 @@
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 
-use super::Device;
+use super::device::Device;
+use super::features::Features;
 use super::image;
 use super::info::{BufferInfo, TextureInfo};
 use super::memory::Memory;
@@ -27,15 +28,15 @@ unsafe impl Sparse for Device {
     type BindQueue = vk::Queue;
 
     fn sparse_support(&self) -> Option<SparseSupport> {
-        self.0.desc.sparse_buffers.then_some(self.support())
+        self.has(Features::SPARSE_BUFFERS).then_some(self.support())
     }
 
     fn sparse_texture_support(&self) -> Option<SparseSupport> {
-        self.0.desc.sparse_textures.then_some(self.support())
+        self.has(Features::SPARSE_TEXTURES).then_some(self.support())
     }
 
     unsafe fn make_sparse(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, SparseNeeds), DeviceError> {
-        if !self.0.desc.sparse_buffers {
+        if !self.has(Features::SPARSE_BUFFERS) {
             return Err(DeviceError::Unsupported("sparse buffers: the features were not enabled"));
         }
         self.check_buffer(info)?;
@@ -44,7 +45,7 @@ unsafe impl Sparse for Device {
         let info = info.raw().flags(info.raw().flags | flags);
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid, and the features are enabled.
-        let raw = unsafe { device.create_buffer(&info, None) }.map_err(device_error)?;
+        let raw = unsafe { device.create_buffer(&info, None) }.map_err(failed("vkCreateBuffer"))?;
         // SAFETY: the buffer is this device's and alive.
         let needed = unsafe { device.get_buffer_memory_requirements(raw) };
         let (page_bytes, memory_type_bits) = (needed.alignment, needed.memory_type_bits);
@@ -64,12 +65,12 @@ unsafe impl Sparse for Device {
         let buffers = [vk::SparseBufferMemoryBindInfo::default().buffer(*buffer).binds(&binds)];
         let info = vk::BindSparseInfo::default();
         let info = if binds.is_empty() { info } else { info.buffer_binds(&buffers) };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the resource, the memory and the semaphores are alive and that the runs fit.
         unsafe { self.bind_sparse(*queue, info, waits, signal) }
     }
 
     unsafe fn make_sparse_texture(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, TextureTiling), DeviceError> {
-        if !self.0.desc.sparse_textures {
+        if !self.has(Features::SPARSE_TEXTURES) {
             return Err(DeviceError::Unsupported("sparse textures: the features were not enabled"));
         }
         if info.is_unchecked() {
@@ -83,7 +84,7 @@ unsafe impl Sparse for Device {
         self.check_supported(&info)?;
         self.check_sparse_bytes(valid::bytes(&info))?;
         // SAFETY: the caller promises that `info` is valid, and the features are enabled.
-        let raw = unsafe { self.0.device.create_image(&info, None) }.map_err(device_error)?;
+        let raw = unsafe { self.0.device.create_image(&info, None) }.map_err(failed("vkCreateImage"))?;
         match self.tiling(raw, &info) {
             Ok(tiling) => Ok((raw, tiling)),
             Err(error) => {
@@ -114,7 +115,7 @@ unsafe impl Sparse for Device {
         let info = vk::BindSparseInfo::default();
         let info = if tiles.is_empty() { info } else { info.image_binds(&of_tiles) };
         let info = if tails.is_empty() { info } else { info.image_opaque_binds(&of_tails) };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the resource, the memory and the semaphores are alive and that the runs fit.
         unsafe { self.bind_sparse(*queue, info, waits, signal) }
     }
 }
@@ -139,8 +140,10 @@ impl Device {
         let mut timeline =
             vk::TimelineSemaphoreSubmitInfo::default().wait_semaphore_values(&values).signal_semaphore_values(&signal);
         let info = info.wait_semaphores(&fences).signal_semaphores(&signalled).push_next(&mut timeline);
-        // SAFETY: the caller promises that all is alive, that the queue can bind and is his, and that runs and memory fit.
-        unsafe { self.0.device.queue_bind_sparse(queue, &[info], vk::Fence::null()) }.map_err(device_error)
+        // SAFETY: the caller promises that all is alive, that the queue can bind and is the caller's, and that runs and
+        // memory fit.
+        unsafe { self.0.device.queue_bind_sparse(queue, &[info], vk::Fence::null()) }
+            .map_err(failed("vkQueueBindSparse"))
     }
 
     /// Refuses what is longer than all that pages can be bound to.

@@ -1,7 +1,8 @@
 //! Valid usage of what safe code describes.
 //!
-//! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) take any number. Each rule of
-//! `VkBufferCreateInfo` and `VkImageCreateInfo` that such a number can break is checked here, before the driver sees it:
+//! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) take any number. Each
+//! rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that such a number can break is checked here, before the driver
+//! sees it:
 //!
 //! | rule (VUID of `VkBufferCreateInfo`, `VkImageCreateInfo`) | where |
 //! |---|---|
@@ -17,32 +18,33 @@
 //! | sparse: 00915 to 00918, 01924, 01925, and the address space | `sparse.rs` |
 //! | external memory: 00920, 00990, 01443, 02395 | `sharing.rs` |
 //!
-//! All other rules are about flags, tilings, dimensions, families and chained structures, which safe code cannot set: those
-//! come through `from_raw`, which is `unsafe`, and a description that safe code changes after that is refused if it has any.
+//! All other rules are about flags, tilings, dimensions, families and chained structures, which safe code cannot set:
+//! those come through `from_raw`, which is `unsafe`, and a description that safe code changes after that is refused if
+//! it has any.
 
 use ash::vk;
 
-use super::DeviceDesc;
+use super::features::Features;
 use ringfence_hal::DeviceError;
 
 /// Usage flags of buffers that every device takes.
 const BUFFER_USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
 
-/// Those of extensions that ask for nothing beside the extension, where it is enabled. Not those of video, which ask for a
-/// profile, nor those of descriptor buffers, which share an address space.
-fn extension_usages(desc: DeviceDesc) -> vk::BufferUsageFlags {
+/// Those of extensions that ask for nothing beside the extension, where it is enabled. Not those of video, which ask
+/// for a profile, nor those of descriptor buffers, which share an address space.
+fn extension_usages(features: Features) -> vk::BufferUsageFlags {
     let conditional = vk::BufferUsageFlags::CONDITIONAL_RENDERING_EXT;
     let feedback = vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT
         | vk::BufferUsageFlags::TRANSFORM_FEEDBACK_COUNTER_BUFFER_EXT;
     let structures = vk::BufferUsageFlags::ACCELERATION_STRUCTURE_BUILD_INPUT_READ_ONLY_KHR
         | vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR;
     let enabled = [
-        (desc.acceleration_structure, structures),
-        (desc.ray_tracing_pipeline, vk::BufferUsageFlags::SHADER_BINDING_TABLE_KHR),
-        (desc.transform_feedback, feedback),
-        (desc.conditional_rendering, conditional),
+        (Features::ACCELERATION_STRUCTURE, structures),
+        (Features::RAY_TRACING_PIPELINE, vk::BufferUsageFlags::SHADER_BINDING_TABLE_KHR),
+        (Features::TRANSFORM_FEEDBACK, feedback),
+        (Features::CONDITIONAL_RENDERING, conditional),
     ];
-    let enabled = enabled.into_iter().filter(|(is_enabled, _)| *is_enabled);
+    let enabled = enabled.into_iter().filter(|(feature, _)| features.contains(*feature));
     enabled.fold(vk::BufferUsageFlags::empty(), |all, (_, usages)| all | usages)
 }
 
@@ -56,9 +58,9 @@ const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
 );
 
 /// Checks the usage flags of a buffer that safe code described.
-pub(super) fn buffer(info: &vk::BufferCreateInfo<'_>, desc: DeviceDesc) -> Result<(), DeviceError> {
+pub(super) fn buffer(info: &vk::BufferCreateInfo<'_>, features: Features) -> Result<(), DeviceError> {
     let address = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
-    let taken = BUFFER_USAGES | address | extension_usages(desc);
+    let taken = BUFFER_USAGES | address | extension_usages(features);
     if !taken.contains(info.usage) {
         return Err(DeviceError::InvalidInfo("usage flags of a buffer that safe descriptions do not take"));
     }
@@ -219,8 +221,8 @@ fn ycbcr(format: vk::Format) -> Option<Ycbcr> {
     Some(Ycbcr { is_converted, halves_width, halves_height })
 }
 
-/// Bytes of a block of texels, and how many texels it is across and down; of formats of several planes the most that a texel
-/// takes. `None` for formats that Vulkan 1.2 does not have.
+/// Bytes of a block of texels, and how many texels it is across and down; of formats of several planes the most that a
+/// texel takes. `None` for formats that Vulkan 1.2 does not have.
 fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
     const ASTC: [(u32, u32); 14] = [
         (4, 4),
@@ -376,9 +378,9 @@ mod tests {
     fn only_what_the_extensions_brought_is_taken_of_a_buffers_usage() {
         let info = |usage| vk::BufferCreateInfo::default().size(4).usage(usage);
         let rays = vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR;
-        let with_rays = DeviceDesc { acceleration_structure: true, ..Default::default() };
-        assert!(buffer(&info(BUFFER_USAGES), DeviceDesc::default()).is_ok());
-        assert!(buffer(&info(rays), DeviceDesc::default()).is_err());
+        let with_rays = Features::ACCELERATION_STRUCTURE;
+        assert!(buffer(&info(BUFFER_USAGES), Features::empty()).is_ok());
+        assert!(buffer(&info(rays), Features::empty()).is_err());
         assert!(buffer(&info(rays), with_rays).is_ok());
         assert!(buffer(&info(vk::BufferUsageFlags::VIDEO_DECODE_SRC_KHR), with_rays).is_err());
         assert!(buffer(&info(vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT), with_rays).is_err());

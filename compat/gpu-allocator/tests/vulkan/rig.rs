@@ -3,6 +3,7 @@
 use ash::vk;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
 use gpu_allocator::{MemoryLocation, Result};
+use ringfence::vulkan::Features;
 use ringfence_harness::vulkan::VulkanGpu;
 use ringfence_harness::{Gpu, OpenError, Options};
 
@@ -78,7 +79,7 @@ impl Rig {
     pub fn another(&self) -> Allocator {
         let (instance, physical_device, device) = self.handles();
         let buffer_device_address = match &self.opened {
-            Opened::Harness(gpu) => gpu.device().desc().buffer_device_address,
+            Opened::Harness(gpu) => gpu.device().desc().features.contains(Features::BUFFER_DEVICE_ADDRESS),
             Opened::Bare(_) => false,
         };
         let desc = AllocatorCreateDesc {

@@ -1,17 +1,17 @@
-//! Views of every kind, in Direct3D 12's own words, and the portable ones in them.
+//! Direct3D 12's views of every kind, and the portable ones as such.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
-use crate::Device;
 use crate::describe::{depth_format, shader_format};
+use crate::device::Device;
 use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
     TextureView, TextureViewKind,
 };
 use ringfence_hal::{BufferDesc, DeviceError, TextureDesc};
 
-/// A view in Direct3D 12's own words. Where a resource or a description is `None`, the driver's rules for null apply.
+/// A view as Direct3D 12 describes it. Where a resource or a description is `None`, the driver's rules for null apply.
 #[derive(Clone)]
 pub enum View {
     /// A constant-buffer view; a location of 0 is a null descriptor.
@@ -91,7 +91,7 @@ fn pointer<T>(desc: Option<&T>) -> Option<*const T> {
     desc.map(std::ptr::from_ref)
 }
 
-/// A portable view in Direct3D 12's words.
+/// Direct3D 12's view for a portable one.
 pub(super) fn describe(portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
     match portable {
         PortableView::Buffer { object, desc, view } => buffer(object, desc, *view),

@@ -1,5 +1,5 @@
-//! Descriptors through the fault injector: making a heap, describing and writing a view and binding can fail; the rest is
-//! passed on.
+//! Descriptors through the fault injector: making a heap, describing and writing a view and binding can fail; the rest
+//! is passed on.
 
 use super::{Call, FaultInjector};
 use crate::DeviceError;
@@ -41,7 +41,7 @@ unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
     }
 
     unsafe fn destroy_heap(&self, heap: D::Heap) {
-        // SAFETY: the caller's promise is the same; so in all that follows.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.destroy_heap(heap) }
     }
 
@@ -52,33 +52,33 @@ unsafe impl<D: Descriptors> Descriptors for FaultInjector<D> {
         view: &D::View<'_>,
     ) -> Result<Option<D::Leftover>, DeviceError> {
         self.faults.pass(Call::WriteView, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.write_view(heap, slot, view) }
     }
 
     unsafe fn clear_view(&self, heap: &D::Heap, slot: u32) -> Option<D::Leftover> {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.clear_view(heap, slot) }
     }
 
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, D::Heap>]) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.copy_views(copies) }
     }
 
     unsafe fn bind_heap(&self, heap: &D::Heap) -> Result<D::Bound, DeviceError> {
         self.faults.pass(Call::BindHeap, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.bind_heap(heap) }
     }
 
     unsafe fn unbind_heap(&self, heap: &D::Heap, bound: D::Bound) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.unbind_heap(heap, bound) }
     }
 
     unsafe fn discard_leftover(&self, leftover: D::Leftover) {
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.discard_leftover(leftover) }
     }
 }

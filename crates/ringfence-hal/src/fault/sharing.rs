@@ -14,7 +14,7 @@ unsafe impl<D: Share> Share for FaultInjector<D> {
 
     unsafe fn export_memory(&self, memory: &D::Memory, kind: ShareKind) -> Result<D::Handle, DeviceError> {
         self.faults.pass(Call::ExportMemory, None)?;
-        // SAFETY: the caller's promise is the same; so below.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.export_memory(memory, kind) }
     }
 
@@ -30,7 +30,7 @@ unsafe impl<D: Share> Share for FaultInjector<D> {
             Tied::Buffer(buffer) => Tied::Buffer(buffer),
             Tied::Texture(texture) => Tied::Texture(texture),
         };
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.import_memory(handle, desc, tied) }
     }
 }

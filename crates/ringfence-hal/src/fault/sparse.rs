@@ -14,7 +14,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
 
     unsafe fn make_sparse(&self, info: &BufferInfo<'_, D>) -> Result<(RawBuffer<D>, SparseNeeds), DeviceError> {
         self.faults.pass(Call::MakeSparse, None)?;
-        // SAFETY: the caller's promise is the same; so below.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.make_sparse(info) }
     }
 
@@ -27,7 +27,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
         self.faults.pass(Call::BindPages, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.bind_pages(queue, buffer, binds, waits, signal) }
     }
 
@@ -40,7 +40,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         info: &TextureInfo<'_, D>,
     ) -> Result<(RawTexture<D>, TextureTiling), DeviceError> {
         self.faults.pass(Call::MakeSparseTexture, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.make_sparse_texture(info) }
     }
 
@@ -53,7 +53,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
         self.faults.pass(Call::BindTiles, None)?;
-        // SAFETY: as above.
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.bind_tiles(queue, texture, binds, waits, signal) }
     }
 }

@@ -15,8 +15,8 @@
 use crate::ResourceClass;
 use crate::record::TextureAspects;
 
-/// How a sparse texture is cut into pages, and how those are numbered: the tiles of each layer, mip by mip and row by row,
-/// then the tails.
+/// How a sparse texture is cut into pages, and how those are numbered: the tiles of each layer, mip by mip and row by
+/// row, then the tails.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextureTiling {
     /// Bytes of a page, a power of two: also the alignment of a page in memory.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ash::{ext, khr, vk};
 use ringfence::device::descriptors::DescriptorModel;
-use ringfence::vulkan::{Device, DeviceDesc};
+use ringfence::vulkan::{Device, DeviceDesc, Features};
 
 use super::draw::{self, Painter};
 use super::instance::{Instance, ONE_AT_A_TIME, absent, lists};
@@ -154,16 +154,16 @@ fn create_device(
     let queues = if families[0].0 == families[1].0 { &queues[..1] } else { &queues[..] };
     let desc = wanted.desc(debug_utils);
     let mut features = vk::PhysicalDeviceFeatures2::default().features(wanted.core).push_next(&mut wanted.twelve);
-    if desc.null_descriptor {
+    if desc.features.contains(Features::NULL_DESCRIPTOR) {
         features = features.push_next(&mut wanted.robustness);
     }
-    if desc.descriptor_buffer {
+    if desc.features.contains(Features::DESCRIPTOR_BUFFER) {
         features = features.push_next(&mut wanted.buffers).push_next(&mut wanted.synchronization);
     }
-    if desc.memory_priority {
+    if desc.features.contains(Features::MEMORY_PRIORITY) {
         features = features.push_next(&mut wanted.priority);
     }
-    if desc.pageable_device_local_memory {
+    if desc.features.contains(Features::PAGEABLE_DEVICE_LOCAL_MEMORY) {
         features = features.push_next(&mut wanted.pageable);
     }
     let info = vk::DeviceCreateInfo::default()
@@ -257,22 +257,26 @@ impl Wanted {
     }
 
     fn desc(&self, debug_utils: bool) -> DeviceDesc {
-        DeviceDesc {
-            buffer_device_address: self.twelve.buffer_device_address == vk::TRUE,
-            debug_utils,
-            descriptor_buffer: self.buffers.descriptor_buffer == vk::TRUE,
-            update_after_bind: self.twelve.descriptor_binding_storage_buffer_update_after_bind == vk::TRUE,
-            partially_bound: self.twelve.descriptor_binding_partially_bound == vk::TRUE,
-            null_descriptor: self.robustness.null_descriptor == vk::TRUE,
-            sparse_buffers: self.core.sparse_binding == vk::TRUE && self.core.sparse_residency_buffer == vk::TRUE,
-            sparse_textures: self.core.sparse_binding == vk::TRUE && self.core.sparse_residency_image2_d == vk::TRUE,
-            external_memory_fd: self.names.contains(&khr::external_memory_fd::NAME),
-            external_memory_dma_buf: self.names.contains(&ext::external_memory_dma_buf::NAME),
-            external_memory_win32: self.names.contains(&khr::external_memory_win32::NAME),
-            memory_priority: self.priority.memory_priority == vk::TRUE,
-            pageable_device_local_memory: self.pageable.pageable_device_local_memory == vk::TRUE,
-            ..Default::default()
-        }
+        let is = |enabled: vk::Bool32| enabled == vk::TRUE;
+        let has = |name| self.names.contains(&name);
+        let binds = is(self.core.sparse_binding);
+        let enabled = [
+            (Features::BUFFER_DEVICE_ADDRESS, is(self.twelve.buffer_device_address)),
+            (Features::DEBUG_UTILS, debug_utils),
+            (Features::DESCRIPTOR_BUFFER, is(self.buffers.descriptor_buffer)),
+            (Features::UPDATE_AFTER_BIND, is(self.twelve.descriptor_binding_storage_buffer_update_after_bind)),
+            (Features::PARTIALLY_BOUND, is(self.twelve.descriptor_binding_partially_bound)),
+            (Features::NULL_DESCRIPTOR, is(self.robustness.null_descriptor)),
+            (Features::SPARSE_BUFFERS, binds && is(self.core.sparse_residency_buffer)),
+            (Features::SPARSE_TEXTURES, binds && is(self.core.sparse_residency_image2_d)),
+            (Features::EXTERNAL_MEMORY_FD, has(khr::external_memory_fd::NAME)),
+            (Features::EXTERNAL_MEMORY_DMA_BUF, has(ext::external_memory_dma_buf::NAME)),
+            (Features::EXTERNAL_MEMORY_WIN32, has(khr::external_memory_win32::NAME)),
+            (Features::MEMORY_PRIORITY, is(self.priority.memory_priority)),
+            (Features::PAGEABLE_DEVICE_LOCAL_MEMORY, is(self.pageable.pageable_device_local_memory)),
+        ];
+        let features = enabled.into_iter().filter(|(_, is_enabled)| *is_enabled).map(|(feature, _)| feature).collect();
+        DeviceDesc { features, ..Default::default() }
     }
 }
 

@@ -71,8 +71,8 @@ impl Queue {
         signal: u64,
         record: impl FnOnce(&mut Batch) -> Result<(), vk::Result>,
     ) -> Result<(), DeviceError> {
-        self.recycle(device).map_err(device_error)?;
-        let mut batch = self.take(device).map_err(device_error)?;
+        self.recycle(device).map_err(|error| device_error(error, "recycling a batch"))?;
+        let mut batch = self.take(device).map_err(|error| device_error(error, "making a batch"))?;
         let done = begin_and_end(device, batch.commands, || record(&mut batch));
         match done.and_then(|()| self.hand_over(device, waits, batch.commands, signal)) {
             Ok(()) => {
@@ -81,7 +81,7 @@ impl Queue {
             }
             Err(error) => {
                 self.take_back(device, batch);
-                Err(device_error(error))
+                Err(device_error(error, "submitting a batch"))
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use ash::vk;
 use ash::vk::Handle;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, MemoryPriority, Priority};
-use ringfence::vulkan::{Device, DeviceDesc};
+use ringfence::vulkan::{Device, DeviceDesc, Features};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, PoolDesc};
 
 use crate::bare::with_raw_device;
@@ -84,11 +84,10 @@ fn priorities_reach_the_driver_when_memory_is_made_and_when_they_change() {
     with_raw_device(vk::API_VERSION_1_2, info, |instance, physical, raw| {
         let (instance, raw) = telling(instance, raw);
         for (at_allocation, at_any_time) in [(false, false), (true, false), (true, true)] {
-            let desc = DeviceDesc {
-                memory_priority: at_allocation,
-                pageable_device_local_memory: at_any_time,
-                ..Default::default()
-            };
+            let mut features = Features::empty();
+            features.set(Features::MEMORY_PRIORITY, at_allocation);
+            features.set(Features::PAGEABLE_DEVICE_LOCAL_MEMORY, at_any_time);
+            let desc = DeviceDesc { features, ..Default::default() };
             // SAFETY: they were made from each other, with timeline semaphores, and outlive the call. The priorities, whose
             // extensions were not enabled, are kept from the driver by the functions above.
             let device = unsafe { Device::new(&instance, physical, raw.clone(), desc) }.expect("Vulkan 1.2");

@@ -29,26 +29,27 @@ use super::shortage::{self, EVICTIONS_MAX};
 use super::subject::Subject;
 use super::types::Location;
 use crate::debugging::{Margins, NewRange};
-use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
+use crate::device::{Device, DeviceError, MemoryDesc, Requirements};
 use crate::error::Error;
 use crate::resource::{AllocationDesc, Dedicated};
 use crate::telling::{is_locked, slow, tell};
 
-flags! {
+bitflags::bitflags! {
     /// Rungs of the ladder that were tried.
-    Tried {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct Tried: u32 {
         /// What was complete was reclaimed, and empty blocks of the heap were given back.
-        TRIM = 0;
+        const TRIM = 1 << 0;
         /// A block of 1/2, 1/4 or 1/8 of the size.
-        SMALLER_BLOCK = 1;
+        const SMALLER_BLOCK = 1 << 1;
         /// Memory of its own.
-        DEDICATED = 2;
+        const DEDICATED = 1 << 2;
         /// Another memory type than the best.
-        NEXT_TYPE = 3;
+        const NEXT_TYPE = 1 << 3;
         /// The caller's eviction callback.
-        EVICTION = 4;
+        const EVICTION = 1 << 4;
         /// Memory that no submission uses was evicted: see [`residency`](crate::residency).
-        RESIDENCY = 5;
+        const RESIDENCY = 1 << 5;
     }
 }
 
@@ -223,7 +224,7 @@ impl<D: Device> Shared<D> {
         for route in self.routes(ask) {
             attempt.best.get_or_insert(route.memory_type);
             if attempt.types & !(1 << route.memory_type) != 0 {
-                attempt.tried = attempt.tried | Tried::NEXT_TYPE;
+                attempt.tried |= Tried::NEXT_TYPE;
             }
             attempt.types |= 1 << route.memory_type;
             match self.try_route(subject, ask, &route, attempt) {
@@ -246,7 +247,7 @@ impl<D: Device> Shared<D> {
                 Err(refusal) if refusal.may_go_on() && route.may_be_dedicated => {}
                 result => return result,
             }
-            attempt.tried = attempt.tried | Tried::DEDICATED;
+            attempt.tried |= Tried::DEDICATED;
         }
         self.place_dedicated(subject, ask, route, attempt)
     }
@@ -404,7 +405,7 @@ impl<D: Device> Shared<D> {
                 }
             };
             if sizes.peek().is_some() {
-                attempt.tried = attempt.tried | Tried::SMALLER_BLOCK;
+                attempt.tried |= Tried::SMALLER_BLOCK;
             }
         }
         Err(refusal)
@@ -427,7 +428,7 @@ impl<D: Device> Shared<D> {
 
     /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
     fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
-        attempt.tried = attempt.tried | Tried::TRIM;
+        attempt.tried |= Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
         self.reclaim(usize::MAX);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
@@ -439,7 +440,7 @@ impl<D: Device> Shared<D> {
         let is_shortage = matches!(refusal, Refusal::Driver(_) | Refusal::OverBudget);
         let relieved = is_shortage && attempt.best.is_some_and(|best| self.relieve(self.heap_of(best), ask.needs.size));
         if relieved {
-            attempt.tried = attempt.tried | Tried::RESIDENCY;
+            attempt.tried |= Tried::RESIDENCY;
         }
         relieved
     }
@@ -455,7 +456,7 @@ impl<D: Device> Shared<D> {
         }
         let Some(callback) = self.evict.read().clone() else { return false };
         if !is_locked() {
-            attempt.tried = attempt.tried | Tried::EVICTION;
+            attempt.tried |= Tried::EVICTION;
         }
         let heap = self.heap_of(best);
         let budget = self.budgets.heap(heap);

@@ -84,7 +84,7 @@ pub fn asking<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error>
 /// The error, which says that the callback was asked.
 fn asked(mut error: Error) -> Error {
     if let Error::OutOfMemory { tried, .. } | Error::OverBudget { tried, .. } = &mut error {
-        *tried = *tried | Tried::EVICTION;
+        *tried |= Tried::EVICTION;
     }
     error
 }

@@ -82,7 +82,7 @@ impl UsageClass {
     fn usage(self) -> BufferUsage {
         let mut usage = READ_ONLY;
         if self.is_written {
-            usage = usage | BufferUsage::STORAGE;
+            usage |= BufferUsage::STORAGE;
         }
         if self.has_address { usage | BufferUsage::DEVICE_ADDRESS } else { usage }
     }

@@ -151,7 +151,7 @@ impl<D: Device> Shared<D> {
         });
         let types = capabilities.memory_types.iter().zip(&statistics.types).map(|(held, statistics)| TypeSnapshot {
             heap: held.heap,
-            properties: held.properties.names().map(str::to_owned).collect(),
+            properties: held.properties.iter_names().map(|(name, _)| name.to_owned()).collect(),
             statistics: *statistics,
         });
         let mut blocks = Vec::new();

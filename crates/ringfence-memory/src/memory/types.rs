@@ -112,13 +112,15 @@ impl TypeOrder {
 /// The types among those of `allowed` that have what the request requires, those with what it prefers first.
 fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32) -> SmallVec<[u8; 32]> {
     let held = |index: &u8| capabilities.properties(u32::from(*index));
-    let never = NEVER.without(desc.required | desc.preferred);
+    let never = NEVER.difference(desc.required | desc.preferred);
     let required = desc.location.required() | desc.required;
     let mut types: SmallVec<[u8; 32]> = (0..capabilities.memory_types.len() as u8)
         .filter(|index| allowed & (1 << index) != 0)
         .filter(|index| held(index).contains(required) && !held(index).intersects(never))
         .collect();
-    types.sort_by_key(|index| (desc.preferred.without(held(index)).count(), desc.location.cost(held(index))));
+    types.sort_by_key(|index| {
+        (desc.preferred.difference(held(index)).bits().count_ones(), desc.location.cost(held(index)))
+    });
     types
 }
 

@@ -503,7 +503,7 @@ impl Events {
             self.push(&Event::Heap { bytes: heap.bytes, device_local: heap.device_local });
         }
         for held in &capabilities.memory_types {
-            let properties = held.properties.names().map(str::to_owned).collect();
+            let properties = held.properties.iter_names().map(|(name, _)| name.to_owned()).collect();
             self.push(&Event::Type { heap: held.heap, properties });
         }
     }

@@ -7,17 +7,20 @@
 //! ```
 //!
 //! Sizes, the offset of each array and the alignment of the whole are the device's. A descriptor is made by
-//! `vkGetDescriptorEXT` in host memory and copied as bytes. The buffer is mapped and coherent, so that nothing is flushed.
+//! `vkGetDescriptorEXT` in host memory and copied as bytes. The buffer is mapped and coherent, so that nothing is
+//! flushed.
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::view::{Real, Shown};
-use super::{DescriptorHeap, How, Slot, types};
-use crate::Device;
+use super::bound::How;
+use super::types;
+use super::view::{Real, Shown, Slot};
+use crate::device::Device;
+use crate::features::Features;
 use crate::memory::Memory;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy, ViewTypes};
 use ringfence_hal::{DeviceError, Driver, Mapped, MemoryDesc, MemoryProperties, ResourceClass};
@@ -89,7 +92,7 @@ impl Bytes {
     }
 
     /// # Safety
-    /// The slot may be written, and nobody else touches it; what is shown is alive.
+    /// The slot may be written, and nothing else accesses it; what is shown is alive.
     pub(super) unsafe fn write(
         &self,
         device: &Device,
@@ -100,13 +103,13 @@ impl Bytes {
             return Err(DeviceError::InvalidInfo("a view of a type that the heap was not made for"));
         }
         if let Some(before) = before.filter(|before| *before != real.binding) {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
             unsafe { self.clear(device, slot, before) };
         }
         let mut descriptor = [0; DESCRIPTOR_BYTES];
         // SAFETY: what is shown is alive, as the caller promises.
         let descriptor = unsafe { encode(device, real.descriptor_type, Some(real.shown), &mut descriptor) }?;
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
         unsafe { self.put(slot, real.binding, descriptor) };
         Ok(())
     }
@@ -118,13 +121,13 @@ impl Bytes {
         let mut descriptor = [0; DESCRIPTOR_BYTES];
         // SAFETY: nothing is shown.
         if let Ok(descriptor) = unsafe { encode(device, descriptor_type, None, &mut descriptor) } {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
             unsafe { self.put(slot, binding, descriptor) };
         }
     }
 
     /// # Safety
-    /// The slot may be written, and nobody else touches it.
+    /// The slot may be written, and nothing else accesses it.
     unsafe fn put(&self, slot: u32, binding: u32, descriptor: &[u8]) {
         match self {
             Self::Host { slot_bytes, bytes, .. } => {
@@ -135,7 +138,7 @@ impl Bytes {
                 let (offset, length) = visible.arrays[binding as usize];
                 assert_eq!(descriptor.len(), length, "a descriptor is as long as its array's elements");
                 let at = offset + u64::from(slot) * length as u64;
-                // SAFETY: the array has the slot, and lies in the mapped buffer; the caller promises that nobody else,
+                // SAFETY: the array has the slot, and lies in the mapped buffer; the caller promises that nothing else,
                 // the device included, touches these bytes.
                 unsafe {
                     let to = visible.mapped.add(at).as_ptr();
@@ -147,11 +150,11 @@ impl Bytes {
 
     /// # Safety
     /// As [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views).
-    pub(super) unsafe fn copy(
+    pub(super) unsafe fn copy<H>(
         &self,
         device: &Device,
         from: &Self,
-        copy: &ViewCopy<'_, DescriptorHeap>,
+        copy: &ViewCopy<'_, H>,
         held: &[Slot],
         shown: &[Slot],
     ) {
@@ -162,22 +165,23 @@ impl Bytes {
         for (index, (held, shown)) in (0..).zip(held.iter().zip(shown)) {
             let slot = copy.dst_start + index;
             if let Some(before) = held.binding.filter(|before| Some(*before) != shown.binding) {
-                // SAFETY: as the caller promises.
+                // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
                 unsafe { self.clear(device, slot, before) };
             }
             let Some(binding) = shown.binding else { continue };
             let length = device.0.descriptors.descriptor_bytes(types::type_of(self.kind(), binding));
             let at = index as usize * slot_bytes;
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
             unsafe { self.put(slot, binding, &bytes[at..at + length]) };
         }
     }
 
     /// # Safety
-    /// No pending work uses it, and nobody uses it again.
+    /// No pending work uses it, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
         let Self::Visible(visible) = self else { return };
-        // SAFETY: as the caller promises; each is the device's and destroyed once.
+        // SAFETY: the caller promises that nothing uses the heap any more; each object is the device's and destroyed
+        // once.
         unsafe {
             device.raw().destroy_buffer(visible.buffer, None);
             if let Some(memory) = visible.memory.lock().take() {
@@ -198,14 +202,14 @@ impl Visible {
         let none = vk::DescriptorBindingFlags::empty();
         // SAFETY: the extension is enabled, as `DeviceDesc` says.
         let layout = unsafe { types::make_layout(raw, bindings.clone(), desc.layout_slots, facts.stages, flags, none) }
-            .map_err(device_error)?;
+            .map_err(failed("vkCreateDescriptorSetLayout"))?;
         let mut arrays = [(0, 0); 6];
         for (binding, of) in bindings {
             // SAFETY: the layout is the device's, made for descriptor buffers, and has the binding.
             let offset = unsafe { api.get_descriptor_set_layout_binding_offset(layout, binding) };
             arrays[binding as usize] = (offset, facts.descriptor_bytes(of));
         }
-        // SAFETY: as above.
+        // SAFETY: the layout is the device's and was made for descriptor buffers.
         let bytes = unsafe { api.get_descriptor_set_layout_size(layout) };
         let usage = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
             | match desc.kind {
@@ -228,15 +232,15 @@ impl Visible {
 
 type Made = (vk::Buffer, Memory, Mapped, vk::DeviceAddress);
 
-/// A mapped, coherent buffer with an address, near the device if that is to be had, with memory of its own: a heap is made
-/// once, and lives long.
+/// A mapped, coherent buffer with an address, near the device if that is to be had, with memory of its own: a heap is
+/// made once, and lives long.
 fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &str) -> Result<Made, DeviceError> {
     let raw = device.raw();
     let alignment = device.0.descriptors.buffer.descriptor_buffer_offset_alignment.max(1);
     // With room to begin at an aligned address: nothing says that buffers of this usage have one.
     let info = vk::BufferCreateInfo::default().size(bytes + alignment).usage(usage);
     // SAFETY: the description is valid.
-    let buffer = unsafe { raw.create_buffer(&info, None) }.map_err(device_error)?;
+    let buffer = unsafe { raw.create_buffer(&info, None) }.map_err(failed("vkCreateBuffer"))?;
     // SAFETY: the buffer is new.
     let needed = unsafe { raw.get_buffer_memory_requirements(buffer) };
     let bound = allocate(device, needed, name).and_then(|memory| {
@@ -246,7 +250,7 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
             Err(error) => {
                 // SAFETY: nothing lies in the memory.
                 unsafe { device.free_memory(memory) };
-                Err(device_error(error))
+                Err(failed("vkBindBufferMemory")(error))
             }
         }
     });
@@ -263,7 +267,7 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
     Ok((buffer, memory, mapped, address + skipped))
 }
 
-/// Memory of the first type that has room.
+/// Memory of the first type with enough free memory.
 fn allocate(device: &Device, needed: vk::MemoryRequirements, name: &str) -> Result<Memory, DeviceError> {
     let mut failure = DeviceError::Unsupported("descriptor buffers in memory that is mapped and coherent");
     for memory_type in mapped_memory_types(device, needed.memory_type_bits) {
@@ -306,19 +310,19 @@ unsafe fn encode<'a>(
     let into = into.get_mut(..length).ok_or(DeviceError::Unsupported("descriptors of more than 256 bytes"))?;
     let Some(api) = &facts.buffer_api else { return Err(DeviceError::Unsupported("descriptor buffers")) };
     let is_sampler = descriptor_type == vk::DescriptorType::SAMPLER;
-    if shown.is_none() && (is_sampler || !facts.desc.null_descriptor) {
-        // There is no word for nothing: the bytes stay zero.
+    if shown.is_none() && (is_sampler || !facts.has(Features::NULL_DESCRIPTOR)) {
+        // There is no descriptor of nothing: the bytes stay zero.
         return Ok(into);
     }
     let (mut address, mut image) = (None, vk::DescriptorImageInfo::default());
     match shown {
         None => {}
         Some(Shown::Buffer { buffer, offset, range }) => {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that the buffer is the device's and alive.
             address = Some(unsafe { address_info(device, buffer, offset, range) }?);
         }
         Some(Shown::Texels { buffer, format, offset, range, .. }) => {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that the buffer is the device's and alive.
             address = Some(unsafe { address_info(device, buffer, offset, range) }?.format(format));
         }
         Some(Shown::Image(held)) => image = held,

@@ -4,7 +4,8 @@ use ash::vk;
 
 use super::kinds::{self, Kind, PlainViews};
 use super::types;
-use crate::DeviceDesc;
+use crate::desc::DeviceDesc;
+use crate::features::Features;
 use ringfence_hal::descriptors::{DescriptorModel, DescriptorSupport, HeapKind, ViewTypes};
 
 /// Limits and the way that follows from what was enabled.
@@ -52,33 +53,42 @@ impl Facts {
         let mut buffer = vk::PhysicalDeviceDescriptorBufferPropertiesEXT::default();
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut indexing).push_next(&mut driver);
-        if desc.descriptor_buffer {
+        if desc.features.contains(Features::DESCRIPTOR_BUFFER) {
             properties = properties.push_next(&mut buffer);
         }
-        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first two structures, and the last is
-        // chained only where its extension is enabled.
+        // SAFETY: the caller promises that they belong together; Vulkan 1.2 knows the first two structures, and the
+        // last is chained only where its extension is enabled.
         unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let limits = properties.properties.limits;
         indexing.p_next = std::ptr::null_mut();
         buffer.p_next = std::ptr::null_mut();
-        let buffer_api = desc.descriptor_buffer.then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
-        // Mesa's software driver (25.0) counts the bits of ALL as stages when descriptor buffers are bound, those that name
-        // none too, and writes past its own tables.
-        let confused = desc.descriptor_buffer && driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
+        let buffer_api = desc
+            .features
+            .contains(Features::DESCRIPTOR_BUFFER)
+            .then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
+        // Mesa's software driver (25.0) counts the bits of ALL as stages when descriptor buffers are bound, those that
+        // name none too, and writes past its own tables.
+        let confused =
+            desc.features.contains(Features::DESCRIPTOR_BUFFER) && driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
         let stages = if confused { NAMED_STAGES } else { vk::ShaderStageFlags::ALL };
         Self { desc, limits, indexing, buffer, stages, buffer_api }
     }
 
-    /// Of a device that is asked for no heap.
+    /// Of a device that makes no heap.
     pub(crate) fn of_no_heaps(desc: DeviceDesc) -> Self {
         let (limits, indexing, buffer) = Default::default();
         Self { desc, limits, indexing, buffer, stages: vk::ShaderStageFlags::ALL, buffer_api: None }
     }
 
-    pub(super) fn model(&self) -> DescriptorModel {
+    /// Whether a feature was enabled.
+    pub(super) fn has(&self, feature: Features) -> bool {
+        self.desc.features.contains(feature)
+    }
+
+    pub(crate) fn model(&self) -> DescriptorModel {
         if self.buffer_api.is_some() {
             DescriptorModel::Buffers
-        } else if self.desc.update_after_bind {
+        } else if self.has(Features::UPDATE_AFTER_BIND) {
             DescriptorModel::UpdateAfterBind
         } else {
             DescriptorModel::PlainSets
@@ -98,7 +108,11 @@ impl Facts {
             texel_elements_max: limits.max_texel_buffer_elements.into(),
             slots_own_objects: true,
             // Anisotropy is a feature that the program may not have enabled; native samplers may ask for it.
-            anisotropy_max: if self.desc.sampler_anisotropy { limits.max_sampler_anisotropy as u8 } else { 1 },
+            anisotropy_max: if self.has(Features::SAMPLER_ANISOTROPY) {
+                limits.max_sampler_anisotropy as u8
+            } else {
+                1
+            },
         }
     }
 
@@ -128,7 +142,7 @@ impl Facts {
 
     /// Bytes of a descriptor in a descriptor buffer.
     pub(super) fn descriptor_bytes(&self, descriptor_type: vk::DescriptorType) -> usize {
-        let (sizes, robust) = (&self.buffer, self.desc.robust_buffer_access);
+        let (sizes, robust) = (&self.buffer, self.has(Features::ROBUST_BUFFER_ACCESS));
         match descriptor_type {
             vk::DescriptorType::SAMPLER => sizes.sampler_descriptor_size,
             vk::DescriptorType::SAMPLED_IMAGE => sizes.sampled_image_descriptor_size,
@@ -247,7 +261,10 @@ mod tests {
     fn types_share_the_limits_of_their_stage() {
         let limits =
             StageLimits { constants: 15, storage_buffers: 32, sampled: 128, stored: 64, samplers: 32, together: 128 };
-        let desc = |update_after_bind| DeviceDesc { update_after_bind, ..Default::default() };
+        let desc = |update_after_bind| {
+            let features = if update_after_bind { Features::UPDATE_AFTER_BIND } else { Features::empty() };
+            DeviceDesc { features, ..Default::default() }
+        };
         let slots = |update_after_bind, types| {
             let bindings = Facts::of_no_heaps(desc(update_after_bind)).bindings(HeapKind::Resources, types);
             limits.resources(|of| bindings.iter().filter(|(_, held)| *held == of).count() as u32)

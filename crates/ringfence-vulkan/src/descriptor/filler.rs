@@ -1,14 +1,14 @@
-//! Placeholders: what the elements of a plain set are written with that show nothing, on devices where every element has to
-//! be valid and there are no null descriptors. Made once a heap, a few bytes each; no shader is to read them.
+//! Placeholders: what the elements of a plain set are written with that show nothing, on devices where every element
+//! has to be valid and there are no null descriptors. Made once a heap, a few bytes each; no shader is to read them.
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 use smallvec::SmallVec;
 
 use super::kinds::{self, Kind};
 use super::view::Shown;
-use crate::Device;
+use crate::device::Device;
 use crate::memory::Memory;
 use crate::valid::Numeric;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewTypes};
@@ -52,11 +52,11 @@ impl Filler {
         if desc.kind == HeapKind::Samplers {
             // SAFETY: the description is valid.
             self.sampler = unsafe { device.raw().create_sampler(&vk::SamplerCreateInfo::default(), None) }
-                .map_err(device_error)?;
+                .map_err(failed("vkCreateSampler"))?;
             return Ok(());
         }
         let textures = ViewTypes::SAMPLED_TEXTURE | ViewTypes::STORAGE_TEXTURE;
-        if !desc.types.without(textures).is_empty() {
+        if !desc.types.difference(textures).is_empty() {
             self.make_buffer(device, desc.name)?;
         }
         let views = device.0.descriptors.desc.plain_views.or_usual();
@@ -73,19 +73,18 @@ impl Filler {
         let raw = device.raw();
         // SAFETY: the description is valid.
         self.buffer = unsafe { raw.create_buffer(&vk::BufferCreateInfo::default().size(BYTES).usage(usage), None) }
-            .map_err(device_error)?;
+            .map_err(failed("vkCreateBuffer"))?;
         // SAFETY: the buffer is new.
         let needed = unsafe { raw.get_buffer_memory_requirements(self.buffer) };
         let memory = self.allocate(device, needed, (ResourceClass::Buffer, name))?;
         // SAFETY: the buffer is new and unbound; the memory is of a type that it allows, and long enough.
-        unsafe { raw.bind_buffer_memory(self.buffer, memory, 0) }.map_err(device_error)?;
+        unsafe { raw.bind_buffer_memory(self.buffer, memory, 0) }.map_err(failed("vkBindBufferMemory"))?;
         for rank in 0..NUMERICS {
             let info = vk::BufferViewCreateInfo::default().buffer(self.buffer).range(BYTES);
+            let info = info.format(kinds::plain_format(rank));
             // SAFETY: the buffer is bound, and every device has texels of this format.
-            self.texels.push(
-                unsafe { raw.create_buffer_view(&info.format(kinds::plain_format(rank)), None) }
-                    .map_err(device_error)?,
-            );
+            let view = unsafe { raw.create_buffer_view(&info, None) }.map_err(failed("vkCreateBufferView"))?;
+            self.texels.push(view);
         }
         Ok(())
     }
@@ -111,13 +110,13 @@ impl Filler {
             .usage(vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::STORAGE);
         let raw = device.raw();
         // SAFETY: every device samples and stores images of this format.
-        let image = unsafe { raw.create_image(&info, None) }.map_err(device_error)?;
+        let image = unsafe { raw.create_image(&info, None) }.map_err(failed("vkCreateImage"))?;
         self.images.push(Image { kind, raw: image, view: vk::ImageView::null() });
         // SAFETY: the image is new.
         let needed = unsafe { raw.get_image_memory_requirements(image) };
         let memory = self.allocate(device, needed, (ResourceClass::Texture, name))?;
         // SAFETY: the image is new and unbound; the memory is of a type that it allows, and long enough.
-        unsafe { raw.bind_image_memory(image, memory, 0) }.map_err(device_error)?;
+        unsafe { raw.bind_image_memory(image, memory, 0) }.map_err(failed("vkBindImageMemory"))?;
         let range = vk::ImageSubresourceRange {
             aspect_mask: vk::ImageAspectFlags::COLOR,
             level_count: 1,
@@ -126,12 +125,13 @@ impl Filler {
         };
         let info = vk::ImageViewCreateInfo::default().image(image).view_type(view_type).format(format);
         // SAFETY: the image is bound, and made for such a view.
-        let view = unsafe { raw.create_image_view(&info.subresource_range(range), None) }.map_err(device_error)?;
+        let view = unsafe { raw.create_image_view(&info.subresource_range(range), None) }
+            .map_err(failed("vkCreateImageView"))?;
         self.images.last_mut().expect("it was just put there").view = view;
         Ok(())
     }
 
-    /// Memory of the first plain type that has room.
+    /// Memory of the first plain type with enough free memory.
     fn allocate(
         &mut self,
         device: &Device,
@@ -187,7 +187,7 @@ impl Filler {
     /// No pending work uses a set that shows them, and none is bound again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
         let raw = device.raw();
-        // SAFETY: as the caller promises; null handles are passed over.
+        // SAFETY: the caller promises that nothing uses the placeholders; Vulkan ignores null handles here.
         unsafe {
             raw.destroy_sampler(self.sampler, None);
             self.texels.iter().for_each(|view| raw.destroy_buffer_view(*view, None));

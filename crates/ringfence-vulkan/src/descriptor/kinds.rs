@@ -1,63 +1,64 @@
 //! Kinds of view, of which plain sets have an array each.
 //!
 //! Every element of an array that a shader names has to be what the shader says of the array, read or not, unless
-//! arrays may be partially bound: a cube among two-dimensional images is a fault there, and so are whole numbers among floats.
+//! arrays may be partially bound: a cube among two-dimensional images is a fault there, and so are whole numbers among
+//! floats.
 
 use ash::vk;
 
 use crate::valid::{self, Numeric};
-use ringfence_hal::flags;
 
-flags! {
-    /// The kinds of view that a heap of plain sets has an array for, beside constants, buffers and texels of floats: see
-    /// [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views). Normalized formats and depth are floats.
-    PlainViews {
+bitflags::bitflags! {
+    /// The kinds of view that a heap of plain sets has an array for, beside constants, buffers and texels of floats:
+    /// see [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views). Normalized formats and depth are floats.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct PlainViews: u32 {
         /// Two-dimensional.
-        FLOAT_2D = 0;
+        const FLOAT_2D = 1 << 0;
         /// Layers of two dimensions.
-        FLOAT_2D_ARRAY = 1;
+        const FLOAT_2D_ARRAY = 1 << 1;
         /// Cubes, which are sampled only.
-        FLOAT_CUBE = 2;
+        const FLOAT_CUBE = 1 << 2;
         /// Three-dimensional.
-        FLOAT_3D = 3;
+        const FLOAT_3D = 1 << 3;
         /// Layers of cubes, which are sampled only.
-        FLOAT_CUBE_ARRAY = 4;
+        const FLOAT_CUBE_ARRAY = 1 << 4;
         /// One-dimensional.
-        FLOAT_1D = 5;
+        const FLOAT_1D = 1 << 5;
         /// Layers of one dimension.
-        FLOAT_1D_ARRAY = 6;
+        const FLOAT_1D_ARRAY = 1 << 6;
         /// Of whole numbers, as is stencil.
-        UINT_2D = 7;
+        const UINT_2D = 1 << 7;
         /// As [`PlainViews::UINT_2D`], in layers.
-        UINT_2D_ARRAY = 8;
+        const UINT_2D_ARRAY = 1 << 8;
         /// As [`PlainViews::UINT_2D`], cubes.
-        UINT_CUBE = 9;
+        const UINT_CUBE = 1 << 9;
         /// As [`PlainViews::UINT_2D`], three-dimensional.
-        UINT_3D = 10;
+        const UINT_3D = 1 << 10;
         /// As [`PlainViews::UINT_2D`], layers of cubes.
-        UINT_CUBE_ARRAY = 11;
+        const UINT_CUBE_ARRAY = 1 << 11;
         /// As [`PlainViews::UINT_2D`], one-dimensional.
-        UINT_1D = 12;
+        const UINT_1D = 1 << 12;
         /// As [`PlainViews::UINT_2D`], layers of one dimension.
-        UINT_1D_ARRAY = 13;
+        const UINT_1D_ARRAY = 1 << 13;
         /// Of whole numbers with a sign.
-        SINT_2D = 14;
+        const SINT_2D = 1 << 14;
         /// As [`PlainViews::SINT_2D`], in layers.
-        SINT_2D_ARRAY = 15;
+        const SINT_2D_ARRAY = 1 << 15;
         /// As [`PlainViews::SINT_2D`], cubes.
-        SINT_CUBE = 16;
+        const SINT_CUBE = 1 << 16;
         /// As [`PlainViews::SINT_2D`], three-dimensional.
-        SINT_3D = 17;
+        const SINT_3D = 1 << 17;
         /// As [`PlainViews::SINT_2D`], layers of cubes.
-        SINT_CUBE_ARRAY = 18;
+        const SINT_CUBE_ARRAY = 1 << 18;
         /// As [`PlainViews::SINT_2D`], one-dimensional.
-        SINT_1D = 19;
+        const SINT_1D = 1 << 19;
         /// As [`PlainViews::SINT_2D`], layers of one dimension.
-        SINT_1D_ARRAY = 20;
+        const SINT_1D_ARRAY = 1 << 20;
         /// Texels of whole numbers in buffers.
-        UINT_TEXELS = 21;
+        const UINT_TEXELS = 1 << 21;
         /// Texels of whole numbers with a sign in buffers.
-        SINT_TEXELS = 22;
+        const SINT_TEXELS = 1 << 22;
     }
 }
 
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn views_are_told_apart_by_dimension_and_numbers() {
+    fn views_differ_by_dimension_and_numbers() {
         let colour = vk::ImageAspectFlags::COLOR;
         let of = |view_type, format| of_image(view_type, format, colour);
         assert_eq!(of(vk::ImageViewType::TYPE_2D, vk::Format::BC7_SRGB_BLOCK), Kind::Image(0));
@@ -246,7 +247,7 @@ mod tests {
 
     impl PlainViews {
         fn from_bits_for_tests() -> Self {
-            Self::NAMES.iter().fold(Self::empty(), |all, (_, flag)| all.union(*flag))
+            Self::all()
         }
     }
 }

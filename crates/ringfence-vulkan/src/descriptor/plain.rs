@@ -6,21 +6,22 @@
 //!                                                                  version 6 ── 1 user ──▶ 0: back to the pool
 //! ```
 //!
-//! A set has an array for each kind of view ([`super::kinds`]). What an element is written with that shows nothing:
-//! a null descriptor where the device has those; nothing, where arrays may be partially bound; else what another slot of the
-//! same array shows, or a placeholder.
+//! A set has an array for each kind of view ([`super::kinds`]). What an element is written with that shows nothing: a
+//! null descriptor where the device has those; nothing, where arrays may be partially bound; else what another slot of
+//! the same array shows, or a placeholder.
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::filler::Filler;
 use super::pool::SetPool;
-use super::view::Shown;
-use super::{Slot, kinds, types};
-use crate::Device;
+use super::view::{Shown, Slot};
+use super::{kinds, types};
+use crate::device::Device;
+use crate::features::Features;
 use ringfence_hal::DeviceError;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind};
 
@@ -55,9 +56,9 @@ struct Versions {
 impl PlainHeap {
     pub(super) fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
         let (raw, facts) = (device.raw(), &device.0.descriptors);
-        let empty = if desc.kind == HeapKind::Resources && facts.desc.null_descriptor {
+        let empty = if desc.kind == HeapKind::Resources && facts.has(Features::NULL_DESCRIPTOR) {
             Empty::Null
-        } else if facts.desc.partially_bound {
+        } else if facts.has(Features::PARTIALLY_BOUND) {
             Empty::Unwritten
         } else {
             Empty::Filler(Box::new(Filler::new(device, desc)?))
@@ -77,7 +78,7 @@ impl PlainHeap {
                     // SAFETY: nothing uses it.
                     unsafe { filler.destroy(device) };
                 }
-                return Err(device_error(error));
+                return Err(failed("vkCreateDescriptorSetLayout")(error));
             }
         };
         let pool = SetPool::new(layout, bindings.iter().map(|(_, of)| *of), slots, Default::default());
@@ -102,7 +103,7 @@ impl PlainHeap {
         let mut versions = self.versions.lock();
         if versions.dirty || versions.live.is_empty() {
             // SAFETY: the layout is the device's and alive.
-            let set = unsafe { versions.pool.take(device.raw()) }.map_err(device_error)?;
+            let set = unsafe { versions.pool.take(device.raw()) }?;
             for (binding, descriptor_type) in &self.bindings {
                 // SAFETY: nothing uses the set; what the slots show is alive, as the caller promises.
                 unsafe { self.write_array(device.raw(), (set, *binding, *descriptor_type), slots) };
@@ -141,14 +142,14 @@ impl PlainHeap {
             match held {
                 Some(held) => run.push(held),
                 None => {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: the caller promises that nothing uses the set and that what the slots show is alive.
                     unsafe { write_run(device, (set, binding, descriptor_type), first, &run) };
                     run.clear();
                     first = index + 1;
                 }
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the caller promises that nothing uses the set and that what the slots show is alive.
         unsafe { write_run(device, (set, binding, descriptor_type), first, &run) };
     }
 
@@ -167,7 +168,8 @@ impl PlainHeap {
     /// # Safety
     /// No pending work uses it, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that no pending work uses a set of the heap; pool, layout and placeholders are
+        // its own.
         unsafe {
             self.versions.lock().pool.destroy(device.raw());
             device.raw().destroy_descriptor_set_layout(self.layout, None);
@@ -238,6 +240,7 @@ unsafe fn write_run(
     } else {
         write.image_info(&images)
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises that the set has these elements and that nothing uses them; the arrays live through
+    // the call.
     unsafe { device.update_descriptor_sets(&[write], &[]) };
 }

@@ -5,10 +5,14 @@
 //!   free ──take──▶ in use ──its sync points passed──▶ free
 //! ```
 //!
-//! A pool that serves many layouts breaks into pieces that fit none; one for a single layout, whose sets go round, cannot.
+//! A pool that serves many layouts breaks into pieces that fit none; one for a single layout, whose sets go round,
+//! cannot.
 
 use ash::vk;
 use smallvec::SmallVec;
+
+use crate::error::{device_error, failed};
+use ringfence_hal::DeviceError;
 
 /// Sets of a pool.
 const POOL_SETS: u32 = 8;
@@ -38,20 +42,20 @@ impl SetPool {
     ///
     /// # Safety
     /// The layout is the device's and alive.
-    pub(super) unsafe fn take(&mut self, device: &ash::Device) -> Result<vk::DescriptorSet, vk::Result> {
+    pub(super) unsafe fn take(&mut self, device: &ash::Device) -> Result<vk::DescriptorSet, DeviceError> {
         if let Some(set) = self.free.pop() {
             return Ok(set);
         }
         // The first pool is of one set: the common heap needs no more.
         let count = if self.pools.is_empty() { 1 } else { POOL_SETS };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that the layout is the device's and alive.
         unsafe { self.add_pool(device, count) }?;
-        self.free.pop().ok_or(vk::Result::ERROR_OUT_OF_POOL_MEMORY)
+        self.free.pop().ok_or_else(|| device_error(vk::Result::ERROR_OUT_OF_POOL_MEMORY, "vkAllocateDescriptorSets"))
     }
 
     /// # Safety
     /// As for `take`.
-    unsafe fn add_pool(&mut self, device: &ash::Device, count: u32) -> Result<(), vk::Result> {
+    unsafe fn add_pool(&mut self, device: &ash::Device, count: u32) -> Result<(), DeviceError> {
         let sizes: SmallVec<[_; 12]> = self
             .sizes
             .iter()
@@ -61,14 +65,14 @@ impl SetPool {
         let layouts = [self.layout; POOL_SETS as usize];
         // SAFETY: the description lives through the call; the pool is new and has room for exactly these sets.
         unsafe {
-            let pool = device.create_descriptor_pool(&info, None)?;
+            let pool = device.create_descriptor_pool(&info, None).map_err(failed("vkCreateDescriptorPool"))?;
             let sets =
                 vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts[..count as usize]);
             match device.allocate_descriptor_sets(&sets) {
                 Ok(sets) => self.free.extend(sets),
                 Err(error) => {
                     device.destroy_descriptor_pool(pool, None);
-                    return Err(error);
+                    return Err(failed("vkAllocateDescriptorSets")(error));
                 }
             }
             self.pools.push(pool);
@@ -86,7 +90,7 @@ impl SetPool {
     pub(super) unsafe fn destroy(&mut self, device: &ash::Device) {
         self.free.clear();
         for pool in self.pools.drain(..) {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that no pending work uses a set of the pool.
             unsafe { device.destroy_descriptor_pool(pool, None) };
         }
     }

@@ -2,13 +2,14 @@
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 use smallvec::SmallVec;
 
 use super::pool::SetPool;
-use super::view::{Real, Shown};
-use super::{DescriptorHeap, Slot, types};
-use crate::Device;
+use super::types;
+use super::view::{Real, Shown, Slot};
+use crate::device::Device;
+use crate::features::Features;
 use ringfence_hal::DeviceError;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy, ViewTypes};
 
@@ -31,7 +32,7 @@ impl SetHeap {
         let layout = unsafe {
             types::make_layout(raw, bindings.clone(), desc.layout_slots, stages, layout_flags, binding_flags)
         }
-        .map_err(device_error)?;
+        .map_err(failed("vkCreateDescriptorSetLayout"))?;
         let mut pool = SetPool::new(layout, bindings.map(|(_, of)| of), desc.layout_slots, pool_flags);
         // SAFETY: the layout is the device's and alive.
         match unsafe { pool.take(raw) } {
@@ -39,7 +40,7 @@ impl SetHeap {
             Err(error) => {
                 // SAFETY: nothing uses the layout.
                 unsafe { raw.destroy_descriptor_set_layout(layout, None) };
-                Err(device_error(error))
+                Err(error)
             }
         }
     }
@@ -53,7 +54,7 @@ impl SetHeap {
     }
 
     /// # Safety
-    /// The slot may be written and nobody else touches the set; the view is of a type that the heap has.
+    /// The slot may be written and nothing else accesses the set; the view is of a type that the heap has.
     pub(super) unsafe fn write(
         &self,
         device: &Device,
@@ -64,7 +65,7 @@ impl SetHeap {
             return Err(DeviceError::InvalidInfo("a view of a type that the heap was not made for"));
         }
         if let Some(before) = before.filter(|before| *before != real.binding) {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises that the slot may be written and that nothing else touches the set.
             unsafe { self.clear(device, slot, before) };
         }
         let write = vk::WriteDescriptorSet::default()
@@ -92,13 +93,13 @@ impl SetHeap {
         Ok(())
     }
 
-    /// Makes the slot show nothing, where the device has a word for that.
+    /// Makes the slot show nothing, where the device has null descriptors.
     ///
     /// # Safety
     /// As [`SetHeap::write`].
     pub(super) unsafe fn clear(&self, device: &Device, slot: u32, binding: u32) {
         let descriptor_type = types::type_of(self.kind, binding);
-        if !device.0.descriptors.desc.null_descriptor || descriptor_type == vk::DescriptorType::SAMPLER {
+        if !device.0.descriptors.has(Features::NULL_DESCRIPTOR) || descriptor_type == vk::DescriptorType::SAMPLER {
             return;
         }
         let write = vk::WriteDescriptorSet::default()
@@ -116,26 +117,26 @@ impl SetHeap {
             }
             _ => write.image_info(&images),
         };
-        // SAFETY: as the caller promises; null descriptors are enabled.
+        // SAFETY: the caller promises that the slot may be written; null descriptors are enabled.
         unsafe { device.raw().update_descriptor_sets(&[write], &[]) };
     }
 
     /// Copies runs of slots of equal type.
     ///
     /// # Safety
-    /// As [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views); nobody else touches this set.
-    pub(super) unsafe fn copy(
+    /// As [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views); nothing else accesses this set.
+    pub(super) unsafe fn copy<H>(
         &self,
         device: &Device,
         from: &Self,
-        copy: &ViewCopy<'_, DescriptorHeap>,
+        copy: &ViewCopy<'_, H>,
         held: &[Slot],
         shown: &[Slot],
     ) {
         let mut runs: SmallVec<[vk::CopyDescriptorSet<'_>; 16]> = SmallVec::new();
         for (index, (held, shown)) in (0..).zip(held.iter().zip(shown)) {
             if let Some(before) = held.binding.filter(|before| Some(*before) != shown.binding) {
-                // SAFETY: as the caller promises.
+                // SAFETY: the caller promises that the slot may be written and that nothing else touches the set.
                 unsafe { self.clear(device, copy.dst_start + index, before) };
             }
             let Some(binding) = shown.binding else { continue };
@@ -158,14 +159,15 @@ impl SetHeap {
                 ),
             }
         }
-        // SAFETY: as the caller promises; both sets have these bindings and elements.
+        // SAFETY: the caller promises that the slots may be written and that what they show is alive; both sets have
+        // these bindings and elements.
         unsafe { device.raw().update_descriptor_sets(&[], &runs) };
     }
 
     /// # Safety
     /// No pending work uses it, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises that no pending work uses the set; pool and layout are this heap's own.
         unsafe {
             self.pool.lock().destroy(device.raw());
             device.raw().destroy_descriptor_set_layout(self.layout, None);

@@ -1,22 +1,22 @@
-//! Views in Vulkan's own words, and the objects behind them.
+//! Vulkan's views, and the objects behind them.
 
 use std::sync::Arc;
 
 use ash::vk;
 
-use crate::error::device_error;
+use crate::error::failed;
 use ash::vk::Handle;
 
-use super::Slot;
 use super::kinds::{self, Kind};
-use crate::{Device, valid};
+use crate::device::Device;
+use crate::{image, record, valid};
 use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
     SamplerDesc, TextureView, TextureViewKind,
 };
 use ringfence_hal::{DeviceError, TextureDesc};
 
-/// A view in Vulkan's own words.
+/// A view as Vulkan describes it.
 #[derive(Clone, Copy)]
 pub enum View {
     /// A uniform or storage buffer.
@@ -58,7 +58,7 @@ pub enum View {
     Sampler(vk::SamplerCreateInfo<'static>),
 }
 
-/// An object of the driver that slots show. Destroyed when the last of them lets go of it.
+/// An object of the driver that slots show. Destroyed when the last of them shows something else.
 pub struct Owned {
     device: Device,
     object: Object,
@@ -79,8 +79,8 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let device = self.device.raw();
-        // SAFETY: it is this device's, which outlives all that is made through it; no slot shows it any more, and whoever let
-        // go of it last waited for the work that went through that slot.
+        // SAFETY: it is this device's, which outlives all that is made through it; no slot shows it any more, and the
+        // caller of `discard_leftover` waited for the work that went through the last one.
         unsafe {
             match self.object {
                 Object::ImageView(view) => device.destroy_image_view(view, None),
@@ -120,6 +120,18 @@ pub(super) enum Shown {
     Image(vk::DescriptorImageInfo),
 }
 
+/// What a slot shows.
+#[derive(Clone, Default)]
+pub(super) struct Slot {
+    /// The binding that its type has, if it shows anything.
+    pub(super) binding: Option<u32>,
+    /// What is written to a descriptor.
+    pub(super) shown: Option<Shown>,
+    pub(super) object: Option<Arc<Owned>>,
+    /// The handle of the buffer or image; 0 for none.
+    pub(super) resource: u64,
+}
+
 impl Real {
     /// Makes what a heap of this kind needs to show the view.
     pub(super) fn new(device: &Device, heap: HeapKind, view: &View) -> Result<Self, DeviceError> {
@@ -143,27 +155,28 @@ impl Real {
                 let view = if device.0.descriptors.buffer_api.is_some() {
                     vk::BufferView::null()
                 } else {
-                    // SAFETY: whoever made the view answers for it; portable ones are checked.
-                    unsafe { raw.create_buffer_view(&info, None) }.map_err(device_error)?
+                    // SAFETY: a `View` is valid as the caller of `write_view` promises; `describe` makes only valid
+                    // ones. Its buffer is alive.
+                    unsafe { raw.create_buffer_view(&info, None) }.map_err(failed("vkCreateBufferView"))?
                 };
                 let object = if view == vk::BufferView::null() { None } else { own(Object::BufferView(view)) };
                 (object, Shown::Texels { view, buffer, format, offset, range })
             }
             View::Image { info, layout, .. } => {
-                // SAFETY: as above.
-                let view = unsafe { raw.create_image_view(&info, None) }.map_err(device_error)?;
+                // SAFETY: a `View` is valid as the caller of `write_view` promises; its image is alive.
+                let view = unsafe { raw.create_image_view(&info, None) }.map_err(failed("vkCreateImageView"))?;
                 let shown = vk::DescriptorImageInfo::default().image_view(view).image_layout(layout);
                 (own(Object::ImageView(view)), Shown::Image(shown))
             }
             View::Attachment(info) => {
-                // SAFETY: as above.
-                let view = unsafe { raw.create_image_view(&info, None) }.map_err(device_error)?;
+                // SAFETY: a `View` is valid as the caller of `write_view` promises; its image is alive.
+                let view = unsafe { raw.create_image_view(&info, None) }.map_err(failed("vkCreateImageView"))?;
                 let shown = vk::DescriptorImageInfo::default().image_view(view);
                 (own(Object::ImageView(view)), Shown::Image(shown))
             }
             View::Sampler(info) => {
-                // SAFETY: as above.
-                let sampler = unsafe { raw.create_sampler(&info, None) }.map_err(device_error)?;
+                // SAFETY: a `View` is valid as the caller of `write_view` promises.
+                let sampler = unsafe { raw.create_sampler(&info, None) }.map_err(failed("vkCreateSampler"))?;
                 let shown = vk::DescriptorImageInfo::default().sampler(sampler);
                 (own(Object::Sampler(sampler)), Shown::Image(shown))
             }
@@ -215,7 +228,7 @@ impl View {
     }
 }
 
-/// A portable view in Vulkan's words.
+/// Vulkan's view for a portable one.
 pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> Result<View, DeviceError> {
     match portable {
         PortableView::Buffer { object, view, .. } => buffer(device, **object, *view),
@@ -251,14 +264,14 @@ fn buffer(device: &Device, buffer: vk::Buffer, view: BufferView) -> Result<View,
             } else {
                 vk::DescriptorType::UNIFORM_TEXEL_BUFFER
             };
-            View::Texels { descriptor_type, buffer, format: super::super::image::format(format), offset, range }
+            View::Texels { descriptor_type, buffer, format: image::format(format), offset, range }
         }
     })
 }
 
 fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
     let array = view.layers.len() > 1 || desc.layers > 1;
-    let aspect = super::super::record::aspects(desc.format.texels().aspects());
+    let aspect = record::aspects(desc.format.texels().aspects());
     let range = vk::ImageSubresourceRange {
         aspect_mask: aspect,
         base_mip_level: view.mips.start,
@@ -269,7 +282,7 @@ fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
     let info = vk::ImageViewCreateInfo::default()
         .image(image)
         .view_type(if array { vk::ImageViewType::TYPE_2D_ARRAY } else { vk::ImageViewType::TYPE_2D })
-        .format(super::super::image::format(desc.format))
+        .format(image::format(desc.format))
         .subresource_range(range);
     match view.kind {
         TextureViewKind::Sampled => View::Image {

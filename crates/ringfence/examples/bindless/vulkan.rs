@@ -7,7 +7,7 @@ use naga::back::spv;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use ringfence::descriptor::Binding;
 use ringfence::device::descriptors::HeapKind;
-use ringfence::vulkan::{Bound, Device, DeviceDesc};
+use ringfence::vulkan::{Bound, Device, DeviceDesc, Features};
 
 use crate::{Draw, Failure, Gpu, PICKS};
 
@@ -98,14 +98,11 @@ unsafe fn make_device(
             .enabled_extension_names(&names)
             .push_next(&mut features);
         let device = instance.create_device(physical, &info, None)?;
-        let desc = DeviceDesc {
-            buffer_device_address: descriptor_buffer,
-            descriptor_buffer,
-            update_after_bind,
-            null_descriptor,
-            ..Default::default()
-        };
-        Ok((device, desc))
+        let mut features = Features::empty();
+        features.set(Features::BUFFER_DEVICE_ADDRESS | Features::DESCRIPTOR_BUFFER, descriptor_buffer);
+        features.set(Features::UPDATE_AFTER_BIND, update_after_bind);
+        features.set(Features::NULL_DESCRIPTOR, null_descriptor);
+        Ok((device, DeviceDesc { features, ..Default::default() }))
     }
 }
 

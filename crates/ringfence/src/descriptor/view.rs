@@ -151,7 +151,7 @@ fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), Descriptor
         return Err(DescriptorError::BadView("portable views are of textures of two dimensions"));
     }
     let has = desc.format.texels().aspects();
-    if has.count() > 1 && view.kind != TextureViewKind::DepthStencil {
+    if has.bits().count_ones() > 1 && view.kind != TextureViewKind::DepthStencil {
         return Err(DescriptorError::BadView(
             "portable views that shaders read are of depth or of stencil, not of both",
         ));

@@ -111,7 +111,7 @@ impl<D: Device> Placement<D> {
             return Err(DeviceError::InvalidInfo("a texture has texels, and mips down to one texel at the most").into());
         }
         let texels = format.texels();
-        if texels.aspects().count() != 1 {
+        if texels.aspects().bits().count_ones() != 1 {
             return Err(DeviceError::Unsupported("reading back depth and stencil together: one copy is of one").into());
         }
         let ([across, down], block) = (texels.block(), format.texel_bytes());

@@ -191,7 +191,7 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
     profile.capabilities.memory_heaps.push(MemoryHeap { bytes: 64 * MIB, device_local: true });
     let shared = profile.capabilities.memory_types.len() as u32;
     let mut near = profile.capabilities.memory_types[0];
-    near.properties = near.properties | MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+    near.properties |= MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
     near.heap = window as u32;
     profile.capabilities.memory_types.push(near);
     let mut heap_bytes_max = [u64::MAX; 16];

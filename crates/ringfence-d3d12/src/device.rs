@@ -1,0 +1,145 @@
+//! The device that the program has made, and what its heaps are made with.
+
+use std::sync::Arc;
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::{IDXGIAdapter, IDXGIAdapter3};
+use windows::core::{HSTRING, Interface};
+
+use super::capabilities::{self, Features};
+use super::{error, event};
+use ringfence_hal::{Capabilities, DeviceError, MemoryPriority, ResourceClass};
+
+/// A Direct3D 12 device. A copy is the same device.
+#[derive(Clone)]
+pub struct Device(pub(super) Arc<Inner>);
+
+/// What the copies of a device share.
+pub(super) struct Inner {
+    pub(super) raw: ID3D12Device,
+    /// The same, where the runtime knows of residency priorities.
+    pub(super) raw1: Option<ID3D12Device1>,
+    pub(super) adapter: Option<IDXGIAdapter3>,
+    pub(super) features: Features,
+    pub(super) capabilities: Capabilities,
+    /// The heap type of each memory type: as long as `capabilities.memory_types`.
+    pub(super) heap_types: Vec<D3D12_HEAP_TYPE>,
+    /// Whether heaps that the host can map are the custom ones that UPLOAD and READBACK stand for.
+    pub(super) custom_heaps: bool,
+    pub(super) events: event::Pool,
+}
+
+impl Device {
+    /// Wraps a device that the program has made. `adapter` is the one it was made on, for its name, its sizes and its
+    /// budgets; without it, it is looked up by the device's LUID, and if that fails there are no budgets.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`] if the device is removed already, or the failure of the first queries.
+    pub fn new(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
+        Self::wrap(device, adapter, false)
+    }
+
+    /// As [`Device::new`], with custom heaps in place of UPLOAD and READBACK: of the same memory
+    /// (`GetCustomHeapProperties`), but what is placed in them may change its state. What the library places there
+    /// begins in the state that UPLOAD and READBACK prescribe; programs that place their resources themselves choose
+    /// one.
+    ///
+    /// # Errors
+    /// As [`Device::new`].
+    pub fn with_custom_heaps(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
+        Self::wrap(device, adapter, true)
+    }
+
+    fn wrap(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>, custom_heaps: bool) -> Result<Self, DeviceError> {
+        // SAFETY: a call without arguments on a live object.
+        unsafe { device.GetDeviceRemovedReason() }.map_err(|error| {
+            error::from_driver(&error, error::call!("ID3D12Device::GetDeviceRemovedReason", "a removed device"))
+        })?;
+        let adapter = adapter.cloned().or_else(|| capabilities::find_adapter(device));
+        let features = Features::query(device)?;
+        let (mut capabilities, heap_types) = capabilities::query(adapter.as_ref(), features);
+        let raw1 = device.cast().ok();
+        if raw1.is_some() {
+            capabilities.memory_priority = MemoryPriority::AtAnyTime;
+        }
+        let adapter = adapter.and_then(|adapter| adapter.cast().ok());
+        let events = event::Pool::default();
+        let raw = device.clone();
+        Ok(Self(Arc::new(Inner { raw, raw1, adapter, features, capabilities, heap_types, custom_heaps, events })))
+    }
+
+    /// The driver's device.
+    #[must_use]
+    pub fn raw(&self) -> &ID3D12Device {
+        &self.0.raw
+    }
+
+    /// The adapter, if it reports budgets.
+    #[must_use]
+    pub fn adapter(&self) -> Option<&IDXGIAdapter3> {
+        self.0.adapter.as_ref()
+    }
+
+    /// What the device has of the things that not every device has.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.0.features
+    }
+
+    /// The heap type that a memory type stands for, if there is such a memory type.
+    #[must_use]
+    pub fn heap_type(&self, memory_type: u32) -> Option<D3D12_HEAP_TYPE> {
+        self.0.heap_types.get(memory_type as usize).copied()
+    }
+
+    /// The memory type that stands for a heap type, if the device has it; every device has DEFAULT, UPLOAD and
+    /// READBACK.
+    #[must_use]
+    pub fn memory_type(&self, heap_type: D3D12_HEAP_TYPE) -> Option<u32> {
+        self.0.heap_types.iter().position(|held| *held == heap_type).map(|index| index as u32)
+    }
+
+    pub(super) fn heap_properties(&self, memory_type: u32) -> Result<D3D12_HEAP_PROPERTIES, DeviceError> {
+        let heap_type = self.heap_type(memory_type).ok_or(DeviceError::InvalidInfo("no such memory type"))?;
+        let is_mapped = [D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK].contains(&heap_type);
+        let of = |heap_type, page, pool| D3D12_HEAP_PROPERTIES {
+            Type: heap_type,
+            CPUPageProperty: page,
+            MemoryPoolPreference: pool,
+            CreationNodeMask: 1,
+            VisibleNodeMask: 1,
+        };
+        if self.0.custom_heaps && is_mapped {
+            // SAFETY: a call on a live object, with a heap type that it knows.
+            let custom = unsafe { self.raw().GetCustomHeapProperties(0, heap_type) };
+            return Ok(of(custom.Type, custom.CPUPageProperty, custom.MemoryPoolPreference));
+        }
+        Ok(of(heap_type, D3D12_CPU_PAGE_PROPERTY_UNKNOWN, D3D12_MEMORY_POOL_UNKNOWN))
+    }
+
+    /// Without zeroing where the device can: a program that needs zeros writes them itself.
+    pub(super) fn base_heap_flags(&self) -> D3D12_HEAP_FLAGS {
+        if self.0.features.not_zeroed { D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { D3D12_HEAP_FLAG_NONE }
+    }
+
+    /// At heap tier 1 a heap takes resources of one class only, and has to say which.
+    pub(super) fn heap_flags(&self, class: ResourceClass) -> D3D12_HEAP_FLAGS {
+        if self.0.features.mixed_heaps {
+            return self.base_heap_flags();
+        }
+        let only = match class {
+            ResourceClass::Buffer => D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS,
+            ResourceClass::Texture => D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES,
+            ResourceClass::RenderTarget => D3D12_HEAP_FLAG_ALLOW_ONLY_RT_DS_TEXTURES,
+        };
+        only | self.base_heap_flags()
+    }
+}
+
+/// Names an object for debuggers; a name is help, so a failure to set it is none.
+pub(super) fn name_object(object: &ID3D12Object, name: &str) {
+    if !name.is_empty() {
+        // SAFETY: the object is alive, and the string ends with a zero and lives through the call.
+        let _ = unsafe { object.SetName(&HSTRING::from(name)) };
+    }
+}

@@ -1,0 +1,87 @@
+//! Memory and fences, as the library calls them.
+
+use std::time::Duration;
+
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::device::Device;
+use super::memory::Memory;
+use super::{capabilities, error, event};
+use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
+
+// SAFETY: buffers in host-visible heaps are mapped when they are made and stay mapped until the driver destroys them,
+// since nothing here unmaps; every object handed out is one that the driver returned with success.
+unsafe impl Driver for Device {
+    type Memory = Memory;
+    type Fence = ID3D12Fence;
+    type Pageable = ID3D12Pageable;
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.capabilities
+    }
+
+    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        self.create_heap(desc)
+    }
+
+    fn pageable(&self, memory: &Memory) -> Option<ID3D12Pageable> {
+        memory.pageable.clone()
+    }
+
+    unsafe fn make_resident(&self, memory: &[ID3D12Pageable]) -> Result<(), DeviceError> {
+        let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
+        // SAFETY: the objects are alive; the caller promises that they are this device's.
+        let made = unsafe { self.raw().MakeResident(&objects) };
+        made.map_err(|error| {
+            error::from_driver(&error, error::call!("ID3D12Device::MakeResident", "making memory resident"))
+        })
+    }
+
+    unsafe fn evict(&self, memory: &[ID3D12Pageable]) -> Result<(), DeviceError> {
+        let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
+        // SAFETY: the objects are alive; the caller promises that they are this device's and that no work uses them.
+        let evicted = unsafe { self.raw().Evict(&objects) };
+        evicted.map_err(|error| error::from_driver(&error, error::call!("ID3D12Device::Evict", "evicting memory")))
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        self.set_residency_priority(memory, priority);
+    }
+
+    unsafe fn free_memory(&self, memory: Memory) {
+        drop(memory); // the heap's last reference, unless the program holds one of its own
+    }
+
+    unsafe fn flush(&self, _memory: &Memory, _offset: u64, _size: u64) -> Result<(), DeviceError> {
+        Ok(()) // every heap type that can be mapped is coherent
+    }
+
+    unsafe fn read_back(
+        &self,
+        _memory: &Memory,
+        _offset: u64,
+        mapped: Mapped,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller promises that `mapped` is where the range is mapped and that it is as long as `into`,
+        // which, as an exclusive slice of the program's, is not part of it.
+        unsafe { std::ptr::copy_nonoverlapping(mapped.as_ptr(), into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    unsafe fn completed(&self, fence: &ID3D12Fence) -> Result<u64, DeviceError> {
+        event::completed(fence)
+    }
+
+    unsafe fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        self.0.events.wait(fence, value, timeout)
+    }
+
+    fn map_whole(&self, memory: &Memory) -> Option<Mapped> {
+        memory.window.get_or_init(|| self.make_window(memory)).as_ref().map(|(_, mapped)| *mapped)
+    }
+
+    fn budgets(&self) -> Option<HeapBudgets> {
+        capabilities::budgets(self.adapter()?, self.0.capabilities.memory_heaps.len())
+    }
+}

@@ -1,0 +1,25 @@
+//! What buffers and textures are described with.
+
+use windows::Win32::Graphics::Direct3D12::*;
+
+/// What a buffer or a texture is described with.
+#[derive(Clone, Copy)]
+pub struct ResourceInfo {
+    /// The driver's description. An alignment of 0 leaves it to the library to take the smallest that the driver
+    /// grants; of a buffer, the smallest at which every view of it can begin, which is 256.
+    ///
+    /// An alignment of a buffer's own is the least that it gets, as runtimes of tight alignment take it: 16 for one
+    /// that is never shown as constants.
+    pub desc: D3D12_RESOURCE_DESC,
+    /// The state it begins in, where the heap type leaves a choice: elsewhere the heap type's own.
+    pub initial_state: D3D12_RESOURCE_STATES,
+    /// The colour or depth that clearing is made fast for; only for render targets and depth-stencils.
+    pub clear_value: Option<D3D12_CLEAR_VALUE>,
+}
+
+impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
+    /// In the common state, without a clear value.
+    fn from(desc: D3D12_RESOURCE_DESC) -> Self {
+        Self { desc, initial_state: D3D12_RESOURCE_STATE_COMMON, clear_value: None }
+    }
+}

@@ -1,0 +1,358 @@
+//! The traits of a device: its memory and fences, and how it makes resources.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::capabilities::{Capabilities, HeapBudgets, Priority};
+use super::error::DeviceError;
+use super::format::TextureParts;
+use super::kind::{Buffers, Kind, Textures};
+use super::memory::{Mapped, MemoryDesc, Placed, Requirements, ShareKind, ShareSupport};
+
+/// The memory and the fences of a device. See the [crate](crate) for how the parts fit.
+///
+/// # Safety
+/// Implementers promise that [`Mapped`] pointers stay valid for reads and writes of the whole memory object until it
+/// is freed (of the whole resource until it is destroyed), and that objects are what the driver made.
+pub unsafe trait Driver: Sized + Send + Sync + 'static {
+    /// The driver's memory object (`VkDeviceMemory`, `ID3D12Heap`).
+    type Memory: Send + Sync + 'static;
+    /// A fence whose value only rises (timeline semaphore, `ID3D12Fence`).
+    type Fence: Clone + Send + Sync + 'static;
+    /// What makes a memory object resident or evicts it, where the API leaves that to the program (`ID3D12Pageable`).
+    /// It may outlive the memory object, and is of no use then. `()` where there is no such thing.
+    type Pageable: Clone + Send + Sync + 'static;
+
+    /// What the device is and can do. Never changes.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Makes a memory object, mapped for its whole life if its type is host-visible.
+    ///
+    /// # Errors
+    /// Out of memory, too many objects, map failed, device lost. Nothing is left behind.
+    ///
+    /// # Safety
+    /// `desc.memory_type` is an index into [`Capabilities::memory_types`].
+    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Self::Memory, DeviceError>;
+
+    /// Frees a memory object; unmaps it first.
+    ///
+    /// # Safety
+    /// This device made it; no resource is placed in it; no work that uses it is pending.
+    unsafe fn free_memory(&self, memory: Self::Memory);
+
+    /// Makes host writes in `offset..offset + size` visible to the device. Called after the writes, and only where
+    /// [`Capabilities::needs_flush`] says so.
+    ///
+    /// # Errors
+    /// Device lost or out of memory.
+    ///
+    /// # Safety
+    /// The memory is this device's and mapped; the range lies inside it. If the memory is non-coherent, the range is
+    /// aligned to [`Capabilities::non_coherent_atom_bytes`] or ends with the memory; if it is coherent, the range is
+    /// what was written and no byte more. Nothing writes to the range meanwhile.
+    unsafe fn flush(&self, memory: &Self::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
+
+    /// Copies what the device wrote at `offset..` into `into`, invalidating the host's caches first where needed.
+    ///
+    /// # Errors
+    /// Device lost or out of memory.
+    ///
+    /// # Safety
+    /// The memory is this device's and was mapped at `mapped` for the byte at `offset`; the range lies inside it.
+    unsafe fn read_back(
+        &self,
+        memory: &Self::Memory,
+        offset: u64,
+        mapped: Mapped,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError>;
+
+    /// The value that the fence has reached. Does not wait.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    ///
+    /// # Safety
+    /// The fence is this device's and alive.
+    unsafe fn completed(&self, fence: &Self::Fence) -> Result<u64, DeviceError>;
+
+    /// Waits until the fence reaches `value`, at most for `timeout`; returns whether it did.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    ///
+    /// # Safety
+    /// The fence is this device's and alive.
+    unsafe fn wait(&self, fence: &Self::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
+
+    /// Called before (`may_overlap`) and after a range of memory is used for resources that share bytes on purpose
+    /// (transient memory): for a device that watches lifetimes. Does nothing by default.
+    fn note_aliasing(&self, memory: &Self::Memory, offset: u64, size: u64, may_overlap: bool) {
+        let _ = (memory, offset, size, may_overlap);
+    }
+
+    /// Where the host sees the memory's first byte, if the API maps memory objects and this one is of a host-visible
+    /// type. Direct3D 12 maps resources, not heaps: `None`, as by default.
+    fn mapped(&self, memory: &Self::Memory) -> Option<Mapped> {
+        let _ = memory;
+        None
+    }
+
+    /// Where the host sees the memory's first byte, for debugging: as [`Driver::mapped`], by default. Where the API
+    /// maps resources only, a device may make one buffer over all of the memory, which is destroyed with it. `None`
+    /// where the host does not see the memory, or the device makes none.
+    fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
+        self.mapped(memory)
+    }
+
+    /// What makes this memory resident or evicts it; `None` unless [`Capabilities::residency`] says that there is such
+    /// a thing.
+    fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
+        let _ = memory;
+        None
+    }
+
+    /// Brings evicted memory back. Returns when it may be used.
+    ///
+    /// # Errors
+    /// Out of memory or device lost: nothing has changed then. [`DeviceError::Unsupported`] by default.
+    ///
+    /// # Safety
+    /// All of it is this device's, and evicted.
+    unsafe fn make_resident(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
+        let _ = memory;
+        Err(DeviceError::Unsupported("residency"))
+    }
+
+    /// Lets the system take memory away; what it holds is kept. It counts no longer as in use of its heap.
+    ///
+    /// # Errors
+    /// As [`Driver::make_resident`].
+    ///
+    /// # Safety
+    /// All of it is this device's, and resident; no work that uses it is pending, or is submitted before it is made
+    /// resident again.
+    unsafe fn evict(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
+        let _ = memory;
+        Err(DeviceError::Unsupported("residency"))
+    }
+
+    /// Sets the priority of memory that exists, where [`Capabilities::memory_priority`] says that the system takes one.
+    /// Does nothing by default.
+    ///
+    /// # Safety
+    /// The memory is this device's and alive.
+    unsafe fn set_priority(&self, memory: &Self::Memory, priority: Priority) {
+        let _ = (memory, priority);
+    }
+
+    /// Use and budget of each memory heap now, as the driver reports them; `None` where it does not.
+    fn budgets(&self) -> Option<HeapBudgets>;
+
+    /// Called when a resource is retired, before its range can be allocated again: for a device that watches lifetimes.
+    /// Does nothing by default.
+    fn note_retired(&self, memory: &Self::Memory, offset: u64, size: u64) {
+        let _ = (memory, offset, size);
+    }
+}
+
+/// How a device makes resources of one kind.
+///
+/// # Safety
+/// As for [`Driver`].
+pub unsafe trait Create<K: Kind>: Driver {
+    /// What the user describes a resource with (`vk::BufferCreateInfo`, `D3D12_RESOURCE_DESC`).
+    type Info<'a>;
+    /// Described and measured, not yet in memory. A copy names the same thing.
+    type Unplaced: Clone + Send + Sync;
+    /// The driver's object, in memory. A copy names the same object and equals it, as no other object that is alive
+    /// does.
+    type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
+    /// What the API's own calls take: a handle (`vk::Buffer`), or a reference to an interface (`&ID3D12Resource`).
+    type Raw<'a>;
+
+    /// The object for the API's own calls.
+    fn raw(object: &Self::Object) -> Self::Raw<'_>;
+
+    /// The device's own description for a portable one.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if the device has no such resource.
+    fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
+
+    /// The portable description of what the device's own one describes, without the usages that the portable one does
+    /// not have; `None` where it does not have the format or the shape. Views are checked against it. Middleware
+    /// forwards it.
+    fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
+        let _ = info;
+        None
+    }
+
+    /// What all of a texture of this description is, to copy it as a whole; `None` for buffers, and where that cannot
+    /// be said (several planes). What the portable description says, by default. Middleware forwards it.
+    fn parts(&self, info: &Self::Info<'_>) -> Option<TextureParts> {
+        self.portable(info).as_ref().and_then(K::parts)
+    }
+
+    /// What distinguishes this description from others, so that objects made from it can be kept for the next request
+    /// (`TransientAllocator`). Equal keys have equal requirements and give
+    /// objects that can stand for one another: the implementer ensures that. `None` if the description
+    /// holds more than a key does; such objects are made anew each time.
+    fn key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
+        let _ = info;
+        None
+    }
+
+    /// Measures the resource (and makes its object, where the API makes it before its memory).
+    ///
+    /// # Errors
+    /// Out of memory, or the description is invalid or unsupported. Nothing is left behind.
+    ///
+    /// # Safety
+    /// What `info` points to is valid, as the API demands.
+    unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
+
+    /// What can be shared of a resource of this description: nothing, by default.
+    fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
+        let _ = (info, kind);
+        ShareSupport::default()
+    }
+
+    /// As [`Create::prepare`], for a resource in memory that other processes see too.
+    ///
+    /// # Errors
+    /// As [`Create::prepare`]; [`DeviceError::Unsupported`] where the device shares no such resource.
+    ///
+    /// # Safety
+    /// As [`Create::prepare`].
+    unsafe fn prepare_shared(
+        &self,
+        info: &Self::Info<'_>,
+        kind: ShareKind,
+    ) -> Result<(Self::Unplaced, Requirements), DeviceError> {
+        let _ = (info, kind);
+        Err(DeviceError::Unsupported("sharing memory with other processes"))
+    }
+
+    /// Drops what [`Create::prepare`] or [`Create::prepare_shared`] made.
+    ///
+    /// # Safety
+    /// It was neither placed, nor dedicated, nor discarded.
+    unsafe fn discard(&self, unplaced: Self::Unplaced);
+
+    /// Makes the resource at `offset` of `memory`.
+    ///
+    /// # Errors
+    /// Out of memory or device lost; `unplaced` is then as before and may be tried again or discarded.
+    ///
+    /// # Safety
+    /// `unplaced` is this device's and not used up; the memory is of a type and class that its requirements allow, and
+    /// the range lies inside it, aligned. On success `unplaced` is used up.
+    unsafe fn place(
+        &self,
+        unplaced: &Self::Unplaced,
+        memory: &Self::Memory,
+        offset: u64,
+    ) -> Result<Placed<Self::Object>, DeviceError>;
+
+    /// Makes the resource with memory of its own.
+    ///
+    /// # Errors
+    /// Out of memory, too many objects, map failed, device lost; `unplaced` is then as before.
+    ///
+    /// # Safety
+    /// `unplaced` is this device's and not used up, and its requirements allow `desc`. On success `unplaced` is used
+    /// up.
+    unsafe fn dedicate(
+        &self,
+        unplaced: &Self::Unplaced,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<(Placed<Self::Object>, Self::Memory), DeviceError>;
+
+    /// Memory that this resource alone will lie in, which its owner will bind to it. Where the API knows of no
+    /// such dedicated memory, plain memory, as by default.
+    ///
+    /// # Errors
+    /// As [`Driver::allocate_memory`].
+    ///
+    /// # Safety
+    /// As [`Driver::allocate_memory`]; `unplaced` is this device's and alive, its requirements allow `desc`, and the
+    /// size is the one that they say.
+    unsafe fn allocate_memory_for(
+        &self,
+        unplaced: &Self::Unplaced,
+        desc: &MemoryDesc<'_>,
+    ) -> Result<Self::Memory, DeviceError> {
+        let _ = unplaced;
+        // SAFETY: the caller promises that the memory type exists, as `allocate_memory` demands.
+        unsafe { self.allocate_memory(desc) }
+    }
+
+    /// Whether a resource of this description has an address that shaders reach it by.
+    fn has_address(&self, info: &Self::Info<'_>) -> bool {
+        let _ = info;
+        false
+    }
+
+    /// The address that shaders reach the resource by.
+    ///
+    /// # Safety
+    /// The object is this device's and alive, and [`Create::has_address`] was `true` for its description.
+    unsafe fn address(&self, object: &Self::Object) -> u64 {
+        let _ = object;
+        0
+    }
+
+    /// Destroys the resource; its memory stays.
+    ///
+    /// # Safety
+    /// It is this device's and not destroyed yet; no work that uses it is pending.
+    unsafe fn destroy(&self, object: Self::Object);
+
+    /// Gives the driver's object a name that debuggers and validation messages show.
+    ///
+    /// # Safety
+    /// The object is this device's and alive.
+    unsafe fn set_name(&self, object: &Self::Object, name: &str);
+}
+
+/// What distinguishes a description from others: see [`Create::key`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct InfoKey([u32; InfoKey::WORDS]);
+
+impl InfoKey {
+    /// How many words a key holds.
+    pub const WORDS: usize = 20;
+
+    /// A key of these words, the rest 0.
+    ///
+    /// # Panics
+    /// If there are more than [`InfoKey::WORDS`].
+    #[must_use]
+    pub fn new(words: &[u32]) -> Self {
+        let mut key = Self::default();
+        key.0[..words.len()].copy_from_slice(words);
+        key
+    }
+
+    /// Its words.
+    #[must_use]
+    pub const fn words(&self) -> &[u32; Self::WORDS] {
+        &self.0
+    }
+}
+
+/// A whole device: follows from its parts.
+pub trait Device: Create<Buffers> + Create<Textures> {}
+
+impl<D: Create<Buffers> + Create<Textures>> Device for D {}
+
+/// The driver's buffer of device `D`: `vk::Buffer`, `ID3D12Resource`.
+pub type RawBuffer<D> = <D as Create<Buffers>>::Object;
+/// The driver's texture of device `D`: `vk::Image`, `ID3D12Resource`.
+pub type RawTexture<D> = <D as Create<Textures>>::Object;
+/// What a buffer of device `D` is described with.
+pub type BufferInfo<'a, D> = <D as Create<Buffers>>::Info<'a>;
+/// What a texture of device `D` is described with.
+pub type TextureInfo<'a, D> = <D as Create<Textures>>::Info<'a>;

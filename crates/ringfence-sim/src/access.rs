@@ -1,0 +1,183 @@
+//! The bytes that a command uses, and what is wrong with that use. A mistake is reported, and gives `None`.
+
+use super::command::{BufferLayout, BufferRange, DescriptorUse};
+use super::hazard::{Hazard, HazardKind};
+use super::ids::{Buffer, Label, What};
+use super::objects::Shape;
+use super::order::Access;
+use super::state::State;
+use super::step::{Address, Rows, Step, Uses};
+use ringfence_hal::BufferUsage;
+use std::ops::Range;
+
+/// A resource and where it lies.
+pub(super) struct Placed {
+    pub(super) shape: Shape,
+    pub(super) memory: u64,
+    /// First byte in the memory.
+    pub(super) base: u64,
+    pub(super) label: Label,
+    /// The memory's.
+    pub(super) space_label: Label,
+}
+
+impl State {
+    /// Reports a slot that does not exist or shows nothing.
+    pub(super) fn report_slot(&mut self, heap: Label, slot: u32) {
+        let range = u64::from(slot)..u64::from(slot) + 1;
+        let hazard = Hazard::about(HazardKind::OutOfRange, heap.clone()).within(heap, range);
+        self.report(hazard.detail("a slot that does not exist or shows nothing"));
+    }
+
+    /// A buffer or a texture, if it is alive and lies in memory that is.
+    pub(super) fn placed(&mut self, what: What, id: u64) -> Option<Placed> {
+        let held = self.resources.get(&id).filter(|held| held.label.what == what);
+        let Some((held, (memory, base))) = held.and_then(|held| Some((held, held.location?))) else {
+            self.report_stale(what, id, "");
+            return None;
+        };
+        let (shape, label) = (held.shape, held.label.clone());
+        let Some(object) = self.memories.get(&memory) else {
+            self.report_stale(What::Memory, memory, "a resource in it was used");
+            return None;
+        };
+        Some(Placed { shape, memory, base, label, space_label: object.label.clone() })
+    }
+
+    /// The bytes of a buffer's range, if it is alive, placed, long enough and made for `usage`.
+    pub(super) fn buffer_access(
+        &mut self,
+        range: BufferRange,
+        usage: Option<BufferUsage>,
+        writes: bool,
+    ) -> Option<Access> {
+        let BufferRange { buffer, offset, size } = range;
+        if self.is_sparse(buffer) {
+            return self.sparse_access(range, usage, writes);
+        }
+        let Placed { shape, memory, base, label, space_label } = self.placed(What::Buffer, buffer.0)?;
+        let Shape::Buffer(desc) = shape else { return None };
+        let end = offset.saturating_add(size);
+        let start = base.saturating_add(offset);
+        let place = start..start.saturating_add(size);
+        let wrong = if size == 0 {
+            Some((HazardKind::Misuse, "a range of size 0"))
+        } else if end > desc.size {
+            Some((HazardKind::OutOfRange, "a range beyond the end of the buffer"))
+        } else if usage.is_some_and(|usage| !desc.usage.contains(usage)) {
+            Some((HazardKind::Misuse, "a buffer not made for this usage"))
+        } else {
+            None
+        };
+        if let Some((kind, detail)) = wrong {
+            self.report(Hazard::about(kind, label).within(space_label, place).detail(detail));
+            return None;
+        }
+        Some(Access { space: memory, range: place, writes, label, space_label })
+    }
+
+    /// The slot itself, and what it shows at submission.
+    pub(super) fn descriptor_accesses(&mut self, used: DescriptorUse) -> Option<Vec<Access>> {
+        let Some(heap) = self.descriptor_heaps.get(&used.heap.0) else {
+            self.report_stale(What::DescriptorHeap, used.heap.0, "");
+            return None;
+        };
+        let label = heap.label.clone();
+        if !self.is_visible(used.heap) {
+            let hazard = Hazard::about(HazardKind::Misuse, label);
+            self.report(hazard.detail("a kernel through a heap that shaders do not see"));
+            return None;
+        }
+        let Some(shown) = self.descriptor(used.heap, used.slot).cloned() else {
+            self.report_slot(label, used.slot);
+            return None;
+        };
+        let slot = u64::from(used.slot);
+        let space_label = label.clone();
+        let slot = Access { space: used.heap.0, range: slot..slot + 1, writes: false, label, space_label };
+        Some(vec![slot, Access { writes: used.writes, ..shown }])
+    }
+
+    pub(super) fn copy_step(&mut self, src: BufferRange, dst: BufferRange, uses: &mut Uses) -> Option<Step> {
+        let from = self.buffer_access(src, Some(BufferUsage::COPY_SRC), false)?;
+        let to = self.buffer_access(dst, Some(BufferUsage::COPY_DST), true)?;
+        if from.space == to.space && from.range.start < to.range.end && to.range.start < from.range.end {
+            let hazard = Hazard::about(HazardKind::Misuse, to.label).other(from.label);
+            let hazard = hazard.within(to.space_label, to.range).detail("a copy between overlapping ranges");
+            self.report(hazard);
+            return None;
+        }
+        let rows = |access: &Access| Rows { first: Address::of(access), pitch: src.size };
+        let step = Step::Copy { src: rows(&from), dst: rows(&to), row_bytes: src.size, rows: 1 };
+        uses.extend([from, to]);
+        Some(step)
+    }
+
+    /// As [`State::buffer_access`], for a range inside one page of a sparse buffer.
+    pub(super) fn sparse_access(
+        &mut self,
+        range: BufferRange,
+        usage: Option<BufferUsage>,
+        writes: bool,
+    ) -> Option<Access> {
+        let BufferRange { buffer, offset, size } = range;
+        let page_bytes = self.profile.page_bytes;
+        let resource = self.resources.get(&buffer.0)?;
+        let label = resource.label.clone();
+        let Shape::Buffer(desc) = resource.shape else { return None };
+        let page = resource.pages.as_ref().and_then(|pages| pages.get((offset / page_bytes) as usize).copied());
+        let behind = page.flatten().and_then(|(memory, first)| Some((memory, first, self.memories.get(&memory)?)));
+        let wrong = if page.is_none() || size == 0 || offset.saturating_add(size) > desc.size {
+            (HazardKind::OutOfRange, "a range of no bytes, or beyond the end of the buffer")
+        } else if usage.is_some_and(|usage| !desc.usage.contains(usage)) {
+            (HazardKind::Misuse, "a buffer not made for this usage")
+        } else if offset % page_bytes + size > page_bytes {
+            (HazardKind::Misuse, "more than a page of a sparse buffer, which only copies and fills may use at once")
+        } else if let Some((memory, first, object)) = behind {
+            let start = first + offset % page_bytes;
+            let place: Range<u64> = start..start + size;
+            return Some(Access { space: memory, range: place, writes, label, space_label: object.label.clone() });
+        } else {
+            (HazardKind::Misuse, "a page without memory, which only copies and fills may use")
+        };
+        self.report(Hazard::about(wrong.0, label).detail(wrong.1));
+        None
+    }
+
+    /// Whether texels may lie in a buffer in this way; `None` if not, which is then reported.
+    pub(super) fn check_layout(&mut self, buffer: Buffer, layout: BufferLayout, texel_row_bytes: u64) -> Option<()> {
+        let capabilities = &self.profile.capabilities;
+        let is_aligned = layout.offset.is_multiple_of(capabilities.texture_copy_offset_alignment)
+            && layout.row_bytes.is_multiple_of(capabilities.texture_copy_row_alignment);
+        let label = self.resources.get(&buffer.0).map(|held| held.label.clone());
+        let label = label.unwrap_or(Label::unnamed(What::Buffer, buffer.0));
+        if self.profile.strict && !is_aligned {
+            let hazard = Hazard::about(HazardKind::Unaligned, label);
+            self.report(hazard.detail("the offset or row of a texture copy"));
+            return None;
+        }
+        if layout.row_bytes < texel_row_bytes {
+            let hazard = Hazard::about(HazardKind::Misuse, label);
+            self.report(hazard.detail("rows of a texture copy that overlap"));
+            return None;
+        }
+        Some(())
+    }
+
+    pub(super) fn fill_step(&mut self, dst: BufferRange, value: u8, uses: &mut Uses) -> Option<Step> {
+        if self.is_unbound(dst) {
+            return None;
+        }
+        let access = self.buffer_access(dst, Some(BufferUsage::COPY_DST), true)?;
+        let step = Step::Fill { dst: Address::of(&access), size: dst.size, value };
+        uses.push(access);
+        Some(step)
+    }
+
+    /// Whether the range begins in a page without memory.
+    pub(super) fn is_unbound(&self, range: BufferRange) -> bool {
+        let page = (range.offset / self.profile.page_bytes) as usize;
+        let pages = self.resources.get(&range.buffer.0).and_then(|held| held.pages.as_ref());
+        pages.is_some_and(|pages| pages.get(page).is_some_and(Option::is_none))
+    }
+}

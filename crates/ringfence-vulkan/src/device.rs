@@ -1,0 +1,222 @@
+//! The device that the program has made, and what was read of it.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::sync::Arc;
+
+use ash::vk;
+
+use super::desc::DeviceDesc;
+use super::descriptor::facts::Facts;
+use super::features::Features;
+use super::heaps::PlainHeaps;
+use super::{capabilities, external, naming};
+use ringfence_hal::descriptors::DescriptorModel;
+use ringfence_hal::{DeviceError, MemoryPriority};
+
+/// A Vulkan device, as Ringfence uses it. A copy is the same device; copying costs a reference count.
+#[derive(Clone)]
+pub struct Device(pub(super) Arc<Inner>);
+
+/// What the copies of a [`Device`] share.
+pub(super) struct Inner {
+    pub(super) instance: ash::Instance,
+    pub(super) physical: vk::PhysicalDevice,
+    pub(super) device: ash::Device,
+    pub(super) desc: DeviceDesc,
+    pub(super) found: capabilities::Found,
+    /// Whether nothing newer than Vulkan 1.0 may be called.
+    pub(super) memory_only: bool,
+    pub(super) descriptors: Facts,
+    pub(super) plain_heaps: PlainHeaps,
+    /// There iff the instance was made with `VK_EXT_debug_utils`.
+    pub(super) debug_utils: Option<ash::ext::debug_utils::Device>,
+    pub(super) sharing: external::Calls,
+    /// There iff `VK_EXT_pageable_device_local_memory` was enabled.
+    pub(super) pageable: Option<ash::ext::pageable_device_local_memory::Device>,
+}
+
+/// What is read of a device when it is wrapped.
+struct Read {
+    found: capabilities::Found,
+    descriptors: Facts,
+    sharing: external::Calls,
+    memory_only: bool,
+}
+
+impl Device {
+    /// Wraps a device that the program has made.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2, or out of memory.
+    ///
+    /// # Safety
+    /// - `device` was made from `physical`, and `physical` comes from `instance`, which was made for Vulkan 1.2 or
+    ///   newer.
+    /// - The feature `timelineSemaphore` was enabled, and `desc` is true.
+    /// - Instance and device outlive this value, its copies, and all that is made through them.
+    pub unsafe fn new(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: ash::Device,
+        desc: DeviceDesc,
+    ) -> Result<Self, DeviceError> {
+        let desc = DeviceDesc { features: desc.features.usable(), ..desc };
+        // SAFETY: the caller promises that `physical` comes from `instance`.
+        let found = unsafe { capabilities::find(instance, physical) }?;
+        // SAFETY: the caller promises that the three belong together and that `desc` is true.
+        let descriptors = unsafe { Facts::read(instance, physical, &device, desc) };
+        // SAFETY: the caller promises that the three belong together and that the features were enabled.
+        let sharing = unsafe { external::Calls::load(instance, physical, &device, desc.features) };
+        let read = Read { found, descriptors, sharing, memory_only: false };
+        // SAFETY: the caller promises that the three belong together.
+        Ok(unsafe { Self::wrap(instance, physical, device, desc, read) })
+    }
+
+    /// Wraps a device of any version of Vulkan, to be used for memory only: `Allocator::allocate`,
+    /// `Allocator::allocate_for`, and their allocations. Timelines, resources and descriptor heaps are refused with
+    /// [`DeviceError::Unsupported`]; budgets and the largest memory object are not known, as Vulkan 1.0 does not report
+    /// them.
+    ///
+    /// # Safety
+    /// - `device` was made from `physical`, which comes from `instance`, and `desc` is true.
+    /// - Instance and device outlive this value, its copies, and all that is made through them.
+    pub unsafe fn for_memory(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: ash::Device,
+        desc: DeviceDesc,
+    ) -> Self {
+        let sparse = Features::SPARSE_BUFFERS | Features::SPARSE_TEXTURES;
+        let desc = DeviceDesc { features: desc.features.usable().difference(sparse), ..desc };
+        // SAFETY: the caller promises that `physical` comes from `instance`.
+        let found = unsafe { capabilities::find_memory(instance, physical) };
+        let (descriptors, sharing) = (Facts::of_no_heaps(desc), external::Calls::none());
+        let read = Read { found, descriptors, sharing, memory_only: true };
+        // SAFETY: the caller promises that the three belong together.
+        unsafe { Self::wrap(instance, physical, device, desc, read) }
+    }
+
+    /// # Safety
+    /// `device` was made from `physical`, which comes from `instance`; all are alive, and the features of `desc`
+    /// enabled.
+    unsafe fn wrap(
+        instance: &ash::Instance,
+        physical: vk::PhysicalDevice,
+        device: ash::Device,
+        desc: DeviceDesc,
+        read: Read,
+    ) -> Self {
+        let Read { mut found, descriptors, sharing, memory_only } = read;
+        found.capabilities.memory_priority = memory_priority(desc.features);
+        let pageable = pageable(instance, &device, desc.features);
+        let debug_utils = if desc.features.contains(Features::DEBUG_UTILS) {
+            // SAFETY: the caller promises that `device` comes from `instance`.
+            unsafe { naming::load(instance, &device) }
+        } else {
+            None
+        };
+        let (instance, plain_heaps) = (instance.clone(), PlainHeaps::default());
+        let inner = Inner {
+            instance,
+            physical,
+            device,
+            desc,
+            found,
+            memory_only,
+            descriptors,
+            plain_heaps,
+            debug_utils,
+            sharing,
+            pageable,
+        };
+        Self(Arc::new(inner))
+    }
+
+    /// Names an object; a failure is of no consequence and not reported.
+    ///
+    /// # Safety
+    /// The object is this device's and alive.
+    pub(super) unsafe fn name(&self, object: impl vk::Handle, name: &str) {
+        let Some(debug_utils) = &self.0.debug_utils else { return };
+        let bytes = naming::terminated(name);
+        let Ok(name) = CStr::from_bytes_until_nul(&bytes) else { return };
+        let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(name);
+        // SAFETY: the caller promises that the object is alive; `name` lives until the call returns.
+        let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
+    }
+
+    /// Clears every slot that shows a buffer or an image which is about to be destroyed. Only on plain sets; costs a
+    /// look at every slot of every heap there.
+    pub(super) fn clear_slots_of(&self, resource: u64) {
+        if self.0.descriptors.model() == DescriptorModel::PlainSets {
+            self.0.plain_heaps.clear_slots_of(resource);
+        }
+    }
+
+    /// Refuses what needs more than Vulkan 1.0 on a device that was wrapped for memory alone.
+    pub(super) fn check_whole(&self) -> Result<(), DeviceError> {
+        let refused = DeviceError::Unsupported("this on a device that was wrapped for memory alone");
+        if self.0.memory_only { Err(refused) } else { Ok(()) }
+    }
+
+    /// The device that was passed in.
+    #[must_use]
+    pub fn raw(&self) -> &ash::Device {
+        &self.0.device
+    }
+
+    /// The instance that was passed in.
+    #[must_use]
+    pub fn instance(&self) -> &ash::Instance {
+        &self.0.instance
+    }
+
+    /// The physical device that was passed in.
+    #[must_use]
+    pub fn physical(&self) -> vk::PhysicalDevice {
+        self.0.physical
+    }
+
+    /// Whether a feature was enabled.
+    pub(super) fn has(&self, feature: Features) -> bool {
+        self.0.desc.features.contains(feature)
+    }
+
+    /// The description that was passed in, without features that need another one that it lacks.
+    #[must_use]
+    pub fn desc(&self) -> DeviceDesc {
+        self.0.desc
+    }
+}
+
+/// When the system takes priorities.
+const fn memory_priority(features: Features) -> MemoryPriority {
+    if features.contains(Features::PAGEABLE_DEVICE_LOCAL_MEMORY) {
+        MemoryPriority::AtAnyTime
+    } else if features.contains(Features::MEMORY_PRIORITY) {
+        MemoryPriority::AtAllocation
+    } else {
+        MemoryPriority::None
+    }
+}
+
+/// The call that changes priorities, if its extension was enabled.
+fn pageable(
+    instance: &ash::Instance,
+    device: &ash::Device,
+    features: Features,
+) -> Option<ash::ext::pageable_device_local_memory::Device> {
+    let changes = memory_priority(features) == MemoryPriority::AtAnyTime;
+    changes.then(|| ash::ext::pageable_device_local_memory::Device::new(instance, device))
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device")
+            .field("name", &self.0.found.capabilities.name)
+            .field("raw", &self.0.device.handle())
+            .field("desc", &self.0.desc)
+            .finish_non_exhaustive()
+    }
+}

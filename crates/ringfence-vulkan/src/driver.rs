@@ -1,0 +1,107 @@
+//! Memory and fences, as the library calls them.
+
+use std::time::Duration;
+
+use ash::vk;
+
+use super::capabilities;
+use super::device::Device;
+use super::error::{device_error, failed};
+use super::memory::Memory;
+use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
+
+// SAFETY: memory is mapped once when it is made and unmapped by being freed (`memory.rs`); the rest are the driver's
+// own objects.
+unsafe impl Driver for Device {
+    type Memory = Memory;
+    type Fence = vk::Semaphore;
+    type Pageable = ();
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.found.capabilities
+    }
+
+    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
+        // SAFETY: the caller promises that the memory type exists.
+        unsafe { self.allocate(desc, None, None) }
+    }
+
+    unsafe fn free_memory(&self, memory: Memory) {
+        // SAFETY: the caller promises that the memory is this device's and unused; freeing unmaps it.
+        unsafe { self.0.device.free_memory(memory.raw(), None) }
+    }
+
+    unsafe fn flush(&self, memory: &Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
+        if size == 0 {
+            return Ok(());
+        }
+        let range = self.mapped_range(memory, offset, size);
+        // SAFETY: the caller promises that the memory is mapped; the range is inside it and aligned to atoms.
+        unsafe { self.0.device.flush_mapped_memory_ranges(&[range]) }.map_err(failed("vkFlushMappedMemoryRanges"))
+    }
+
+    unsafe fn read_back(
+        &self,
+        memory: &Memory,
+        offset: u64,
+        mapped: Mapped,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        if self.capabilities().is_non_coherent(memory.memory_type()) && !into.is_empty() {
+            let range = self.mapped_range(memory, offset, into.len() as u64);
+            // SAFETY: the caller promises that the memory is mapped; the range is inside it and aligned to atoms.
+            unsafe { self.0.device.invalidate_mapped_memory_ranges(&[range]) }
+                .map_err(failed("vkInvalidateMappedMemoryRanges"))?;
+        }
+        // SAFETY: the caller promises `into.len()` mapped bytes at `mapped`; `into` is exclusive, so they are apart.
+        unsafe { std::ptr::copy_nonoverlapping(mapped.as_ptr(), into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    unsafe fn completed(&self, fence: &vk::Semaphore) -> Result<u64, DeviceError> {
+        self.check_whole()?;
+        // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
+        match unsafe { self.0.device.get_semaphore_counter_value(*fence) } {
+            // Some drivers return this value for a lost device, not the error.
+            Ok(u64::MAX) => Err(DeviceError::Lost),
+            Ok(value) => Ok(value),
+            Err(error) => Err(device_error(error, "vkGetSemaphoreCounterValue")),
+        }
+    }
+
+    unsafe fn wait(&self, fence: &vk::Semaphore, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        self.check_whole()?;
+        let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let (fences, values) = ([*fence], [value]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&fences).values(&values);
+        // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
+        match unsafe { self.0.device.wait_semaphores(&info, timeout_ns) } {
+            // Vulkan lets a wait on a lost device succeed, so that success proves nothing yet.
+            // SAFETY: the caller promises that the semaphore is this device's, a timeline, and alive.
+            Ok(()) => match unsafe { self.completed(fence) }? {
+                reached if reached >= value => Ok(true),
+                _ => Err(DeviceError::Lost),
+            },
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(error) => Err(device_error(error, "vkWaitSemaphores")),
+        }
+    }
+
+    fn mapped(&self, memory: &Memory) -> Option<Mapped> {
+        memory.mapped()
+    }
+
+    unsafe fn set_priority(&self, memory: &Memory, priority: Priority) {
+        if let Some(pageable) = &self.0.pageable {
+            // SAFETY: the caller promises that the memory is this device's and alive; the extension was enabled.
+            unsafe {
+                (pageable.fp().set_device_memory_priority_ext)(pageable.device(), memory.raw(), priority.as_f32())
+            };
+        }
+    }
+
+    fn budgets(&self) -> Option<HeapBudgets> {
+        // SAFETY: `physical` comes from `instance`, and both are alive as long as this is (see `new`).
+        self.0.found.memory_budget.then(|| unsafe { capabilities::read_budgets(&self.0.instance, self.0.physical) })
+    }
+}
