@@ -51,7 +51,7 @@ fn measure(memory: &Allocator, size: u64) -> (f64, f64) {
     for _ in 0..TIMES {
         let allocation = memory.allocate(needs, desc).expect("there is room");
         // SAFETY: nothing uses it.
-        unsafe { allocation.free_now() };
+        unsafe { allocation.destroy_now() };
     }
     (buffers, start.elapsed().as_nanos() as f64 / TIMES as f64)
 }
@@ -86,7 +86,7 @@ fn main() {
         }
         let nothing = (least(&allocators[0].2), least(&allocators[0].3));
         for (label, memory, buffers, alone) in allocators {
-            assert!(memory.take_findings().is_empty());
+            assert!(memory.debug().take_findings().is_empty());
             let (buffer, range) = (least(&buffers), least(&alone));
             let (more, more_alone) = (buffer / nothing.0, range / nothing.1);
             println!("{label:<22}{size:>8}{buffer:>10.0}{more:>7.1}x{range:>14.0}{more_alone:>7.1}x");

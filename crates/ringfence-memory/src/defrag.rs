@@ -51,15 +51,11 @@
 //! | a move | that of making the object, one short lock; the copy is recorded by [`DefragPass::record`] |
 
 mod arena;
-mod fit;
 mod pass;
 mod run;
-mod ticket;
 
-pub(crate) use fit::FitTree;
 pub use pass::{DefragPass, Move, MoveError, MoveOutcome, TextureMove};
 pub use run::{BeginPassError, Defrag, DefragState, DefragStatistics, Fragmentation};
-pub(crate) use ticket::{Standing, Ticket};
 
 /// How a defragmentation goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,33 +84,5 @@ impl Default for DefragDesc {
             compacts: true,
             host_memory: false,
         }
-    }
-}
-
-/// What a pass may still take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    bytes: u64,
-    moves: usize,
-    is_untouched: bool,
-}
-
-impl Room {
-    fn of(desc: &DefragDesc) -> Self {
-        Self { bytes: desc.bytes_per_pass_max, moves: desc.moves_per_pass_max, is_untouched: true }
-    }
-
-    pub(crate) fn has(&self, bytes: u64) -> bool {
-        self.moves > 0 && (bytes <= self.bytes || self.is_untouched)
-    }
-
-    pub(crate) fn take(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.moves -= 1;
-        self.is_untouched = false;
-    }
-
-    fn is_over(&self) -> bool {
-        self.moves == 0 || (self.bytes == 0 && !self.is_untouched)
     }
 }

@@ -8,13 +8,13 @@
 pub use crate::lifetime::seat::thread_place;
 pub use crate::lifetime::timeline::{Lifetimes, OpenFrame, Passed, WaitError};
 pub use crate::lifetime::try_cell::TryCell;
+pub use crate::memory::Made;
+pub use crate::memory::Shared;
 pub use crate::memory::descriptor_heaps::{DescriptorHeaps, OnlyOne, ReclaimHeap};
-pub use crate::memory::place::{Memory, Place};
-pub use crate::memory::placing::Made;
-pub use crate::memory::release::{Backing, RangeOwner};
+pub use crate::memory::place::{Backing, RangeOwner};
 pub use crate::memory::rings::{Completed, ReclaimRing};
-pub use crate::memory::shared::Shared;
 pub use crate::memory::shortage::asking;
+pub use crate::memory::{Memory, Place};
 pub use crate::resource::shared_alignment;
 pub use crate::telling::{Lock, Locked, drop_unlocked, is_locked};
 pub use crate::trace::recorder::{Trace, TracedHeap};

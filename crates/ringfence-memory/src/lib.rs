@@ -18,6 +18,7 @@
 //! What those are built on is in [`extend`], for anyone who builds more of the kind.
 #![warn(missing_docs)]
 
+mod allocator;
 pub mod debugging;
 pub mod defrag;
 mod error;
@@ -26,7 +27,7 @@ pub mod lifetime;
 pub mod memory;
 mod primitive;
 pub mod residency;
-mod resource;
+pub mod resource;
 pub mod sharing;
 pub mod sparse;
 mod telling;
@@ -36,13 +37,14 @@ use ringfence_hal as device;
 #[cfg(test)]
 use ringfence_sim as sim;
 
+pub use allocator::Allocator;
 pub use debugging::DebugDesc;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, SubmittedError, Timeline};
 pub use memory::{
-    Allocation, Allocator, AllocatorDesc, Budget, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure,
-    Reclaimed, SmallBuffer, Tried,
+    AllocationDesc, AllocatorDesc, Budget, Dedicated, Location, Maintenance, Plan, PlannedWay, Pressure, RawObject,
+    Reclaimed, Tried,
 };
-pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
+pub use resource::{Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use sharing::{ShareError, SharedMemory};

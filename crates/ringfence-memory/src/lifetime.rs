@@ -10,16 +10,14 @@
 
 mod bin;
 mod lane;
-mod replace;
 pub(crate) mod seat;
 pub(crate) mod timeline;
 pub(crate) mod try_cell;
 
 pub use bin::RetireBin;
-pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 #[cfg(all(test, loom))]
 pub(crate) use seat::sit;
 pub(crate) use seat::thread_place;
 pub use timeline::{Frame, FrameError, SubmittedError, Timeline};
-pub(crate) use timeline::{Lifetimes, Passed, WaitError};
+pub(crate) use timeline::{Lifetimes, Passed, Timed, WaitError};
 pub(crate) use try_cell::TryCell;

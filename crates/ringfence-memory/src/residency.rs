@@ -38,10 +38,7 @@
 //! | … otherwise | a reading of budgets and timelines, O(memory objects log memory objects), a call to evict, one to bring back |
 
 mod manager;
-mod object;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use manager::Residents;
 pub use manager::{Committed, Residency, ResidencyDesc, ResidencyError, ResidencyStatistics, UseList};
-pub(crate) use object::Residence;

@@ -10,89 +10,19 @@ use ringfence_core::sync::SyncSet;
 use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::record::TextureParts;
 use crate::device::sharing::ShareKind;
-use crate::device::{
-    BufferUsage, Buffers, Capabilities, Create, Device, Kind, Mapped, MemoryProperties, Placed, Priority, RawBuffer,
-    RawTexture, Requirements, Textures,
-};
+use crate::device::{BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Kind, Mapped, Placed, Textures};
 use crate::error::{AccessError, Error};
-use crate::memory::{Location, Memory, Place, Shared};
+use crate::memory::{AllocationDesc, Ask, Location, Memory, Place, PoolState, RawObject, Shared};
 
-/// How a resource gets its memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AllocationDesc<'a> {
-    /// Shown in reports and given to the driver's object; empty for none.
-    pub name: &'a str,
-    /// Where it should live.
-    pub location: Location,
-    /// Whether it gets memory of its own.
-    pub dedicated: Dedicated,
-    /// Properties that its memory type has to have, beside those of the location. Lazily allocated, protected and
-    /// special memory is used only if it is named here or in `preferred`.
-    pub required: MemoryProperties,
-    /// Properties by which memory types are tried first: the one that lacks fewest.
-    pub preferred: MemoryProperties,
-    /// Memory types that may be used, a bit each.
-    pub memory_types: u32,
-    /// Fail rather than go beyond the budget.
-    pub within_budget: bool,
-    /// Fail rather than ask the driver for memory: for allocations that may not wait.
-    pub never_grow: bool,
-    /// From the high end of a custom pool's block: the second stack of [`Algorithm::Linear`]. Ignored elsewhere.
-    ///
-    /// [`Algorithm::Linear`]: crate::core::algorithm::Algorithm::Linear
-    pub from_the_end: bool,
-    /// What a handle to its memory will be ([`Resource::export`]). Outside a pool that shares, it gets memory of its own.
-    pub share: Option<ShareKind>,
-    /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
-    /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own.
-    pub movable: bool,
-    /// How much its memory matters when not everything has room. Works on memory objects: on one of its own
-    /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
-    pub priority: Priority,
-    /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
-    /// evicted only if everything in it may be. Such a resource is never one of many equal cells.
-    pub evictable: bool,
-    /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
-    /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
-    pub alignment: u64,
-    /// Anything: given back by [`Resource::user_data`] and shown in reports.
-    pub user_data: u64,
-}
+mod allocation;
+mod pool;
+mod replace;
+mod small;
 
-impl Default for AllocationDesc<'_> {
-    /// For the device, any memory type, beyond the budget if it must be.
-    fn default() -> Self {
-        Self {
-            name: "",
-            location: Location::Device,
-            dedicated: Dedicated::Auto,
-            required: MemoryProperties::empty(),
-            preferred: MemoryProperties::empty(),
-            memory_types: u32::MAX,
-            within_budget: false,
-            never_grow: false,
-            from_the_end: false,
-            share: None,
-            movable: false,
-            priority: Priority::Normal,
-            evictable: false,
-            alignment: 1,
-            user_data: 0,
-        }
-    }
-}
-
-impl AllocationDesc<'_> {
-    /// What is needed, at the alignment that is asked for here at least.
-    #[inline]
-    pub(crate) fn aligned(&self, needs: Requirements) -> Result<Requirements, Error> {
-        match self.alignment {
-            0 | 1 => Ok(needs),
-            alignment if !alignment.is_power_of_two() => Err(Error::BadAlignment { alignment }),
-            alignment => Ok(Requirements { alignment: needs.alignment.max(alignment), ..needs }),
-        }
-    }
-}
+pub use allocation::Allocation;
+pub use pool::{Pool, PoolDesc};
+pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
+pub use small::SmallBuffer;
 
 /// The alignment in memory of a buffer of so many bytes whose ranges are handed out at offsets of any alignment: what is
 /// aligned in it is aligned in its memory too, up to 64 KiB where there are addresses (as much as every buffer of Direct3D
@@ -101,18 +31,6 @@ pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: 
     const ADDRESSED: u64 = 64 << 10;
     let by_rule = capabilities.range_alignment(usage);
     if has_address && bytes > 0 { by_rule.max(ADDRESSED.min(1 << bytes.ilog2())) } else { by_rule }
-}
-
-/// Whether a resource gets a memory object of its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Dedicated {
-    /// If it is large, or the driver wishes so.
-    #[default]
-    Auto,
-    /// Yes.
-    Always,
-    /// No, unless the driver insists.
-    Never,
 }
 
 /// A buffer with its memory. See [`Resource`].
@@ -141,6 +59,42 @@ pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
+    /// Makes a resource, in a pool or wherever it fits.
+    #[track_caller]
+    pub(crate) fn create(
+        shared: &Arc<Shared<D>>,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        pool: Option<&Arc<PoolState<D>>>,
+    ) -> Result<Self, Error> {
+        let desc = AllocationDesc { share: effective_share(&desc, pool)?, ..desc };
+        let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
+            let ask = match pool {
+                None => Ask::new(needs, &desc),
+                Some(pool) => Ask::of_pool(pool, needs, &desc)?,
+            };
+            if pool.is_some() && desc.share.is_some() && needs.requires_dedicated {
+                return Err(
+                    DeviceError::Unsupported("sharing a block: memory of the resource's own can be shared").into()
+                );
+            }
+            shared.place_asked::<K>(unplaced, &ask)
+        })?;
+        let has_address = Create::<K>::has_address(&shared.device, info);
+        let resource = Self::new(Arc::clone(shared), placed, place, needs.size, desc.location);
+        let portable = Create::<K>::portable(&shared.device, info);
+        let is_full = desc.movable && portable.as_ref().is_some_and(|portable| shared.says_all::<K>(portable, info));
+        let resource = resource.with_address(has_address).with_user_data(desc.user_data);
+        let resource = resource.described(portable).described_in_full(is_full).with_parts_of(info);
+        if shared.debug.is_some() {
+            resource.note_made_at(panic::Location::caller());
+        }
+        if shared.trace.is_on() {
+            shared.trace.write_due();
+        }
+        Ok(resource)
+    }
+
     pub fn new(
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
@@ -185,7 +139,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Tells whoever looks for mistakes which line made it.
     pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
         let Some(debug) = &self.shared.debug else { return };
-        let Some(key) = self.place.key(&self.shared) else { return };
+        let Some(key) = self.shared.key_of(&self.place) else { return };
         // SAFETY: the object is alive, and was described as one that has an address.
         let address =
             self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
@@ -195,15 +149,15 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Tells whoever looks for mistakes that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<Key>) {
         let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
-        let Some(to) = self.place.key(&self.shared) else { return };
-        let memory = self.place.shared_memory(&self.shared);
+        let Some(to) = self.shared.key_of(&self.place) else { return };
+        let memory = self.shared.shared_memory_of(&self.place);
         // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
         let by_memory = || memory.mapped.map(|base| unsafe { base.add(self.place.offset) });
         let host = self.placed.mapped.or_else(by_memory);
         // SAFETY: the object is alive, and was described as one that has an address.
         let device_address =
             self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
-        debug.moved(&self.shared, from, MovedRange { to, memory, host, device_address });
+        debug.moved(&self.shared.device, from, MovedRange { to, memory, host, device_address });
     }
 
     /// Whether what it was made as says all of it.
@@ -268,13 +222,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// The memory type that it lies in, an index into [`memory_types`](crate::device::Capabilities::memory_types).
     #[must_use]
     pub fn memory_type(&self) -> u32 {
-        self.place.memory(&self.shared).memory_type
+        self.shared.memory_of(&self.place).memory_type
     }
 
     /// The driver's memory object that it lies in.
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
-        &self.place.memory(&self.shared).object
+        &self.shared.memory_of(&self.place).object
     }
 
     pub(crate) fn is_tied(&self) -> bool {
@@ -282,7 +236,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     pub(crate) fn held_memory(&self) -> &Memory<D> {
-        self.place.memory(&self.shared)
+        self.shared.memory_of(&self.place)
     }
 
     /// Its first byte in [`Resource::memory`].
@@ -297,10 +251,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.placed.mapped.is_some()
     }
 
-    /// Where it lies, to ask [`Allocator::history_of`](crate::Allocator::history_of) about.
+    /// Where it lies, to ask [`Debug::history_of`](crate::memory::Debug::history_of) about.
     #[must_use]
     pub fn spot(&self) -> Spot {
-        Spot::Block { block: self.place.memory(&self.shared).block, offset: self.place.offset }
+        Spot::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
     }
 
     /// What the caller gave along.
@@ -381,6 +335,15 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     pub fn mapped_base(&self) -> Option<Mapped> {
         self.placed.mapped
     }
+
+    /// Gives it another name: for debuggers, snapshots and traces. What shares its bytes with others shows there under the
+    /// name of the whole. One driver call, one short lock, one host allocation.
+    pub fn set_name(&mut self, name: &str) {
+        let (shared, placed, place) = self.parts_mut();
+        // SAFETY: the object is alive, and `&mut self` keeps other calls on it away.
+        unsafe { Create::<K>::set_name(&shared.device, &placed.object, name) };
+        shared.rename(place, name);
+    }
 }
 
 impl<D: Device> Buffer<D> {
@@ -453,28 +416,6 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
-/// The driver's object of either kind.
-pub enum RawObject<D: Device> {
-    /// A buffer.
-    Buffer(RawBuffer<D>),
-    /// A texture.
-    Texture(RawTexture<D>),
-}
-
-impl<D: Device> RawObject<D> {
-    /// # Safety
-    /// As [`Create::destroy`].
-    pub(crate) unsafe fn destroy(self, device: &D) {
-        // SAFETY: the caller promises what `Create::destroy` asks.
-        unsafe {
-            match self {
-                Self::Buffer(buffer) => Create::<Buffers>::destroy(device, buffer),
-                Self::Texture(texture) => Create::<Textures>::destroy(device, texture),
-            }
-        }
-    }
-}
-
 /// The kinds that the allocator makes: [`Buffers`] and [`Textures`].
 pub trait ResourceKind: Kind {
     /// What a resource keeps of [`Create::parts`]: all for textures, nothing for buffers.
@@ -506,5 +447,18 @@ impl ResourceKind for Textures {
 
     fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D> {
         RawObject::Texture(object)
+    }
+}
+
+/// What handles to a resource's memory will be: the pool's kind, if it has one.
+fn effective_share<D: Device>(
+    desc: &AllocationDesc<'_>,
+    pool: Option<&Arc<PoolState<D>>>,
+) -> Result<Option<ShareKind>, Error> {
+    let Some(pool) = pool else { return Ok(desc.share) };
+    match (desc.share, pool.arena.desc.share) {
+        (None, held) => Ok(held),
+        (wanted, held) if wanted == held => Ok(held),
+        (wanted, pool) => Err(Error::WrongShare { wanted, pool }),
     }
 }

@@ -37,6 +37,8 @@ use crate::device::DeviceError;
 pub use crate::device::sharing::{Share, ShareKind, ShareSupport, Tied};
 use crate::error::Error;
 
+pub use import::Sharing;
+
 /// What another process has to know of a handle. Plain data, to be sent along ([`SharedMemory::to_bytes`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedMemory {

@@ -30,11 +30,15 @@
 //! dimensions, and one sample a texel.
 
 mod buffer;
+mod create;
+mod region;
 mod table;
 mod texture;
 
-pub use buffer::{PageRun, SparseBuffer, SparseError};
-pub use texture::{SparseRegion, SparseTexture, TileRun};
+pub use buffer::{PageRun, SparseBuffer};
+pub use create::SparseResources;
+pub use region::{SparseError, SparseRegion};
+pub use texture::{SparseTexture, TileRun};
 
 pub use crate::device::sparse::{
     PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,

@@ -35,10 +35,10 @@ fn main() -> Result<(), Failure> {
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device, AllocatorDesc::default());
     let trace = folder.join("large.rft");
-    memory.start_trace(File::create(&trace)?)?;
+    memory.trace().start(File::create(&trace)?)?;
     let held = told("made", || fill(&memory, count))?;
     let snapshot = memory.snapshot();
-    let summary = memory.stop_trace()?.unwrap_or_default();
+    let summary = memory.trace().stop()?.unwrap_or_default();
     println!("{:>10}  {} events in {} bytes", "trace", summary.event_count, summary.bytes);
     let json = serde_json::to_vec(&snapshot)?;
     fs::write(folder.join("large.json"), &json)?;

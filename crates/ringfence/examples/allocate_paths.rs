@@ -27,7 +27,7 @@ fn needs(size: u64) -> Requirements {
 fn allocate_and_free(memory: &Allocator<Device>, size: u64) {
     let allocation = memory.allocate(needs(size), AllocationDesc::default()).expect("there is room");
     // SAFETY: nothing uses it.
-    unsafe { allocation.free_now() };
+    unsafe { allocation.destroy_now() };
 }
 
 /// A cell of a pool: no lock.

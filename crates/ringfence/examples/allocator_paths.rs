@@ -86,7 +86,7 @@ impl Churn {
 #[inline(always)]
 fn free(held: Allocation<Device>) {
     // SAFETY: nothing was placed there.
-    unsafe { held.free_now() };
+    unsafe { held.destroy_now() };
 }
 
 #[inline(never)]
@@ -168,10 +168,14 @@ fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
     for _ in 0..OPERATIONS / 200 {
         let frame = clock.timeline.begin();
         for _ in 0..200 {
-            clock.memory.retire_into(bin, object);
+            clock.memory.retirement().retire_into(bin, object);
         }
         frame.discard();
-        clock.memory.release_from(bin, usize::MAX, |object| _ = black_box(object[0])).expect("the device is not lost");
+        clock
+            .memory
+            .retirement()
+            .release_from(bin, usize::MAX, |object| _ = black_box(object[0]))
+            .expect("the device is not lost");
     }
 }
 

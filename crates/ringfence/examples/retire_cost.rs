@@ -54,7 +54,7 @@ fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64)
             let started = Instant::now();
             for index in 0..objects {
                 let object = std::hint::black_box([index; WORDS]);
-                if precise { bin.retire(&set, object) } else { memory.retire_into(&bin, object) }
+                if precise { bin.retire(&set, object) } else { memory.retirement().retire_into(&bin, object) }
             }
             started.elapsed().as_nanos()
         };

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(gpu.clone(), AllocatorDesc::default());
     if let Some(path) = std::env::args().nth(1) {
-        memory.start_trace(File::create(path)?)?;
+        memory.trace().start(File::create(path)?)?;
     }
     let fence = gpu.create_fence(0);
     // SAFETY: every submission below signals this fence with the value of its frame.
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         total.range_count, total.block_count, total.range_bytes, total.block_bytes
     );
     println!("ring: at most {} of {} bytes, {} waits", ring.high_water_bytes, ring.capacity_bytes, ring.wait_count);
-    if let Some(summary) = memory.stop_trace()? {
+    if let Some(summary) = memory.trace().stop()? {
         println!("trace: {} events in {} bytes", summary.event_count, summary.bytes);
     }
     assert!(gpu.take_hazards().is_empty(), "a correct program has no hazards");

@@ -58,7 +58,7 @@ fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Told, Box<dyn s
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device, AllocatorDesc::default());
     if let Some(to) = to {
-        memory.start_trace(to)?;
+        memory.trace().start(to)?;
     }
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 4096, usage: BufferUsage::COPY_DST })?;
     let desc = AllocationDesc { name: if named { "terrain/tile" } else { "" }, ..Default::default() };
@@ -74,7 +74,7 @@ fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Told, Box<dyn s
         memory.reclaim();
         best = best.min(start.elapsed().as_nanos() as f64 / BUFFERS as f64);
     }
-    Ok((best, memory.stop_trace()?))
+    Ok((best, memory.trace().stop()?))
 }
 
 /// A frame that writes to a ring eight times, keeps all its buffers and reclaims: the median's nanoseconds.
@@ -82,7 +82,7 @@ fn quiet_frame(is_traced: bool) -> Result<f64, Box<dyn std::error::Error>> {
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     if is_traced {
-        memory.start_trace(io::sink())?;
+        memory.trace().start(io::sink())?;
     }
     // SAFETY: nothing is submitted.
     let timeline = unsafe { memory.timeline(device.create_fence(0)) }?;

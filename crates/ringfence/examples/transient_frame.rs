@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(gpu.clone(), AllocatorDesc::default());
     if let Some(path) = std::env::args().nth(1) {
-        memory.start_trace(File::create(path)?)?;
+        memory.trace().start(File::create(path)?)?;
     }
     let fence = gpu.create_fence(0);
     // SAFETY: every submission below signals this fence with the value of its frame.
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let figures = transient.figures();
     println!("side by side {} bytes, shared {}", figures.requested_bytes, figures.peak_bytes);
     drop(transient);
-    memory.stop_trace()?;
+    memory.trace().stop()?;
     memory.shutdown(Duration::from_secs(1))?;
     Ok(())
 }

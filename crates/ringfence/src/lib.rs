@@ -95,7 +95,7 @@ pub use ringfence_memory::{
     Frame, FrameError, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure, RawObject, Reclaimed,
     Resource, ResourceKind, ShareError, SharedMemory, SmallBuffer, SubmittedError, Texture, Timeline, Tried,
 };
-pub use ringfence_memory::{debugging, defrag, lifetime, memory, residency, sharing, sparse, trace};
+pub use ringfence_memory::{debugging, defrag, lifetime, memory, residency, resource, sharing, sparse, trace};
 #[cfg(feature = "sim")]
 pub use ringfence_sim as sim;
 pub use upload::{

@@ -194,7 +194,7 @@ impl World {
         let whole = self.rng.once_in(2);
         let run = self.run.get_or_insert_with(|| match whole {
             true => self.memory.defragment(desc),
-            false => self.pools[0].defragment(desc),
+            false => Defrag::of_pool(&self.pools[0], desc),
         });
         let mut pass = run.begin_pass(frame).expect("the frame is ours");
         for index in 0..pass.moves().len() {
@@ -284,7 +284,7 @@ impl World {
         self.held.clear();
         self.end_run();
         self.memory.reclaim();
-        self.memory.validate().expect("the allocator is sound");
+        self.memory.debug().validate().expect("the allocator is sound");
         let hazards = self.device.hazards();
         assert!(hazards.is_empty(), "{} hazards, the first: {}", hazards.len(), hazards[0]);
         assert_eq!(self.wrong.load(Ordering::Relaxed), 0, "uses that found wrong bytes");
@@ -304,7 +304,7 @@ fn campaign(seed: u64, operations: u64, validate_every: u64) -> Counts {
         world.frame();
         frames += 1;
         if frames % validate_every == 0 {
-            world.memory.validate().unwrap_or_else(|invalid| panic!("seed {seed}, frame {frames}: {invalid}"));
+            world.memory.debug().validate().unwrap_or_else(|invalid| panic!("seed {seed}, frame {frames}: {invalid}"));
             assert!(world.device.hazards().is_empty(), "seed {seed}, frame {frames}: {}", world.device.hazards()[0]);
         }
     }
@@ -374,7 +374,7 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
             });
         }
         for _ in 0..40 {
-            let mut run = pool.defragment(DefragDesc { moves_per_pass_max: 16, ..Default::default() });
+            let mut run = Defrag::of_pool(&pool, DefragDesc { moves_per_pass_max: 16, ..Default::default() });
             for _ in 0..20 {
                 let frame = timeline.begin();
                 let mut pass = run.begin_pass(&frame).expect("the frame is ours");
@@ -396,14 +396,14 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
                 assert!(moved > 0, "two of three were dropped, so that some of the rest can move");
             }
             let no_thread_works = alone.take().unwrap_or_else(|| working.write().expect("no thread fails"));
-            memory.validate().expect("the allocator is sound");
+            memory.debug().validate().expect("the allocator is sound");
             drop(no_thread_works);
         }
     });
     assert!(device.run_until_idle());
     drop(ours);
     memory.reclaim();
-    memory.validate().expect("the allocator is sound");
+    memory.debug().validate().expect("the allocator is sound");
     assert_eq!(pool.statistics().range_count, 0);
     let hazards = device.hazards();
     assert!(hazards.is_empty(), "{}", hazards[0]);
@@ -441,9 +441,9 @@ fn plan_all(blocks: u64) -> (u64, u64) {
     let held: Vec<_> = (0..blocks * RANGES).map(|_| pool.allocate(needs, movable).expect("there is room")).collect();
     let (_kept, gone): (Vec<_>, Vec<_>) = (0..).zip(held).partition(|(number, _)| number % 2 == 0);
     // SAFETY: nothing uses them.
-    gone.into_iter().for_each(|(_, one)| unsafe { one.free_now() });
+    gone.into_iter().for_each(|(_, one)| unsafe { one.destroy_now() });
     let bounds = DefragDesc { bytes_per_pass_max: u64::MAX, moves_per_pass_max: usize::MAX, ..Default::default() };
-    let mut run = pool.defragment(bounds);
+    let mut run = Defrag::of_pool(&pool, bounds);
     let frame = timeline.begin();
     drop(run.begin_pass(&frame).expect("the frame is ours"));
     (run.statistics().planning_ns_max, run.statistics().planned_count)

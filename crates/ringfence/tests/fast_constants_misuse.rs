@@ -65,13 +65,13 @@ fn a_panic_in_the_eviction_callback_costs_no_page() {
     let fast = FastConstants::new(&memory, desc);
     let frame = timeline.begin();
     let mut writer = fast.writer(&frame).expect("of this allocator");
-    memory.set_eviction(Some(Box::new(|_| panic!("the program's own"))));
+    memory.budgets().set_eviction(Some(Box::new(|_| panic!("the program's own"))));
     for round in 0..20 {
         let panicked = catch_unwind(AssertUnwindSafe(|| writer.write(&[1; 100]).map(drop)));
         assert!(panicked.is_err(), "round {round}: the callback is asked");
         assert_eq!(fast.snapshot().used_bytes, 0, "round {round}");
     }
-    memory.set_eviction(None);
+    memory.budgets().set_eviction(None);
     let refused = writer.write(&[1; 100]).map(drop);
     assert!(matches!(refused, Err(UploadError::Growth(_))), "{refused:?}");
     assert_eq!(fast.snapshot().used_bytes, 0);
@@ -82,5 +82,5 @@ fn a_panic_in_the_eviction_callback_costs_no_page() {
     }
     assert!(matches!(writer.write(&vec![1; 64 << 10]).map(drop), Err(UploadError::Full { .. })));
     assert_eq!(fast.snapshot().used_bytes, 4 * 64 * KIB);
-    memory.validate().expect("sound");
+    memory.debug().validate().expect("sound");
 }

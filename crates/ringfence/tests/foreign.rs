@@ -121,7 +121,7 @@ impl World {
 
     /// All that a refusal must not change.
     fn state(&self) -> impl PartialEq + std::fmt::Debug {
-        self.memory.validate().expect("sound");
+        self.memory.debug().validate().expect("sound");
         let (table, residency) = ((self.table.live_count(), self.table.free_count()), self.residency.statistics());
         let rings = (self.ring.snapshot(), self.results.snapshot(), self.constants.dynamic_pools());
         let snapshot = self.memory.snapshot();

@@ -263,8 +263,8 @@ fn a_steady_frame_that_retires_objects_of_the_programs_own_allocates_nothing_on_
     let mut passed = Vec::with_capacity(1000);
     let mut counts = (0..300).map(|_| {
         world.frame(|memory| {
-            (0..100).for_each(|object| memory.retire_into(&bin, object));
-            memory.collect_from(&bin, 120, &mut passed).expect("never lost");
+            (0..100).for_each(|object| memory.retirement().retire_into(&bin, object));
+            memory.retirement().collect_from(&bin, 120, &mut passed).expect("never lost");
             passed.clear();
         })
     });
@@ -283,9 +283,9 @@ fn a_steady_frame_that_retires_several_in_one_go_allocates_nothing_on_the_host()
             // Of changing numbers, some of which have to be left for later.
             for part in 0..4 {
                 items.extend(0..10 + (number * 7 + part * 13) % 20);
-                memory.retire_all_into(&bin, &mut items);
+                memory.retirement().retire_all_into(&bin, &mut items);
             }
-            memory.release_from(&bin, 90, |_| released += 1).expect("never lost");
+            memory.retirement().release_from(&bin, 90, |_| released += 1).expect("never lost");
         })
     });
     assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");

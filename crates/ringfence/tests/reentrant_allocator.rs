@@ -107,7 +107,7 @@ fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
         for many in [1, 3, 4, 5, 12, 28, 60] {
             let bin = RetireBin::with_shards(64);
             let frame = world.timeline.begin();
-            (0..many).for_each(|item| world.memory.retire_into(&bin, item));
+            (0..many).for_each(|item| world.memory.retirement().retire_into(&bin, item));
             let second = std::rc::Rc::new(Cell::new(None));
             let (memory, timeline, begun) = (world.memory.clone(), world.timeline.clone(), second.clone());
             // SAFETY: the hook is gone before the bin is.
@@ -115,19 +115,19 @@ fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
             let hook = move || {
                 let first = begun.take().unwrap_or_else(|| timeline.begin());
                 begun.set(Some(first));
-                memory.retire_into(shared, 1000);
+                memory.retirement().retire_into(shared, 1000);
             };
-            hooked(hook, || (many..many + 70).for_each(|item| world.memory.retire_into(&bin, item)));
+            hooked(hook, || (many..many + 70).for_each(|item| world.memory.retirement().retire_into(&bin, item)));
             let second = second.take().expect("memory was asked for");
-            world.memory.retire_into(&bin, 2000);
+            world.memory.retirement().retire_into(&bin, 2000);
             world.complete(frame);
             let mut out = Vec::new();
-            world.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+            world.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
             assert!(!out.contains(&2000), "{many}: the second frame may use it");
             assert!(!out.contains(&1000), "{many}: and what the hook retired after it was begun");
             bin.validate().expect("sound");
             world.complete(second);
-            world.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+            world.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
             let mut own: Vec<_> = out.iter().copied().filter(|item| *item != 1000).collect();
             own.sort_unstable();
             assert!(own.into_iter().eq((0..many + 70).chain([2000])), "{many}: each once: {out:?}");
@@ -187,7 +187,7 @@ fn a_hook_that_drops_buffers_disturbs_nothing() {
             });
             world.complete(frame);
             world.memory.reclaim();
-            world.memory.validate().unwrap_or_else(|error| panic!("step {step}: {error}"));
+            world.memory.debug().validate().unwrap_or_else(|error| panic!("step {step}: {error}"));
         }
         drop((kept, cached));
         world.memory.shutdown(Duration::MAX).expect("the work is complete");

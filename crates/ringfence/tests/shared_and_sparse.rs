@@ -36,11 +36,11 @@ impl World {
 
     fn finish(self) {
         self.faults.clear();
-        self.memory.validate().expect("the allocator is sound");
+        self.memory.debug().validate().expect("the allocator is sound");
         self.memory.shutdown(std::time::Duration::MAX).expect("nothing waits for what does not come");
         let total = self.memory.statistics().total();
         assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", self.memory.snapshot());
-        assert_eq!(self.memory.take_findings(), []);
+        assert_eq!(self.memory.debug().take_findings(), []);
         drop(self.memory);
         assert_eq!(self.sim.live(), sim::Live::default(), "nothing is leaked");
         assert_eq!(self.sim.hazards(), []);
@@ -54,11 +54,11 @@ fn program(world: &World) -> Result<(), Box<dyn std::error::Error>> {
     let exported = memory.create_buffer(&info(1000), share)?;
     let (handle, told) = exported.export()?;
     // SAFETY: the handle was made just now for this description.
-    let imported = unsafe { memory.import_buffer(&info(1000), handle, &told, AllocationDesc::default()) }?;
+    let imported = unsafe { memory.sharing().import_buffer(&info(1000), handle, &told, AllocationDesc::default()) }?;
     drop(exported);
     drop(imported);
     let mut sparse =
-        memory.create_sparse_buffer(&info(64 * PAGE), AllocationDesc { name: "s", ..Default::default() })?;
+        memory.sparse().create_buffer(&info(64 * PAGE), AllocationDesc { name: "s", ..Default::default() })?;
     sparse.bind(0..40)?;
     let fence = world.sim.create_fence(0);
     for value in 1..4 {
@@ -69,7 +69,7 @@ fn program(world: &World) -> Result<(), Box<dyn std::error::Error>> {
         sparse.bind(40..40 + value)?;
     }
     let picture = TextureDesc { width: 512, height: 512, mips: 10, ..Default::default() };
-    let mut tiles = memory.create_sparse_texture(&picture, AllocationDesc { name: "t", ..Default::default() })?;
+    let mut tiles = memory.sparse().create_texture(&picture, AllocationDesc { name: "t", ..Default::default() })?;
     tiles.bind(tiles.whole(0, 0))?;
     for value in 4..7 {
         // SAFETY: as above.
@@ -106,7 +106,7 @@ fn each_call_fails_once_and_nothing_is_leaked() {
 fn a_batch_that_the_driver_refuses_is_still_pending() {
     let world = World::new(DebugDesc::default());
     let fence = world.sim.create_fence(0);
-    let mut sparse = world.memory.create_sparse_buffer(&info(8 * PAGE), AllocationDesc::default()).expect("room");
+    let mut sparse = world.memory.sparse().create_buffer(&info(8 * PAGE), AllocationDesc::default()).expect("room");
     sparse.bind(1..3).expect("there is room");
     let batch = sparse.batch();
     let refuse = ringfence::device::fault::Call::BindPages;
@@ -168,7 +168,7 @@ fn unbound_pages_read_as_the_device_says() {
     for (profile, expected) in [(Profile::h200(), 0), (Profile::d3d12_tier1(), 0xcd)] {
         let device = sim::Device::new(profile, SimOptions::default());
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let sparse = memory.create_sparse_buffer(&info(4 * PAGE), AllocationDesc::default()).expect("it has them");
+        let sparse = memory.sparse().create_buffer(&info(4 * PAGE), AllocationDesc::default()).expect("it has them");
         let back =
             memory.create_buffer(&info(100), AllocationDesc { share: None, ..Default::default() }).expect("room");
         let fence = device.create_fence(0);

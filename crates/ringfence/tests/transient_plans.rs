@@ -221,7 +221,7 @@ impl Write for Recording {
 fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let world = World::new();
     let recording = Recording::default();
-    world.memory.start_trace(recording.clone()).expect("nothing was made");
+    world.memory.trace().start(recording.clone()).expect("nothing was made");
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc { name: "targets", ..Default::default() });
     let (info, queue) = (buffer(100_000), world.timelines[0].id());
     let resource = |first, name| FrameResource { info: Described::Buffer(&info), first, last: &[], name };
@@ -237,7 +237,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     world.memory.reclaim();
     drop(transient);
     world.memory.reclaim();
-    world.memory.stop_trace().expect("memory can be written");
+    world.memory.trace().stop().expect("memory can be written");
     let bytes = recording.0.lock().expect("nobody panicked").clone();
 
     let (mut state, mut made, mut most) = (State::new(), Vec::new(), (0, 0));
@@ -271,8 +271,8 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     // And without them it reads as ever.
     let empty = Recording::default();
     let other = World::new();
-    other.memory.start_trace(empty.clone()).expect("nothing was made");
-    other.memory.stop_trace().expect("memory can be written");
+    other.memory.trace().start(empty.clone()).expect("nothing was made");
+    other.memory.trace().stop().expect("memory can be written");
     let mut old = empty.0.lock().expect("nobody panicked").clone();
     old[8..12].copy_from_slice(&1_u32.to_le_bytes());
     assert!(Reader::new(&old[..]).expect("version 1 is read").all(|event| event.is_ok()));

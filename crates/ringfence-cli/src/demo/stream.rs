@@ -106,7 +106,7 @@ impl<G: Gpu> Stream<G> {
     pub fn new(gpu: G, seed: u64, trace: Option<File>) -> Result<Self, StreamError> {
         let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
         if let Some(trace) = trace {
-            memory.start_trace(trace)?;
+            memory.trace().start(trace)?;
         }
         // SAFETY: `Stream` drops the device after everything else, and every submission below signals its frame.
         let main = unsafe { memory.timeline(gpu.fence(0)) }?;
@@ -176,7 +176,7 @@ impl<G: Gpu> Stream<G> {
             self.finish_oldest()?;
         }
         let mut snapshot = self.memory.snapshot();
-        self.memory.stop_trace().map_err(StreamError::Trace)?;
+        self.memory.trace().stop().map_err(StreamError::Trace)?;
         let (constants, fast_count) = (self.shading.figures(), self.shading.fast_count);
         let (device, frames, drawn_by_device) = (self.device_name().to_owned(), self.frame, self.gpu.can_draw());
         let Self { mut gpu, memory, things, main, second, staging, shading, targets, checker, .. } = self;

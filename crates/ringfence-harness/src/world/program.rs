@@ -111,7 +111,7 @@ impl Program {
         };
         let memory = Allocator::over(gpu.device(), desc);
         if let Some(trace) = trace {
-            memory.start_trace(trace).map_err(|error| error.to_string())?;
+            memory.trace().start(trace).map_err(|error| error.to_string())?;
         }
         let lies = options.bug == Some(Bug::EarlyReclaim);
         let ahead: Vec<_> = (0..queues).filter(|_| lies).map(|_| gpu.sim().create_fence(0)).collect();
@@ -291,7 +291,7 @@ impl Program {
 
     fn validate(&self) -> Step {
         let unsound = |what: &str, error: &dyn std::fmt::Debug| Stop::Wrong(format!("{what} is not sound: {error:?}"));
-        self.memory.validate().map_err(|error| unsound("the allocator", &error))?;
+        self.memory.debug().validate().map_err(|error| unsound("the allocator", &error))?;
         self.look_at_guards()?;
         self.ring.validate().map_err(|error| unsound("the ring", &error))?;
         self.table.validate().map_err(|error| unsound("the table", &error))?;
@@ -303,7 +303,7 @@ impl Program {
     /// found says more than the wrong bytes that came of it.
     fn abort(mut self, what: String) -> String {
         let what = self.gpu.take_messages().into_iter().next().unwrap_or(what);
-        self.memory.set_eviction(None);
+        self.memory.budgets().set_eviction(None);
         self.open.drain(..).flatten().for_each(|recording| recording.frame.discard());
         (0..self.gpu.queue_count()).for_each(|queue| self.gpu.sim().resume(queue));
         what
@@ -334,7 +334,7 @@ impl Program {
             ..
         } = self;
         // It holds a resource, which holds the allocator.
-        memory.set_eviction(None);
+        memory.budgets().set_eviction(None);
         let mut figures = self.figures;
         let keeps = self.options.bug == Some(Bug::KeptAfterLoss) && is_lost;
         let kept = if keeps { std::mem::take(&mut things) } else { Vec::new() };
@@ -352,8 +352,8 @@ impl Program {
             drop((ring, fast, constants, transient, heap, table));
             drop((pages, evictables, checks, things));
         }
-        memory.validate().map_err(|error| format!("at the end: {error:?}"))?;
-        memory.stop_trace().map_err(|error| error.to_string())?;
+        memory.debug().validate().map_err(|error| format!("at the end: {error:?}"))?;
+        memory.trace().stop().map_err(|error| error.to_string())?;
         drop((timelines, memory));
         let said = gpu.close();
         drop(kept);

@@ -153,7 +153,7 @@ impl Shared {
         let when_full = WhenFull::grow(4 << 20);
         let ring = UploadRing::new(&memory, UploadDesc { capacity: 256 << 10, when_full, ..Default::default() })?;
         let info = Create::<Buffers>::describe(&device, &BufferDesc { size: 4096, usage: COPIED })?;
-        let memory_type = memory.plan_buffer(&info, AllocationDesc::default())?.memory_type;
+        let memory_type = memory.plan().buffer(&info, AllocationDesc::default())?.memory_type;
         let pool = memory.create_pool(PoolDesc { memory_type, block_bytes: 128 << 10, ..Default::default() })?;
         // With such a headroom every heap is beyond its budget: whatever may go is to go.
         let headroom_bytes = if dice.one_in(4) { 0 } else { u64::MAX / 2 };
@@ -192,7 +192,7 @@ impl Shared {
     fn end(self) -> Result<(), String> {
         let Self { device, memory, ring, pool, residency, canvas, things, cells, kept, .. } = self;
         drop((things, cells, canvas, ring, residency, pool));
-        memory.validate().map_err(|error| format!("{error:?}"))?;
+        memory.debug().validate().map_err(|error| format!("{error:?}"))?;
         memory.shutdown(Duration::MAX).map_err(|error| error.to_string())?;
         drop(memory);
         let (hazards, left) = (device.take_hazards(), device.live());

@@ -2,7 +2,7 @@
 
 use ringfence::debugging::OperationKind::{Made, Moved, Released, Retired};
 use ringfence::debugging::{DebugDesc, Finding, OperationKind, Side, Spot};
-use ringfence::defrag::{DefragDesc, DefragState};
+use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, Requirements, ResourceClass};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, PoolDesc};
 use ringfence_harness::{Command, Gpu};
@@ -32,7 +32,7 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let desc = AllocationDesc { name: "vertices", location: Location::Upload, user_data: 7, ..Default::default() };
     let line = line!() + 1;
     let allocation = memory.allocate(needs, desc).expect("there is room");
-    let checked = memory.check_guards();
+    let checked = memory.debug().check_guards();
     assert!(checked.overruns.is_empty());
     let Some(mapped) = allocation.mapped() else {
         assert_eq!((checked.checked_count, checked.unchecked_count), (1, 0));
@@ -44,7 +44,7 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     unsafe { mapped.as_ptr().add(needs.size as usize + 2).write(0x41) };
     // SAFETY: as above.
     unsafe { mapped.as_ptr().sub(1).write(0x42) };
-    let mut overruns = memory.check_guards().overruns;
+    let mut overruns = memory.debug().check_guards().overruns;
     let (after, before) = (overruns.pop().expect("two"), overruns.pop().expect("two"));
     assert!(overruns.is_empty());
     assert_eq!((after.side, after.distance_bytes, after.damaged_bytes, after.found), (Side::After, 2, 1, 0x41));
@@ -52,8 +52,8 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!((&*after.owner.name, after.owner.user_data, after.owner.spot), ("vertices", 7, allocation.spot()));
     let made_at = after.owner.made_at.expect("it was made by a line of this file");
     assert_eq!((made_at.file(), made_at.line()), (file!(), line));
-    assert!(memory.check_guards().overruns.is_empty(), "what was found is mended");
-    let findings = memory.take_findings();
+    assert!(memory.debug().check_guards().overruns.is_empty(), "what was found is mended");
+    let findings = memory.debug().take_findings();
     assert_eq!(findings.len(), 2);
     assert!(findings[1].to_string().contains("\"vertices\"") && findings[1].to_string().contains(file!()));
 
@@ -61,8 +61,8 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     // SAFETY: as above.
     unsafe { mapped.as_ptr().add(needs.size as usize).write(0x43) };
     // SAFETY: nothing uses it.
-    unsafe { allocation.free_now() };
-    let findings = memory.take_findings();
+    unsafe { allocation.destroy_now() };
+    let findings = memory.debug().take_findings();
     let [Finding::Overrun(overrun)] = &findings[..] else { panic!("one overrun, not {findings:?}") };
     assert!(overrun.at_release && overrun.distance_bytes == 0 && overrun.found == 0x43);
 }
@@ -83,15 +83,15 @@ pub fn guards_that_nobody_wrote_are_silent<G: Gpu>(rig: &mut Rig<G>) {
             held.push(buffer);
             held.truncate(30);
         }
-        assert!(memory.check_guards().overruns.is_empty(), "round {round}");
-        memory.validate().expect("the allocator is sound");
+        assert!(memory.debug().check_guards().overruns.is_empty(), "round {round}");
+        memory.debug().validate().expect("the allocator is sound");
         drop(held);
         frame.discard();
         memory.reclaim();
     }
     memory.shutdown(PATIENCE).expect("nothing was submitted");
-    assert_eq!(memory.take_findings(), []);
-    assert_eq!(memory.live(), []);
+    assert_eq!(memory.debug().take_findings(), []);
+    assert_eq!(memory.debug().live(), []);
 }
 
 pub fn an_overrun_of_the_device_is_found_when_the_range_is_released<G: Gpu>(rig: &mut Rig<G>) {
@@ -101,7 +101,7 @@ pub fn an_overrun_of_the_device_is_found_when_the_range_is_released<G: Gpu>(rig:
     let small = needs::<G>(&memory, 4096);
     let desc = AllocationDesc { name: "counts", location: Location::Readback, ..Default::default() };
     let counts = memory.allocate(small, desc).expect("there is room");
-    assert_eq!(memory.check_guards().checked_count, 1, "host-visible memory has guards everywhere");
+    assert_eq!(memory.debug().check_guards().checked_count, 1, "host-visible memory has guards everywhere");
     let usage = BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: small.size + 16, usage });
     // SAFETY: the memory is the allocation's, as long as the placed buffer lives, and of its type; the buffer reaches
@@ -118,7 +118,7 @@ pub fn an_overrun_of_the_device_is_found_when_the_range_is_released<G: Gpu>(rig:
     memory.device().note_aliasing(counts.memory(), counts.offset(), small.size + 16, false);
     drop(counts);
     memory.reclaim();
-    let findings = memory.take_findings();
+    let findings = memory.debug().take_findings();
     let [Finding::Overrun(overrun)] = &findings[..] else { panic!("one overrun, not {findings:?}") };
     assert_eq!((&*overrun.owner.name, overrun.side, overrun.found), ("counts", Side::After, 0x51));
     assert_eq!((overrun.distance_bytes, overrun.damaged_bytes, overrun.at_release), (0, 16, true));
@@ -136,7 +136,7 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let forgotten = memory.create_buffer(&info, desc).expect("there is room");
     let small = memory.create_small_buffer(BufferDesc { size: 64, usage: BufferUsage::VERTEX }, Location::Upload);
     memory.shutdown(PATIENCE).expect("nothing was submitted");
-    let findings = memory.take_findings();
+    let findings = memory.debug().take_findings();
     let leaks = findings.iter().filter_map(|finding| match finding {
         Finding::Leak(leak) => Some(leak),
         _ => None,
@@ -152,7 +152,7 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert!(!leaks.iter().any(|leak| &*leak.name == "gone"), "what was let go of is no leak: {leaks:?}");
     drop((forgotten, small));
     memory.shutdown(PATIENCE).expect("nothing was submitted");
-    assert_eq!(memory.take_findings(), [], "a leak is told of once, and this one is none any more");
+    assert_eq!(memory.debug().take_findings(), [], "a leak is told of once, and this one is none any more");
 }
 
 pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
@@ -173,7 +173,7 @@ pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
     };
     freed.write(0, &[1; 600]).expect("it is mapped");
     // SAFETY: nothing uses it.
-    unsafe { freed.free_now() };
+    unsafe { freed.destroy_now() };
     // SAFETY: its block is alive and mapped, since the neighbour lies in it, and nobody has these bytes.
     let after: Vec<u8> = (0..600).map(|at| unsafe { mapped.as_ptr().add(at).read() }).collect();
     assert!(after.iter().all(|&byte| byte == 0xdd), "released memory is filled");
@@ -190,7 +190,7 @@ pub fn a_history_tells_who_had_an_address<G: Gpu>(rig: &mut Rig<G>) {
     let second = rig::buffer(&memory, 1 << 20, BufferUsage::COPY_DST, Location::Device, "second");
     assert_eq!(second.spot(), spot, "the same bytes");
     let Spot::Block { block, offset } = spot else { panic!("a resource lies in a block") };
-    let told = memory.history_of(Spot::Block { block, offset: offset + 1000 });
+    let told = memory.debug().history_of(Spot::Block { block, offset: offset + 1000 });
     let told: Vec<_> = told.iter().map(|operation| (&*operation.subject.name, operation.kind)).collect();
     assert_eq!(
         told,
@@ -201,16 +201,16 @@ pub fn a_history_tells_who_had_an_address<G: Gpu>(rig: &mut Rig<G>) {
             ("second", OperationKind::Made)
         ]
     );
-    assert_eq!(memory.history_of(Spot::Block { block, offset: offset + (1 << 30) }), []);
+    assert_eq!(memory.debug().history_of(Spot::Block { block, offset: offset + (1 << 30) }), []);
     if let Some(address) = second.device_address() {
-        let told = memory.history_of(Spot::DeviceAddress(address + 5));
+        let told = memory.debug().history_of(Spot::DeviceAddress(address + 5));
         assert_eq!(told.last().map(|operation| &*operation.subject.name), Some("second"));
     }
     for _ in 0..10 {
         drop(rig::buffer(&memory, 256, BufferUsage::COPY_DST, Location::Device, "more"));
     }
-    assert_eq!(memory.history().len(), 8, "no more than was asked for");
-    assert!(memory.history().windows(2).all(|pair| pair[0].number < pair[1].number));
+    assert_eq!(memory.debug().history().len(), 8, "no more than was asked for");
+    assert!(memory.debug().history().windows(2).all(|pair| pair[0].number < pair[1].number));
 }
 
 pub fn names_change_after_creation<G: Gpu>(rig: &mut Rig<G>) {
@@ -232,7 +232,7 @@ pub fn names_change_after_creation<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!((count("before"), count("after"), count("painted"), count("one of forty")), (0, 1, 1, 40));
     held.iter_mut().for_each(|allocation| allocation.set_name(""));
     assert!(!names(rig).iter().any(|name| name == "one of forty"));
-    rig.memory.validate().expect("the allocator is sound");
+    rig.memory.debug().validate().expect("the allocator is sound");
 }
 
 pub fn debugging_changes_no_result<G: Gpu>(rig: &mut Rig<G>) {
@@ -257,7 +257,7 @@ pub fn debugging_changes_no_result<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(bytes, expected);
     drop(back);
     memory.shutdown(PATIENCE).expect("all is complete");
-    assert_eq!(memory.take_findings(), []);
+    assert_eq!(memory.debug().take_findings(), []);
 }
 
 /// Allocations are moved together; a device overrun at a new place is found there, under the old name and line.
@@ -279,7 +279,7 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     held.iter_mut().enumerate().filter(|(number, _)| number % 3 != 0).for_each(|(_, one)| *one = None);
     memory.reclaim();
     let before: Vec<_> = held.iter().map(|one| one.as_ref().map(|one| one.spot())).collect();
-    let mut run = pool.defragment(DefragDesc { host_memory: true, compacts: false, ..Default::default() });
+    let mut run = Defrag::of_pool(&pool, DefragDesc { host_memory: true, compacts: false, ..Default::default() });
     while run.state() != DefragState::Done {
         let (frame, own) = (rig.timeline().begin(), timelines[0].begin());
         let mut pass = run.begin_pass(&own).expect("the frame is ours");
@@ -293,23 +293,23 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
         timelines[0].submitted(own).expect("in order");
         assert!(timelines[0].wait(value, PATIENCE).expect("the device is not lost"));
         memory.reclaim();
-        memory.validate().expect("the allocator is sound");
+        memory.debug().validate().expect("the allocator is sound");
     }
     assert!(run.statistics().moved_count >= 2, "{run:?}");
-    let checked = memory.check_guards();
+    let checked = memory.debug().check_guards();
     assert_eq!(
         (checked.overruns, checked.checked_count),
         (vec![], 7),
         "guarded at their new places, and not at the old"
     );
-    assert_eq!(memory.live().len(), 7);
+    assert_eq!(memory.debug().live().len(), 7);
     let moved = (0..held.len()).find(|&at| held[at].as_ref().is_some_and(|one| Some(one.spot()) != before[at]));
     let moved = moved.expect("some were moved");
     let (one, was) = (held[moved].take().expect("it was moved"), before[moved].expect("it was held"));
-    let told = memory.history_of(one.spot());
+    let told = memory.debug().history_of(one.spot());
     assert_eq!(told.last().map(|operation| operation.kind), Some(OperationKind::Moved { from: was }), "{told:?}");
     let told: Vec<_> =
-        memory.history_of(was).into_iter().filter(|held| held.subject.user_data == moved as u64).collect();
+        memory.debug().history_of(was).into_iter().filter(|held| held.subject.user_data == moved as u64).collect();
     let kinds: Vec<_> = told.iter().map(|operation| operation.kind).collect();
     let [Made, Moved { from: _ }, Retired, Released] = kinds[..] else { panic!("not the life of a range: {kinds:?}") };
     assert!(told[1].to_string().contains("moved by") && told[1].to_string().contains(&was.to_string()));
@@ -331,8 +331,8 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     memory.device().note_aliasing(one.memory(), one.offset(), needs.size + 16, false);
     let spot = one.spot();
     // SAFETY: nothing uses it.
-    unsafe { one.free_now() };
-    let findings = memory.take_findings();
+    unsafe { one.destroy_now() };
+    let findings = memory.debug().take_findings();
     let [Finding::Overrun(overrun)] = &findings[..] else { panic!("one overrun, not {findings:?}") };
     assert_eq!(
         (overrun.side, overrun.distance_bytes, overrun.damaged_bytes, overrun.found),
@@ -366,7 +366,7 @@ pub fn moves_between_guards_keep_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     }
     held.iter_mut().enumerate().filter(|(number, _)| number % 3 != 2).for_each(|(_, buffer)| *buffer = None);
     memory.reclaim();
-    let mut run = pool.defragment(DefragDesc::default());
+    let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     while run.state() != DefragState::Done {
         let (frame, own) = (rig.timeline().begin(), timelines[0].begin());
         let mut pass = run.begin_pass(&own).expect("the frame is ours");
@@ -382,10 +382,10 @@ pub fn moves_between_guards_keep_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
         timelines[0].submitted(own).expect("in order");
         assert!(timelines[0].wait(value, PATIENCE).expect("the device is not lost"));
         memory.reclaim();
-        memory.validate().expect("the allocator is sound");
+        memory.debug().validate().expect("the allocator is sound");
     }
     assert_eq!(pool.statistics().block_count, 1, "{run:?}");
-    assert_eq!(memory.check_guards().overruns, []);
+    assert_eq!(memory.debug().check_guards().overruns, []);
     for (number, buffer) in held.iter().enumerate() {
         if let Some(buffer) = buffer {
             let own = timelines[0].begin();
@@ -395,5 +395,5 @@ pub fn moves_between_guards_keep_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     }
     drop(held);
     memory.reclaim();
-    assert_eq!(memory.take_findings(), []);
+    assert_eq!(memory.debug().take_findings(), []);
 }

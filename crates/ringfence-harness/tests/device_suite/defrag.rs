@@ -117,11 +117,11 @@ fn converge<G: Gpu>(rig: &mut Rig<G>, run: &mut Defrag<G::Device>, held: &mut [O
         // SAFETY: the commands are submitted as the pass's frame.
         unsafe { pass.record(&mut commands) };
         drop(pass);
-        rig.memory.validate().expect("the allocator is sound");
+        rig.memory.debug().validate().expect("the allocator is sound");
         let value = rig.submit(frame, &commands.0);
         assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
         rig.memory.reclaim();
-        rig.memory.validate().expect("the allocator is sound");
+        rig.memory.debug().validate().expect("the allocator is sound");
     }
     panic!("it does not end: {run:?}");
 }
@@ -133,7 +133,7 @@ pub fn buffers_are_moved_together_with_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     rig.memory.reclaim();
     let before = pool.statistics();
     let desc = DefragDesc { bytes_per_pass_max: 4 * SIZE, compacts: false, ..Default::default() };
-    let mut run = pool.defragment(desc);
+    let mut run = Defrag::of_pool(&pool, desc);
     let scattered = run.fragmentation();
     assert_eq!(scattered.used_bytes, 12 * SIZE);
     let passes = converge(rig, &mut run, &mut held);
@@ -158,7 +158,7 @@ pub fn what_is_pinned_or_not_movable_stays<G: Gpu>(rig: &mut Rig<G>) {
     pinned.iter().for_each(|buffer| buffer.set_pinned(true));
     assert!(pinned.iter().all(|buffer| !buffer.is_movable()));
     let places: Vec<_> = held.iter().map(place).collect();
-    let mut run = pool.defragment(DefragDesc::default());
+    let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     assert_eq!(converge(rig, &mut run, &mut held), 0);
     assert_eq!(held.iter().map(place).collect::<Vec<_>>(), places);
     // One in each block that stays: no block can be emptied, the others are compacted around it.
@@ -167,7 +167,7 @@ pub fn what_is_pinned_or_not_movable_stays<G: Gpu>(rig: &mut Rig<G>) {
     for (number, buffer) in held.iter().enumerate().filter(|(number, _)| stays(*number)) {
         buffer.as_ref().unwrap_or_else(|| panic!("{number} is held")).set_pinned(true);
     }
-    let mut run = pool.defragment(DefragDesc::default());
+    let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     converge(rig, &mut run, &mut held);
     assert_eq!(pool.statistics().block_count, 2);
     for (number, (buffer, was)) in held.iter().zip(&places).enumerate() {
@@ -182,12 +182,12 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     held.iter_mut().enumerate().filter(|(number, _)| number % 4 != 1).for_each(|(_, buffer)| *buffer = None);
     rig.memory.reclaim();
     let ranges = |pool: &Pool<G::Device>| pool.statistics().range_count;
-    let mut run = pool.defragment(DefragDesc::default());
+    let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     let frame = rig.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("the frame is ours");
     assert_eq!(pass.moves().len(), 4);
     assert_eq!(ranges(&pool), 8 + 4, "room is allocated");
-    rig.memory.validate().expect("the allocator is sound");
+    rig.memory.debug().validate().expect("the allocator is sound");
     let owners: Vec<_> = pass.moves().iter().map(|planned| planned.user_data as usize).collect();
     // Dropped by itself; dropped through the pass; pinned; ignored.
     held[owners[0]] = None;
@@ -210,12 +210,12 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     rig.gpu.wait_idle().expect("the device is not lost");
     rig.memory.reclaim();
     assert_eq!(ranges(&pool), 6);
-    rig.memory.validate().expect("the allocator is sound");
+    rig.memory.debug().validate().expect("the allocator is sound");
     assert_eq!(run.statistics().moved_count, 0);
     check(rig, &held);
     // The run goes on, and another one takes up what this one has left.
     converge(rig, &mut run, &mut held);
-    let mut again = pool.defragment(DefragDesc::default());
+    let mut again = Defrag::of_pool(&pool, DefragDesc::default());
     converge(rig, &mut again, &mut held);
     assert_eq!(pool.statistics().block_count, 1);
     check(rig, &held);
@@ -230,7 +230,7 @@ pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut 
     let mut held = fill_pool(rig, &pool, 20);
     held[..16].iter_mut().skip(1).for_each(|buffer| *buffer = None);
     rig.memory.reclaim();
-    let mut run = pool.defragment(DefragDesc { compacts: false, ..Default::default() });
+    let mut run = Defrag::of_pool(&pool, DefragDesc { compacts: false, ..Default::default() });
     let back = rig.buffer(SIZE, Location::Readback, "back");
     let frame = rig.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("the frame is ours");
@@ -280,13 +280,13 @@ pub fn memory_of_the_host_is_moved_only_if_that_is_allowed<G: Gpu>(rig: &mut Rig
         .collect();
     held.iter_mut().enumerate().filter(|(number, _)| number % 4 != 1).for_each(|(_, buffer)| *buffer = None);
     rig.memory.reclaim();
-    let mut run = pool.defragment(DefragDesc::default());
+    let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     assert_eq!(converge(rig, &mut run, &mut held), 0);
     let copies_on_device = rig.memory.device().capabilities().properties(desc.memory_type);
     // An upload heap of Direct3D 12 is no destination of copies.
     let is_device = copies_on_device.contains(ringfence::device::MemoryProperties::DEVICE_LOCAL);
     if is_device {
-        let mut run = pool.defragment(DefragDesc { host_memory: true, ..Default::default() });
+        let mut run = Defrag::of_pool(&pool, DefragDesc { host_memory: true, ..Default::default() });
         assert!(converge(rig, &mut run, &mut held) > 0);
         assert_eq!(pool.statistics().block_count, 1);
     }
@@ -324,7 +324,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
     held.iter_mut().enumerate().filter(|(number, _)| number % 3 != 1).for_each(|(_, texture)| *texture = None);
     rig.memory.reclaim();
     let mut recorded_count = 0;
-    let mut run = pool.defragment(DefragDesc { moves_per_pass_max: 1, ..Default::default() });
+    let mut run = Defrag::of_pool(&pool, DefragDesc { moves_per_pass_max: 1, ..Default::default() });
     while run.state() != DefragState::Done {
         let frame = rig.timeline().begin();
         let mut pass = run.begin_pass(&frame).expect("the frame is ours");
@@ -444,7 +444,7 @@ pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>)
     let inside = shared.create_aliasing_buffer(&info, 0, "inside");
     let shares = inside.is_ok();
     rig.memory.reclaim();
-    let mut run = pool.defragment(DefragDesc::default());
+    let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     while run.state() != DefragState::Done {
         let frame = rig.timeline().begin();
         let mut pass = run.begin_pass(&frame).expect("the frame is ours");
@@ -460,7 +460,7 @@ pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>)
         let value = rig.submit(frame, &[]);
         assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
         rig.memory.reclaim();
-        rig.memory.validate().expect("the allocator is sound");
+        rig.memory.debug().validate().expect("the allocator is sound");
     }
     assert_eq!(pool.statistics().block_count, 1, "{run:?}");
 }
@@ -471,7 +471,7 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
         AllocatorDesc { device_block_bytes_max: BLOCK_BYTES, host_block_bytes_max: BLOCK_BYTES, ..Default::default() };
     let (memory, timelines) = rig.allocator(desc);
     let file = Shared::default();
-    memory.start_trace(file.clone()).expect("nothing was made");
+    memory.trace().start(file.clone()).expect("nothing was made");
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: SIZE, usage: USAGE }).expect("plain");
     let make = |number| memory.create_buffer(&info, movable("moves", number)).expect("there is room");
     let mut held: Vec<_> = (0..96_u64).map(|number| Some(make(number))).collect();
@@ -495,7 +495,7 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     let after = memory.statistics().total();
     assert!(after.block_bytes <= before.block_bytes / 2, "{before:?}, {after:?}");
     assert_eq!((after.range_bytes, after.range_count), (before.range_bytes, 32));
-    memory.stop_trace().expect("it could be written").expect("it was being recorded");
+    memory.trace().stop().expect("it could be written").expect("it was being recorded");
     let bytes = file.0.lock().expect("nobody panicked").clone();
     let (mut reader, mut state, mut moves) =
         (ringfence::trace::Reader::new(bytes.as_slice()).expect("a trace"), ringfence::trace::State::default(), 0);
@@ -529,13 +529,13 @@ pub fn a_run_converges_and_another_has_nothing_to_do<G: Gpu>(rig: &mut Rig<G>) {
     let mut held = fill_pool(rig, &pool, 16);
     held.iter_mut().enumerate().filter(|(number, _)| number % 2 == 0).for_each(|(_, buffer)| *buffer = None);
     rig.memory.reclaim();
-    let mut run = pool.defragment(DefragDesc::default());
+    let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     assert_eq!(run.fragmentation().scattered_bytes, 7 * SIZE, "every other one is free");
     converge(rig, &mut run, &mut held);
     let done = run.statistics();
     assert_eq!(run.fragmentation().scattered_bytes, 0, "one hole: {done:?}");
     assert_eq!(done.moved_bytes, 4 * SIZE, "each range from the upper half fills a hole of the lower");
-    let mut again = pool.defragment(DefragDesc::default());
+    let mut again = Defrag::of_pool(&pool, DefragDesc::default());
     assert_eq!(converge(rig, &mut again, &mut held), 0);
     check(rig, &held);
 }

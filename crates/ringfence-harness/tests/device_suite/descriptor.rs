@@ -819,7 +819,7 @@ fn told(regions: Vec<DescriptorSnapshot>) -> Vec<DescriptorSnapshot> {
 pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(AllocatorDesc::default());
     let recording = Recording::default();
-    memory.start_trace(recording.clone()).expect("it has made nothing");
+    memory.trace().start(recording.clone()).expect("it has made nothing");
     let buffer = buffer(&memory, BYTES, BufferUsage::STORAGE, Location::Device, "shown");
     let visible = ShaderVisibleDesc { persistent_slots: 6, slots_max: 28, name: "visible", ..desc() };
     let heap = ShaderVisibleHeap::new(&memory, visible).expect("every device has so many slots");
@@ -855,7 +855,7 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
         }
         assert_eq!(live.iter().map(|region| region.region.as_str()).collect::<Vec<_>>().len(), 4, "{live:?}");
     }
-    let late = memory.start_trace(io::sink()).err();
+    let late = memory.trace().start(io::sink()).err();
     assert!(matches!(late, Some(StartTraceError::DescriptorHeaps | StartTraceError::NotEmpty { .. })), "{late:?}");
     drop((kept, table, heap, cpu, buffer));
     memory.shutdown(PATIENCE).expect("nothing is under way");
@@ -869,7 +869,7 @@ fn replayed<D: Descriptors>(
     stop: bool,
 ) -> (Vec<DescriptorSnapshot>, State) {
     if stop {
-        memory.stop_trace().expect("memory takes it all");
+        memory.trace().stop().expect("memory takes it all");
     }
     let bytes = recording.0.lock().expect("nobody panicked").clone();
     let mut state = State::new();

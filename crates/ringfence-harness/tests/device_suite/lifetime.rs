@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
-use ringfence::lifetime::{BufferCopy, ReplaceError, RetireBin};
+use ringfence::lifetime::RetireBin;
 use ringfence::memory::ShutdownError;
+use ringfence::resource::{BufferCopy, ReplaceError};
 use ringfence::{
     AllocationDesc, AllocatorDesc, Error, FrameError, Location, SyncSet, Texture, UploadDesc, UploadError, UploadRing,
     WhenFull,
@@ -173,17 +174,17 @@ pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) 
     assert_ne!(rig.timeline().id(), theirs.id(), "unique in the process");
     let bin = RetireBin::new();
     let mine = rig.timeline().begin();
-    rig.memory.retire_into(&bin, "mine");
+    rig.memory.retirement().retire_into(&bin, "mine");
     // Nothing is begun there. With turns that are counted by each, the set of the item before would be taken for its own.
-    other.retire_into(&bin, "theirs");
+    other.retirement().retire_into(&bin, "theirs");
     let mut out = Vec::new();
-    other.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    other.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
     assert_eq!(out, ["theirs"]);
     let value = rig.submit(mine, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    other.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    other.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
     assert_eq!(out, ["theirs"], "no progress of another allocator lets it pass");
-    rig.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    rig.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
     assert_eq!(out, ["theirs", "mine"]);
     // A point of another allocator is refused where it would decide over memory.
     let frame = theirs.begin();
@@ -276,7 +277,7 @@ pub fn a_thousand_frames_stream_and_leave_nothing_behind<G: Gpu>(rig: &mut Rig<G
         rig.memory.reclaim();
         assert!(rig.memory.statistics().retired_count <= 4, "at most what is in flight");
     }
-    rig.memory.validate().expect("the allocator is sound");
+    rig.memory.debug().validate().expect("the allocator is sound");
 }
 
 /// The old buffer is read by work that is held back; the new one is in use before that work has run.
@@ -422,19 +423,19 @@ pub fn objects_of_the_programs_own_wait_like_resources<G: Gpu>(rig: &mut Rig<G>)
     let bin = RetireBin::new();
     let first = rig.timeline().begin();
     let point = first.point();
-    rig.memory.retire_into(&bin, "a view that the first frame uses");
+    rig.memory.retirement().retire_into(&bin, "a view that the first frame uses");
     let second = rig.timeline().begin();
-    rig.memory.retire_into(&bin, "a view that both use");
+    rig.memory.retirement().retire_into(&bin, "a view that both use");
     bin.retire(&SyncSet::from(point), "a sampler of the first frame alone");
     let mut passed = Vec::new();
-    assert_eq!(rig.memory.collect_from(&bin, usize::MAX, &mut passed), Ok(0));
+    assert_eq!(rig.memory.retirement().collect_from(&bin, usize::MAX, &mut passed), Ok(0));
     let value = rig.submit(first, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    assert_eq!(rig.memory.collect_from(&bin, usize::MAX, &mut passed), Ok(2));
+    assert_eq!(rig.memory.retirement().collect_from(&bin, usize::MAX, &mut passed), Ok(2));
     passed.sort_unstable();
     assert_eq!(passed, ["a sampler of the first frame alone", "a view that the first frame uses"]);
     let value = rig.submit(second, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    assert_eq!(rig.memory.collect_from(&bin, usize::MAX, &mut passed), Ok(1));
+    assert_eq!(rig.memory.retirement().collect_from(&bin, usize::MAX, &mut passed), Ok(1));
     assert!(bin.is_empty());
 }

@@ -41,7 +41,7 @@ fn address<D: Device>(allocation: &Allocation<D>) -> (*const D::Memory, u64) {
 pub fn seed_003_01_a_pool_is_one_memory_object_of_equal_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 10 * KIB);
     let block_size = size_class(needs.size, needs.alignment).expect("a class");
-    let memory_type = rig.memory.memory_type_for(needs.memory_type_bits, on_device()).expect("a memory type");
+    let memory_type = rig.memory.plan().memory_type(needs.memory_type_bits, on_device()).expect("a memory type");
     let pool = rig
         .memory
         .create_pool(PoolDesc {
@@ -59,7 +59,7 @@ pub fn seed_003_01_a_pool_is_one_memory_object_of_equal_blocks<G: Gpu>(rig: &mut
     assert!(matches!(pool.allocate(needs, on_device()), Err(Error::PoolFull { .. })));
     let offset = held[5].offset();
     // SAFETY: no submission uses it.
-    unsafe { held.swap_remove(5).free_now() };
+    unsafe { held.swap_remove(5).destroy_now() };
     held.push(pool.allocate(needs, on_device()).expect("the offset that was given back"));
     assert_eq!(held[15].offset(), offset);
 }
@@ -81,7 +81,7 @@ pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
                     if step % 3 != 0 {
                         let gone: Allocation<G::Device> = held.swap_remove(step * 7 % held.len());
                         // SAFETY: no submission uses it.
-                        unsafe { gone.free_now() };
+                        unsafe { gone.destroy_now() };
                     }
                 }
                 let places = held.iter().map(|held| (address(held).0 as usize, held.offset(), held.size()));
@@ -95,7 +95,7 @@ pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
     all.sort_unstable();
     let apart = |pair: &[(usize, u64, u64)]| pair[0].0 != pair[1].0 || pair[0].1 + pair[0].2 <= pair[1].1;
     assert!(all.len() > THREADS * 60 && all.windows(2).all(apart), "no two threads share a byte");
-    rig.memory.validate().expect("the allocator is sound");
+    rig.memory.debug().validate().expect("the allocator is sound");
 }
 
 pub fn seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart<G: Gpu>(rig: &mut Rig<G>) {
@@ -200,7 +200,11 @@ pub fn seed_003_04_pools_are_of_one_memory_type_class_and_size<G: Gpu>(rig: &mut
         let plain = if *class == ResourceClass::Buffer { needs(rig, 256) } else { texture_needs(rig) };
         assert!(plain.memory_type_bits >> held.memory_type() & 1 == 1, "a memory type that it may lie in");
         let desc = AllocationDesc { location: held.location(), ..on_device() };
-        assert_eq!(Some(held.memory_type()), rig.memory.memory_type_for(plain.memory_type_bits, desc), "and the best");
+        assert_eq!(
+            Some(held.memory_type()),
+            rig.memory.plan().memory_type(plain.memory_type_bits, desc),
+            "and the best"
+        );
     }
     let mut places: Vec<_> = held.iter().map(|(held, class)| (address(held), held.size(), *class)).collect();
     places.sort_unstable_by_key(|place| place.0);
@@ -247,7 +251,7 @@ pub fn seed_003_05_the_chain_is_followed_to_what_was_freed<G: Gpu>(rig: &mut Rig
     let class = SizeClasses::FINE.class(needs.size, needs.alignment).expect("a class");
     let allocate = |count: usize| (0..count).map(|_| rig.memory.allocate(needs, on_device()).expect("there is room"));
     // SAFETY: no submission uses them.
-    let free = |gone: Vec<Allocation<G::Device>>| gone.into_iter().for_each(|gone| unsafe { gone.free_now() });
+    let free = |gone: Vec<Allocation<G::Device>>| gone.into_iter().for_each(|gone| unsafe { gone.destroy_now() });
     // The first of a class are ranges of their own: once there were many, all are blocks of pools.
     free(allocate(1500).collect());
     let mut held: Vec<_> = allocate(1500).collect();
@@ -273,9 +277,9 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     let beyond = Requirements { size: capabilities.memory_object_bytes_max.saturating_add(1), ..plain };
     let refused = rig.memory.allocate(beyond, AllocationDesc::default());
     assert!(matches!(refused, Err(Error::TooLarge { .. } | Error::OutOfMemory { .. })), "{refused:?}");
-    let best = rig.memory.memory_type_for(plain.memory_type_bits, on_device()).expect("a memory type");
+    let best = rig.memory.plan().memory_type(plain.memory_type_bits, on_device()).expect("a memory type");
     let heap = capabilities.memory_types[best as usize].heap;
-    let budget = rig.memory.budget(heap);
+    let budget = rig.memory.budgets().heap(heap);
     assert!(budget.budget_bytes <= capabilities.memory_heaps[heap as usize].bytes);
     let only = AllocationDesc { memory_types: 1 << best, within_budget: true, ..Default::default() };
     let more = Requirements { size: budget.headroom_bytes() / (64 * KIB) * (64 * KIB) + 64 * KIB, ..plain };
@@ -290,8 +294,10 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     assert!(is_refused, "{refused:?}");
     assert_eq!(rig.memory.statistics().calls.allocate_memory, before);
     let held = rig.memory.allocate(plain, only).expect("a little is within the budget");
-    assert!(rig.memory.budget(heap).reserved_bytes > 0);
-    assert!(rig.memory.budget(heap).usage_bytes >= rig.memory.budget(heap).reserved_bytes.min(plain.size));
+    assert!(rig.memory.budgets().heap(heap).reserved_bytes > 0);
+    assert!(
+        rig.memory.budgets().heap(heap).usage_bytes >= rig.memory.budgets().heap(heap).reserved_bytes.min(plain.size)
+    );
     drop(held);
     // The caller's own limit, to the byte: on every device, since it needs no more memory than that.
     let mut heap_bytes_max = [u64::MAX; 16];
@@ -337,7 +343,7 @@ pub fn seed_003_07_memory_and_offset_or_a_typed_failure<G: Gpu>(rig: &mut Rig<G>
     // SAFETY: its only submission is complete.
     unsafe { Create::<Buffers>::destroy(rig.memory.device(), object) };
     // SAFETY: as above, and what lay there is gone.
-    unsafe { memory.free_now() };
+    unsafe { memory.destroy_now() };
     let zero = Requirements { size: 0, ..needs };
     assert_eq!(rig.memory.allocate(zero, on_device()).err(), Some(Error::ZeroSize));
     let bent = Requirements { alignment: 48, ..needs };
@@ -381,7 +387,7 @@ pub fn a_plan_says_what_the_call_does<G: Gpu>(rig: &mut Rig<G>) {
             }
             let (needs, desc) = (needs(rig, size), AllocationDesc { location, ..Default::default() });
             let before = rig.memory.statistics().total().reserved_bytes();
-            let plan = rig.memory.plan(needs, desc).expect("there is room");
+            let plan = rig.memory.plan().memory(needs, desc).expect("there is room");
             assert_eq!(rig.memory.statistics().total().reserved_bytes(), before);
             let made = rig.memory.allocate(needs, desc).expect("as planned");
             assert_eq!(plan.memory_type, made.memory_type());
@@ -430,7 +436,7 @@ pub fn small_buffers_share_and_hold_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn custom_pools_hold_resources_and_go_with_them<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 100 * KIB);
-    let memory_type = rig.memory.memory_type_for(needs.memory_type_bits, on_device()).expect("a memory type");
+    let memory_type = rig.memory.plan().memory_type(needs.memory_type_bits, on_device()).expect("a memory type");
     for algorithm in [Algorithm::Tlsf, Algorithm::Buddy { granule: 4 * KIB }, Algorithm::FreeList, Algorithm::Linear] {
         let pool = rig
             .memory
@@ -463,7 +469,7 @@ pub fn blocks_made_ahead_serve_what_comes<G: Gpu>(rig: &mut Rig<G>) {
         let before = rig.memory.statistics().calls.allocate_memory;
         held.push(rig.memory.allocate(needs, on_device()).expect("there is room"));
         waited += rig.memory.statistics().calls.allocate_memory - before;
-        rig.memory.maintain();
+        rig.memory.growth().maintain();
     }
     assert_eq!(waited, 1, "only the first asked the driver");
 }
@@ -471,7 +477,7 @@ pub fn blocks_made_ahead_serve_what_comes<G: Gpu>(rig: &mut Rig<G>) {
 pub fn what_is_announced_is_there_when_it_is_asked_for<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 100 * KIB);
     let desc = AllocationDesc { memory_types: needs.memory_type_bits, ..on_device() };
-    rig.memory.reserve(needs.class, 64 * needs.size, desc).expect("there is room");
+    rig.memory.growth().reserve(needs.class, 64 * needs.size, desc).expect("there is room");
     for _ in 0..200 {
         rig.memory.reclaim();
     }
@@ -481,13 +487,13 @@ pub fn what_is_announced_is_there_when_it_is_asked_for<G: Gpu>(rig: &mut Rig<G>)
     no_overlap(&held);
     drop(held);
     rig.memory.reclaim();
-    rig.memory.trim();
+    rig.memory.budgets().trim();
     assert_eq!(rig.memory.statistics().total().block_bytes, 0);
 }
 
 pub fn threads_make_and_drop_buffers_while_frames_end<G: Gpu>(rig: &mut Rig<G>) {
     let memory = &rig.memory;
-    let maintenance = memory.maintain_in_background().expect("a thread");
+    let maintenance = memory.growth().maintain_in_background().expect("a thread");
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     std::thread::scope(|scope| {
         for thread in 0..16_u64 {
@@ -519,6 +525,6 @@ pub fn threads_make_and_drop_buffers_while_frames_end<G: Gpu>(rig: &mut Rig<G>) 
         }
     });
     drop(maintenance);
-    rig.memory.validate().expect("the allocator is sound");
+    rig.memory.debug().validate().expect("the allocator is sound");
     assert!(!matches!(rig.memory.allocate(needs(rig, 4), on_device()), Err(Error::Device(DeviceError::Lost))));
 }

@@ -110,7 +110,7 @@ impl<G: Gpu> Rig<G> {
 
     fn finish(mut self) {
         self.gpu.wait_idle().expect("the device is not lost");
-        self.memory.validate().expect("the allocator is sound");
+        self.memory.debug().validate().expect("the allocator is sound");
         self.memory.shutdown(PATIENCE).expect("all work is complete");
         let (statistics, snapshot) = (self.memory.statistics(), self.memory.snapshot());
         assert_eq!(statistics.retired_count, 0, "nothing waits");

@@ -13,7 +13,7 @@ const BYTES: u64 = 100_000;
 fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
     let info = info::<G>(memory);
     let works = |kind: &ShareKind| {
-        let support = memory.buffer_share_support(&info, *kind);
+        let support = memory.sharing().buffer_support(&info, *kind);
         support.can_export && support.can_import
     };
     let found: Vec<_> = G::SHARE_KINDS.iter().copied().filter(works).collect();
@@ -68,7 +68,8 @@ fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
     let told = SharedMemory::from_bytes(&told.to_bytes()).expect("its own bytes");
     let desc = AllocationDesc { name: "imported", user_data: 5, ..Default::default() };
     // SAFETY: the handle was told of just now, and nobody reads through the host.
-    let imported = unsafe { other.import_buffer(&info::<G>(&other), handle, &told, desc) }.expect("the same device");
+    let imported =
+        unsafe { other.sharing().import_buffer(&info::<G>(&other), handle, &told, desc) }.expect("the same device");
     assert_eq!((imported.size(), imported.user_data(), imported.is_dedicated()), (buffer.size(), 5, true));
     assert_eq!(other.statistics().total().dedicated_count, 1);
 
@@ -92,8 +93,9 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
     let exported = other.create_buffer(&info::<G>(&other), shared(kind)).expect("there is room");
     let Some((handle, told)) = export::<G>(&exported) else { return };
     // SAFETY: the handle was told of just now, and nobody reads through the host.
-    let imported =
-        unsafe { rig.memory.import_buffer(&info::<G>(&rig.memory), handle, &told, AllocationDesc::default()) };
+    let imported = unsafe {
+        rig.memory.sharing().import_buffer(&info::<G>(&rig.memory), handle, &told, AllocationDesc::default())
+    };
     let imported = imported.expect("the same device");
     // The exporter is gone: the bytes are the importer's.
     // SAFETY: nothing was submitted with it.
@@ -121,7 +123,7 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
 
 pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
-    if rig.memory.buffer_share_support(&info::<G>(&rig.memory), kind).needs_dedicated {
+    if rig.memory.sharing().buffer_support(&info::<G>(&rig.memory), kind).needs_dedicated {
         return skipped("the device shares no blocks");
     }
     let memory_type = memory_type::<G>(&rig.memory, kind);
@@ -136,7 +138,8 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
 
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     // SAFETY: the handle was told of just now.
-    let block = unsafe { other.import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) };
+    let block =
+        unsafe { other.sharing().import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) };
     let mut block = block.expect("the same device");
     let imported: Vec<Buffer<G::Device>> = others
         .iter()
@@ -154,7 +157,7 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(refused, Error::WrongShare { pool: Some(held), .. } if held == kind), "{refused}");
     drop((imported, block));
     other.shutdown(PATIENCE).expect("all is complete");
-    other.validate().expect("the allocator is sound");
+    other.debug().validate().expect("the allocator is sound");
 }
 
 /// A kind of handle that is not this one.
@@ -170,7 +173,7 @@ fn memory_type<G: Gpu>(memory: &Allocator<G::Device>, kind: ShareKind) -> u32 {
         Create::<Buffers>::discard(memory.device(), unplaced);
         needs.memory_type_bits
     };
-    memory.memory_type_for(bits, AllocationDesc::default()).expect("there is a type")
+    memory.plan().memory_type(bits, AllocationDesc::default()).expect("there is a type")
 }
 
 pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
@@ -178,7 +181,7 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
     let desc = TextureDesc { width: 64, height: 32, usage, ..Default::default() };
     let describe = |memory: &Allocator<G::Device>| Create::<Textures>::describe(memory.device(), &desc).expect("plain");
     let Some(kind) = G::SHARE_KINDS.iter().copied().find(|kind| {
-        let support = rig.memory.texture_share_support(&describe(&rig.memory), *kind);
+        let support = rig.memory.sharing().texture_support(&describe(&rig.memory), *kind);
         support.can_export && support.can_import
     }) else {
         return skipped("the device shares no memory of textures");
@@ -190,7 +193,8 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
         exported => exported.expect("the device has handles"),
     };
     // SAFETY: the handle was told of just now.
-    let imported = unsafe { other.import_texture(&describe(&other), handle, &told, AllocationDesc::default()) };
+    let imported =
+        unsafe { other.sharing().import_texture(&describe(&other), handle, &told, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
     let region = rig.region(64, 32, 0);
     let bytes = region.row_bytes * 32;
@@ -224,7 +228,7 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
     // What its API has, and this device has not: nothing is half made.
     for kind in G::SHARE_KINDS {
-        let support = rig.memory.buffer_share_support(&info(), *kind);
+        let support = rig.memory.sharing().buffer_support(&info(), *kind);
         eprintln!("{kind:?}: {support:?}");
         if support.can_export {
             continue;
@@ -241,7 +245,7 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     let import = |told: SharedMemory| {
         let (handle, _) = buffer.export().expect("it can be shared");
         // SAFETY: what is told wrongly is refused before the driver sees the handle.
-        let made = unsafe { rig.memory.import_buffer(&info(), handle, &told, AllocationDesc::default()) };
+        let made = unsafe { rig.memory.sharing().import_buffer(&info(), handle, &told, AllocationDesc::default()) };
         made.expect_err("it is wrong")
     };
     let other = SharedMemory { identity: [0x55; 32], ..told };
@@ -254,7 +258,8 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(import(empty), ShareError::Make(Error::ZeroSize)));
     let (handle, _) = buffer.export().expect("it can be shared");
     // SAFETY: as above.
-    let whole = unsafe { rig.memory.import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) };
+    let whole =
+        unsafe { rig.memory.sharing().import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) };
     assert_eq!(whole.expect_err("it is tied"), ShareError::Tied);
     let after = rig.memory.statistics();
     assert_eq!(before.types, after.types, "nothing has changed");

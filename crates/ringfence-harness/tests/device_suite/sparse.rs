@@ -20,7 +20,7 @@ fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
         let desc = BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
         let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");
         let desc = AllocationDesc { name: "sparse", ..Default::default() };
-        rig.memory.create_sparse_buffer(&info, desc).expect("the device has them")
+        rig.memory.sparse().create_buffer(&info, desc).expect("the device has them")
     };
     // A page has 64 KiB on most devices, and 4 KiB on some.
     let page_bytes = make(1).page_bytes();
@@ -189,7 +189,7 @@ pub fn random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut Rig<G>) {
             rig.run(&fills);
         }
         rig.memory.reclaim();
-        rig.memory.validate().expect("the allocator is sound");
+        rig.memory.debug().validate().expect("the allocator is sound");
         if round % 8 == 0 {
             let found = read(rig, &buffer, 0..PAGES * page);
             for (at, value) in twin.iter().enumerate().filter_map(|(at, slot)| Some((at, (*slot)?))) {
@@ -214,7 +214,7 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, _timelines) = rig.allocator(limit);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 64 * page, usage }).expect("plain");
-    let mut buffer = memory.create_sparse_buffer(&info, AllocationDesc::default()).expect("addresses are many");
+    let mut buffer = memory.sparse().create_buffer(&info, AllocationDesc::default()).expect("addresses are many");
     buffer.bind(0..2).expect("there is room for two");
     let held = memory.statistics().total().range_count;
     let batch = buffer.batch();
@@ -222,7 +222,7 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!((buffer.batch(), memory.statistics().total().range_count), (batch, held), "nothing has changed");
     drop(buffer);
     memory.shutdown(PATIENCE).expect("nothing was submitted");
-    memory.validate().expect("the allocator is sound");
+    memory.debug().validate().expect("the allocator is sound");
 }
 
 pub fn a_device_without_sparse_buffers_says_so<G: Gpu>(rig: &mut Rig<G>) {
@@ -231,6 +231,6 @@ pub fn a_device_without_sparse_buffers_says_so<G: Gpu>(rig: &mut Rig<G>) {
     }
     let desc = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
     let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");
-    let refused = rig.memory.create_sparse_buffer(&info, AllocationDesc::default());
+    let refused = rig.memory.sparse().create_buffer(&info, AllocationDesc::default());
     assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
 }

@@ -21,7 +21,7 @@ fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<
         return None;
     }
     let info = Create::<Textures>::describe(rig.memory.device(), desc).expect("a plain texture");
-    let texture = rig.memory.create_sparse_texture(&info, AllocationDesc { name: "sparse", ..Default::default() });
+    let texture = rig.memory.sparse().create_texture(&info, AllocationDesc { name: "sparse", ..Default::default() });
     let texture = texture.expect("the device has them");
     for layer in 0..desc.layers {
         (0..desc.mips).for_each(|mip| write(rig, &texture, (mip, layer), 0, true));
@@ -262,7 +262,7 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
             twin[page].iter_mut().for_each(|writer| *writer = round);
         });
         rig.memory.reclaim();
-        rig.memory.validate().expect("the allocator is sound");
+        rig.memory.debug().validate().expect("the allocator is sound");
         if round % 4 != 0 {
             continue;
         }
@@ -302,7 +302,7 @@ pub fn sparse_texture_misuse_is_a_typed_error_and_changes_nothing<G: Gpu>(rig: &
     let limit = AllocatorDesc { heap_bytes_max: [5 * page; 16], ..Default::default() };
     let (memory, _timelines) = rig.allocator(limit);
     let info = Create::<Textures>::describe(memory.device(), &desc(2048, 2048, 1, 1)).expect("a plain texture");
-    let mut texture = memory.create_sparse_texture(&info, AllocationDesc::default()).expect("tiles cost nothing");
+    let mut texture = memory.sparse().create_texture(&info, AllocationDesc::default()).expect("tiles cost nothing");
     texture.bind(SparseRegion { width: 1, height: 1, ..texture.whole(0, 0) }).expect("there is room for one");
     let (batch, held) = (texture.batch(), memory.statistics().total().range_count);
     let refused = texture.bind(texture.whole(0, 0));
@@ -310,7 +310,7 @@ pub fn sparse_texture_misuse_is_a_typed_error_and_changes_nothing<G: Gpu>(rig: &
     assert_eq!((texture.batch(), memory.statistics().total().range_count), (batch, held), "nothing has changed");
     drop(texture);
     memory.shutdown(PATIENCE).expect("nothing was submitted");
-    memory.validate().expect("the allocator is sound");
+    memory.debug().validate().expect("the allocator is sound");
 }
 
 pub fn a_device_without_sparse_textures_says_so<G: Gpu>(rig: &mut Rig<G>) {
@@ -323,6 +323,6 @@ pub fn a_device_without_sparse_textures_says_so<G: Gpu>(rig: &mut Rig<G>) {
         TextureDesc { samples: 4, usage: samples, ..desc(256, 256, 1, 1) }
     };
     let info = Create::<Textures>::describe(device, &refused).expect("a plain texture");
-    let refused = rig.memory.create_sparse_texture(&info, AllocationDesc::default());
+    let refused = rig.memory.sparse().create_texture(&info, AllocationDesc::default());
     assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
 }

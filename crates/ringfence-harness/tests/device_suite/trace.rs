@@ -105,13 +105,13 @@ fn state(events: &[Event]) -> State {
 fn recorded<G: Gpu>(rig: &mut Rig<G>) -> (Vec<u8>, Snapshot) {
     let (memory, timelines) = rig.allocator(AllocatorDesc::default());
     let recording = Recording::default();
-    memory.start_trace(recording.clone()).expect("nothing is recorded yet");
+    memory.trace().start(recording.clone()).expect("nothing is recorded yet");
     let kept = churn(&memory, &timelines[0]);
     let large = buffer(&memory, 200 << 20, BufferUsage::COPY_DST, Location::Device, "large");
-    let summary = memory.stop_trace().expect("memory can be written").expect("a trace was recorded");
+    let summary = memory.trace().stop().expect("memory can be written").expect("a trace was recorded");
     let snapshot = memory.snapshot();
     assert_eq!(summary.bytes, recording.bytes().len() as u64);
-    assert!(memory.stop_trace().expect("nothing is written").is_none(), "it was stopped");
+    assert!(memory.trace().stop().expect("nothing is written").is_none(), "it was stopped");
     drop((kept, large));
     memory.shutdown(crate::rig::PATIENCE).expect("nothing was submitted");
     (recording.bytes(), snapshot)
@@ -168,18 +168,18 @@ pub fn a_damaged_trace_is_read_up_to_the_damage<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn a_trace_begins_with_an_allocator_that_made_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, _timelines) = rig.allocator(AllocatorDesc::default());
-    memory.start_trace(Recording::default()).expect("nothing is recorded yet");
-    assert!(matches!(memory.start_trace(Recording::default()), Err(StartTraceError::Recording)));
+    memory.trace().start(Recording::default()).expect("nothing is recorded yet");
+    assert!(matches!(memory.trace().start(Recording::default()), Err(StartTraceError::Recording)));
     let _held = buffer(&memory, 256, BufferUsage::COPY_DST, Location::Device, "");
-    memory.stop_trace().expect("memory can be written");
-    let refused = memory.start_trace(Recording::default());
+    memory.trace().stop().expect("memory can be written");
+    let refused = memory.trace().start(Recording::default());
     assert!(matches!(refused, Err(StartTraceError::NotEmpty { memory_objects: 1 })), "{refused:?}");
 }
 
 pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(AllocatorDesc::default());
     let recording = Recording::default();
-    memory.start_trace(recording.clone()).expect("nothing is recorded yet");
+    memory.trace().start(recording.clone()).expect("nothing is recorded yet");
     let ring = UploadRing::new(&memory, UploadDesc { capacity: 64 << 10, name: "uploads", ..Default::default() });
     let ring = ring.expect("there is room");
     let gone = UploadRing::new(&memory, UploadDesc { capacity: 4 << 10, name: "gone", ..Default::default() });
@@ -217,7 +217,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
         let passes = [FramePass::on(queue); 3];
         transient.plan(&passes, &resources, |_| true).expect("there is room").finish(&[]);
     }
-    memory.stop_trace().expect("memory can be written").expect("a trace was recorded");
+    memory.trace().stop().expect("memory can be written").expect("a trace was recorded");
     let snapshot = memory.snapshot();
     drop((named, loose, ring, transient));
     memory.shutdown(crate::rig::PATIENCE).expect("nothing was submitted");
@@ -267,11 +267,11 @@ impl Write for Disk {
 
 pub fn a_full_disk_ends_the_recording_and_nothing_else<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(AllocatorDesc::default());
-    assert!(matches!(memory.start_trace(Disk(3)), Err(StartTraceError::Io(_))));
-    memory.start_trace(Disk(100)).expect("the head has room");
+    assert!(matches!(memory.trace().start(Disk(3)), Err(StartTraceError::Io(_))));
+    memory.trace().start(Disk(100)).expect("the head has room");
     let kept = churn(&memory, &timelines[0]);
-    memory.validate().expect("the allocator is sound");
+    memory.debug().validate().expect("the allocator is sound");
     drop(kept);
-    let error = memory.stop_trace().expect_err("the disk was full");
+    let error = memory.trace().stop().expect_err("the disk was full");
     assert_eq!(error.to_string(), "the disk is full");
 }

@@ -17,7 +17,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         Create::<Buffers>::describe(stage.memory.device(), &desc)
     })?;
     let share = G::SHARE_KINDS.iter().copied().find(|kind| {
-        let support = stage.memory.buffer_share_support(&info, *kind);
+        let support = stage.memory.sharing().buffer_support(&info, *kind);
         support.can_export && support.can_import && !support.needs_dedicated
     });
     if share.is_none() {
@@ -28,7 +28,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let imported = stage.trial().run(|| {
         let (handle, told) = exported.export()?;
         // SAFETY: the handle was told of just now; the host does not reach the bytes through it.
-        unsafe { stage.memory.import_buffer(&info, handle, &told, AllocationDesc::default()) }
+        unsafe { stage.memory.sharing().import_buffer(&info, handle, &told, AllocationDesc::default()) }
     })?;
     stage.run(&[copy::<G>(&source, &exported, 4 * KIB)])?;
     drop(exported);
@@ -41,7 +41,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let mut block = stage.trial().run(|| {
         let (handle, told) = held.export()?;
         // SAFETY: as above.
-        unsafe { stage.memory.import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) }
+        unsafe { stage.memory.sharing().import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) }
     })?;
     let seen = stage.trial().run(|| block.create_aliasing_buffer(&info, held.offset(), "seen"))?;
     stage.run(&[copy::<G>(&source, &held, 4 * KIB)])?;
@@ -58,7 +58,7 @@ pub fn sparse_pages<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         return Ok(());
     };
     let desc = AllocationDesc { name: "sparse", ..Default::default() };
-    let mut sparse = stage.trial().run(|| stage.memory.create_sparse_buffer(&info, desc))?;
+    let mut sparse = stage.trial().run(|| stage.memory.sparse().create_buffer(&info, desc))?;
     let page = sparse.page_bytes();
     for (round, (bound, gone)) in [(0..6, 0..0), (6..9, 1..3), (1..3, 4..8)].into_iter().enumerate() {
         stage.trial().run(|| sparse.bind(bound.clone()))?;
@@ -94,7 +94,7 @@ pub fn sparse_tiles<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         return Ok(());
     };
     let desc = AllocationDesc { name: "sparse", ..Default::default() };
-    let mut sparse = stage.trial().run(|| stage.memory.create_sparse_texture(&info, desc))?;
+    let mut sparse = stage.trial().run(|| stage.memory.sparse().create_texture(&info, desc))?;
     let (whole, tail) = (sparse.whole(0, 0), sparse.whole(8, 0));
     let right = SparseRegion { x: 255, width: 1, ..whole };
     for (round, (bound, gone)) in [(whole, right), (tail, tail), (right, tail)].into_iter().enumerate() {

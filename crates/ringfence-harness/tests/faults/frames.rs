@@ -2,8 +2,8 @@
 //! replaced, and the end of an allocator's life.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
-use ringfence::lifetime::{BufferCopy, ReplaceError};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::resource::{BufferCopy, ReplaceError};
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
 use ringfence_harness::{Command, Gpu};

@@ -32,16 +32,16 @@ pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
                 let is_flushed = stage.faults.tallies()[Call::Flush as usize].failed == unflushed;
                 assert!(read == [0xcd; 16] || !is_flushed, "new memory is filled");
             }
-            memory.validate().expect("sound");
-            assert!(memory.check_guards().overruns.is_empty(), "nobody wrote a guard");
+            memory.debug().validate().expect("sound");
+            assert!(memory.debug().check_guards().overruns.is_empty(), "nobody wrote a guard");
             held.push(made);
         }
-        assert_eq!(memory.live().len(), held.len());
+        assert_eq!(memory.debug().live().len(), held.len());
         drop(held);
         memory.reclaim();
-        memory.validate().expect("sound");
+        memory.debug().validate().expect("sound");
     }
     trial.run(|| memory.shutdown(PATIENCE))?;
-    assert_eq!(memory.take_findings(), [], "nothing is left, and no guard was written");
+    assert_eq!(memory.debug().take_findings(), [], "nothing is left, and no guard was written");
     Ok(())
 }

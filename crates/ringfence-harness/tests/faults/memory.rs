@@ -56,12 +56,12 @@ pub fn growth<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     }
     held.drain(1..4);
     stage.memory.reclaim();
-    stage.memory.trim();
+    stage.memory.budgets().trim();
     held.push(stage.buffer(2 * MIB, Location::Device)?);
     drop(held);
     stage.memory.reclaim();
-    stage.memory.maintain();
-    stage.memory.trim_to(0);
+    stage.memory.growth().maintain();
+    stage.memory.budgets().trim_to(0);
     Ok(())
 }
 
@@ -165,7 +165,7 @@ pub fn pools<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         ringfence::device::Create::<ringfence::device::Buffers>::describe(stage.memory.device(), &desc)
     };
     let desc = AllocationDesc::default();
-    let bits = trial.run(|| stage.memory.plan_buffer(&describe()?, desc))?.memory_type;
+    let bits = trial.run(|| stage.memory.plan().buffer(&describe()?, desc))?.memory_type;
     let pool = trial.run(|| {
         let desc =
             PoolDesc { memory_type: bits, block_bytes: MIB, block_count_min: 2, name: "pool", ..Default::default() };
@@ -189,9 +189,9 @@ pub fn pools<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 pub fn eviction<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let spare = stage.buffer(MIB, Location::Device)?;
     let spare = std::sync::Mutex::new(Some(spare));
-    stage.memory.set_eviction(Some(Box::new(move |_| spare.lock().expect("no panic").take().is_some())));
+    stage.memory.budgets().set_eviction(Some(Box::new(move |_| spare.lock().expect("no panic").take().is_some())));
     let made = stage.buffer(3 * MIB, Location::Device);
-    stage.memory.set_eviction(None);
+    stage.memory.budgets().set_eviction(None);
     made.map(drop)
 }
 
@@ -199,12 +199,12 @@ pub fn eviction<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 pub fn plans<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let before = stage.memory.statistics().total();
-    trial.run(|| stage.memory.plan(needs(MIB), AllocationDesc::default()))?;
+    trial.run(|| stage.memory.plan().memory(needs(MIB), AllocationDesc::default()))?;
     let texture = TextureDesc { width: 64, height: 64, ..Default::default() };
     trial.run(|| -> Result<_, Error> {
         let device = stage.memory.device();
         let info = ringfence::device::Create::<ringfence::device::Textures>::describe(device, &texture)?;
-        stage.memory.plan_texture(&info, AllocationDesc::default())
+        stage.memory.plan().texture(&info, AllocationDesc::default())
     })?;
     assert_eq!(stage.memory.statistics().total(), before);
     assert!(!stage.memory.device().capabilities().memory_types.is_empty());

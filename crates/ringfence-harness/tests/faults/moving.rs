@@ -1,6 +1,6 @@
 //! Memory that is moved, and memory that is evicted and brought back.
 
-use ringfence::defrag::{DefragDesc, MoveError};
+use ringfence::defrag::{Defrag, DefragDesc, MoveError};
 use ringfence::device::{BufferDesc, Buffers, Create};
 use ringfence::residency::{ResidencyDesc, ResidencyError};
 use ringfence::{AllocationDesc, Dedicated, Location, PoolDesc};
@@ -33,7 +33,7 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let frame = stage.timelines[0].begin();
     let mut commands = Vec::new();
     trial.run(|| -> Result<(), MoveError> {
-        let mut run = pool.defragment(DefragDesc::default());
+        let mut run = Defrag::of_pool(&pool, DefragDesc::default());
         let mut pass = run.begin_pass(&frame).expect("the frame is ours");
         for index in 0..pass.moves().len() {
             let buffer = held[pass.moves()[index].user_data as usize].as_mut().expect("it is held");

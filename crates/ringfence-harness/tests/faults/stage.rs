@@ -59,13 +59,13 @@ impl<G: Gpu> Trial<G> {
     pub fn run<T, E: Display>(&self, mut work: impl FnMut() -> Result<T, E>) -> Result<T, Failure> {
         let injected = self.faults.injected();
         let first = work();
-        self.memory.validate().expect("sound after each step");
+        self.memory.debug().validate().expect("sound after each step");
         let Err(error) = first else { return first.map_err(|error| Failure(error.to_string())) };
         let text = error.to_string();
         assert!(self.faults.injected() > injected || is_loss(&text), "an error that nobody asked for: {text}");
         self.seen.borrow_mut().insert(text);
         let again = work().map_err(|error| Failure(error.to_string()));
-        self.memory.validate().expect("sound after each step");
+        self.memory.debug().validate().expect("sound after each step");
         again
     }
 }
@@ -167,7 +167,7 @@ impl<G: Gpu> Stage<G> {
 
     /// Nothing may be left, on the device neither.
     pub fn finish(mut self) -> Vec<String> {
-        self.memory.validate().expect("sound");
+        self.memory.debug().validate().expect("sound");
         let idle = self.gpu.wait_idle();
         // Frames that ended with an early return: the device is idle, and nothing is submitted any more.
         self.timelines.iter().for_each(Timeline::discard_dropped);

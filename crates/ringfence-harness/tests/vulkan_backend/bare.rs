@@ -97,7 +97,7 @@ fn memory_alone_takes_no_more_than_vulkan_1_0() {
                 let made = memory.allocate(needs, desc).expect("memory");
                 raw.bind_buffer_memory(buffer, made.memory().raw(), made.offset()).expect("it is bound");
                 raw.destroy_buffer(buffer, None);
-                made.free_now();
+                made.destroy_now();
             }
         }
         assert_eq!(device.budgets(), None);

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::report::Side;
 use crate::device::{Device, DeviceError, Mapped, Requirements};
-use crate::memory::{Memory, Shared};
+use crate::memory::Memory;
 
 /// What every byte of a guard is.
 const GUARD: u8 = 0x9e;
@@ -76,13 +76,13 @@ impl Guards {
     /// The memory is alive and mapped at `base`; nobody else has the guards' bytes.
     pub(super) unsafe fn write<D: Device>(
         &self,
-        shared: &Shared<D>,
+        device: &D,
         memory: &Memory<D>,
         base: Mapped,
     ) -> Result<(), DeviceError> {
         for (_, range) in self.sides() {
             // SAFETY: as the caller promises.
-            unsafe { fill(shared, memory, base, range.clone(), GUARD) }?;
+            unsafe { fill(device, memory, base, range.clone(), GUARD) }?;
         }
         Ok(())
     }
@@ -92,20 +92,15 @@ impl Guards {
     ///
     /// # Safety
     /// As for [`Guards::write`].
-    pub(super) unsafe fn check<D: Device>(
-        &self,
-        shared: &Shared<D>,
-        memory: &Memory<D>,
-        base: Mapped,
-    ) -> (Vec<Damage>, bool) {
+    pub(super) unsafe fn check<D: Device>(&self, device: &D, memory: &Memory<D>, base: Mapped) -> (Vec<Damage>, bool) {
         let (mut found, mut is_mended) = (Vec::new(), true);
         for (side, range) in self.sides() {
             // SAFETY: as the caller promises.
-            let bytes = unsafe { seen(shared, memory, base, range) };
+            let bytes = unsafe { seen(device, memory, base, range) };
             if let Some(damage) = damage(side, &bytes) {
                 found.push(damage);
                 // SAFETY: as above.
-                is_mended &= unsafe { fill(shared, memory, base, range.clone(), GUARD) }.is_ok();
+                is_mended &= unsafe { fill(device, memory, base, range.clone(), GUARD) }.is_ok();
             }
         }
         (found, is_mended)
@@ -117,7 +112,7 @@ impl Guards {
 /// # Safety
 /// The memory is alive and mapped at `base`; the range lies inside it, in whole atoms; nobody else has its bytes.
 pub(super) unsafe fn fill<D: Device>(
-    shared: &Shared<D>,
+    device: &D,
     memory: &Memory<D>,
     base: Mapped,
     range: Range<u64>,
@@ -126,14 +121,14 @@ pub(super) unsafe fn fill<D: Device>(
     let bytes = range.end - range.start;
     // SAFETY: the range is inside the mapping and, as the caller promises, nobody else's.
     unsafe { base.add(range.start).as_ptr().write_bytes(value, bytes as usize) };
-    shared.flush_range(memory, range.start, range.end)
+    memory.flush(device, range.start, range.end)
 }
 
 /// The bytes of a guard: those that the host wrote, and where they are as they should be those that the device sees.
 ///
 /// # Safety
 /// As for [`fill`].
-unsafe fn seen<D: Device>(shared: &Shared<D>, memory: &Memory<D>, base: Mapped, range: &Range<u64>) -> Vec<u8> {
+unsafe fn seen<D: Device>(device: &D, memory: &Memory<D>, base: Mapped, range: &Range<u64>) -> Vec<u8> {
     let size = (range.end - range.start) as usize;
     // SAFETY: inside the mapping, as the caller promises.
     let first = unsafe { base.add(range.start) };
@@ -141,10 +136,10 @@ unsafe fn seen<D: Device>(shared: &Shared<D>, memory: &Memory<D>, base: Mapped, 
     // SAFETY: `size` mapped bytes follow `first`.
     let mut bytes: Vec<u8> = (0..size).map(|at| unsafe { first.as_ptr().add(at).read_volatile() }).collect();
     let by_host = bytes.iter().any(|byte| *byte != GUARD);
-    if !by_host && shared.device.capabilities().needs_flush(memory.memory_type) {
+    if !by_host && device.capabilities().needs_flush(memory.memory_type) {
         let mut device_side = vec![GUARD; size];
         // SAFETY: this device's memory, mapped at `first` for the byte at the range's start; the range is inside.
-        let read = unsafe { shared.device.read_back(&memory.object, range.start, first, &mut device_side) };
+        let read = unsafe { device.read_back(&memory.object, range.start, first, &mut device_side) };
         if read.is_ok() {
             bytes = device_side;
         }

@@ -20,7 +20,7 @@ use super::DebugDesc;
 use super::guard::{Guards, Margins, fill};
 use super::report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Spot};
 use crate::device::{Device, Mapped};
-use crate::memory::{Memory, Shared};
+use crate::memory::Memory;
 use crate::telling::Lock;
 
 /// So many findings are kept.
@@ -90,11 +90,11 @@ impl<D: Device> Entry<D> {
 
     /// Compares its guards; `None` if it has none that the host sees. Guards that cannot be mended are given up, so that
     /// each damage is told of once.
-    fn check(&mut self, shared: &Shared<D>, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
+    fn check(&mut self, device: &D, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
         let base = memory.guards?;
         // SAFETY: the range is live, so its memory is, and its guards are nobody else's.
-        let (damages, is_mended) = unsafe { guards.check(shared, &memory, base) };
+        let (damages, is_mended) = unsafe { guards.check(device, &memory, base) };
         if !is_mended {
             self.guards = None;
         }
@@ -111,12 +111,12 @@ impl<D: Device> Entry<D> {
     }
 
     /// Sets the owner's bytes, if the host sees them.
-    fn fill(&self, shared: &Shared<D>, key: Key, value: u8) {
+    fn fill(&self, device: &D, key: Key, value: u8) {
         let (Some(host), Some(memory)) = (self.host, self.memory.upgrade()) else { return };
         match memory.mapped {
             // SAFETY: the range is live and its owner does not reach it: he does not have it yet, or no more. A flush that
             // fails leaves other bytes than the pattern, which promise nothing either.
-            Some(base) => _ = unsafe { fill(shared, &memory, base, key.offset..key.offset + self.size, value) },
+            Some(base) => _ = unsafe { fill(device, &memory, base, key.offset..key.offset + self.size, value) },
             // SAFETY: as above; the API maps resources, and this one with all its bytes.
             None => unsafe { host.as_ptr().write_bytes(value, self.size as usize) },
         }
@@ -153,7 +153,7 @@ impl<D: Device> Debugger<D> {
     }
 
     /// Writes the guards of a new range, fills it and notes it.
-    pub(crate) fn made(&self, shared: &Shared<D>, new: NewRange<'_, D>) {
+    pub(crate) fn made(&self, device: &D, new: NewRange<'_, D>) {
         let NewRange { key, memory, size, name, user_data, margins, host } = new;
         // A small buffer lies in one that was filled as a whole, and so has no guards either.
         let margins = if key.is_small { Margins::default() } else { margins };
@@ -172,7 +172,7 @@ impl<D: Device> Debugger<D> {
             is_retired: false,
             is_told: false,
         };
-        self.dress(shared, key, &mut entry, &memory);
+        self.dress(device, key, &mut entry, &memory);
         // First, as whoever frees the block has to be the last to hold its memory.
         drop(memory);
         let mut state = self.state.lock();
@@ -181,15 +181,15 @@ impl<D: Device> Debugger<D> {
     }
 
     /// Writes the guards of a range that was given out just now, and fills it.
-    fn dress(&self, shared: &Shared<D>, key: Key, entry: &mut Entry<D>, memory: &Memory<D>) {
+    fn dress(&self, device: &D, key: Key, entry: &mut Entry<D>, memory: &Memory<D>) {
         if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
             // SAFETY: the range was given out just now with room for its guards, which nobody else has.
-            let written = unsafe { guards.write(shared, memory, base) };
+            let written = unsafe { guards.write(device, memory, base) };
             // Without guards rather than with some that look damaged: a driver's fault is nobody's overrun.
             entry.guards = entry.guards.take().filter(|_| written.is_ok());
         }
         if let Some(value) = self.desc.fill_new {
-            entry.fill(shared, key, value);
+            entry.fill(device, key, value);
         }
     }
 
@@ -200,7 +200,7 @@ impl<D: Device> Debugger<D> {
 
     /// Its owner has the bytes at another place from now on, under the same name, in a range as wide. The old range stays
     /// what it is until the device is done with it.
-    pub(crate) fn moved(&self, shared: &Shared<D>, from: Key, moved: MovedRange<D>) {
+    pub(crate) fn moved(&self, device: &D, from: Key, moved: MovedRange<D>) {
         let MovedRange { to, memory, host, device_address } = moved;
         let entry = self.state.lock().live.get(&from).map(|old| Entry {
             name: Arc::clone(&old.name),
@@ -217,7 +217,7 @@ impl<D: Device> Debugger<D> {
             is_told: false,
         });
         let Some(mut entry) = entry else { return };
-        self.dress(shared, to, &mut entry, &memory);
+        self.dress(device, to, &mut entry, &memory);
         // First, as above.
         drop(memory);
         let mut state = self.state.lock();
@@ -257,25 +257,25 @@ impl<D: Device> Debugger<D> {
 
     /// Compares the guards of a range that the device is done with, fills it and forgets it. The object that lies there
     /// may still be alive, the bytes have to be the range's.
-    pub(crate) fn released(&self, shared: &Shared<D>, key: Key) {
+    pub(crate) fn released(&self, device: &D, key: Key) {
         let mut state = self.state.lock();
         self.note(&mut state, key, OperationKind::Released);
         let Some(mut entry) = state.live.remove(&key) else { return };
-        for overrun in entry.check(shared, key, true).unwrap_or_default() {
+        for overrun in entry.check(device, key, true).unwrap_or_default() {
             state.tell(Finding::Overrun(overrun));
         }
         // What others see too is theirs as well.
         let is_shared = || entry.memory.upgrade().is_some_and(|memory| memory.share.is_some());
         if let Some(value) = self.desc.fill_released.filter(|_| !is_shared()) {
-            entry.fill(shared, key, value);
+            entry.fill(device, key, value);
         }
     }
 
-    pub(crate) fn check_guards(&self, shared: &Shared<D>) -> GuardCheck {
+    pub(crate) fn check_guards(&self, device: &D) -> GuardCheck {
         let mut state = self.state.lock();
         let mut seen = GuardCheck::default();
         for (key, entry) in &mut state.live {
-            match entry.check(shared, *key, false) {
+            match entry.check(device, *key, false) {
                 Some(overruns) => {
                     seen.checked_count += 1;
                     seen.overruns.extend(overruns);

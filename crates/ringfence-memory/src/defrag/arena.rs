@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use ringfence_core::blocks::{BlockAllocation, BlockId};
 
+use super::DefragDesc;
 use super::run::DefragStatistics;
-use super::{DefragDesc, Room, Ticket};
 use crate::device::Device;
-use crate::memory::{ArenaRef, BlockFacts, Destinations, Reserved, Shared};
+use crate::memory::{ArenaRef, BlockFacts, Destinations, Reserved, Room, Shared, Ticket};
 
 /// A hole that could be won in a block counts if it is at least this part of the block.
 const COMPACT_SHARE: u64 = 16;

@@ -9,14 +9,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Defrag, Ticket};
+use super::Defrag;
 use crate::debugging::{Key, Margins};
 use crate::device::record::{CopyRegion, Record, TextureCopy};
 use crate::device::{Buffers, Create, Device, DeviceError, RawTexture, Requirements, Textures};
 use crate::error::Error;
-use crate::lifetime::{BufferCopy, Frame, MipCopy};
-use crate::memory::{Allocation, ArenaRef, Place, Reserved};
-use crate::resource::{Buffer, Resource, ResourceKind, Texture};
+use crate::lifetime::Frame;
+use crate::memory::{ArenaRef, Place, Reserved, Ticket};
+use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 
 /// Moves that are to be made in one submission. Ends when it is dropped: what was not copied then stays where it is.
 ///
@@ -334,7 +334,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     fn debugged(&self, place: &Place<D>) -> (Option<Key>, Margins) {
         let shared = self.run.shared();
         let Some(debug) = &shared.debug else { return Default::default() };
-        let key = place.key(shared);
+        let key = shared.key_of(&place);
         (key, key.map_or_else(Margins::default, |key| debug.margins_of(key)))
     }
 
@@ -419,7 +419,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let allocation = *place.block_allocation().expect("room is a range of a block");
         ticket.commit();
         place.set_ticket(shared.compact(self.run.arena(arena)).renew(&ticket, allocation));
-        let (to_block, to_offset) = (place.memory(shared).block, allocation.offset());
+        let (to_block, to_offset) = (shared.memory_of(&place).block, allocation.offset());
         shared.trace.moved((from_block, ticket.allocation().offset()), (to_block, to_offset));
         place
     }

@@ -17,12 +17,13 @@ use std::time::Instant;
 
 use ringfence_core::blocks::BlockAllocation;
 
+use super::DefragDesc;
 use super::arena::ArenaRun;
 use super::pass::{DefragPass, Pending, Room};
-use super::{DefragDesc, Room as Bounds};
 use crate::device::Device;
 use crate::lifetime::Frame;
-use crate::memory::{ArenaRef, BlockFacts, Shared};
+use crate::memory::{ArenaRef, BlockFacts, Room as Bounds, Shared};
+use crate::resource::Pool;
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///
@@ -134,7 +135,21 @@ pub enum BeginPassError {
 }
 
 impl<D: Device> Defrag<D> {
-    pub(crate) fn new(shared: Arc<Shared<D>>, arenas: Vec<ArenaRef<D>>, desc: DefragDesc) -> Self {
+    /// Begins to bring together what is in a custom pool. Nothing is moved yet.
+    #[must_use]
+    pub fn of_pool(pool: &Pool<D>, desc: DefragDesc) -> Self {
+        let (shared, arena) = pool.arena();
+        Self::new(Arc::clone(shared), vec![arena], desc)
+    }
+
+    /// Begins to bring together what is in an allocator, its custom pools too.
+    pub(crate) fn of_all(shared: &Arc<Shared<D>>, desc: DefragDesc) -> Self {
+        let own = (0..shared.arenas.len() as u64).map(ArenaRef::Own);
+        let pools = shared.custom_pools.read().iter().map(|pool| ArenaRef::Pool(Arc::clone(pool))).collect::<Vec<_>>();
+        Self::new(Arc::clone(shared), own.chain(pools).collect(), desc)
+    }
+
+    fn new(shared: Arc<Shared<D>>, arenas: Vec<ArenaRef<D>>, desc: DefragDesc) -> Self {
         let arenas = arenas.into_iter().filter(|arena| !shared.compact(arena).is_ordered());
         let arenas = arenas.map(ArenaRun::new).collect();
         Self { shared, desc, arenas, rooms: Vec::new(), first: 0, statistics: DefragStatistics::default() }
@@ -154,7 +169,8 @@ impl<D: Device> Defrag<D> {
         }
         self.close_pass();
         let started = Instant::now();
-        let (mut room, mut pending) = (Bounds::of(&self.desc), Vec::new());
+        let (mut room, mut pending) =
+            (Bounds::new(self.desc.bytes_per_pass_max, self.desc.moves_per_pass_max), Vec::new());
         let count = self.arenas.len();
         for step in 0..count {
             let at = (self.first + step) % count;

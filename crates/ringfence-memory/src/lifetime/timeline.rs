@@ -39,6 +39,7 @@ use smallvec::SmallVec;
 use super::RetireBin;
 use crate::device::{Device, DeviceError};
 use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
+use crate::trace::Trace;
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
 ///
@@ -193,13 +194,25 @@ impl From<SubmittedError> for FrameError {
 /// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
 /// clone is the same timeline.
 pub struct Timeline<D: Device> {
-    shared: Arc<crate::memory::Shared<D>>,
+    shared: Arc<dyn Timed<D>>,
     clock: Arc<Clock>,
 }
 
+/// What has timelines: they keep it alive.
+pub(crate) trait Timed<D: Device>: Send + Sync {
+    fn device(&self) -> &D;
+
+    fn lifetimes(&self) -> &Lifetimes<D>;
+
+    fn trace(&self) -> &Trace;
+
+    /// What an open frame keeps alive.
+    fn keep(self: Arc<Self>) -> Arc<dyn Send + Sync>;
+}
+
 impl<D: Device> Timeline<D> {
-    pub(crate) fn new(shared: Arc<crate::memory::Shared<D>>, fence: D::Fence) -> Result<Self, DeviceError> {
-        let clock = shared.lifetimes.register(&shared.device, fence)?;
+    pub(crate) fn new(shared: Arc<dyn Timed<D>>, fence: D::Fence) -> Result<Self, DeviceError> {
+        let clock = shared.lifetimes().register(shared.device(), fence)?;
         Ok(Self { shared, clock })
     }
 
@@ -212,13 +225,9 @@ impl<D: Device> Timeline<D> {
     /// Begins a submission: everything written for the GPU and everything let go of from here on is held until the
     /// submission is complete. O(open frames).
     pub fn begin(&self) -> Frame {
-        let value = self.shared.lifetimes.begin(&self.clock);
-        self.shared.trace.frame_begun(self.clock.id.index(), value);
-        Frame {
-            clock: Arc::clone(&self.clock),
-            value,
-            _allocator: Arc::<crate::memory::Shared<D>>::clone(&self.shared),
-        }
+        let value = self.shared.lifetimes().begin(&self.clock);
+        self.shared.trace().frame_begun(self.clock.id.index(), value);
+        Frame { clock: Arc::clone(&self.clock), value, _allocator: Arc::clone(&self.shared).keep() }
     }
 
     /// Says that the work of `frame` is submitted and will signal [`Frame::value`].
@@ -235,7 +244,7 @@ impl<D: Device> Timeline<D> {
         };
         match result {
             Ok(()) => {
-                self.shared.trace.submitted(self.clock.id.index(), point.value);
+                self.shared.trace().submitted(self.clock.id.index(), point.value);
                 Ok(point)
             }
             Err(error) => Err(SubmittedError { frame, error }),
@@ -256,7 +265,7 @@ impl<D: Device> Timeline<D> {
     /// # Errors
     /// [`DeviceError::Lost`].
     pub fn completed(&self) -> Result<u64, DeviceError> {
-        self.shared.lifetimes.completed(&self.shared.device, self.clock.id)
+        self.shared.lifetimes().completed(self.shared.device(), self.clock.id)
     }
 
     /// The latest value that was submitted.
@@ -275,7 +284,7 @@ impl<D: Device> Timeline<D> {
     /// [`DeviceError::Lost`].
     pub fn wait(&self, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         let value = self.clock.state.lock().signalled_with(value);
-        self.shared.lifetimes.wait_point(&self.shared.device, SyncPoint::new(self.clock.id, value), timeout)
+        self.shared.lifetimes().wait_point(self.shared.device(), SyncPoint::new(self.clock.id, value), timeout)
     }
 }
 

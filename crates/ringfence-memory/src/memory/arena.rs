@@ -32,22 +32,21 @@ use smallvec::SmallVec;
 use super::block_memory::BlockMemory;
 use super::block_sizes::BlockSizes;
 use super::cells::{Cells, Chunk, Class};
-use super::ladder::{Attempt, Refusal, Terms};
 use super::low_water::LowWater;
-use super::place::{Hold, Memory};
-use super::plan::Forecast;
-use super::shared::Shared;
-use super::snapshot::class_name;
-use super::{BlockSnapshot, Location, RangeSnapshot, TypeStatistics};
-use crate::defrag::Ticket;
+use super::memory_object::Memory;
+use super::note::{Note, range_snapshot};
+use super::request::{Moves, Request};
+use super::snapshot::{BlockSnapshot, RangeSnapshot, class_name};
+use super::statistics::TypeStatistics;
+use super::ticket::Ticket;
+use super::wake::Wake;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
-use crate::resource::AllocationDesc;
-use crate::telling::Lock;
+use crate::telling::{Lock, Locked};
 
 mod compact;
 
-pub(crate) use compact::{BlockFacts, Compact, Destinations, Reserved};
+pub(crate) use compact::{BlockFacts, Compact, Destinations, Reserved, Room};
 
 /// A block: memory that ranges share, and what is noted of those that have a name or user data.
 struct Block<D: Device> {
@@ -56,63 +55,6 @@ struct Block<D: Device> {
     notes: HashMap<u32, Note>,
     /// How many of the notes have a ticket.
     movable_count: usize,
-}
-
-/// What is noted of a range.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Note {
-    pub(crate) name: Box<str>,
-    pub(crate) user_data: u64,
-    evictable: bool,
-    /// There iff the range may be moved.
-    ticket: Option<Arc<Ticket>>,
-}
-
-impl Note {
-    /// `None` if there is nothing to note.
-    pub(super) fn of(request: &Request<'_>) -> Option<Self> {
-        let Request { name, user_data, moves, evictable, .. } = *request;
-        let is_noted = !name.is_empty() || user_data != 0 || moves != Moves::Never || evictable;
-        is_noted.then(|| Self { name: name.into(), user_data, evictable, ticket: None })
-    }
-}
-
-/// Whether a range may be moved by a [`Defrag`](crate::defrag::Defrag).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Moves {
-    #[default]
-    Never,
-    /// It is for the device alone.
-    Device,
-    /// The host reads or writes it too.
-    Host,
-}
-
-/// A request as an arena sees it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
-    pub(crate) size: u64,
-    pub(crate) alignment: u64,
-    /// From the high end, where the algorithm has one.
-    pub(crate) high: bool,
-    pub(crate) moves: Moves,
-    /// Whether its use is declared, so that its block may be evicted.
-    pub(crate) evictable: bool,
-    pub(crate) name: &'a str,
-    pub(crate) user_data: u64,
-}
-
-impl<'a> Request<'a> {
-    /// For bytes of this size and alignment, described so.
-    pub(super) fn of(desc: &AllocationDesc<'a>, size: u64, alignment: u64) -> Self {
-        let AllocationDesc { name, user_data, evictable, .. } = *desc;
-        let moves = match (desc.movable, desc.location) {
-            (false, _) => Moves::Never,
-            (true, Location::Device) => Moves::Device,
-            (true, _) => Moves::Host,
-        };
-        Self { size, alignment, high: false, moves, evictable, name, user_data }
-    }
 }
 
 /// How an arena cuts its blocks.
@@ -197,21 +139,57 @@ impl ArenaDesc {
     }
 
     /// What lies in its blocks, for people.
-    pub(super) fn class_name(&self) -> &'static str {
+    pub(crate) fn class_name(&self) -> &'static str {
         class_name(self.groups, self.class)
     }
 }
 
 /// Blocks of one memory type and class. See the [module](self).
-pub(crate) struct Arena<D: Device, A = Tlsf> {
+///
+/// It knows nothing of the driver: it answers with a range, or with the sizes of the block that it needs. `O` keeps the
+/// allocator alive, for its cells.
+pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
-    pub(super) cells: Cells<D>,
+    pub(crate) cells: Cells<D, O>,
     state: Mutex<State<D, A>>,
     growth: Lock<()>,
     /// Held by who makes a chunk for cells; taken before the one of growth.
     chunks: Lock<()>,
     /// Set when free bytes fall below the low-water mark, until somebody has seen to it.
     wants_block: AtomicBool,
+    wake: Arc<Wake>,
+}
+
+/// What an arena answers to a request.
+pub(crate) enum Answer<D: Device> {
+    /// A range of a block.
+    Granted(InBlock<D>),
+    /// No block has room. A block of the first of these sizes that is granted would serve the request; with none, there
+    /// may be no further block, or none that is large enough.
+    NeedsBlock(SmallVec<[u64; 4]>),
+}
+
+/// What an arena gives for a request.
+pub(crate) enum Found<D: Device> {
+    /// A range of a block.
+    Range(InBlock<D>),
+    /// A slot of a size class, at an offset of its memory.
+    Cell { class: u32, named: bool, allocation: PoolAllocation, offset: u64 },
+}
+
+/// What an arena would do.
+pub(crate) enum Forecast {
+    InBlock {
+        offset: u64,
+        bytes: u64,
+    },
+    /// Ask for the first of these sizes that is granted, and set `bytes` of it aside.
+    NewBlock {
+        sizes: SmallVec<[u64; 4]>,
+        bytes: u64,
+    },
+    /// It may have no further block.
+    Full,
 }
 
 struct State<D: Device, A> {
@@ -235,23 +213,14 @@ struct NewBlock<D: Device, A> {
 }
 
 /// A range in a block.
-struct InBlock<D: Device> {
-    memory: BlockMemory<D>,
-    allocation: BlockAllocation,
-    ticket: Option<Arc<Ticket>>,
+pub(crate) struct InBlock<D: Device> {
+    pub(crate) memory: BlockMemory<D>,
+    pub(crate) allocation: BlockAllocation,
+    pub(crate) ticket: Option<Arc<Ticket>>,
 }
 
-impl<D: Device> InBlock<D> {
-    /// Its offset, and the right to it.
-    #[inline]
-    fn held(self) -> (u64, Hold<D>) {
-        let Self { memory, allocation, ticket } = self;
-        (allocation.offset(), Hold::Range { memory, allocation, ticket })
-    }
-}
-
-impl<D: Device, A: Cutter> Arena<D, A> {
-    pub(crate) fn new(desc: ArenaDesc) -> Self {
+impl<D: Device, A: Cutter, O> Arena<D, A, O> {
+    pub(crate) fn new(desc: ArenaDesc, wake: &Arc<Wake>) -> Self {
         let state = State {
             blocks: Blocks::new(desc.blocks),
             dedicated: HashMap::new(),
@@ -269,6 +238,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
             growth: Lock::new(()),
             chunks: Lock::new(()),
             wants_block: AtomicBool::new(false),
+            wake: Arc::clone(wake),
         }
     }
 
@@ -277,59 +247,25 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         size <= self.desc.sizes.max / 2
     }
 
-    /// A place in a block at hand, or in a new one; and its offset.
-    pub(super) fn allocate(
-        &self,
-        shared: &Shared<D>,
-        request: Request<'_>,
-        terms: Terms,
-        attempt: &mut Attempt,
-    ) -> Result<(u64, Hold<D>), Refusal> {
-        if let Some(found) = self.allocate_cell(shared, request, terms, attempt) {
-            return Ok(found);
-        }
-        self.allocate_range(shared, request, terms, attempt).map(InBlock::held)
-    }
-
-    /// As [`Self::allocate`], without a driver's call and without a wait for one. What may yet become cells is counted by
-    /// [`Self::allocate`]: it has none at hand here.
+    /// A cell or a range of a block that is there: no driver call, and no wait for one. What may yet become cells is
+    /// counted by [`Self::cell_class`].
     #[inline]
-    pub(super) fn allocate_at_hand(&self, shared: &Shared<D>, request: Request<'_>) -> Option<(u64, Hold<D>)> {
+    pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
         if self.desc.has_cells && Class::of(request.size, request.alignment).is_some() {
             let class = self.cell_class(&request, false)?;
-            return Some(self.held(class, self.cells.allocate(class)?, &request));
+            return Some(self.found(class, self.cells.allocate(class)?, &request));
         }
-        self.range_at_hand(shared, request).map(InBlock::held)
+        self.range(request).map(Found::Range)
     }
 
-    /// A cell, if the request's class has pools; `None` if it has not, or there is no room for another one.
-    fn allocate_cell(
-        &self,
-        shared: &Shared<D>,
-        request: Request<'_>,
-        terms: Terms,
-        attempt: &mut Attempt,
-    ) -> Option<(u64, Hold<D>)> {
-        let class = self.cell_class(&request, true)?;
-        let cell = self.cells.allocate(class).or_else(|| {
-            // Whoever needs a chunk waits for whoever makes one: it will do for both. But not for whoever makes a block.
-            let _making = self.chunks.lock();
-            let found = self.cells.allocate_thorough(class);
-            let found = found.or_else(|| self.grow_cells(class, |request| self.range_at_hand(shared, request)));
-            let found = found.or_else(|| self.cells.allocate_recalled(class));
-            found
-                .or_else(|| self.grow_cells(class, |request| self.allocate_range(shared, request, terms, attempt).ok()))
-        })?;
-        Some(self.held(class, cell, &request))
-    }
-
-    fn held(&self, class: Class, cell: PoolAllocation, request: &Request<'_>) -> (u64, Hold<D>) {
+    pub(crate) fn found(&self, class: Class, cell: PoolAllocation, request: &Request<'_>) -> Found<D> {
         let named = self.cells.note(class.index, &cell, request);
         let offset = self.cells.offset(class.index, &cell);
-        (offset, Hold::Cell { class: class.index, named, allocation: cell })
+        Found::Cell { class: class.index, named, allocation: cell, offset }
     }
 
-    fn cell_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
+    /// The size class whose pools serve the request, if they do. Counts the request if `count` says so.
+    pub(crate) fn cell_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
         // A cell stays where its pool is, and with what else is there.
         if !self.desc.has_cells || request.moves != Moves::Never || request.evictable {
             return None;
@@ -338,8 +274,23 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         self.cells.is_common(class, count).then_some(class)
     }
 
+    /// Held by the thread that makes a chunk for cells: one chunk serves all that wait for it. Taken before the lock of
+    /// growth.
+    pub(crate) fn lock_chunks(&self) -> Locked<'_, ()> {
+        self.chunks.lock()
+    }
+
+    /// Held by the thread that makes a block.
+    pub(crate) fn lock_growth(&self) -> Locked<'_, ()> {
+        self.growth.lock()
+    }
+
     /// Makes a chunk of what `find` gives. The lock for chunks is held.
-    fn grow_cells(&self, class: Class, find: impl FnOnce(Request<'_>) -> Option<InBlock<D>>) -> Option<PoolAllocation> {
+    pub(crate) fn grow_cells(
+        &self,
+        class: Class,
+        find: impl FnOnce(Request<'_>) -> Option<InBlock<D>>,
+    ) -> Option<PoolAllocation> {
         let made = self.cells.grow(class, self.cells.next_count(class), |bytes| {
             let found = find(chunk_request(class, bytes)).ok_or(())?;
             Ok::<_, ()>(Chunk { memory: found.memory, allocation: found.allocation })
@@ -347,51 +298,31 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         made?.ok()
     }
 
-    fn allocate_range(
-        &self,
-        shared: &Shared<D>,
-        request: Request<'_>,
-        terms: Terms,
-        attempt: &mut Attempt,
-    ) -> Result<InBlock<D>, Refusal> {
-        if let Some(found) = self.range_at_hand(shared, request) {
-            return Ok(found);
-        }
-        self.note_wait(shared, terms);
-        let _growing = self.growth.lock();
-        let at_hand = self.range_at_hand(shared, request);
-        at_hand.map_or_else(|| self.grow(shared, request, terms, attempt), Ok)
-    }
-
-    /// A range of a block at hand.
-    fn range_at_hand(&self, shared: &Shared<D>, request: Request<'_>) -> Option<InBlock<D>> {
+    /// A range of a block that is there.
+    #[inline]
+    pub(crate) fn range(&self, request: Request<'_>) -> Option<InBlock<D>> {
         let mut state = self.state.lock();
         let found = state.allocate(request);
-        self.note_low_water(shared, &mut state);
+        self.note_low_water(&mut state);
         found
     }
 
-    /// Makes a block for a request and allocates there. The growth lock is held.
-    fn grow(
-        &self,
-        shared: &Shared<D>,
-        request: Request<'_>,
-        terms: Terms,
-        attempt: &mut Attempt,
-    ) -> Result<InBlock<D>, Refusal> {
-        let count = self.state.lock().blocks.block_count();
-        let sizes = self.next_sizes(count, &request);
-        if sizes.is_empty() {
-            return Err(Refusal::PoolFull);
+    /// A range, or the sizes of the block that the request needs. The lock of growth is held.
+    pub(crate) fn allocate(&self, request: Request<'_>) -> Answer<D> {
+        if let Some(found) = self.range(request) {
+            return Answer::Granted(found);
         }
-        let memory = shared.make_block(sizes.into_iter(), &self.desc, terms, attempt, |size| {
-            self.block_desc(size, request.alignment)
-        })?;
+        let count = self.state.lock().blocks.block_count();
+        Answer::NeedsBlock(self.next_sizes(count, &request))
+    }
+
+    /// Takes in the block that was made for a request, and serves the request from it. The lock of growth is held.
+    pub(crate) fn insert(&self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
         let found = state.insert_and_allocate(block, request);
-        self.note_low_water(shared, &mut state);
-        Ok(found)
+        self.note_low_water(&mut state);
+        found
     }
 
     /// Made without the lock of the state, as it takes host memory.
@@ -410,23 +341,24 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         sizes.tries(count, request.size).filter(would_hold).collect()
     }
 
-    fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
+    /// What the driver is asked for, for a block of `size` bytes.
+    pub(crate) fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
         let ArenaDesc { memory_type, class, block_alignment, priority, share, .. } = self.desc;
         let alignment = alignment.max(block_alignment);
         MemoryDesc { memory_type, size, alignment, class, priority, name: "", share }
     }
 
-    /// Wakes whoever makes blocks ahead, if little is left.
-    fn note_low_water(&self, shared: &Shared<D>, state: &mut State<D, A>) {
+    /// Wakes the thread that makes blocks ahead, if little is left.
+    fn note_low_water(&self, state: &mut State<D, A>) {
         if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
             state.ordered_at_bytes = state.counts.range_bytes;
-            shared.growth.wake();
+            self.wake.wake();
         }
     }
 
-    /// An allocation is about to wait for a block: whoever makes them ahead is to begin earlier.
-    fn note_wait(&self, shared: &Shared<D>, terms: Terms) {
-        if terms.may_grow && self.desc.grows_ahead && shared.growth.is_served() {
+    /// An allocation is about to wait for a block: blocks that are made ahead are to be made earlier.
+    pub(crate) fn note_wait(&self) {
+        if self.desc.grows_ahead && self.wake.is_served() {
             let mut state = self.state.lock();
             if state.blocks.block_count() != 0 {
                 let block = self.size_ahead(&state);
@@ -448,100 +380,68 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         self.desc.sizes.present(state.blocks.block_count()).max(state.announced_block)
     }
 
-    /// Makes blocks until as much is free as the mark wants, within the budget; says how many. Nobody waits for them: an
-    /// allocation that finds no room meanwhile waits no longer than if it had to ask itself.
-    pub(super) fn grow_ahead(&self, shared: &Shared<D>) -> usize {
-        if !self.wants_block.load(Ordering::Relaxed) {
-            return 0;
-        }
-        std::iter::repeat_with(|| self.make_ahead(shared)).take_while(|made| *made).count()
+    /// Whether a block is to be made before it is needed.
+    pub(crate) fn wants_block(&self) -> bool {
+        self.wants_block.load(Ordering::Relaxed)
     }
 
-    /// Makes the next block if little is left.
-    fn make_ahead(&self, shared: &Shared<D>) -> bool {
-        let _growing = self.growth.lock();
-        let (is_low, size) = {
-            let state = self.state.lock();
-            let is_low = self.is_low(&state);
-            // Under the lock under which it is set: an order that comes now is not lost.
-            self.wants_block.store(is_low, Ordering::Relaxed);
-            (is_low, self.size_ahead(&state))
-        };
-        if !is_low {
-            return false;
-        }
-        let sizes = std::iter::once(size);
-        let terms = Terms { within_budget: true, may_grow: true, may_trim: false };
-        let made =
-            shared.make_block(sizes, &self.desc, terms, &mut Attempt::default(), |size| self.block_desc(size, 1));
-        let Ok(memory) = made else {
-            // The next allocation orders it again.
-            self.wants_block.store(false, Ordering::Relaxed);
-            return false;
-        };
+    /// The size of the block to be made before it is needed; `None` if enough is free. The lock of growth is held.
+    pub(crate) fn wanted_ahead(&self) -> Option<u64> {
+        let state = self.state.lock();
+        let is_low = self.is_low(&state);
+        // Under the lock under which it is set: an order that comes now is not lost.
+        self.wants_block.store(is_low, Ordering::Relaxed);
+        is_low.then(|| self.size_ahead(&state))
+    }
+
+    /// No block could be made ahead: the next allocation orders it again.
+    pub(crate) fn forget_wanted(&self) {
+        self.wants_block.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes in a block that was made before it is needed. The lock of growth is held.
+    pub(crate) fn insert_ahead(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
         let now = state.counts.range_bytes;
         let used = now.saturating_sub(std::mem::replace(&mut state.ordered_at_bytes, now));
         state.low_water.made(used);
         state.insert(block);
-        true
     }
 
-    /// Makes blocks until so many bytes more than were announced before lie in empty ones, and says how many bytes those
-    /// blocks have. They stay until as much was allocated.
-    pub(super) fn announce(
-        &self,
-        shared: &Shared<D>,
-        bytes: u64,
-        terms: Terms,
-        attempt: &mut Attempt,
-    ) -> Result<u64, Refusal> {
-        let _growing = self.growth.lock();
-        let (missing, count) = {
-            let state = self.state.lock();
-            let wanted = state.announced.saturating_add(bytes);
-            (wanted.saturating_sub(state.empty_bytes()), state.blocks.block_count())
-        };
-        let (mut blocks, mut made) = (Vec::new(), 0);
-        while made < missing {
-            let sizes = self.desc.sizes.to_hold(count + blocks.len(), missing - made);
-            match shared.make_block(sizes, &self.desc, terms, attempt, |size| self.block_desc(size, 1)) {
-                Ok(memory) => {
-                    made += memory.size;
-                    blocks.push(self.new_block(memory));
-                }
-                Err(refusal) => {
-                    blocks.into_iter().for_each(|block| shared.free_memory(block.memory));
-                    return Err(refusal);
-                }
-            }
-        }
+    /// How many bytes of blocks are missing for `bytes` that are announced, and how many blocks there are. The lock of
+    /// growth is held.
+    pub(crate) fn missing_for(&self, bytes: u64) -> (u64, usize) {
+        let state = self.state.lock();
+        let wanted = state.announced.saturating_add(bytes);
+        (wanted.saturating_sub(state.empty_bytes()), state.blocks.block_count())
+    }
+
+    /// Takes in blocks that were made for `bytes` that are announced. They stay until as much was allocated. The lock of
+    /// growth is held.
+    pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
+        let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
         for block in blocks {
             state.announced_block = state.announced_block.max(block.memory.size);
             state.insert(block);
         }
         state.announced = state.announced.saturating_add(bytes);
-        Ok(made)
     }
 
-    /// Makes blocks until there are `count`, for a pool that is to have them from the start.
-    pub(super) fn preallocate(&self, shared: &Shared<D>, count: usize) -> Result<(), Refusal> {
-        let _growing = self.growth.lock();
-        while self.state.lock().blocks.block_count() < count {
-            let sizes = std::iter::once(self.desc.sizes.max);
-            let terms = Terms { within_budget: false, may_grow: true, may_trim: true };
-            let made = shared
-                .make_block(sizes, &self.desc, terms, &mut Attempt::default(), |size| self.block_desc(size, 1))?;
-            let block = self.new_block(made);
-            self.state.lock().insert(block);
-        }
-        Ok(())
+    /// How many blocks there are.
+    pub(crate) fn block_count(&self) -> usize {
+        self.state.lock().blocks.block_count()
+    }
+
+    /// Takes in a block that nothing was asked of yet. The lock of growth is held.
+    pub(crate) fn insert_empty(&self, memory: Memory<D>) {
+        let block = self.new_block(memory);
+        self.state.lock().insert(block);
     }
 
     /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks given back.
-    pub(super) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
+    pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
         let Some(class) = self.cell_class(&request, false) else { return self.forecast_range(request, trimmed) };
         if let Some(offset) = self.cells.peek(class) {
             return Forecast::InBlock { offset, bytes: class.bytes };
@@ -611,14 +511,14 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     /// Another name for a range. What else is noted of it stays.
-    pub(super) fn rename(&self, allocation: &BlockAllocation, name: &str) {
+    pub(crate) fn rename(&self, allocation: &BlockAllocation, name: &str) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
             block.notes.entry(allocation.range().slot()).or_default().name = name.into();
         }
     }
 
     /// Another name for memory of a resource's own.
-    pub(super) fn rename_dedicated(&self, number: u64, name: &str) {
+    pub(crate) fn rename_dedicated(&self, number: u64, name: &str) {
         if let Some((_, note)) = self.state.lock().dedicated.get_mut(&number) {
             note.name = name.into();
         }
@@ -641,7 +541,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
     }
 
     /// Gives chunks without a live cell back to their blocks: no driver call.
-    pub(super) fn free_empty_chunks(&self) {
+    pub(crate) fn free_empty_chunks(&self) {
         while let Some(chunk) = self.cells.take_empty() {
             self.free_chunk(chunk);
         }
@@ -688,7 +588,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
                 let Some(slot) = span.slot else { return };
                 match chunks.remove(&(id, slot)) {
                     Some(cells) => held.extend(cells),
-                    None => held.push(RangeSnapshot::new(span.offset, span.size, block.notes.get(&slot))),
+                    None => held.push(range_snapshot(span.offset, span.size, block.notes.get(&slot))),
                 }
             });
             into.push(snapshot(false, block.memory.size, held));
@@ -698,7 +598,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         into.extend(
             dedicated
                 .into_iter()
-                .map(|(_, (size, note))| snapshot(true, *size, vec![RangeSnapshot::new(0, *size, Some(note))])),
+                .map(|(_, (size, note))| snapshot(true, *size, vec![range_snapshot(0, *size, Some(note))])),
         );
     }
 
@@ -835,9 +735,9 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use crate::Allocator;
     use crate::device::{BufferDesc, BufferUsage, Driver, Requirements, ResourceClass};
-    use crate::memory::{Allocator, AllocatorDesc};
-    use crate::resource::AllocationDesc;
+    use crate::memory::{AllocationDesc, AllocatorDesc};
     use crate::sim::{self, Profile, SimOptions};
 
     fn needs(size: u64) -> Requirements {
@@ -869,7 +769,7 @@ mod tests {
         // So many that the class has pools with room.
         let held: Vec<_> = (0..400).map(|_| allocate(&memory)).collect();
         // SAFETY: nothing uses them.
-        held.into_iter().for_each(|held| unsafe { held.free_now() });
+        held.into_iter().for_each(|held| unsafe { held.destroy_now() });
         let arenas = memory.shared().arenas.iter();
         let locks: Vec<_> = arenas
             .map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock(), arena.cells.hold_names()))
@@ -881,7 +781,7 @@ mod tests {
             for _ in 0..100 {
                 let held: Vec<_> = (0..100).map(|_| allocate(&other)).collect();
                 // SAFETY: nothing uses them.
-                held.into_iter().for_each(|held| unsafe { held.free_now() });
+                held.into_iter().for_each(|held| unsafe { held.destroy_now() });
                 // Resources come another way.
                 let buffers: Vec<_> = (0..20).map(|_| create(&other)).collect();
                 // SAFETY: nothing uses them.
@@ -892,7 +792,7 @@ mod tests {
         receiver.recv_timeout(Duration::from_secs(60)).expect("no lock is waited for");
         drop((locks, lists));
         worker.join().expect("it has not failed");
-        memory.validate().expect("the allocator is sound");
+        memory.debug().validate().expect("the allocator is sound");
     }
 
     /// The first part of a chain's key: an arena is of one memory type, and of classes that may lie in one block. It is found

@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::place::Memory;
+use super::memory_object::Memory;
 use crate::device::Device;
 
 /// A block's memory, for whoever has a live range of the block. See the [module](self).
@@ -29,13 +29,13 @@ unsafe impl<D: Device> Sync for BlockMemory<D> where Memory<D>: Send + Sync {}
 impl<D: Device> BlockMemory<D> {
     /// # Safety
     /// It is read only while a range is live in the block that owns `memory`.
-    pub(super) unsafe fn new(memory: &Arc<Memory<D>>) -> Self {
+    pub(crate) unsafe fn new(memory: &Arc<Memory<D>>) -> Self {
         // As the count's own pointer, so that it can be counted later.
         Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("what is owned has an address"))
     }
 
     /// Another owner of the memory. It has to go before the range does.
-    pub(super) fn share(&self) -> Arc<Memory<D>> {
+    pub(crate) fn share(&self) -> Arc<Memory<D>> {
         // SAFETY: the pointer is an `Arc`'s, whose block owns it as long as the range is live, as whoever made this promised.
         unsafe {
             Arc::increment_strong_count(self.0.as_ptr());

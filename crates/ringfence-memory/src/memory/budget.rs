@@ -5,7 +5,7 @@
 //!   budget = what the driver said last, or 80 % of the heap where it says nothing; never above the caller's own limit
 //! ```
 //!
-//! The driver is asked once a frame ([`Allocator::reclaim`](super::Allocator::reclaim)) and again after
+//! The driver is asked once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)) and again after
 //! [`ASK_AFTER`] memory objects; in between, what this allocator makes and frees is counted without asking.
 //!
 //! | operation | cost |
@@ -15,7 +15,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::AllocatorDesc;
+use super::desc::AllocatorDesc;
 use crate::device::{Capabilities, Device, MemoryProperties};
 
 /// After so many memory objects made or freed the driver is asked again.
@@ -55,7 +55,7 @@ impl Budget {
     }
 
     /// This, with `freed` bytes less in use.
-    pub(super) fn less(self, freed: u64) -> Self {
+    pub(crate) fn less(self, freed: u64) -> Self {
         Self {
             usage_bytes: self.usage_bytes.saturating_sub(freed),
             reserved_bytes: self.reserved_bytes.saturating_sub(freed),
@@ -64,7 +64,7 @@ impl Budget {
     }
 
     /// Whether so many bytes more are within the budget, beyond it, or beyond the limit.
-    pub(super) fn grant(&self, bytes: u64) -> Grant {
+    pub(crate) fn grant(&self, bytes: u64) -> Grant {
         let sum = |held: u64| held.saturating_add(bytes);
         if sum(self.reserved_bytes) > self.limit_bytes {
             Grant::BeyondLimit
@@ -78,7 +78,7 @@ impl Budget {
 
 /// What [`Budget::grant`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Grant {
+pub(crate) enum Grant {
     Room,
     BeyondBudget,
     BeyondLimit,
@@ -97,14 +97,14 @@ struct Heap {
 }
 
 /// The budgets of every heap.
-pub(super) struct Budgets {
+pub(crate) struct Budgets {
     heaps: Box<[Heap]>,
     told: AtomicBool,
     since: AtomicU32,
 }
 
 impl Budgets {
-    pub(super) fn new<D: Device>(device: &D, desc: &AllocatorDesc) -> Self {
+    pub(crate) fn new<D: Device>(device: &D, desc: &AllocatorDesc) -> Self {
         let capabilities = device.capabilities();
         let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
             let asked = desc.heap_bytes_max.get(index as usize).copied().unwrap_or(u64::MAX);
@@ -126,7 +126,7 @@ impl Budgets {
 
     /// Asks the driver. The figures are read and written one by one: with other threads at work they may be off by what
     /// those are just taking.
-    pub(super) fn refresh<D: Device>(&self, device: &D) {
+    pub(crate) fn refresh<D: Device>(&self, device: &D) {
         self.since.store(0, Ordering::Relaxed);
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
         let before: smallvec::SmallVec<[u64; 16]> = self.heaps.iter().map(reserved).collect();
@@ -140,13 +140,13 @@ impl Budgets {
     }
 
     /// Asks the driver if it was not asked for long.
-    pub(super) fn refresh_if_old<D: Device>(&self, device: &D) {
+    pub(crate) fn refresh_if_old<D: Device>(&self, device: &D) {
         if self.since.load(Ordering::Relaxed) >= ASK_AFTER {
             self.refresh(device);
         }
     }
 
-    pub(super) fn heap(&self, heap: u32) -> Budget {
+    pub(crate) fn heap(&self, heap: u32) -> Budget {
         let held = &self.heaps[heap as usize];
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let reserved_bytes = get(&held.reserved);
@@ -158,26 +158,26 @@ impl Budgets {
         Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes: held.limit, heap_bytes: held.bytes }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = Budget> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Budget> + '_ {
         (0..self.heaps.len() as u32).map(|heap| self.heap(heap))
     }
 
-    pub(super) fn add(&self, heap: u32, bytes: u64) {
+    pub(crate) fn add(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts what was evicted of what is held.
-    pub(super) fn add_absent(&self, heap: u32, bytes: u64) {
+    pub(crate) fn add_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts what was brought back, or freed while it was evicted.
-    pub(super) fn remove_absent(&self, heap: u32, bytes: u64) {
+    pub(crate) fn remove_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn remove(&self, heap: u32, bytes: u64) {
+    pub(crate) fn remove(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_sub(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
     }

@@ -26,17 +26,17 @@ use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::pool_chain::{KeepPools, PoolAllocation, PoolChain};
 use ringfence_core::range::Invalid;
 
-use super::RangeSnapshot;
-use super::arena::{Note, Request};
 use super::block_memory::BlockMemory;
-use super::place::Memory;
-use super::shared::Shared;
+use super::memory_object::Memory;
+use super::note::{Note, range_snapshot};
+use super::request::Request;
+use super::snapshot::RangeSnapshot;
 use crate::device::Device;
 use crate::lifetime::thread_place;
 
 mod stock;
 
-pub(super) use stock::Ready;
+pub(crate) use stock::Ready;
 use stock::{Chains, Ground, Stocks};
 
 /// The largest cell in bytes.
@@ -66,10 +66,10 @@ impl<D: Device> Ground for Chunk<D> {
     }
 }
 
-/// The pools of one arena.
-pub(super) struct Cells<D: Device> {
+/// The pools of one arena. `O` keeps the allocator alive.
+pub(crate) struct Cells<D: Device, O = ()> {
     chains: Chains<Chunk<D>>,
-    stocks: Stocks<Arc<Shared<D>>>,
+    stocks: Stocks<O>,
     demand: [AtomicU32; CLASS_COUNT],
     /// Of cells that have one, by class, pool and cell.
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,
@@ -77,8 +77,8 @@ pub(super) struct Cells<D: Device> {
 
 /// A class that a request falls in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Class {
-    pub(super) index: u32,
+pub(crate) struct Class {
+    pub(crate) index: u32,
     pub(super) bytes: u64,
 }
 
@@ -109,7 +109,7 @@ impl Class {
     }
 }
 
-impl<D: Device> Cells<D> {
+impl<D: Device, O> Cells<D, O> {
     pub(super) fn new() -> Self {
         Self {
             chains: std::array::from_fn(|_| OnceLock::new()),
@@ -142,14 +142,21 @@ impl<D: Device> Cells<D> {
     /// A cell at hand for this thread, for a request that asks for nothing but its class; and what keeps the allocator
     /// alive, if that is at hand too. Only while a handle of the allocator lives.
     #[inline]
-    pub(super) fn take_ready(&self, class: Class) -> Option<(Ready, Option<Arc<Shared<D>>>)> {
+    pub(crate) fn take_ready(&self, class: Class) -> Option<(Ready, Option<O>)> {
         self.stocks.take(class, &self.chains)
     }
 
     /// Takes a cell back that nobody uses, for the next that this thread asks for.
+    ///
+    /// `of` gives the cells that it is of, which its owner keeps alive.
     #[inline]
-    pub(super) fn put_ready(owner: Arc<Shared<D>>, arena: usize, class: u32, ready: impl FnOnce() -> Ready) {
-        let cells = &owner.arenas[arena].cells;
+    pub(crate) fn put_ready(
+        owner: O,
+        of: impl for<'a> Fn(&'a O) -> &'a Self,
+        class: u32,
+        ready: impl FnOnce() -> Ready,
+    ) {
+        let cells = of(&owner);
         let (chains, stock) = (std::ptr::from_ref(&cells.chains), cells.stocks.mine().map(std::ptr::from_ref));
         let refused = match stock {
             // SAFETY: both are of the arena that the cell is of, and that of the owner's allocator.
@@ -157,7 +164,7 @@ impl<D: Device> Cells<D> {
             None => Err((ready, owner)),
         };
         if let Err((ready, owner)) = refused {
-            owner.arenas[arena].cells.free(class, false, ready().cell);
+            of(&owner).free(class, false, ready().cell);
         }
     }
 
@@ -305,7 +312,7 @@ impl<D: Device> Cells<D> {
                 pool.for_each_live(&mut |cell| {
                     let index = (cell.offset / chain.block_size()) as u32;
                     let note = notes.get(&(class, pool.index(), index));
-                    ranges.push(RangeSnapshot::new(chunk.offset() + cell.offset, cell.size, note));
+                    ranges.push(range_snapshot(chunk.offset() + cell.offset, cell.size, note));
                 });
                 ranges.sort_by_key(|range| range.offset);
             });

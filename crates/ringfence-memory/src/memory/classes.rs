@@ -56,7 +56,7 @@ impl Classes {
 
     /// The size and alignment of [`Self::apart`].
     #[inline]
-    pub(super) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
+    pub(crate) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
         let (page, size, alignment) = (self.texture_page_bytes, needs.size, needs.alignment);
         // What is no alignment stays so, to be refused.
         if page == 1 || needs.class == ResourceClass::Buffer || !alignment.is_power_of_two() {

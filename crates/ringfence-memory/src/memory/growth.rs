@@ -10,54 +10,30 @@
 //! How high the mark is, [`LowWater`](super::low_water::LowWater) says. A block that was made ahead and is not needed is
 //! an empty block like any other: it goes after its grace if there are more of them than are kept.
 //!
-//! What a program knows beforehand it can announce: [`Allocator::reserve`](super::Allocator::reserve).
+//! What a program knows beforehand it can announce: [`Allocator::reserve`](crate::Allocator::reserve).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
-
-use super::ladder::{Attempt, Terms};
+use super::attempt::{Attempt, Terms};
+use super::request::AllocationDesc;
 use super::shared::Shared;
 use crate::device::{Device, ResourceClass};
 use crate::error::Error;
-use crate::resource::AllocationDesc;
-
-/// Whoever makes blocks ahead, asleep until there is something to do.
-#[derive(Default)]
-pub(super) struct Growth {
-    sleeper: Mutex<Option<Thread>>,
-    /// Set for good when somebody makes blocks ahead for the first time.
-    served: AtomicBool,
-}
-
-impl Growth {
-    /// Whether there is anybody who makes blocks ahead.
-    pub(super) fn is_served(&self) -> bool {
-        self.served.load(Ordering::Relaxed)
-    }
-
-    /// Called once when an arena's free bytes fall below its mark.
-    pub(super) fn wake(&self) {
-        if let Some(thread) = &*self.sleeper.lock() {
-            thread.unpark();
-        }
-    }
-}
 
 impl<D: Device> Shared<D> {
     /// Makes the blocks that arenas want; says how many.
-    pub(super) fn maintain(&self) -> usize {
-        self.growth.served.store(true, Ordering::Relaxed);
-        let own = self.arenas.iter().map(|arena| arena.grow_ahead(self)).sum::<usize>();
+    pub(crate) fn maintain(&self) -> usize {
+        self.wake.served.store(true, Ordering::Relaxed);
+        let own = self.arenas.iter().map(|arena| self.grow_ahead(arena)).sum::<usize>();
         let pools = self.custom_pools.read().clone();
-        own + pools.iter().map(|pool| pool.arena.grow_ahead(self)).sum::<usize>()
+        own + pools.iter().map(|pool| self.grow_ahead(&pool.arena)).sum::<usize>()
     }
 
     /// Makes blocks for `bytes` that are announced, in the best memory type for them.
-    pub(super) fn reserve(&self, class: ResourceClass, bytes: u64, desc: &AllocationDesc<'_>) -> Result<u64, Error> {
+    pub(crate) fn reserve(&self, class: ResourceClass, bytes: u64, desc: &AllocationDesc<'_>) -> Result<u64, Error> {
         self.check_lost()?;
         if bytes == 0 {
             return Ok(0);
@@ -72,7 +48,7 @@ impl<D: Device> Shared<D> {
         }
         let mut attempt = Attempt::at(memory_type);
         let arena = &self.arenas[self.shared_arena_index(memory_type, class) as usize];
-        let made = arena.announce(self, bytes, Terms::of(desc), &mut attempt);
+        let made = self.announce(arena, bytes, Terms::of(desc), &mut attempt);
         made.map_err(|refusal| self.give_up_on(bytes, desc.location, memory_type, &attempt, refusal))
     }
 }
@@ -81,7 +57,7 @@ impl<D: Device> Shared<D> {
 ///
 /// Dropping it ends the thread, after the driver call that it may be in.
 ///
-/// [`Allocator::maintain_in_background`]: super::Allocator::maintain_in_background
+/// [`Allocator::maintain_in_background`]: crate::Allocator::maintain_in_background
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {
     stop: Arc<AtomicBool>,
@@ -89,11 +65,11 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    pub(super) fn spawn<D: Device>(shared: &Arc<Shared<D>>) -> std::io::Result<Self> {
+    pub(crate) fn spawn<D: Device>(shared: &Arc<Shared<D>>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopped) = (Arc::downgrade(shared), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name("ringfence".into()).spawn(move || run(&weak, &stopped))?;
-        *shared.growth.sleeper.lock() = Some(thread.thread().clone());
+        *shared.wake.sleeper.lock() = Some(thread.thread().clone());
         thread.thread().unpark(); // something may have been wanted before it could be woken
         Ok(Self { stop, thread: Some(thread) })
     }
@@ -125,5 +101,58 @@ impl Drop for Maintenance {
 impl fmt::Debug for Maintenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Maintenance")
+    }
+}
+
+/// Blocks that are made before they are needed. Made by [`Allocator::growth`](crate::Allocator::growth).
+pub struct Growth<'a, D: Device> {
+    shared: &'a Arc<Shared<D>>,
+}
+
+impl<'a, D: Device> Growth<'a, D> {
+    pub(crate) fn new(shared: &'a Arc<Shared<D>>) -> Self {
+        Self { shared }
+    }
+
+    /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
+    /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
+    /// allocated then asks for none. Says how many bytes were asked of the driver: fewer than announced if empty blocks
+    /// are at hand.
+    ///
+    /// [`Allocator::reclaim`] does not give these blocks back before as many bytes were allocated there.
+    /// [`Allocator::trim`] and a shortage of memory do: what was announced is void then. Resources that get memory of
+    /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
+    /// for what comes, the last of it may need a block more.
+    ///
+    /// Of `desc`, the location, the memory types and properties, `within_budget` and `never_grow` count. The best memory
+    /// type is taken and no other tried; where the resources' requirements are known, `memory_types` should name the
+    /// types that these allow. No lock is held that an allocation needs: another thread can announce while this one draws.
+    ///
+    /// # Errors
+    /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
+    pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
+        self.shared.reserve(class, bytes, &desc)
+    }
+
+    /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.
+    /// Says how many. For programs that have a thread of their own for it; else there is
+    /// [`Allocator::maintain_in_background`].
+    pub fn maintain(&self) -> usize {
+        self.shared.maintain()
+    }
+
+    /// Starts a thread that makes blocks before they are needed. It sleeps until an arena falls below its low-water
+    /// mark; it ends when the value that this returns is dropped.
+    ///
+    /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. Where the
+    /// program asks for more in a second than the driver can make, nothing helps but [`Allocator::reserve`].
+    ///
+    /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
+    /// device is destroyed.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn maintain_in_background(&self) -> std::io::Result<Maintenance> {
+        Maintenance::spawn(self.shared)
     }
 }

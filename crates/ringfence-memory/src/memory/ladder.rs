@@ -20,139 +20,37 @@ use std::sync::Arc;
 
 use ringfence_core::algorithm::Algorithm;
 
-use super::arena::{ArenaDesc, Request};
+use super::ask::Ask;
+use super::attempt::{Attempt, Refusal, Terms};
 use super::budget::Grant;
-use super::place::{ArenaRef, Hold, Memory, Place};
-use super::pool::PoolState;
+use super::location::Location;
+use super::place::{ArenaRef, Hold, Place};
+use super::pressure::{Pressure, Tried};
+use super::request::{AllocationDesc, Dedicated};
 use super::shared::Shared;
 use super::shortage::{self, EVICTIONS_MAX};
 use super::subject::Subject;
-use super::types::Location;
 use crate::debugging::{Margins, NewRange};
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements};
 use crate::error::Error;
-use crate::resource::{AllocationDesc, Dedicated};
 use crate::telling::{is_locked, slow, tell};
 
-bitflags::bitflags! {
-    /// Rungs of the ladder that were tried.
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-    pub struct Tried: u32 {
-        /// What was complete was reclaimed, and empty blocks of the heap were given back.
-        const TRIM = 1 << 0;
-        /// A block of 1/2, 1/4 or 1/8 of the size.
-        const SMALLER_BLOCK = 1 << 1;
-        /// Memory of its own.
-        const DEDICATED = 1 << 2;
-        /// Another memory type than the best.
-        const NEXT_TYPE = 1 << 3;
-        /// The caller's eviction callback.
-        const EVICTION = 1 << 4;
-        /// Memory that no submission uses was evicted: see [`residency`](crate::residency).
-        const RESIDENCY = 1 << 5;
-    }
-}
-
-/// What an eviction callback is told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pressure {
-    /// Bytes that are needed.
-    pub size: u64,
-    /// Where they are wanted.
-    pub location: Location,
-    /// The memory heap of the best type.
-    pub heap: u32,
-    /// What is in use of that heap, in bytes.
-    pub usage_bytes: u64,
-    /// What may be, in bytes.
-    pub budget_bytes: u64,
-    /// How often the callback was asked for this request before.
-    pub round: u32,
-}
-
-/// The callback that lets go of memory when there is no other way, and says whether it did.
-pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;
-
-/// What a request allows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    pub(super) within_budget: bool,
-    /// Whether the driver may be asked at all.
-    pub(super) may_grow: bool,
-    pub(super) may_trim: bool,
-}
-
-impl Terms {
-    pub(super) fn of(desc: &AllocationDesc<'_>) -> Self {
-        Self { within_budget: desc.within_budget, may_grow: !desc.never_grow, may_trim: true }
-    }
-}
-
-/// Why a rung did not hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refusal {
-    Driver(DeviceError),
-    OverBudget,
-    MayNotGrow,
-    PoolFull,
-    NoType,
-}
-
-impl Refusal {
-    /// Whether another rung may hold.
-    fn may_go_on(self) -> bool {
-        match self {
-            Self::Driver(error) => error.is_out_of_memory(),
-            Self::OverBudget | Self::MayNotGrow | Self::PoolFull | Self::NoType => true,
-        }
-    }
-}
-
-/// What was tried for a request so far.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Attempt {
-    pub(super) tried: Tried,
-    pub(super) types: u32,
-    best: Option<u32>,
-}
-
-impl Attempt {
-    /// At one memory type and no other.
-    pub(super) fn at(memory_type: u32) -> Self {
-        Self { types: 1 << memory_type, best: Some(memory_type), ..Self::default() }
-    }
-}
-
 /// A memory type that a request may go to.
-pub(super) struct Route<D: Device> {
-    pub(super) arena: ArenaRef<D>,
-    pub(super) memory_type: u32,
+pub(crate) struct Route<D: Device> {
+    pub(crate) arena: ArenaRef<D>,
+    pub(crate) memory_type: u32,
     /// As this memory type needs it, guards included.
-    pub(super) needs: Requirements,
+    pub(crate) needs: Requirements,
     /// The guards.
-    pub(super) margins: Margins,
-    pub(super) dedicated_first: bool,
-    pub(super) may_be_dedicated: bool,
-}
-
-/// What is to be placed, and how.
-pub(super) struct Ask<'a, 'd, D: Device> {
-    pub(super) needs: Requirements,
-    pub(super) desc: &'a AllocationDesc<'d>,
-    pub(super) pool: Option<&'a Arc<PoolState<D>>>,
-    pub(super) high: bool,
-}
-
-impl<D: Device> Ask<'_, '_, D> {
-    pub(super) fn request(&self, size: u64, alignment: u64) -> Request<'_> {
-        Request { high: self.high, ..Request::of(self.desc, size, alignment) }
-    }
+    pub(crate) margins: Margins,
+    pub(crate) dedicated_first: bool,
+    pub(crate) may_be_dedicated: bool,
 }
 
 impl<D: Device> Shared<D> {
     /// A place for the subject, or why there is none. Nothing has changed then.
     #[inline]
-    pub(super) fn find_place<S: Subject<D>>(
+    pub(crate) fn find_place<S: Subject<D>>(
         &self,
         subject: &S,
         ask: &Ask<'_, '_, D>,
@@ -171,7 +69,7 @@ impl<D: Device> Shared<D> {
 
     /// [`Shared::find_place`] by the whole ladder.
     #[inline(never)]
-    pub(super) fn search<S: Subject<D>>(
+    pub(crate) fn search<S: Subject<D>>(
         &self,
         subject: &S,
         ask: &Ask<'_, '_, D>,
@@ -194,7 +92,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Refuses what no allocator can serve.
-    pub(super) fn check_request(&self, ask: &Ask<'_, '_, D>) -> Result<(), Error> {
+    pub(crate) fn check_request(&self, ask: &Ask<'_, '_, D>) -> Result<(), Error> {
         let Requirements { size, alignment, memory_type_bits, .. } = ask.needs;
         let capabilities = self.device.capabilities();
         if size == 0 {
@@ -260,16 +158,22 @@ impl<D: Device> Shared<D> {
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
         let (request, terms) = (ask.request(route.needs.size, route.needs.alignment), Terms::of(ask.desc));
-        let (offset, hold) = match &route.arena {
-            ArenaRef::Own(index) => self.arenas[*index as usize].allocate(self, request, terms, attempt),
-            ArenaRef::Pool(pool) => pool.arena.allocate(self, request, terms, attempt),
+        let found = match &route.arena {
+            ArenaRef::Own(index) => self.allocate_in(&self.arenas[*index as usize], request, terms, attempt),
+            ArenaRef::Pool(pool) => self.allocate_in(&pool.arena, request, terms, attempt),
         }?;
-        let place = Place { offset: offset + route.margins.front, arena: route.arena.clone(), hold };
+        let place = Place::found(route.arena.clone(), found, route.margins.front);
         if self.trace.is_on() {
-            self.trace.allocated(place.memory(self).block, offset, place.size(), request.alignment, request.name);
+            self.trace.allocated(
+                self.memory_of(&place).block,
+                place.offset - route.margins.front,
+                place.size(),
+                request.alignment,
+                request.name,
+            );
         }
         if !request.evictable
-            && let Some(residence) = place.memory(self).residence.as_ref().filter(|held| held.is_evicted())
+            && let Some(residence) = self.memory_of(&place).residence.as_ref().filter(|held| held.is_evicted())
             && let Err(error) = self.keep_resident(residence)
         {
             self.give_back(place);
@@ -289,7 +193,7 @@ impl<D: Device> Shared<D> {
         bytes: u64,
     ) -> Result<(S::Made, Place<D>), Refusal> {
         // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
-        match unsafe { subject.place(&self.device, || &place.memory(self).object, place.offset) } {
+        match unsafe { subject.place(&self.device, || &self.memory_of(&place).object, place.offset) } {
             Ok(made) => {
                 if self.debug.is_some() {
                     self.debug_made::<S>(&made, &place, ask, margins, bytes);
@@ -359,60 +263,18 @@ impl<D: Device> Shared<D> {
         bytes: u64,
     ) {
         let Some(debug) = &self.debug else { return };
-        let Some(key) = place.key(self) else { return };
-        let memory = place.shared_memory(self);
+        let Some(key) = self.key_of(&place) else { return };
+        let memory = self.shared_memory_of(&place);
         // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
         let by_memory = || memory.mapped.map(|base| unsafe { base.add(place.offset) });
         let host = S::mapped(made).or_else(by_memory);
         let size = bytes - margins.front - margins.back;
         let AllocationDesc { name, user_data, .. } = *ask.desc;
-        debug.made(self, NewRange { key, memory, size, name, user_data, margins, host });
-    }
-
-    /// Asks the driver for a block of an arena: of the first of `sizes` that the budget and the driver grant.
-    pub(super) fn make_block(
-        &self,
-        sizes: impl Iterator<Item = u64>,
-        arena: &ArenaDesc,
-        terms: Terms,
-        attempt: &mut Attempt,
-        desc: impl Fn(u64) -> MemoryDesc<'static>,
-    ) -> Result<Memory<D>, Refusal> {
-        if !terms.may_grow {
-            return Err(Refusal::MayNotGrow);
-        }
-        self.budgets.refresh_if_old(&self.device);
-        let heap = arena.heap;
-        let mut sizes = sizes.peekable();
-        let (mut may_trim, mut refusal) = (terms.may_trim, Refusal::OverBudget);
-        while let Some(size) = sizes.next() {
-            // Beyond the budget goes only the smallest.
-            let strict = terms.within_budget || sizes.peek().is_some();
-            let make = || self.ask_within(heap, size, strict, || self.allocate_memory(&desc(size)));
-            let mut made = make();
-            if may_trim && made.as_ref().is_err_and(|refusal| refusal.may_go_on()) {
-                may_trim = false;
-                if self.trim_heap(heap, attempt) {
-                    made = make();
-                }
-            }
-            refusal = match made {
-                Err(refusal) if refusal.may_go_on() => refusal,
-                Err(refusal) => return Err(refusal),
-                Ok(memory) => {
-                    self.trace_block(&memory, arena.class_name(), false);
-                    return Ok(memory);
-                }
-            };
-            if sizes.peek().is_some() {
-                attempt.tried |= Tried::SMALLER_BLOCK;
-            }
-        }
-        Err(refusal)
+        debug.made(&self.device, NewRange { key, memory, size, name, user_data, margins, host });
     }
 
     /// Asks the driver, unless that would go beyond a limit, or (if `strict`) beyond the budget.
-    fn ask_within<R>(
+    pub(crate) fn ask_within<R>(
         &self,
         heap: u32,
         bytes: u64,
@@ -427,8 +289,8 @@ impl<D: Device> Shared<D> {
     }
 
     /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
-    fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
-        attempt.tried |= Tried::TRIM;
+    pub(crate) fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
+        attempt.tried = attempt.tried | Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
         self.reclaim(usize::MAX);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
@@ -486,7 +348,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Why so many bytes could not be had, `memory_type` being the best for them.
-    pub(super) fn give_up_on(
+    pub(crate) fn give_up_on(
         &self,
         size: u64,
         location: Location,
@@ -517,7 +379,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// The memory types that will do, best first, each worked out when its turn comes.
-    pub(super) fn routes<'a>(&'a self, ask: &'a Ask<'_, '_, D>) -> impl Iterator<Item = Route<D>> + 'a {
+    pub(crate) fn routes<'a>(&'a self, ask: &'a Ask<'_, '_, D>) -> impl Iterator<Item = Route<D>> + 'a {
         let of_pool = ask.pool.map(|pool| {
             let memory_type = pool.arena.desc.memory_type;
             let padded = self.padded(ask.needs, memory_type);
@@ -565,7 +427,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.
-    pub(super) fn padded(&self, mut needs: Requirements, memory_type: u32) -> Requirements {
+    pub(crate) fn padded(&self, mut needs: Requirements, memory_type: u32) -> Requirements {
         let capabilities = self.device.capabilities();
         if capabilities.is_non_coherent(memory_type) {
             let atom = capabilities.non_coherent_atom_bytes;

@@ -20,7 +20,7 @@
 
 /// The mark of one arena, but for its least height, which follows the block size.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct LowWater {
+pub(crate) struct LowWater {
     /// Bytes that past use has asked for.
     wanted: u64,
 }
@@ -30,22 +30,22 @@ impl LowWater {
     const BLOCKS_MAX: u64 = 4;
 
     /// Bytes below which a block is made, when the next one has `block` bytes.
-    pub(super) fn mark(self, block: u64) -> u64 {
+    pub(crate) fn mark(self, block: u64) -> u64 {
         (block / 2).max(self.wanted.min(block.saturating_mul(Self::BLOCKS_MAX)))
     }
 
     /// A block was made ahead, and since it was ordered so many bytes more than were given back were used.
-    pub(super) fn made(&mut self, used: u64) {
+    pub(crate) fn made(&mut self, used: u64) {
         self.wanted = (used.saturating_mul(2)).max(self.wanted - self.wanted / 16);
     }
 
     /// An allocation had to wait for a block, although somebody makes them ahead.
-    pub(super) fn missed(&mut self, block: u64) {
+    pub(crate) fn missed(&mut self, block: u64) {
         self.wanted = self.mark(block).saturating_mul(2).min(block.saturating_mul(Self::BLOCKS_MAX));
     }
 
     /// An empty block was given back: so much is not needed any more.
-    pub(super) fn idle(&mut self) {
+    pub(crate) fn idle(&mut self) {
         self.wanted = 0;
     }
 }

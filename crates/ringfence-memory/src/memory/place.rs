@@ -4,62 +4,20 @@ use std::sync::Arc;
 
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::pool_chain::PoolAllocation;
+use ringfence_core::range::Invalid;
 
-use super::allocation::Common;
+use super::arena::{Found, InBlock};
 use super::block_memory::BlockMemory;
-use super::pool::PoolState;
-use super::release::RangeOwner;
-use super::shared::Shared;
-use super::small::{Backing, SmallState};
-use crate::debugging::Key;
-use crate::defrag::Ticket;
-use crate::device::sharing::ShareKind;
-use crate::device::{Device, Mapped};
-use crate::residency::Residence;
-
-/// A memory object of the driver and what it was made as.
-pub struct Memory<D: Device> {
-    pub object: D::Memory,
-    pub memory_type: u32,
-    pub(crate) size: u64,
-    /// Its number in a trace.
-    pub block: u64,
-    /// Where the host sees its first byte, where the API maps memory objects.
-    pub(crate) mapped: Option<Mapped>,
-    /// Where debugging sees its first byte.
-    pub(crate) guards: Option<Mapped>,
-    /// What handles to it are, if it was made for some.
-    pub(crate) share: Option<ShareKind>,
-    /// Whether it was made from a handle.
-    pub(crate) is_imported: bool,
-    /// There iff it can be evicted.
-    pub(crate) residence: Option<Arc<Residence<D>>>,
-}
-
-impl<D: Device> Memory<D> {
-    /// Something lies in it whose use nobody declares.
-    pub(super) fn pin(&self) {
-        if let Some(residence) = &self.residence {
-            residence.pin();
-        }
-    }
-
-    pub(super) fn unpin(&self) {
-        if let Some(residence) = &self.residence {
-            residence.unpin();
-        }
-    }
-
-    pub(crate) fn is_evicted(&self) -> bool {
-        self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
-    }
-}
+use super::memory_object::Memory;
+use super::pool_state::PoolState;
+use super::ticket::Ticket;
+use crate::device::{Device, Mapped, RawBuffer};
 
 /// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
 pub struct Place<D: Device> {
     pub offset: u64,
     pub(crate) arena: ArenaRef<D>,
-    pub(super) hold: Hold<D>,
+    pub(crate) hold: Hold<D>,
 }
 
 /// Which arena a place is of.
@@ -81,7 +39,7 @@ impl<D: Device> Clone for ArenaRef<D> {
 }
 
 /// By what right a place is held.
-pub(super) enum Hold<D: Device> {
+pub(crate) enum Hold<D: Device> {
     /// A range of a block.
     Range { memory: BlockMemory<D>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
     /// One of many equal cells in a range of a block.
@@ -90,25 +48,12 @@ pub(super) enum Hold<D: Device> {
     Dedicated { memory: Arc<Memory<D>>, number: u64 },
     /// A range of a pool outside the arenas.
     Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
-    /// Somebody else's memory; the last one to let go of it gives it back.
+    /// Another place's memory; it is freed with the last place that lies in it.
     Aliased(Arc<Place<D>>),
     /// A share in a place that several resources have in common.
     Common(Arc<Common<D>>),
     /// A range of a buffer that small buffers share.
-    Small { state: Arc<SmallState<D>>, backing: Arc<Backing<D>>, allocation: BlockAllocation },
-}
-
-impl<D: Device> Place<D> {
-    pub fn memory<'a>(&'a self, shared: &'a Shared<D>) -> &'a Memory<D> {
-        match &self.hold {
-            Hold::Range { memory, .. } => memory,
-            Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
-            Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).memory(*class, allocation),
-            Hold::Aliased(whole) => whole.memory(shared),
-            Hold::Common(common) => common.place.memory(shared),
-            Hold::Small { backing, .. } => backing.place.memory(shared),
-        }
-    }
+    Small { owner: Arc<dyn SharedBuffers<D>>, buffer: Arc<SharedBuffer<D>>, allocation: BlockAllocation },
 }
 
 impl<D: Device> Place<D> {
@@ -125,6 +70,18 @@ impl<D: Device> Place<D> {
     /// A heap that no arena cuts, known there by its number.
     pub fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
         Self { offset: 0, arena: ArenaRef::Own(arena.into()), hold: Hold::Dedicated { memory, number } }
+    }
+
+    /// What an arena gave. The first `front` bytes are a guard's.
+    #[inline]
+    pub(crate) fn found(arena: ArenaRef<D>, found: Found<D>, front: u64) -> Self {
+        let (offset, hold) = match found {
+            Found::Range(InBlock { memory, allocation, ticket }) => {
+                (allocation.offset(), Hold::Range { memory, allocation, ticket })
+            }
+            Found::Cell { class, named, allocation, offset } => (offset, Hold::Cell { class, named, allocation }),
+        };
+        Self { offset: offset + front, arena, hold }
     }
 
     /// A range of a block, as an arena gave it.
@@ -153,20 +110,8 @@ impl<D: Device> Place<D> {
         Self { offset: whole.offset + offset, arena, hold: Hold::Aliased(Arc::clone(whole)) }
     }
 
-    /// Its memory, to be shared by whoever cuts it up. It has to be let go of before the place is given back.
-    pub fn shared_memory(&self, shared: &Shared<D>) -> Arc<Memory<D>> {
-        match &self.hold {
-            Hold::Range { memory, .. } => memory.share(),
-            Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => Arc::clone(memory),
-            Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).shared_memory(*class, allocation),
-            Hold::Common(common) => common.place.shared_memory(shared),
-            Hold::Aliased(whole) => whole.shared_memory(shared),
-            Hold::Small { backing, .. } => backing.place.shared_memory(shared),
-        }
-    }
-
     /// How many bytes are held, rounding left out; 0 for a share in what others hold too.
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         match &self.hold {
             Hold::Range { allocation, .. } | Hold::Pooled { allocation, .. } | Hold::Small { allocation, .. } => {
                 allocation.size()
@@ -174,22 +119,6 @@ impl<D: Device> Place<D> {
             Hold::Cell { allocation, .. } => allocation.size(),
             Hold::Dedicated { memory, .. } => memory.size,
             Hold::Common(_) | Hold::Aliased(_) => 0,
-        }
-    }
-
-    /// What debugging knows it by; `None` for a share in what others hold too, and for ranges outside the arenas.
-    pub(crate) fn key(&self, shared: &Shared<D>) -> Option<Key> {
-        let is_small = matches!(self.hold, Hold::Small { .. });
-        let is_known = is_small || self.is_own_range();
-        is_known.then(|| Key { block: self.memory(shared).block, offset: self.offset, is_small })
-    }
-
-    /// Where its range begins in the memory; its own bytes begin there or behind a guard.
-    pub(super) fn range_offset(&self, shared: &Shared<D>) -> u64 {
-        match &self.hold {
-            Hold::Range { allocation, .. } => allocation.offset(),
-            Hold::Cell { class, allocation, .. } => shared.arena_cells(&self.arena).offset(*class, allocation),
-            _ => self.offset,
         }
     }
 
@@ -202,14 +131,14 @@ impl<D: Device> Place<D> {
     }
 
     /// From now on it stays where it is.
-    pub(super) fn never_move(&self) {
+    pub(crate) fn never_move(&self) {
         if let Some(ticket) = self.ticket() {
             ticket.close();
         }
     }
 
     /// Whether its bytes are an arena's, and nobody else's.
-    pub(super) fn is_own_range(&self) -> bool {
+    pub(crate) fn is_own_range(&self) -> bool {
         matches!(self.hold, Hold::Range { .. } | Hold::Cell { .. } | Hold::Dedicated { .. })
     }
 
@@ -225,4 +154,50 @@ impl<D: Device> Place<D> {
             hold => matches!(hold, Hold::Dedicated { .. }),
         }
     }
+}
+
+/// A place that several resources have in common.
+pub(crate) struct Common<D: Device> {
+    pub(crate) place: Place<D>,
+    pub(crate) size: u64,
+}
+
+/// A driver's buffer that small ones share.
+pub(crate) struct SharedBuffer<D: Device> {
+    pub(crate) object: RawBuffer<D>,
+    pub(crate) mapped: Option<Mapped>,
+    pub(crate) address: Option<u64>,
+    pub(crate) place: Place<D>,
+}
+
+/// What cuts the driver's buffers into small ones.
+pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
+    /// Takes a range back; and a buffer out that is empty then, if another one is.
+    fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>>;
+}
+
+/// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
+pub trait RangeOwner<D: Device>: Send + Sync {
+    /// Takes a range back. Nobody but the block holds its memory through the range any more.
+    fn give_back(&self, allocation: &BlockAllocation);
+
+    /// A block that is empty, however short it has been so, taken out to be destroyed.
+    fn take_empty(&self) -> Option<Backing<D>>;
+
+    /// Whether nobody will ask it for ranges again.
+    fn is_closed(&self) -> bool;
+
+    /// Whether it is closed and has no block left.
+    fn is_gone(&self) -> bool;
+
+    /// Checks every rule of the structure.
+    fn validate(&self) -> Result<(), Invalid>;
+}
+
+/// What lies under a block of a [`RangeOwner`].
+pub enum Backing<D: Device> {
+    /// A memory object, which the arena counts under this number.
+    Heap { memory: Arc<Memory<D>>, arena: u32, number: u64 },
+    /// A buffer that the ranges share.
+    Buffer { object: RawBuffer<D>, place: Place<D> },
 }

@@ -1,100 +1,28 @@
-//! From a description to a resource in its memory; and the driver's memory objects, counted.
+//! From a description to an object in its memory; and the driver's memory objects, counted.
 
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Allocator;
-use super::arena::{Moves, Request};
-use super::ladder::{Ask, Attempt, Refusal};
-use super::place::{Memory, Place};
+use super::ask::Ask;
+use super::attempt::{Attempt, Refusal};
+use super::memory_object::Memory;
+use super::place::Place;
 use super::plan::Plan;
-use super::pool::Pool;
-use super::shared::{CLASSES, Shared};
+use super::prepared::Prepared;
+use super::request::{AllocationDesc, Moves, Request};
+use super::shared::Shared;
 use super::statistics::count;
 use super::subject::Unplaced;
 use crate::debugging::{Margins, NewRange};
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
-use crate::resource::{AllocationDesc, Resource, ResourceKind};
 use crate::telling::slow;
 
-/// A resource that was made, and where.
 /// A resource's object and where it lies.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
-
-impl<D: Device> Allocator<D> {
-    pub(super) fn ask<'a, 'd>(&self, needs: Requirements, desc: &'a AllocationDesc<'d>) -> Ask<'a, 'd, D> {
-        Ask { needs, desc, pool: None, high: false }
-    }
-
-    /// What is asked for, of a pool or of the allocator itself.
-    fn ask_of<'a, 'd>(
-        &self,
-        needs: Requirements,
-        desc: &'a AllocationDesc<'d>,
-        pool: Option<&'a Pool<D>>,
-    ) -> Result<Ask<'a, 'd, D>, Error> {
-        pool.map_or_else(|| Ok(self.ask(needs, desc)), |pool| pool.ask(needs, desc))
-    }
-
-    /// Makes a resource, in a pool or wherever it fits.
-    #[track_caller]
-    pub(super) fn create<K>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
-        pool: Option<&Pool<D>>,
-    ) -> Result<Resource<D, K>, Error>
-    where
-        K: ResourceKind,
-        D: Create<K>,
-    {
-        let shared = self.shared();
-        let desc = AllocationDesc { share: effective_share(&desc, pool)?, ..desc };
-        let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
-            let ask = self.ask_of(needs, &desc, pool)?;
-            if pool.is_some() && desc.share.is_some() && needs.requires_dedicated {
-                return Err(
-                    DeviceError::Unsupported("sharing a block: memory of the resource's own can be shared").into()
-                );
-            }
-            shared.place_asked::<K>(unplaced, &ask)
-        })?;
-        let has_address = Create::<K>::has_address(&shared.device, info);
-        let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
-        let portable = Create::<K>::portable(&shared.device, info);
-        let is_full = desc.movable && portable.as_ref().is_some_and(|portable| shared.says_all::<K>(portable, info));
-        let resource = resource.with_address(has_address).with_user_data(desc.user_data);
-        let resource = resource.described(portable).described_in_full(is_full).with_parts_of(info);
-        if shared.debug.is_some() {
-            resource.note_made_at(Location::caller());
-        }
-        if shared.trace.is_on() {
-            shared.trace.write_due();
-        }
-        Ok(resource)
-    }
-
-    /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
-    pub(super) fn plan_resource<K>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
-    ) -> Result<Plan, Error>
-    where
-        K: ResourceKind,
-        D: Create<K>,
-    {
-        let shared = self.shared();
-        shared.check_lost()?;
-        let needs = desc.aligned(shared.measure_as::<K>(info, desc.share)?)?;
-        shared.plan(&self.ask(needs, &desc))
-    }
-}
 
 impl<D: Device> Shared<D> {
     /// Makes a resource wherever it fits.
@@ -104,7 +32,7 @@ impl<D: Device> Shared<D> {
         desc: AllocationDesc<'_>,
     ) -> Result<(Made<D, K>, Requirements), Error>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         self.create_measured::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
@@ -119,7 +47,7 @@ impl<D: Device> Shared<D> {
         place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
     ) -> Result<(Made<D, K>, Requirements), Error>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         self.create_measured::<K>(info, desc, |unplaced, needs| {
@@ -129,14 +57,29 @@ impl<D: Device> Shared<D> {
         })
     }
 
-    fn create_measured<K>(
+    /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
+    pub(crate) fn plan_resource<K>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Plan, Error>
+    where
+        K: Kind,
+        D: Create<K>,
+    {
+        self.check_lost()?;
+        let needs = desc.aligned(self.measure_as::<K>(info, desc.share)?)?;
+        self.plan(&Ask::new(needs, &desc))
+    }
+
+    pub(crate) fn create_measured<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
         place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
     ) -> Result<(Made<D, K>, Requirements), Error>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         self.check_lost()?;
@@ -162,9 +105,9 @@ impl<D: Device> Shared<D> {
     }
 
     /// Whether a portable description leads to the same resource as the one that it was taken from.
-    fn says_all<K>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
+    pub(crate) fn says_all<K>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         let again = Create::<K>::describe(&self.device, portable).ok();
@@ -179,7 +122,7 @@ impl<D: Device> Shared<D> {
         share: Option<ShareKind>,
     ) -> Result<(<D as Create<K>>::Unplaced, Requirements), DeviceError>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
@@ -196,7 +139,7 @@ impl<D: Device> Shared<D> {
     /// The alignment in memory that the usage asks for, where the driver may have measured less.
     fn alignment_of<K>(&self, info: &<D as Create<K>>::Info<'_>, needs: &Requirements) -> u64
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         let capabilities = self.device.capabilities();
@@ -211,20 +154,20 @@ impl<D: Device> Shared<D> {
     /// What a resource would need, no memory taken.
     pub fn measure<K>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         self.measure_as::<K>(info, None)
     }
 
     /// As [`Shared::measure`], for memory that is shared or is not.
-    pub(super) fn measure_as<K>(
+    pub(crate) fn measure_as<K>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         share: Option<ShareKind>,
     ) -> Result<Requirements, DeviceError>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         let (unplaced, needs) = self.prepare::<K>(info, share)?;
@@ -241,15 +184,19 @@ impl<D: Device> Shared<D> {
         desc: AllocationDesc<'_>,
     ) -> Result<Made<D, K>, Error>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
-        self.place_asked::<K>(unplaced, &Ask { needs, desc: &desc, pool: None, high: false })
+        self.place_asked::<K>(unplaced, &Ask::new(needs, &desc))
     }
 
-    fn place_asked<K>(&self, unplaced: &<D as Create<K>>::Unplaced, ask: &Ask<'_, '_, D>) -> Result<Made<D, K>, Error>
+    pub(crate) fn place_asked<K>(
+        &self,
+        unplaced: &<D as Create<K>>::Unplaced,
+        ask: &Ask<'_, '_, D>,
+    ) -> Result<Made<D, K>, Error>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         let made = self.find_place(&Unplaced::<D, K>(unplaced, PhantomData), ask)?;
@@ -269,11 +216,11 @@ impl<D: Device> Shared<D> {
         place: Place<D>,
     ) -> Result<Made<D, K>, DeviceError>
     where
-        K: ResourceKind,
+        K: Kind,
         D: Create<K>,
     {
         // SAFETY: the caller promises what `Create::place` asks.
-        match unsafe { Create::<K>::place(&self.device, unplaced, &place.memory(self).object, place.offset) } {
+        match unsafe { Create::<K>::place(&self.device, unplaced, &self.memory_of(&place).object, place.offset) } {
             Ok(placed) => {
                 count(&self.calls.placed);
                 Ok((placed, place))
@@ -286,7 +233,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// A memory object from the driver. No lock may be held that an allocation needs.
-    pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
+    pub(crate) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         let heap = self.heap_of(desc.memory_type);
         slow!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
         // SAFETY: the arenas are made from the device's own list of types.
@@ -328,11 +275,14 @@ impl<D: Device> Shared<D> {
 
     /// Notes something imported for whoever looks for mistakes.
     pub(crate) fn debug_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
-        let (Some(debug), Some(key)) = (&self.debug, place.key(self)) else { return };
-        let memory = place.shared_memory(self);
+        let (Some(debug), Some(key)) = (&self.debug, self.key_of(&place)) else { return };
+        let memory = self.shared_memory_of(&place);
         let (size, name, user_data) = (memory.size - place.offset, desc.name, desc.user_data);
         // Without a place for the host: what others have written there is not filled over.
-        debug.made(self, NewRange { key, memory, size, name, user_data, margins: Margins::default(), host: None });
+        debug.made(
+            &self.device,
+            NewRange { key, memory, size, name, user_data, margins: Margins::default(), host: None },
+        );
         debug.handed_out(key, at, None);
     }
 
@@ -343,7 +293,7 @@ impl<D: Device> Shared<D> {
 
     /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the
     /// bytes that this allocator holds of each heap.
-    pub(super) fn counted_memory<R>(
+    pub(crate) fn counted_memory<R>(
         &self,
         heap: u32,
         bytes: u64,
@@ -367,32 +317,17 @@ impl<D: Device> Shared<D> {
     }
 
     /// Near the driver's limit, what only prefers memory of its own goes without.
-    pub(super) fn is_near_object_limit(&self) -> bool {
+    pub(crate) fn is_near_object_limit(&self) -> bool {
         self.memory_objects.load(Ordering::Relaxed) >= self.device.capabilities().memory_objects_max / 4 * 3
     }
 
-    pub(super) fn has_room_for_object(&self) -> bool {
+    pub(crate) fn has_room_for_object(&self) -> bool {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
 
-    /// The arena of a memory type and the group that a class falls in, where the device parts them.
-    pub fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
-        let group = self.device.capabilities().class_groups[class as usize];
-        memory_type * CLASSES.len() as u32 + u32::from(group)
-    }
-
-    /// The arena of a memory type whose blocks hold a class, and what [`Classes`](super::classes) lets lie beside it.
-    pub(super) fn shared_arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
-        memory_type * CLASSES.len() as u32 + u32::from(self.classes.groups[class as usize])
-    }
-
-    pub(super) fn heap_of(&self, memory_type: u32) -> u32 {
-        self.device.capabilities().memory_types[memory_type as usize].heap
-    }
-
     /// Why blocks of a pool could not be made.
-    pub(super) fn refused(&self, refusal: Refusal, size: u64, memory_type: u32) -> Error {
-        let (heap, location) = (self.heap_of(memory_type), super::Location::Device);
+    pub(crate) fn refused(&self, refusal: Refusal, size: u64, memory_type: u32) -> Error {
+        let (heap, location) = (self.heap_of(memory_type), super::location::Location::Device);
         let (budget, tried_type_bits) = (self.budgets.heap(heap), 1 << memory_type);
         let tried = Attempt::default().tried;
         match refusal {
@@ -401,47 +336,5 @@ impl<D: Device> Shared<D> {
             }
             _ => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
         }
-    }
-}
-
-/// A resource that is measured and not placed: discarded unless it is used up.
-pub(super) struct Prepared<'a, D: Create<K>, K: Kind> {
-    device: &'a D,
-    /// There until this is dropped.
-    unplaced: ManuallyDrop<D::Unplaced>,
-}
-
-impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
-    pub(super) fn new(device: &'a D, unplaced: D::Unplaced) -> Self {
-        Self { device, unplaced: ManuallyDrop::new(unplaced) }
-    }
-
-    pub(super) fn get(&self) -> &D::Unplaced {
-        &self.unplaced
-    }
-
-    /// It was placed.
-    pub(super) fn used_up(self) {
-        let mut used = ManuallyDrop::new(self);
-        // SAFETY: `used` is never dropped nor used again, so that the value is taken once.
-        drop(unsafe { ManuallyDrop::take(&mut used.unplaced) });
-    }
-}
-
-impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
-    fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was not
-        // placed.
-        unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
-    }
-}
-
-/// What handles to a resource's memory will be: the pool's kind, if it has one.
-fn effective_share<D: Device>(desc: &AllocationDesc<'_>, pool: Option<&Pool<D>>) -> Result<Option<ShareKind>, Error> {
-    let Some(pool) = pool else { return Ok(desc.share) };
-    match (desc.share, pool.share()) {
-        (None, held) => Ok(held),
-        (wanted, held) if wanted == held => Ok(held),
-        (wanted, pool) => Err(Error::WrongShare { wanted, pool }),
     }
 }

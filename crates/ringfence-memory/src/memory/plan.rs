@@ -4,14 +4,17 @@
 //! the caller can answer: it takes the driver to refuse what is more than the heap has left, and asks no eviction
 //! callback. With no other thread at work, and no other process taking memory, the real call does what the plan says.
 
-use smallvec::SmallVec;
-
+use super::arena::Forecast;
+use super::ask::Ask;
+use super::attempt::{Refusal, Terms};
 use super::budget::{Budget, Grant};
-use super::ladder::{Ask, Refusal, Route, Terms};
+use super::ladder::Route;
 use super::place::ArenaRef;
+use super::request::AllocationDesc;
 use super::shared::Shared;
-use crate::device::Device;
+use crate::device::{BufferInfo, Buffers, Device, Requirements, TextureInfo, Textures};
 use crate::error::Error;
+use std::sync::Arc;
 
 /// Where a request would go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,23 +49,8 @@ pub enum PlannedWay {
     Dedicated,
 }
 
-/// What an arena would do.
-pub(super) enum Forecast {
-    InBlock {
-        offset: u64,
-        bytes: u64,
-    },
-    /// Ask for the first of these sizes that is granted, and set `bytes` of it aside.
-    NewBlock {
-        sizes: SmallVec<[u64; 4]>,
-        bytes: u64,
-    },
-    /// It may have no block more.
-    Full,
-}
-
 impl<D: Device> Shared<D> {
-    pub(super) fn plan(&self, ask: &Ask<'_, '_, D>) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, ask: &Ask<'_, '_, D>) -> Result<Plan, Error> {
         self.check_lost()?;
         self.check_request(ask)?;
         self.budgets.refresh_if_old(&self.device);
@@ -161,5 +149,48 @@ impl<D: Device> Shared<D> {
             }
             (_, None, _) => Error::NoMemoryType { location, memory_type_bits: ask.needs.memory_type_bits },
         }
+    }
+}
+
+/// What calls of an allocator would do, before they are made. Made by [`Allocator::plan`](crate::Allocator::plan).
+pub struct Planner<'a, D: Device> {
+    shared: &'a Arc<Shared<D>>,
+}
+
+impl<'a, D: Device> Planner<'a, D> {
+    pub(crate) fn new(shared: &'a Arc<Shared<D>>) -> Self {
+        Self { shared }
+    }
+
+    /// What [`Allocator::allocate`] would do: which memory type, in a block or by itself, what the driver would be asked
+    /// for. Changes nothing. With nobody else taking memory meanwhile, the call does what the plan says, as long as the
+    /// driver grants what its budgets promise.
+    ///
+    /// # Errors
+    /// Those of the call that can be foreseen; [`Error::OverBudget`] where no heap has room.
+    pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
+        self.shared.plan(&Ask::new(needs, &desc))
+    }
+
+    /// What [`Allocator::create_buffer`] would do. On Vulkan the driver's object is made, measured and destroyed.
+    ///
+    /// # Errors
+    /// As [`Allocator::plan`], or the driver refuses the description.
+    pub fn buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
+        self.shared.plan_resource::<Buffers>(info, desc)
+    }
+
+    /// What [`Allocator::create_texture`] would do.
+    ///
+    /// # Errors
+    /// As [`Allocator::plan_buffer`].
+    pub fn texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
+        self.shared.plan_resource::<Textures>(info, desc)
+    }
+
+    /// The memory type that is tried first for such requirements, for [`PoolDesc`]; `None` if there is none.
+    #[must_use]
+    pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
+        self.shared.order.candidates_for(self.shared.device.capabilities(), &desc, memory_type_bits).next()
     }
 }

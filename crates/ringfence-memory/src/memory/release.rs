@@ -23,85 +23,27 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, BlockId};
-use ringfence_core::range::Invalid;
 use ringfence_core::sync::{Progress, SyncSet};
 
-use super::allocation::Common;
-use super::arena::{Arena, ArenaDesc, Compact, Cutter, Moves, Request};
-use super::place::{ArenaRef, Hold, Memory, Place};
+use super::arena::{Arena, ArenaDesc, Compact, Cutter};
+use super::memory_object::Memory;
+use super::place::{ArenaRef, Backing, Common, Hold, Place, RangeOwner};
+use super::raw_object::RawObject;
+use super::reclaimed::{Reclaimed, ShutdownError};
+use super::request::{Moves, Request};
+use super::retired::Retired;
 use super::rings::{Completed, Seen};
 use super::shared::Shared;
 use super::statistics::count;
-use super::{Reclaimed, ShutdownError};
-use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
-use crate::lifetime::{Passed, RetireBin, WaitError};
-use crate::resource::RawObject;
+use crate::device::{Device, DeviceError, MemoryDesc};
+use crate::lifetime::{Passed, WaitError};
 use crate::telling::{slow, tell};
-
-/// What waits for the GPU.
-struct Retired<D: Device> {
-    /// The driver's object, unless others share it.
-    object: Option<RawObject<D>>,
-    /// Where it lies, unless its memory is retired by itself.
-    place: Option<Place<D>>,
-}
-
-/// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
-pub trait RangeOwner<D: Device>: Send + Sync {
-    /// Takes a range back. Nobody but the block holds its memory through the range any more.
-    fn give_back(&self, allocation: &BlockAllocation);
-
-    /// A block that is empty, however short it has been so, taken out to be destroyed.
-    fn take_empty(&self) -> Option<Backing<D>>;
-
-    /// Whether nobody will ask it for ranges again.
-    fn is_closed(&self) -> bool;
-
-    /// Whether it is closed and has no block left.
-    fn is_gone(&self) -> bool;
-
-    /// Checks every rule of the structure.
-    fn validate(&self) -> Result<(), Invalid>;
-}
-
-/// What lies under a block of a [`RangeOwner`].
-pub enum Backing<D: Device> {
-    /// A memory object, which the arena counts under this number.
-    Heap { memory: Arc<Memory<D>>, arena: u32, number: u64 },
-    /// A buffer that the ranges share.
-    Buffer { object: RawBuffer<D>, place: Place<D> },
-}
-
-/// What an allocator keeps of releases.
-pub(super) struct Releases<D: Device> {
-    retired: RetireBin<Retired<D>>,
-    /// What `reclaim` works with, kept so that a steady frame makes nothing. Taken out by the thread that is at it: no lock
-    /// is held meanwhile.
-    scratch: Mutex<Option<Passed>>,
-    /// Counts the calls of reclaim: the clock of empty blocks.
-    tick: AtomicU64,
-}
-
-impl<D: Device> Releases<D> {
-    pub(super) fn new() -> Self {
-        let scratch = Mutex::new(Some(Passed::default()));
-        Self { retired: RetireBin::new(), scratch, tick: AtomicU64::new(0) }
-    }
-
-    pub(super) fn retired_count(&self) -> u64 {
-        self.retired.len() as u64
-    }
-
-    pub(super) fn validate(&self) -> Result<(), Invalid> {
-        self.retired.validate()
-    }
-}
 
 /// The scratch of reclaim, given back when it goes, also when a panic passes.
 struct Scratch<'a> {
@@ -300,7 +242,7 @@ impl<D: Device> Shared<D> {
     fn note_retired(&self, place: &Place<D>) {
         place.never_move();
         if self.trace.is_on() && place.is_own_range() {
-            self.trace.retired(place.memory(self).block, self.range_offset(place));
+            self.trace.retired(self.memory_of(&place).block, self.range_offset(place));
         }
         if self.debug.is_some() {
             self.debug_retired(place);
@@ -310,7 +252,7 @@ impl<D: Device> Shared<D> {
     #[cold]
     fn debug_retired(&self, place: &Place<D>) {
         if let Some(debug) = &self.debug
-            && let Some(key) = place.key(self)
+            && let Some(key) = self.key_of(&place)
         {
             debug.retired(key);
         }
@@ -327,20 +269,15 @@ impl<D: Device> Shared<D> {
     #[cold]
     fn debug_released(&self, place: &Place<D>) {
         if let Some(debug) = &self.debug
-            && let Some(key) = place.key(self)
+            && let Some(key) = self.key_of(&place)
         {
-            debug.released(self, key);
+            debug.released(&self.device, key);
         }
-    }
-
-    /// Where the place's range begins in its memory: before its guard, if it has one.
-    pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
-        if self.debug.is_none() { place.offset } else { place.range_offset(self) }
     }
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
         if let Some(place) = &place {
-            self.device.note_retired(&place.memory(self).object, self.range_offset(place), place.size());
+            self.device.note_retired(&self.memory_of(&place).object, self.range_offset(place), place.size());
             self.note_released(place);
         }
         if let Some(object) = object {
@@ -371,7 +308,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn give_back(&self, place: Place<D>) {
         place.never_move();
         if self.trace.is_on() && place.is_own_range() {
-            self.trace.freed(place.memory(self).block, self.range_offset(&place));
+            self.trace.freed(self.memory_of(&place).block, self.range_offset(&place));
         }
         self.note_released(&place);
         let Place { arena, hold, .. } = place;
@@ -397,14 +334,14 @@ impl<D: Device> Shared<D> {
             }
             Hold::Common(common) => {
                 if let Some(Common { place, size }) = Arc::into_inner(common) {
-                    self.device.note_aliasing(&place.memory(self).object, place.offset, size, false);
+                    self.device.note_aliasing(&self.memory_of(&place).object, place.offset, size, false);
                     self.give_back(place);
                 }
             }
-            Hold::Small { state, backing, allocation } => {
-                drop(backing);
-                if let Some(backing) = state.free(allocation) {
-                    self.destroy_backing(backing);
+            Hold::Small { owner, buffer, allocation } => {
+                drop(buffer);
+                if let Some(buffer) = owner.free(allocation) {
+                    self.destroy_shared_buffer(buffer);
                 }
             }
         }
@@ -412,11 +349,11 @@ impl<D: Device> Shared<D> {
 
     /// Gives a range of one of the allocator's own arenas back.
     #[inline]
-    pub(super) fn free_range(&self, arena: u64, allocation: BlockAllocation) {
+    pub(crate) fn free_range(&self, arena: u64, allocation: BlockAllocation) {
         self.free_range_of(&self.arenas[arena as usize], allocation);
     }
 
-    fn free_range_of<A: Cutter>(&self, arena: &Arena<D, A>, allocation: BlockAllocation) {
+    fn free_range_of<A: Cutter, O>(&self, arena: &Arena<D, A, O>, allocation: BlockAllocation) {
         if let Some(surplus) = arena.free(allocation) {
             self.free_memory(surplus);
         }
@@ -455,7 +392,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    pub(super) fn trim(&self) -> usize {
+    pub(crate) fn trim(&self) -> usize {
         self.trim_small_buffers();
         self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
     }
@@ -515,7 +452,7 @@ impl<D: Device> Shared<D> {
         pools.iter().map(|pool| self.free_all(|| pool.arena.take_surplus(tick))).sum()
     }
 
-    pub(super) fn free_memory(&self, memory: Memory<D>) {
+    pub(crate) fn free_memory(&self, memory: Memory<D>) {
         if memory.residence.as_ref().is_some_and(|residence| self.close_residence(residence)) {
             self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
         }
@@ -530,7 +467,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
-    pub(super) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
+    pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         let wait = LastWait::begin(timeout);
         if !self.sees_loss() {
             self.no_frame_is_open()?;

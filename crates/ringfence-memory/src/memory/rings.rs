@@ -46,12 +46,12 @@ impl Completed<'_> {
 
 /// All that live; who is gone is struck off at the next look.
 #[derive(Default)]
-pub(super) struct Rings(Mutex<Book>);
+pub(crate) struct Rings(Mutex<Book>);
 
 /// Rings that were looked at, kept until no lock is held: the last handle drops what goes with a ring, and in that there
 /// may be a `Drop` of the program's.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     rings: Vec<Arc<dyn ReclaimRing>>,
     /// Those that want [`ReclaimRing::upkeep`], by their place among the others.
     asking: SmallVec<[usize; 8]>,
@@ -74,7 +74,7 @@ struct Noted {
 }
 
 impl Rings {
-    pub(super) fn add(&self, ring: &Arc<dyn ReclaimRing>, trace: &Trace) {
+    pub(crate) fn add(&self, ring: &Arc<dyn ReclaimRing>, trace: &Trace) {
         let mut book = self.0.lock();
         book.noted.retain(|noted| noted.is_alive(trace));
         book.made += 1;
@@ -83,7 +83,7 @@ impl Rings {
     }
 
     /// Every ring that lives.
-    pub(super) fn all(&self) -> Seen {
+    pub(crate) fn all(&self) -> Seen {
         let mut book = self.0.lock();
         let mut rings = std::mem::take(&mut book.seen);
         rings.extend(book.noted.iter().filter_map(|noted| noted.ring.upgrade()));
@@ -91,13 +91,13 @@ impl Rings {
     }
 
     /// Frees what has passed now, so that few writes have to poll.
-    pub(super) fn reclaim(&self, seen: &mut Seen, completed: &Completed<'_>) {
+    pub(crate) fn reclaim(&self, seen: &mut Seen, completed: &Completed<'_>) {
         let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(completed));
         seen.asking.extend(asking.map(|(at, _)| at));
     }
 
     /// Looks after those that asked for it, which may take driver calls, and drops all of them. No lock is held.
-    pub(super) fn look_after(&self, Seen { mut rings, asking }: Seen) {
+    pub(crate) fn look_after(&self, Seen { mut rings, asking }: Seen) {
         asking.iter().for_each(|at| rings[*at].upkeep());
         rings.drain(..).for_each(drop_unlocked);
         let mut book = self.0.lock();
@@ -106,7 +106,7 @@ impl Rings {
         }
     }
 
-    pub(super) fn snapshot(&self) -> Vec<RingSnapshot> {
+    pub(crate) fn snapshot(&self) -> Vec<RingSnapshot> {
         let seen = self.all();
         let shown = seen.rings.iter().filter_map(|ring| {
             let figures = ring.figures()?;
@@ -118,7 +118,7 @@ impl Rings {
     }
 
     /// Tells the trace of what has changed since the last call.
-    pub(super) fn tell(&self, seen: &Seen, trace: &Trace) {
+    pub(crate) fn tell(&self, seen: &Seen, trace: &Trace) {
         if !trace.is_on() {
             return;
         }
@@ -135,7 +135,7 @@ impl Rings {
     }
 
     /// A new trace knows nothing of them.
-    pub(super) fn forget_told(&self) {
+    pub(crate) fn forget_told(&self) {
         self.0.lock().noted.iter_mut().for_each(|noted| noted.told = None);
     }
 }

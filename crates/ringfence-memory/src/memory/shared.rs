@@ -7,56 +7,60 @@ use parking_lot::{Mutex, RwLock};
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
+use ringfence_core::tlsf::Tlsf;
 
 use super::arena::{Arena, ArenaDesc};
 use super::block_sizes::BlockSizes;
-use super::budget::Budgets;
-use super::cells::Cells;
+use super::budget::{Budget, Budgets};
+use super::cells::{CELL_BYTES_MAX, Cells};
 use super::classes::Classes;
+use super::desc::AllocatorDesc;
 use super::descriptor_heaps::DescriptorHeaps;
-use super::growth::Growth;
-use super::ladder::Evict;
-use super::place::{ArenaRef, Memory, Place};
-use super::pool::PoolState;
-use super::quick::quick_types;
-use super::release::{RangeOwner, Releases};
+use super::memory_object::Memory;
+use super::place::{ArenaRef, Hold, Place, RangeOwner};
+use super::pool_state::PoolState;
+use super::pressure::Evict;
+use super::residents::Residents;
+use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
-use super::small::SmallBuffers;
+use super::small_state::SmallBuffers;
 use super::statistics::{Calls, Moved};
-use super::types::TypeOrder;
-use super::{AllocatorDesc, Budget};
-use crate::debugging::Debugger;
+use super::types::{TypeOrder, quick_types};
+use super::wake::Wake;
+use crate::debugging::{Debugger, Key};
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
-use crate::lifetime::Lifetimes;
-use crate::residency::Residents;
+use crate::lifetime::{Lifetimes, Timed};
 use crate::trace::{StartTraceError, Trace, TraceSummary};
+
+/// An arena of the allocator's own. What waits in its caches keeps the allocator alive.
+pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
 
 /// What every clone of the allocator and everything that it made share.
 pub struct Shared<D: Device> {
     pub device: D,
     pub lifetimes: Lifetimes<D>,
     pub descriptor_heaps: DescriptorHeaps<D>,
-    pub(super) rings: Rings,
+    pub(crate) rings: Rings,
     pub order: TypeOrder,
     pub(crate) classes: Classes,
     /// The memory types whose arenas serve plain requests the short way, a bit each.
-    pub(super) quick_types: u32,
+    pub(crate) quick_types: u32,
     /// Those of them whose small requests get cells.
-    pub(super) cell_types: u32,
+    pub(crate) cell_types: u32,
     /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
-    pub(super) arenas: Box<[Arena<D>]>,
-    pub(super) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
+    pub(crate) arenas: Box<[OwnArena<D>]>,
+    pub(crate) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
     /// Owners of ranges outside the arenas.
-    pub(super) pools: Mutex<Vec<Arc<dyn RangeOwner<D>>>>,
-    pub(super) small: SmallBuffers<D>,
-    pub(super) budgets: Budgets,
-    pub(super) growth: Growth,
-    pub(super) evict: RwLock<Option<Arc<Evict>>>,
-    pub(super) desc: AllocatorDesc,
-    pub(super) releases: Releases<D>,
-    pub(super) lost: AtomicBool,
-    pub(super) memory_objects: AtomicU64,
-    pub(super) calls: Calls,
+    pub(crate) pools: Mutex<Vec<Arc<dyn RangeOwner<D>>>>,
+    pub(crate) small: SmallBuffers<D>,
+    pub(crate) budgets: Budgets,
+    pub(crate) wake: Arc<Wake>,
+    pub(crate) evict: RwLock<Option<Arc<Evict>>>,
+    pub(crate) desc: AllocatorDesc,
+    pub(crate) releases: Releases<D>,
+    pub(crate) lost: AtomicBool,
+    pub(crate) memory_objects: AtomicU64,
+    pub(crate) calls: Calls,
     pub(crate) moved: Moved,
     pub trace: Trace,
     /// There iff something is looked for.
@@ -64,11 +68,11 @@ pub struct Shared<D: Device> {
     pub(crate) residents: Residents<D>,
 }
 
-pub(super) const CLASSES: [ResourceClass; 3] =
+pub(crate) const CLASSES: [ResourceClass; 3] =
     [ResourceClass::Buffer, ResourceClass::Texture, ResourceClass::RenderTarget];
 
 impl<D: Device> Shared<D> {
-    pub(super) fn new(device: D, desc: AllocatorDesc) -> Self {
+    pub(crate) fn new(device: D, desc: AllocatorDesc) -> Self {
         let capabilities = device.capabilities();
         let classes = Classes::new(capabilities);
         let blocks = BlocksDesc {
@@ -76,6 +80,7 @@ impl<D: Device> Shared<D> {
             grace_ticks: desc.empty_block_grace,
             ..Default::default()
         };
+        let wake = Arc::<Wake>::default();
         let arenas = (0..).zip(&capabilities.memory_types).flat_map(|(index, held)| {
             let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
             let host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
@@ -98,15 +103,15 @@ impl<D: Device> Shared<D> {
             CLASSES.map(|class| {
                 let block_alignment = memory_alignment(capabilities, class);
                 let sizes = arena.sizes.aligned_to(block_alignment);
-                Arena::new(ArenaDesc { class, block_alignment, sizes, ..arena })
+                Arena::new(ArenaDesc { class, block_alignment, sizes, ..arena }, &wake)
             })
         });
-        let (order, arenas) = (TypeOrder::new(capabilities), arenas.collect::<Box<[_]>>());
+        let (order, arenas) = (TypeOrder::new(capabilities), arenas.collect::<Box<[OwnArena<D>]>>());
         let shares = |memory_type: u32, bytes| {
-            let mut of_type = arenas.iter().filter(|arena: &&Arena<D>| arena.desc.memory_type == memory_type);
+            let mut of_type = arenas.iter().filter(|arena: &&OwnArena<D>| arena.desc.memory_type == memory_type);
             of_type.all(|arena| arena.shares(bytes))
         };
-        let quick_types = quick_types(capabilities, &order, shares);
+        let quick_types = quick_types(capabilities, &order, CELL_BYTES_MAX, shares);
         Self {
             classes,
             quick_types,
@@ -128,7 +133,7 @@ impl<D: Device> Shared<D> {
             pools: Mutex::new(Vec::new()),
             small: SmallBuffers::new(),
             budgets: Budgets::new(&device, &desc),
-            growth: Growth::default(),
+            wake,
             evict: RwLock::new(None),
             desc,
             device,
@@ -136,44 +141,75 @@ impl<D: Device> Shared<D> {
     }
 
     /// The cells of an arena. Custom pools have none.
-    pub(super) fn arena_cells(&self, arena: &ArenaRef<D>) -> &Cells<D> {
+    pub(crate) fn arena_cells(&self, arena: &ArenaRef<D>) -> &Cells<D, Arc<Self>> {
         let ArenaRef::Own(index) = arena else { unreachable!("custom pools have no cells") };
         &self.arenas[*index as usize].cells
     }
 
+    /// The memory object that a place is in.
+    pub fn memory_of<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
+        match &place.hold {
+            Hold::Range { memory, .. } => memory,
+            Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
+            Hold::Cell { class, allocation, .. } => self.arena_cells(&place.arena).memory(*class, allocation),
+            Hold::Aliased(whole) => self.memory_of(whole),
+            Hold::Common(common) => self.memory_of(&common.place),
+            Hold::Small { buffer, .. } => self.memory_of(&buffer.place),
+        }
+    }
+
+    /// The memory object that a place is in, to be shared by what cuts it up. It has to be dropped before the place is
+    /// freed.
+    pub fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
+        match &place.hold {
+            Hold::Range { memory, .. } => memory.share(),
+            Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => Arc::clone(memory),
+            Hold::Cell { class, allocation, .. } => self.arena_cells(&place.arena).shared_memory(*class, allocation),
+            Hold::Common(common) => self.shared_memory_of(&common.place),
+            Hold::Aliased(whole) => self.shared_memory_of(whole),
+            Hold::Small { buffer, .. } => self.shared_memory_of(&buffer.place),
+        }
+    }
+
+    /// What debugging knows a place by; `None` for a share in what others hold too, and for ranges outside the arenas.
+    pub(crate) fn key_of(&self, place: &Place<D>) -> Option<Key> {
+        let is_small = matches!(place.hold, Hold::Small { .. });
+        let is_known = is_small || place.is_own_range();
+        is_known.then(|| Key { block: self.memory_of(place).block, offset: place.offset, is_small })
+    }
+
+    /// Where a place's range begins in its memory: before its guard, if it has one.
+    pub(crate) fn range_offset(&self, place: &Place<D>) -> u64 {
+        if self.debug.is_none() {
+            return place.offset;
+        }
+        match &place.hold {
+            Hold::Range { allocation, .. } => allocation.offset(),
+            Hold::Cell { class, allocation, .. } => self.arena_cells(&place.arena).offset(*class, allocation),
+            _ => place.offset,
+        }
+    }
+
+    /// The arena of a memory type and the group that a class falls in, where the device parts them.
+    pub fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
+        let group = self.device.capabilities().class_groups[class as usize];
+        memory_type * CLASSES.len() as u32 + u32::from(group)
+    }
+
+    /// The arena of a memory type whose blocks hold a class, and what [`Classes`] lets lie beside it.
+    pub(crate) fn shared_arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
+        memory_type * CLASSES.len() as u32 + u32::from(self.classes.groups[class as usize])
+    }
+
+    pub(crate) fn heap_of(&self, memory_type: u32) -> u32 {
+        self.device.capabilities().memory_types[memory_type as usize].heap
+    }
+
     /// Bytes of blocks of a heap in which nothing lives.
-    pub(super) fn empty_bytes(&self, heap: u32) -> u64 {
+    pub(crate) fn empty_bytes(&self, heap: u32) -> u64 {
         let own = self.arenas.iter().filter(|arena| arena.desc.heap == heap).map(Arena::empty_bytes).sum::<u64>();
         let pools = self.custom_pools.read();
         own + pools.iter().filter(|pool| pool.arena.desc.heap == heap).map(|pool| pool.arena.empty_bytes()).sum::<u64>()
-    }
-
-    /// Gives empty blocks of some heaps back until this allocator holds no more than `target_bytes` of all heaps;
-    /// says how many, and their bytes. A custom pool keeps the blocks that it was made with.
-    pub(super) fn free_empty_blocks(&self, heaps: impl Fn(u32) -> bool, target_bytes: u64) -> (usize, u64) {
-        let held = || self.budgets.all().map(|budget| budget.reserved_bytes).sum::<u64>();
-        let (mut blocks, mut bytes) = (0, 0);
-        let mut free = |memory: Memory<D>| {
-            blocks += 1;
-            bytes += memory.size;
-            self.free_memory(memory);
-        };
-        for arena in self.arenas.iter().filter(|arena| heaps(arena.desc.heap)) {
-            while held() > target_bytes
-                && let Some(memory) = arena.take_empty()
-            {
-                free(memory);
-            }
-        }
-        let pools = self.custom_pools.read().clone();
-        for pool in pools.iter().filter(|pool| heaps(pool.arena.desc.heap)) {
-            while held() > target_bytes
-                && let Some(memory) = pool.take_empty()
-            {
-                free(memory);
-            }
-        }
-        (blocks, bytes)
     }
 
     /// Makes host writes at `offset..offset + size` of the place visible to the device, where that needs a call.
@@ -181,21 +217,8 @@ impl<D: Device> Shared<D> {
         if size == 0 {
             return Ok(());
         }
-        self.flush_range(place.memory(self), place.offset + offset, place.offset + offset + size)
-    }
-
-    /// As [`Shared::flush`], for bytes `start..end` of a memory object.
-    pub(crate) fn flush_range(&self, memory: &Memory<D>, start: u64, end: u64) -> Result<(), DeviceError> {
-        let capabilities = self.device.capabilities();
-        if !capabilities.needs_flush(memory.memory_type) {
-            return Ok(());
-        }
-        let atom =
-            if capabilities.is_non_coherent(memory.memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
-        let start = start / atom * atom;
-        let end = end.div_ceil(atom).saturating_mul(atom).min(memory.size);
-        // SAFETY: the range lies in this device's memory, which is mapped as long as it exists, and is atom-aligned.
-        unsafe { self.device.flush(&memory.object, start, end - start) }
+        let start = place.offset + offset;
+        self.memory_of(place).flush(&self.device, start, start + size)
     }
 
     /// Notes a ring, to be told of progress and for snapshots.
@@ -204,16 +227,16 @@ impl<D: Device> Shared<D> {
     }
 
     /// Notes a memory object in the trace.
-    pub(super) fn trace_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
+    pub(crate) fn trace_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
         self.trace.block_made(memory.block, memory.memory_type, dedicated, memory.size, class);
     }
 
     /// Notes a memory object that is a resource's own, or a heap's: of the arena that counts it, as in a snapshot.
-    pub(super) fn trace_dedicated(&self, memory: &Memory<D>, arena: &ArenaDesc) {
+    pub(crate) fn trace_dedicated(&self, memory: &Memory<D>, arena: &ArenaDesc) {
         self.trace_block(memory, arena.class_name(), true);
     }
 
-    pub(super) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
+    pub(crate) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
         match self.memory_objects.load(Ordering::Relaxed) {
             0 if !self.descriptor_heaps.is_empty() => Err(StartTraceError::DescriptorHeaps),
             0 => {
@@ -247,7 +270,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Ends the recording with how the rings are.
-    pub(super) fn stop_trace(&self) -> Option<std::io::Result<TraceSummary>> {
+    pub(crate) fn stop_trace(&self) -> Option<std::io::Result<TraceSummary>> {
         let seen = self.rings.all();
         self.rings.tell(&seen, &self.trace);
         self.rings.look_after(seen);
@@ -264,7 +287,7 @@ impl<D: Device> Shared<D> {
         if self.lost.load(Ordering::Relaxed) { Err(DeviceError::Lost) } else { Ok(()) }
     }
 
-    pub(super) fn validate(&self) -> Result<(), Invalid> {
+    pub(crate) fn validate(&self) -> Result<(), Invalid> {
         self.arenas.iter().try_for_each(Arena::validate)?;
         self.custom_pools.read().iter().try_for_each(|pool| pool.arena.validate())?;
         self.pools.lock().iter().try_for_each(|pool| pool.validate())?;
@@ -273,8 +296,26 @@ impl<D: Device> Shared<D> {
     }
 }
 
+impl<D: Device> Timed<D> for Shared<D> {
+    fn device(&self) -> &D {
+        &self.device
+    }
+
+    fn lifetimes(&self) -> &Lifetimes<D> {
+        &self.lifetimes
+    }
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    fn keep(self: Arc<Self>) -> Arc<dyn Send + Sync> {
+        self
+    }
+}
+
 /// With what alignment blocks are made for a class: render targets may come to lie in those of their group.
-pub(super) fn memory_alignment(capabilities: &Capabilities, class: ResourceClass) -> u64 {
+pub(crate) fn memory_alignment(capabilities: &Capabilities, class: ResourceClass) -> u64 {
     let group = |class: ResourceClass| capabilities.class_groups[class as usize];
     let holds_targets = group(class) == group(ResourceClass::RenderTarget);
     if holds_targets { capabilities.target_memory_alignment } else { 1 }

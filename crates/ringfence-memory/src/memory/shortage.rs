@@ -9,12 +9,12 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use super::ladder::{Evict, Pressure, Tried};
+use super::pressure::{Evict, Pressure, Tried};
 use crate::error::Error;
 use crate::telling::{drop_unlocked, is_locked};
 
 /// So often the callback is asked for one request, as long as it says that it released something.
-pub(super) const EVICTIONS_MAX: u32 = 8;
+pub(crate) const EVICTIONS_MAX: u32 = 8;
 
 thread_local! {
     /// Whether the callback runs on this thread: what it asks for itself must not ask it.
@@ -40,7 +40,7 @@ fn note(asked: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)>
 }
 
 /// Asks the callback; or, under a lock, notes that it is to be asked. Says whether something went.
-pub(super) fn ask(callback: Arc<Evict>, pressure: Pressure) -> bool {
+pub(crate) fn ask(callback: Arc<Evict>, pressure: Pressure) -> bool {
     if is_locked() {
         let is_wanted = ASKING.get() > 0 && !EVICTING.get();
         let asked = Some((callback, pressure));

@@ -1,10 +1,8 @@
 //! Everything that is in memory at a moment, as plain data: for reports, leak hunts and tests. O(ranges).
 
-use super::arena::Note;
 use super::descriptor_snapshot::DescriptorSnapshot;
-use super::shared::Shared;
-use super::{DriverCalls, TypeStatistics};
-use crate::device::{Device, ResourceClass};
+use super::statistics::{DriverCalls, TypeStatistics};
+use crate::device::ResourceClass;
 
 /// An allocator's whole state.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -101,13 +99,6 @@ pub struct RangeSnapshot {
     pub user_data: u64,
 }
 
-impl RangeSnapshot {
-    pub(super) fn new(offset: u64, bytes: u64, note: Option<&Note>) -> Self {
-        let (name, user_data) = note.map_or((String::new(), 0), |note| (note.name.to_string(), note.user_data));
-        Self { offset, bytes, name, user_data }
-    }
-}
-
 /// An upload ring.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -132,47 +123,6 @@ pub struct RingSnapshot {
     pub grow_count: u64,
     /// How often it was given a smaller one, having been mostly empty for long.
     pub shrink_count: u64,
-}
-
-impl<D: Device> Shared<D> {
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let capabilities = self.device.capabilities();
-        let statistics = self.statistics();
-        let budgets = self.device.budgets();
-        let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
-            let told = budgets.as_ref().and_then(|budgets| budgets.get(index as usize));
-            HeapSnapshot {
-                bytes: heap.bytes,
-                device_local: heap.device_local,
-                reserved_bytes: self.reserved_bytes(index),
-                usage_bytes: told.map(|told| told.usage_bytes),
-                budget_bytes: told.map(|told| told.budget_bytes),
-            }
-        });
-        let types = capabilities.memory_types.iter().zip(&statistics.types).map(|(held, statistics)| TypeSnapshot {
-            heap: held.heap,
-            properties: held.properties.iter_names().map(|(name, _)| name.to_owned()).collect(),
-            statistics: *statistics,
-        });
-        let mut blocks = Vec::new();
-        for arena in &self.arenas {
-            arena.snapshot("", &mut blocks);
-        }
-        for pool in self.custom_pools.read().iter() {
-            pool.arena.snapshot(&pool.name, &mut blocks);
-        }
-        Snapshot {
-            version: 1,
-            device: capabilities.name.clone(),
-            heaps: heaps.collect(),
-            types: types.collect(),
-            blocks,
-            rings: self.rings.snapshot(),
-            descriptors: self.descriptor_heaps.snapshot(),
-            retired_count: statistics.retired_count,
-            calls: statistics.calls,
-        }
-    }
 }
 
 /// What lies in the blocks of a class, where some classes share them.

@@ -2,9 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::arena::Arena;
-use super::shared::{CLASSES, Shared};
-use crate::device::Device;
 use crate::lifetime::thread_place;
 
 /// Use of one memory type.
@@ -128,14 +125,14 @@ pub(crate) struct Moved {
 
 /// The counters behind [`DriverCalls`].
 #[derive(Default)]
-pub(super) struct Calls {
-    pub(super) allocate_memory: Counter,
-    pub(super) free_memory: Counter,
-    pub(super) create_object: Counter,
-    pub(super) destroy_object: Counter,
-    pub(super) placed: Counter,
-    pub(super) staged: Counter,
-    pub(super) wait: Counter,
+pub(crate) struct Calls {
+    pub(crate) allocate_memory: Counter,
+    pub(crate) free_memory: Counter,
+    pub(crate) create_object: Counter,
+    pub(crate) destroy_object: Counter,
+    pub(crate) placed: Counter,
+    pub(crate) staged: Counter,
+    pub(crate) wait: Counter,
 }
 
 /// Lines of a counter.
@@ -143,7 +140,7 @@ const LINES: usize = 16;
 
 /// A counter that threads do not take from one another: each adds to a line of its own, mostly.
 #[derive(Default)]
-pub(super) struct Counter(Box<[Line; LINES]>);
+pub(crate) struct Counter(Box<[Line; LINES]>);
 
 #[derive(Default)]
 #[repr(align(128))]
@@ -152,60 +149,18 @@ struct Line(AtomicU64);
 impl Counter {
     /// Relaxed: the figures order nothing.
     #[inline]
-    pub(super) fn add(&self, count: u64) {
+    pub(crate) fn add(&self, count: u64) {
         self.0[thread_place() % LINES].0.fetch_add(count, Ordering::Relaxed);
     }
 
     /// O([`LINES`]).
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.iter().map(|line| line.0.load(Ordering::Relaxed)).sum()
     }
 }
 
 /// One more.
 #[inline]
-pub(super) fn count(counter: &Counter) {
+pub(crate) fn count(counter: &Counter) {
     counter.add(1);
-}
-
-impl<D: Device> Shared<D> {
-    fn type_statistics(&self) -> Vec<TypeStatistics> {
-        let sum = |arenas: &[Arena<D>]| {
-            let mut sum = TypeStatistics::default();
-            arenas.iter().for_each(|arena| sum.add(&arena.statistics()));
-            sum
-        };
-        let mut types: Vec<_> = self.arenas.chunks(CLASSES.len()).map(sum).collect();
-        for pool in self.custom_pools.read().iter() {
-            types[pool.arena.desc.memory_type as usize].add(&pool.arena.statistics());
-        }
-        types
-    }
-
-    pub(super) fn reserved_bytes(&self, heap: u32) -> u64 {
-        self.budgets.heap(heap).reserved_bytes
-    }
-
-    pub(super) fn statistics(&self) -> Statistics {
-        Statistics {
-            types: self.type_statistics(),
-            retired_count: self.releases.retired_count(),
-            calls: self.driver_calls(),
-            moved_count: self.moved.count.load(Ordering::Relaxed),
-            moved_bytes: self.moved.bytes.load(Ordering::Relaxed),
-        }
-    }
-
-    fn driver_calls(&self) -> DriverCalls {
-        let get = Counter::get;
-        DriverCalls {
-            allocate_memory: get(&self.calls.allocate_memory),
-            free_memory: get(&self.calls.free_memory),
-            create_object: get(&self.calls.create_object),
-            destroy_object: get(&self.calls.destroy_object),
-            placed: get(&self.calls.placed),
-            staged: get(&self.calls.staged),
-            wait: get(&self.calls.wait),
-        }
-    }
 }

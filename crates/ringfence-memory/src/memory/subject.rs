@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed};
 
 /// What the ladder finds a place for.
-pub(super) trait Subject<D: Device> {
+pub(crate) trait Subject<D: Device> {
     /// What comes of it.
     type Made;
 
@@ -36,7 +36,7 @@ pub(super) trait Subject<D: Device> {
 }
 
 /// A resource that was measured.
-pub(super) struct Unplaced<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
+pub(crate) struct Unplaced<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced, pub(crate) PhantomData<K>);
 
 impl<D: Device + Create<K>, K: Kind> Subject<D> for Unplaced<'_, D, K> {
     type Made = Placed<<D as Create<K>>::Object>;
@@ -65,7 +65,7 @@ impl<D: Device + Create<K>, K: Kind> Subject<D> for Unplaced<'_, D, K> {
 }
 
 /// Bytes alone.
-pub(super) struct Bytes;
+pub(crate) struct Bytes;
 
 impl<D: Device> Subject<D> for Bytes {
     type Made = ();
@@ -84,7 +84,7 @@ impl<D: Device> Subject<D> for Bytes {
 }
 
 /// Bytes for a resource that the caller places, which the driver is told of if they are its own.
-pub(super) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
+pub(crate) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced, pub(crate) PhantomData<K>);
 
 impl<D: Device + Create<K>, K: Kind> Subject<D> for BytesFor<'_, D, K> {
     type Made = ();

@@ -14,47 +14,9 @@
 
 use smallvec::SmallVec;
 
+use super::location::Location;
+use super::request::AllocationDesc;
 use crate::device::{Capabilities, MemoryProperties as P};
-use crate::resource::AllocationDesc;
-
-/// Where a resource should live.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Location {
-    /// Fast for the device; the host does not touch it (D3D12: DEFAULT).
-    #[default]
-    Device,
-    /// Written by the host, read by the device once or a few times (D3D12: UPLOAD).
-    Upload,
-    /// Written by the device, read by the host (D3D12: READBACK).
-    Readback,
-    /// Written by the host straight into device memory, where there is such memory (D3D12: GPU_UPLOAD).
-    DeviceUpload,
-}
-
-impl Location {
-    /// Every location.
-    pub const ALL: [Self; 4] = [Self::Device, Self::Upload, Self::Readback, Self::DeviceUpload];
-
-    /// Properties without which a type is no candidate.
-    const fn required(self) -> P {
-        match self {
-            Self::Device => P::empty(),
-            Self::Upload | Self::Readback | Self::DeviceUpload => P::HOST_VISIBLE,
-        }
-    }
-
-    /// What a type costs here, the most important reason first: the least is best.
-    fn cost(self, held: P) -> [bool; 3] {
-        let (has, lacks) = (|flag| held.contains(flag), |flag| !held.contains(flag));
-        match self {
-            Self::Device => [lacks(P::DEVICE_LOCAL), has(P::HOST_VISIBLE), has(P::HOST_CACHED)],
-            Self::Upload => [has(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT), has(P::HOST_CACHED)],
-            Self::Readback => [lacks(P::HOST_CACHED), has(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT)],
-            Self::DeviceUpload => [lacks(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT), has(P::HOST_CACHED)],
-        }
-    }
-}
 
 /// What requests ask of the device's memory types, worked out once.
 #[derive(Debug)]
@@ -133,4 +95,22 @@ fn order(capabilities: &Capabilities, location: Location) -> Vec<u32> {
     types.retain(|(_, held)| held.contains(location.required()) && !held.intersects(NEVER));
     types.sort_by_key(|(_, held)| location.cost(*held));
     types.into_iter().map(|(index, _)| index).collect()
+}
+
+/// The memory types whose arenas serve plain requests without a second look, a bit each. `small_bytes` are those of the
+/// largest cell.
+pub(crate) fn quick_types(
+    capabilities: &Capabilities,
+    order: &TypeOrder,
+    small_bytes: u64,
+    shares: impl Fn(u32, u64) -> bool,
+) -> u32 {
+    let types = 0..capabilities.memory_types.len() as u32;
+    let is_quick = |index: &u32| {
+        // No padding, no memory of its own, and no request that is too large.
+        !capabilities.is_non_coherent(*index)
+            && shares(*index, small_bytes)
+            && order.always_serves(small_bytes, 1 << index)
+    };
+    types.filter(is_quick).fold(0, |bits, index| bits | 1 << index)
 }

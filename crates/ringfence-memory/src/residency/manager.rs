@@ -1,18 +1,13 @@
 //! Who is evicted, when, and how it comes back.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
-use super::Residence;
-#[cfg(test)]
-use super::tests;
-use crate::device::{Create, Device, DeviceError, MemoryProperties, Priority};
+use crate::device::{Create, Device, DeviceError, Priority};
 use crate::lifetime::{Frame, Passed};
-use crate::memory::{Allocation, Allocator, Budget, Shared};
-use crate::resource::{Resource, ResourceKind};
+use crate::memory::{Budget, Residence, Residents, Scratch, Shared};
+use crate::resource::{Allocation, Resource, ResourceKind};
 
 /// How a [`Residency`] goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,30 +24,6 @@ impl Default for ResidencyDesc {
     fn default() -> Self {
         Self { evict_bytes_per_commit_max: 64 << 20, headroom_bytes: 0 }
     }
-}
-
-/// What an allocator knows of memory objects that can be evicted.
-pub(crate) struct Residents<D: Device> {
-    /// Whether the program has promised to declare what it uses.
-    is_managed: AtomicBool,
-    all: Mutex<Vec<Weak<Residence<D>>>>,
-    /// Held while the driver evicts and brings back.
-    calls: Mutex<Scratch<D>>,
-    /// Counts commits.
-    tick: AtomicU64,
-    evicted_count: AtomicU64,
-    evicted_bytes: AtomicU64,
-    returned_count: AtomicU64,
-    returned_bytes: AtomicU64,
-    /// What a test does between the choice of what is evicted and the eviction.
-    #[cfg(test)]
-    pub(super) between: tests::Between,
-}
-
-/// Kept so that a steady frame makes nothing.
-struct Scratch<D: Device> {
-    passed: Passed,
-    missing: Vec<Arc<Residence<D>>>,
 }
 
 /// Keeps what is used resident, and what is in memory within its budget. See the [module](super).
@@ -102,6 +73,28 @@ pub struct ResidencyStatistics {
     pub returned_bytes: u64,
 }
 
+impl ResidencyStatistics {
+    fn of<D: Device>(residents: &Residents<D>) -> Self {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut statistics = Self {
+            evicted_count: get(&residents.evicted_count),
+            evicted_bytes: get(&residents.evicted_bytes),
+            returned_count: get(&residents.returned_count),
+            returned_bytes: get(&residents.returned_bytes),
+            ..Default::default()
+        };
+        for object in residents.each() {
+            statistics.object_count += 1;
+            if object.is_evicted() {
+                statistics.absent_bytes += object.bytes;
+            } else {
+                statistics.resident_bytes += object.bytes;
+            }
+        }
+        statistics
+    }
+}
+
 /// Why a commit failed. What was listed must not be used: wait for earlier submissions, or use less, and commit again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -125,21 +118,16 @@ pub enum ResidencyError {
     Device(#[from] DeviceError),
 }
 
-impl<D: Device> Allocator<D> {
-    /// Keeps evictable memory within its budget from now on: see [`residency`](crate::residency). On a device that has no
-    /// such thing it does nothing.
+impl<D: Device> Residency<D> {
+    /// Memory is evicted from now on.
     ///
     /// # Safety
-    /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a [`UseList`],
-    /// and is submitted only after [`Residency::commit`] has succeeded for that list and the submission's frame.
-    #[must_use]
-    pub unsafe fn residency(&self, desc: ResidencyDesc) -> Residency<D> {
-        self.shared().residents.is_managed.store(true, Ordering::Relaxed);
-        Residency { shared: Arc::clone(self.shared()), desc }
+    /// As for [`Allocator::residency`](crate::Allocator::residency).
+    pub(crate) unsafe fn new(shared: &Arc<Shared<D>>, desc: ResidencyDesc) -> Self {
+        shared.residents.is_managed.store(true, Ordering::Relaxed);
+        Self { shared: Arc::clone(shared), desc }
     }
-}
 
-impl<D: Device> Residency<D> {
     /// An empty list.
     #[must_use]
     pub fn list(&self) -> UseList<D> {
@@ -166,7 +154,7 @@ impl<D: Device> Residency<D> {
     /// What was done so far, and how it stands.
     #[must_use]
     pub fn statistics(&self) -> ResidencyStatistics {
-        self.shared.residents.statistics()
+        ResidencyStatistics::of(&self.shared.residents)
     }
 }
 
@@ -201,7 +189,7 @@ impl<D: Device> UseList<D> {
         D: Create<K>,
     {
         assert!(Arc::ptr_eq(resource.shared(), &self.shared), "the resource is of another allocator than the list");
-        let residence = resource.place().memory(&self.shared).residence.as_ref();
+        let residence = self.shared.memory_of(resource.place()).residence.as_ref();
         add(&mut self.uses, self.serial, residence);
     }
 
@@ -212,7 +200,7 @@ impl<D: Device> UseList<D> {
     #[track_caller]
     pub fn add_allocation(&mut self, allocation: &Allocation<D>) {
         assert!(allocation.is_of(&self.shared), "the allocation is of another allocator than the list");
-        let residence = allocation.place().memory(&self.shared).residence.as_ref();
+        let residence = self.shared.memory_of(allocation.place()).residence.as_ref();
         add(&mut self.uses, self.serial, residence);
     }
 
@@ -243,93 +231,7 @@ impl<D: Device> fmt::Debug for UseList<D> {
     }
 }
 
-impl<D: Device> Residents<D> {
-    pub(crate) fn new() -> Self {
-        Self {
-            is_managed: AtomicBool::new(false),
-            all: Mutex::new(Vec::new()),
-            calls: Mutex::new(Scratch { passed: Passed::default(), missing: Vec::new() }),
-            tick: AtomicU64::new(0),
-            evicted_count: AtomicU64::new(0),
-            evicted_bytes: AtomicU64::new(0),
-            returned_count: AtomicU64::new(0),
-            returned_bytes: AtomicU64::new(0),
-            #[cfg(test)]
-            between: Default::default(),
-        }
-    }
-
-    /// Takes new memory in.
-    fn enlist(&self, residence: &Arc<Residence<D>>) {
-        let mut all = self.all.lock();
-        if all.len() == all.capacity() {
-            all.retain(|held| held.strong_count() > 0);
-        }
-        all.push(Arc::downgrade(residence));
-    }
-
-    fn each(&self) -> Vec<Arc<Residence<D>>> {
-        self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
-    }
-
-    fn count_evicted(&self, objects: &[Arc<Residence<D>>]) -> u64 {
-        let bytes = objects.iter().map(|object| object.bytes).sum();
-        self.evicted_count.fetch_add(objects.len() as u64, Ordering::Relaxed);
-        self.evicted_bytes.fetch_add(bytes, Ordering::Relaxed);
-        bytes
-    }
-
-    fn count_returned(&self, objects: &[Arc<Residence<D>>]) -> u64 {
-        let bytes = objects.iter().map(|object| object.bytes).sum();
-        self.returned_count.fetch_add(objects.len() as u64, Ordering::Relaxed);
-        self.returned_bytes.fetch_add(bytes, Ordering::Relaxed);
-        bytes
-    }
-
-    fn statistics(&self) -> ResidencyStatistics {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut statistics = ResidencyStatistics {
-            evicted_count: get(&self.evicted_count),
-            evicted_bytes: get(&self.evicted_bytes),
-            returned_count: get(&self.returned_count),
-            returned_bytes: get(&self.returned_bytes),
-            ..Default::default()
-        };
-        for object in self.each() {
-            statistics.object_count += 1;
-            if object.is_evicted() {
-                statistics.absent_bytes += object.bytes;
-            } else {
-                statistics.resident_bytes += object.bytes;
-            }
-        }
-        statistics
-    }
-}
-
 impl<D: Device> Shared<D> {
-    /// What is known of the residency of new memory, if it can be evicted at all.
-    pub(crate) fn residence(
-        &self,
-        object: &D::Memory,
-        memory_type: u32,
-        bytes: u64,
-        priority: Priority,
-    ) -> Option<Arc<Residence<D>>> {
-        let capabilities = self.device.capabilities();
-        let held = capabilities.memory_types[memory_type as usize];
-        let is_near = held.properties.contains(MemoryProperties::DEVICE_LOCAL);
-        let is_mapped = held.properties.contains(MemoryProperties::HOST_VISIBLE);
-        if !capabilities.residency || !is_near || is_mapped {
-            return None;
-        }
-        let pageable = self.device.pageable(object)?;
-        let tick = self.residents.tick.load(Ordering::Relaxed);
-        let residence = Arc::new(Residence::new(pageable, bytes, held.heap, priority, tick));
-        self.residents.enlist(&residence);
-        Some(residence)
-    }
-
     fn commit(&self, desc: &ResidencyDesc, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         let tick = self.residents.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let mut scratch = self.residents.calls.lock();
@@ -393,92 +295,6 @@ impl<D: Device> Shared<D> {
             Err(error) => Err(error.into()),
         }
     }
-
-    /// Evicts at least `bytes` of a heap, or whatever may go. The lock of calls is held.
-    fn evict_least_used(&self, heap: u32, bytes: u64, passed: &Passed) -> Result<u64, DeviceError> {
-        if bytes == 0 {
-            return Ok(0);
-        }
-        let may_go = |held: &Arc<Residence<D>>| {
-            held.heap == heap && !held.is_evicted() && !held.is_pinned() && held.is_unused(passed)
-        };
-        let mut objects: Vec<_> = self.residents.each().into_iter().filter(may_go).collect();
-        objects.sort_by_key(|held| held.rank());
-        #[cfg(test)]
-        self.residents.between.run();
-        let mut sum = 0;
-        objects.retain(|held| {
-            let goes = sum < bytes && held.take(passed);
-            sum += if goes { held.bytes } else { 0 };
-            goes
-        });
-        if objects.is_empty() {
-            return Ok(0);
-        }
-        let pageables: Vec<_> = objects.iter().map(|held| held.pageable.clone()).collect();
-        // SAFETY: all are this device's and resident, which is changed under the lock alone that is held. All that uses
-        // them is complete, and whoever uses them later has promised to commit it before, which takes that lock.
-        if let Err(error) = unsafe { self.device.evict(&pageables) } {
-            objects.iter().for_each(|held| held.set_resident());
-            return Err(error);
-        }
-        objects.iter().for_each(|held| self.count_absent(held.heap, held.bytes, true));
-        Ok(self.residents.count_evicted(&objects))
-    }
-
-    fn returned(&self, residence: &Residence<D>) {
-        residence.set_resident();
-        self.count_absent(residence.heap, residence.bytes, false);
-    }
-
-    /// Evicts what may go of a heap, since an allocation needs room there; says whether something went.
-    pub(crate) fn relieve(&self, heap: u32, bytes: u64) -> bool {
-        if !self.residents.is_managed.load(Ordering::Relaxed) || self.residents.all.lock().is_empty() {
-            return false;
-        }
-        let evicted = {
-            let mut scratch = self.residents.calls.lock();
-            let passed = &mut scratch.passed;
-            let read = self.lifetimes.read(&self.device, passed);
-            read.and_then(|()| self.evict_least_used(heap, bytes, passed)).unwrap_or(0)
-        };
-        self.refresh_budgets();
-        evicted > 0
-    }
-
-    /// Brings a block back in which something has been allocated whose use nobody declares.
-    pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
-        let _one_at_a_time = self.residents.calls.lock();
-        if !residence.is_evicted() {
-            return Ok(());
-        }
-        // SAFETY: it is this device's, and evicted, which is changed under the lock alone that is held.
-        unsafe { self.device.make_resident(std::slice::from_ref(&residence.pageable)) }?;
-        self.returned(residence);
-        self.residents.count_returned(std::slice::from_ref(residence));
-        Ok(())
-    }
-
-    /// Notes that memory is going to be freed, and says whether it is evicted. Neither changes afterwards.
-    pub(crate) fn close_residence(&self, residence: &Residence<D>) -> bool {
-        residence.close();
-        if residence.is_evicted() {
-            // It may be on its way out, or in: the driver's call is made for memory that is there.
-            drop(self.residents.calls.lock());
-        }
-        residence.is_evicted()
-    }
-
-    /// Holds memory resident until a point, for a move.
-    pub(crate) fn hold_resident(
-        &self,
-        residence: Option<&Arc<Residence<D>>>,
-        frame: &Frame,
-    ) -> Result<(), DeviceError> {
-        let Some(residence) = residence else { return Ok(()) };
-        residence.stamp(frame.point(), self.residents.tick.load(Ordering::Relaxed));
-        if residence.is_evicted() { self.keep_resident(residence) } else { Ok(()) }
-    }
 }
 
 /// Bytes by which a heap is beyond its budget, its headroom included.
@@ -495,7 +311,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         if !self.is_dedicated() {
             return false;
         }
-        let memory = self.place().memory(self.shared());
+        let memory = self.shared().memory_of(self.place());
         // SAFETY: the memory is this device's, and lives as long as this value.
         unsafe { self.shared().device.set_priority(&memory.object, priority) };
         if let Some(residence) = &memory.residence {

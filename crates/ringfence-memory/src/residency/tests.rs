@@ -1,41 +1,16 @@
 //! What only the inside can bring about: the order in which two threads take their steps.
 
-use std::fmt;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::{Residency, ResidencyDesc};
+use crate::Allocator;
 use crate::defrag::DefragDesc;
 use crate::device::{BufferDesc, BufferUsage, Driver};
-use crate::memory::{Allocator, AllocatorDesc, PoolDesc};
-use crate::resource::{AllocationDesc, Buffer};
+use crate::memory::{AllocationDesc, AllocatorDesc};
+use crate::resource::{Buffer, PoolDesc};
 use crate::sim;
-
-type Step = Box<dyn FnOnce() + Send>;
-
-/// What is done, once, between the choice of what is evicted and the eviction.
-#[derive(Default)]
-pub(crate) struct Between(Mutex<Option<Step>>);
-
-impl Between {
-    pub(super) fn run(&self) {
-        let step = self.0.lock().take();
-        if let Some(step) = step {
-            step();
-        }
-    }
-
-    fn set(&self, step: impl FnOnce() + Send + 'static) {
-        *self.0.lock() = Some(Box::new(step));
-    }
-}
-
-impl fmt::Debug for Between {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Between")
-    }
-}
 
 const BLOCK: u64 = 256 << 10;
 const SIZE: u64 = 32 << 10;
@@ -136,14 +111,14 @@ fn eviction_takes_no_memory_that_is_freed_since_it_was_chosen() {
             // SAFETY: no submission has used it.
             unsafe { buffer.destroy_now() };
         }
-        freeing.trim();
+        freeing.budgets().trim();
     });
     let frame = timeline.begin();
     let done = residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
     assert_eq!((done.evicted_bytes, residency.statistics().absent_bytes), (0, 0));
     frame.discard();
     memory.reclaim();
-    let budget = memory.budget(0);
+    let budget = memory.budgets().heap(0);
     assert_eq!((budget.reserved_bytes, budget.usage_bytes), (0, device.budgets().expect("it tells")[0].usage_bytes));
     assert_eq!(device.take_hazards(), []);
 }
@@ -165,7 +140,7 @@ fn what_is_listed_and_freed_is_left_alone() {
     frame.discard();
     drop(held);
     memory.reclaim();
-    memory.trim();
+    memory.budgets().trim();
     assert_eq!(device.live().memories, 0);
     let frame = timeline.begin();
     let done = residency.commit(&list, &frame).expect("nothing that is there is listed");

@@ -1,8 +1,7 @@
 //! A handle to the memory of what was made to be shared.
 
-use super::{Share, ShareError, ShareKind, ShareSupport, SharedMemory};
-use crate::device::{BufferInfo, Buffers, Create, Device, TextureInfo, Textures};
-use crate::memory::Allocator;
+use super::{Share, ShareError, SharedMemory};
+use crate::device::Create;
 use crate::resource::{Resource, ResourceKind};
 
 impl<D: Share + Create<K>, K: ResourceKind> Resource<D, K> {
@@ -26,19 +25,5 @@ impl<D: Share + Create<K>, K: ResourceKind> Resource<D, K> {
             size: self.size(),
         };
         Ok((handle, told))
-    }
-}
-
-impl<D: Device> Allocator<D> {
-    /// What the device can do with shared memory for such a buffer. On Vulkan a call to the driver.
-    #[must_use]
-    pub fn buffer_share_support(&self, info: &BufferInfo<'_, D>, kind: ShareKind) -> ShareSupport {
-        Create::<Buffers>::share_support(self.device(), info, kind)
-    }
-
-    /// What the device can do with shared memory for such a texture. On Vulkan a call to the driver.
-    #[must_use]
-    pub fn texture_share_support(&self, info: &TextureInfo<'_, D>, kind: ShareKind) -> ShareSupport {
-        Create::<Textures>::share_support(self.device(), info, kind)
     }
 }

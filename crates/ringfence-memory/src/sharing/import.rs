@@ -9,13 +9,14 @@
 use std::panic;
 use std::sync::Arc;
 
-use super::{Share, ShareError, ShareKind, SharedMemory, Tied};
+use super::{Share, ShareError, ShareKind, ShareSupport, SharedMemory, Tied};
 use crate::device::{
-    BufferInfo, Buffers, Create, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass, TextureInfo, Textures,
+    BufferInfo, Buffers, Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass, TextureInfo,
+    Textures,
 };
 use crate::error::Error;
-use crate::memory::{Allocation, Allocator, Place};
-use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
+use crate::memory::{AllocationDesc, Place, Shared};
+use crate::resource::{Allocation, Buffer, Resource, ResourceKind, Texture};
 
 /// What a resource can be tied to memory as.
 trait Tie<D: Share>: ResourceKind {
@@ -39,7 +40,30 @@ impl<D: Share> Tie<D> for Textures {
 /// A resource in another process's memory, and that memory.
 type Imported<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
-impl<D: Share> Allocator<D> {
+/// Memory that other processes have exported. Made by [`Allocator::sharing`](crate::Allocator::sharing).
+pub struct Sharing<'a, D: Device> {
+    shared: &'a Arc<Shared<D>>,
+}
+
+impl<'a, D: Device> Sharing<'a, D> {
+    pub(crate) fn new(shared: &'a Arc<Shared<D>>) -> Self {
+        Self { shared }
+    }
+
+    /// What the device can do with shared memory for such a buffer. On Vulkan a call to the driver.
+    #[must_use]
+    pub fn buffer_support(&self, info: &BufferInfo<'_, D>, kind: ShareKind) -> ShareSupport {
+        Create::<Buffers>::share_support(&self.shared.device, info, kind)
+    }
+
+    /// What the device can do with shared memory for such a texture. On Vulkan a call to the driver.
+    #[must_use]
+    pub fn texture_support(&self, info: &TextureInfo<'_, D>, kind: ShareKind) -> ShareSupport {
+        Create::<Textures>::share_support(&self.shared.device, info, kind)
+    }
+}
+
+impl<D: Share> Sharing<'_, D> {
     /// Makes a buffer over bytes that another process (or another allocator) has exported. Of `desc` name, location and
     /// user data count: the location says what the buffer is taken for, the memory is what it is.
     ///
@@ -63,7 +87,7 @@ impl<D: Share> Allocator<D> {
         unsafe { self.import::<Buffers>(info, handle, from, desc) }
     }
 
-    /// Makes a texture over bytes that another process has exported: see [`Allocator::import_buffer`].
+    /// Makes a texture over bytes that another process has exported: see [`Sharing::import_buffer`].
     ///
     /// # Errors
     /// As there.
@@ -86,10 +110,10 @@ impl<D: Share> Allocator<D> {
     /// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
     ///
     /// # Errors
-    /// As [`Allocator::import_buffer`]; [`ShareError::Tied`].
+    /// As [`Sharing::import_buffer`]; [`ShareError::Tied`].
     ///
     /// # Safety
-    /// As [`Allocator::import_buffer`].
+    /// As [`Sharing::import_buffer`].
     #[track_caller]
     pub unsafe fn import_memory(
         &self,
@@ -114,11 +138,11 @@ impl<D: Share> Allocator<D> {
         // SAFETY: the caller promises what is asked; the memory is tied to nothing.
         let place = unsafe { self.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
         self.note_import(&place, &desc);
-        Ok(Allocation::of_place(self.shared(), place, &whole, &desc))
+        Ok(Allocation::of_place(self.shared, place, &whole, &desc))
     }
 
     /// # Safety
-    /// As [`Allocator::import_buffer`].
+    /// As [`Sharing::import_buffer`].
     #[track_caller]
     unsafe fn import<K: Tie<D>>(
         &self,
@@ -131,7 +155,7 @@ impl<D: Share> Allocator<D> {
         D: Create<K>,
     {
         self.check_import(from)?;
-        let shared = self.shared();
+        let shared = self.shared;
         let (unplaced, needs) = shared.prepare::<K>(info, Some(from.kind))?;
         // SAFETY: the caller promises what is asked of the handle.
         let made = unsafe { self.import_prepared::<K>(&unplaced, &needs, handle, from, &desc) };
@@ -156,7 +180,7 @@ impl<D: Share> Allocator<D> {
     }
 
     /// # Safety
-    /// As [`Allocator::import_buffer`]; `unplaced` is the device's, unplaced, with these needs.
+    /// As [`Sharing::import_buffer`]; `unplaced` is the device's, unplaced, with these needs.
     unsafe fn import_prepared<K: Tie<D>>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
@@ -176,13 +200,13 @@ impl<D: Share> Allocator<D> {
         // SAFETY: the caller promises what is asked of the handle; it is tied to this resource, if to any.
         let place = unsafe { self.import_place(handle, from, needs, tied, desc) }?;
         // SAFETY: the memory type is one of those allowed, and the range lies inside the memory, aligned.
-        Ok(unsafe { self.shared().place_at::<K>(unplaced, place) }?)
+        Ok(unsafe { self.shared.place_at::<K>(unplaced, place) }?)
     }
 
     fn check_import(&self, from: &SharedMemory) -> Result<(), ShareError> {
-        self.shared().check_lost()?;
-        let memory_type_count = self.device().capabilities().memory_types.len() as u32;
-        let is_foreign = from.identity != self.device().share_identity();
+        self.shared.check_lost()?;
+        let memory_type_count = self.shared.device.capabilities().memory_types.len() as u32;
+        let is_foreign = from.identity != self.shared.device.share_identity();
         match from {
             SharedMemory { kind, .. } if *kind != ShareKind::DmaBuf && is_foreign => {
                 Err(ShareError::OtherDevice { kind: *kind })
@@ -213,7 +237,7 @@ impl<D: Share> Allocator<D> {
         if !is_inside || !offset.is_multiple_of(alignment) {
             return Err(ShareError::DoesNotFit { offset, size, alignment, memory_bytes });
         }
-        let shared = self.shared();
+        let shared = self.shared;
         let memory_desc = MemoryDesc {
             memory_type,
             size: memory_bytes,
@@ -231,6 +255,6 @@ impl<D: Share> Allocator<D> {
     /// Tells whoever looks for mistakes.
     #[track_caller]
     fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>) {
-        self.shared().debug_imported(place, desc, panic::Location::caller());
+        self.shared.debug_imported(place, desc, panic::Location::caller());
     }
 }

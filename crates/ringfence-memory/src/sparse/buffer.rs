@@ -3,42 +3,14 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::region::SparseError;
 use super::table::PageTable;
-use super::{PageBind, Sparse, SparseNeeds, SparseRegion};
+use super::{PageBind, Sparse, SparseNeeds};
 use crate::device::{BufferInfo, Buffers, Create, Device, DeviceError, RawBuffer, ResourceClass};
 use crate::error::Error;
-use crate::memory::Allocator;
-use crate::resource::{AllocationDesc, RawObject};
-
-/// Why pages were not bound. Nothing has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SparseError {
-    /// The pages lie outside the buffer.
-    #[error("pages {first}..{end} lie outside the sparse buffer of {page_count} pages")]
-    OutOfRange {
-        /// The first page that was asked for.
-        first: u64,
-        /// The page after the last one.
-        end: u64,
-        /// Pages of the buffer.
-        page_count: u64,
-    },
-    /// The texels lie outside the texture, or there are none of them.
-    #[error("{region:?} lies outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
-    OutsideTexture {
-        /// What was asked for.
-        region: SparseRegion,
-        /// Mip levels of the texture.
-        mips: u32,
-        /// Array layers of the texture.
-        layers: u32,
-    },
-    /// There is no memory for them.
-    #[error(transparent)]
-    Memory(#[from] Error),
-}
+use crate::memory::{AllocationDesc, RawObject, Shared};
 
 /// A run of pages that a submission will bind or unbind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,17 +32,16 @@ pub struct SparseBuffer<D: Device> {
     table: PageTable<D>,
 }
 
-impl<D: Sparse> Allocator<D> {
+impl<D: Sparse> SparseBuffer<D> {
     /// Makes a sparse buffer, without memory. Of `desc` those fields count that say where its pages lie.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.
-    pub fn create_sparse_buffer(
-        &self,
+    pub(super) fn new(
+        shared: &Arc<Shared<D>>,
         info: &BufferInfo<'_, D>,
         desc: AllocationDesc<'_>,
     ) -> Result<SparseBuffer<D>, Error> {
-        let shared = self.shared();
         shared.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         let (object, needs) = unsafe { shared.device.make_sparse(info) }?;

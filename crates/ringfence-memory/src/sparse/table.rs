@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use crate::device::{Device, DeviceError, Requirements, ResourceClass};
 use crate::error::Error;
-use crate::memory::{Allocation, Shared};
-use crate::resource::{AllocationDesc, RawObject};
+use crate::memory::{AllocationDesc, RawObject, Shared};
+use crate::resource::Allocation;
 
 /// Where the memory of a run begins: the memory object, and the byte in it.
 pub(super) type Behind<'a, D> = (&'a <D as crate::device::Driver>::Memory, u64);
@@ -129,7 +129,7 @@ impl<D: Device> PageTable<D> {
     fn take_back(&mut self, page: u64) {
         if let Some(Some(allocation)) = self.changes.remove(&page) {
             // SAFETY: no submission has bound it.
-            unsafe { allocation.free_now() };
+            unsafe { allocation.destroy_now() };
         }
     }
 

@@ -6,30 +6,14 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 
+use super::region::{SparseError, SparseRegion};
 use super::table::PageTable;
-use super::{Sparse, SparseError, TextureTiling, TileBind, TilePlace};
+use super::{Sparse, TextureTiling, TileBind, TilePlace};
 use crate::device::{Create, Device, DeviceError, RawTexture, TextureInfo, Textures};
 use crate::error::Error;
-use crate::memory::Allocator;
-use crate::resource::{AllocationDesc, RawObject};
-
-/// Texels of a mip of a layer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct SparseRegion {
-    /// The mip level.
-    pub mip: u32,
-    /// The array layer.
-    pub layer: u32,
-    /// First texel across.
-    pub x: u32,
-    /// First texel down.
-    pub y: u32,
-    /// Texels across.
-    pub width: u32,
-    /// Texels down.
-    pub height: u32,
-}
+use crate::memory::{AllocationDesc, RawObject, Shared};
 
 /// A run of pages that a submission will bind or unbind: tiles of one row, or pages of one tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,18 +35,17 @@ pub struct SparseTexture<D: Device> {
     table: PageTable<D>,
 }
 
-impl<D: Sparse> Allocator<D> {
+impl<D: Sparse> SparseTexture<D> {
     /// Makes a sparse texture, without memory. Of `desc` those fields count that say where its pages lie.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses the
     /// description.
-    pub fn create_sparse_texture(
-        &self,
+    pub(super) fn new(
+        shared: &Arc<Shared<D>>,
         info: &TextureInfo<'_, D>,
         desc: AllocationDesc<'_>,
     ) -> Result<SparseTexture<D>, Error> {
-        let shared = self.shared();
         shared.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         let (object, tiling) = unsafe { shared.device.make_sparse_texture(info) }?;

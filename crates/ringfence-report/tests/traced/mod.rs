@@ -29,7 +29,7 @@ pub fn frames(count: u32) -> Vec<u8> {
     let device = Device::new(Profile::h200(), SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     let recording = Recording::default();
-    memory.start_trace(recording.clone()).expect("it has made nothing");
+    memory.trace().start(recording.clone()).expect("it has made nothing");
     let fence = device.create_fence(0);
     // SAFETY: the fence lives as long as the device, and every frame that is submitted signals it.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
@@ -78,7 +78,7 @@ pub fn frames(count: u32) -> Vec<u8> {
         transient.end_frame();
         memory.reclaim();
     }
-    memory.stop_trace().expect("memory can be written");
+    memory.trace().stop().expect("memory can be written");
     recording.0.lock().expect("nobody panicked").clone()
 }
 

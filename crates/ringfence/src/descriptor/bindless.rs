@@ -29,10 +29,10 @@ use super::visible::Keeper;
 use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
+use ringfence_memory::Allocator;
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
 use ringfence_memory::extend::Trace;
-use ringfence_memory::memory::Allocator;
 
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,7 +17,7 @@ use ringfence_core::free_list::FreeList;
 
 use super::{BindlessDesc, BindlessIndex, BindlessTable, DescriptorError, ShaderVisibleHeap, SlotAllocator, View};
 use crate::device::descriptors::{Descriptors, SamplerDesc};
-use ringfence_memory::memory::Allocator;
+use ringfence_memory::Allocator;
 
 /// Samplers by content. Cheap to clone; every clone is the same table.
 pub struct SamplerTable<D: Descriptors, A: SlotAllocator = FreeList> {

@@ -32,11 +32,11 @@ use super::state::{Core, Epoch, Epochs, Retired, State};
 use super::waiting::Waiting;
 use super::{Binding, DescriptorError, FrameLease, Persistent, Region, SlotAllocator};
 use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
+use ringfence_memory::Allocator;
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
-use ringfence_memory::memory::Allocator;
 
 /// How a shader-visible heap is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

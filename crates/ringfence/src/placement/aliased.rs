@@ -82,7 +82,7 @@ impl<D: Device> AliasedHeap<D> {
     }
 
     fn check(&self, needs: Requirements, offset: u64) -> Result<(), Error> {
-        let memory_type = self.whole.memory(&self.shared).memory_type;
+        let memory_type = self.shared.memory_of(&self.whole).memory_type;
         if needs.memory_type_bits & (1 << memory_type) == 0
             || self.shared.arena_index(memory_type, needs.class) != self.arena
         {

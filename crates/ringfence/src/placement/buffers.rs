@@ -13,8 +13,9 @@ use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError};
 use crate::upload::FastConstants;
 use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
-use ringfence_memory::lifetime::{BufferCopy, Frame, ReplaceError};
+use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
+use ringfence_memory::resource::{BufferCopy, ReplaceError};
 use ringfence_memory::{AllocationDesc, Dedicated, Resource};
 
 /// What uploads may be used for.

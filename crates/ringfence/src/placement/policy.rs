@@ -15,9 +15,10 @@ use super::heap_pools::HeapPools;
 use super::range_pool::{PoolFigures, RangePool};
 use crate::device::{Device, DeviceError, TextureDesc};
 use crate::upload::{Cleaning, FastConstants, FastConstantsDesc};
+use ringfence_memory::Allocator;
 use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
-use ringfence_memory::memory::{Allocator, Reclaimed};
+use ringfence_memory::memory::Reclaimed;
 
 /// Where resources go, as an engine does it. See the [module](super).
 ///

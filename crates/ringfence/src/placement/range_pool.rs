@@ -60,7 +60,7 @@ impl<D: Device> Block<D> {
         let ((placed, place), _) = shared.create::<Buffers>(&info, desc)?;
         // SAFETY: the object is alive, and was described as one that has an address.
         let address = has_address.then(|| unsafe { Create::<Buffers>::address(&shared.device, &placed.object) });
-        let (memory, base) = (place.shared_memory(shared), place.offset);
+        let (memory, base) = (shared.shared_memory_of(&place), place.offset);
         let backing = Backing::Buffer { object: placed.object, place };
         Ok(Self { backing, memory, base, mapped: placed.mapped, address })
     }

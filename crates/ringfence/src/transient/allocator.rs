@@ -17,9 +17,10 @@ use super::spans::Spans;
 use crate::device::{
     Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, Textures,
 };
+use ringfence_memory::Allocator;
 use ringfence_memory::Error;
 use ringfence_memory::extend::{Backing, Place, Shared};
-use ringfence_memory::memory::{Allocator, Location};
+use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Dedicated, RawObject};
 
 /// What every heap is aligned to at least, in bytes.
@@ -355,7 +356,7 @@ impl<D: Device> TransientAllocator<D> {
             Ok(unsafe { shared.place_at::<K>(unplaced, place) }?)
         })?;
         let traced = shared.trace.transient_number();
-        shared.trace.transient_made(traced, place.memory(&shared).block, offset, wanted.needs.size, wanted.name);
+        shared.trace.transient_made(traced, shared.memory_of(&place).block, offset, wanted.needs.size, wanted.name);
         let object = self.add_object(Object {
             raw: K::raw(placed.object),
             place,

@@ -41,10 +41,11 @@ use super::ring::check_location;
 use super::state::{self, RingState};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
+use ringfence_memory::Allocator;
 use ringfence_memory::Error;
 use ringfence_memory::extend::shared_alignment;
 use ringfence_memory::lifetime::Frame;
-use ringfence_memory::memory::{Allocator, Location, RingSnapshot};
+use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AllocationDesc, Buffer};
 
 pub use dynamic::{ConstantWriter, DynamicConstants};

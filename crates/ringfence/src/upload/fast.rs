@@ -33,11 +33,12 @@ use ringfence_core::sync::SyncSet;
 use super::{Staged, UploadError};
 use crate::device::{BufferUsage, Device, DeviceError, Mapped};
 use crate::placement::{Block, BufferLocation, InPool, PoolFigures, RangePool, Route};
+use ringfence_memory::Allocator;
 use ringfence_memory::extend::Backing;
 use ringfence_memory::extend::{Completed, ReclaimRing};
 use ringfence_memory::extend::{OpenFrame, Passed};
 use ringfence_memory::lifetime::Frame;
-use ringfence_memory::memory::{Allocator, Location, RingSnapshot};
+use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AccessError, Error};
 
 /// How the pages of fast constants are made.

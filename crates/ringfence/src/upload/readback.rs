@@ -34,10 +34,11 @@ use crate::device::{
     BufferUsage, CopyRules, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect,
     check_texels,
 };
+use ringfence_memory::Allocator;
 use ringfence_memory::Texture;
 use ringfence_memory::extend::WaitError;
 use ringfence_memory::lifetime::Frame;
-use ringfence_memory::memory::{Allocator, Location, RingSnapshot};
+use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AccessError, Error};
 
 /// How a ring for results is made.

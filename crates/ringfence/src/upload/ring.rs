@@ -12,9 +12,10 @@ use super::segment::Segment;
 use super::state::{Lease, Request, RingState};
 use super::{Staged, UploadDesc, UploadError, UploadWriter};
 use crate::device::{Capabilities, Device, DeviceError};
+use ringfence_memory::Allocator;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
-use ringfence_memory::memory::{Allocator, Location, RingSnapshot};
+use ringfence_memory::memory::{Location, RingSnapshot};
 use ringfence_memory::{AccessError, Error};
 
 /// A ring of mapped memory that every thread may write to. See the [module](crate::upload).

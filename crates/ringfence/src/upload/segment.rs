@@ -3,9 +3,9 @@
 use super::pin::Released;
 use super::state::{Config, Paired};
 use crate::device::{BufferDesc, Buffers, Create, Device};
+use ringfence_memory::Allocator;
 use ringfence_memory::Error;
 use ringfence_memory::extend::shared_alignment;
-use ringfence_memory::memory::Allocator;
 use ringfence_memory::{AllocationDesc, Buffer};
 
 /// A buffer that a ring hands out, from when it was made until the ring got a larger or smaller one.

@@ -27,13 +27,14 @@ use super::ring::Filling;
 use super::segment::Segment;
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
+use ringfence_memory::Allocator;
 use ringfence_memory::Buffer;
 use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::extend::{Completed, ReclaimRing};
 use ringfence_memory::extend::{Lock, is_locked};
 use ringfence_memory::extend::{Passed, WaitError};
-use ringfence_memory::memory::{Allocator, RingSnapshot};
+use ringfence_memory::memory::RingSnapshot;
 
 /// What is looked for.
 #[derive(Clone, Copy, Debug)]

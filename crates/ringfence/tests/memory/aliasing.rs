@@ -99,7 +99,7 @@ fn memory_for_a_resource_that_the_program_places() {
     // SAFETY: nothing was submitted.
     unsafe { Create::<Buffers>::destroy(device, placed.object) };
     // SAFETY: as above, and the buffer is gone.
-    unsafe { memory.free_now() };
+    unsafe { memory.destroy_now() };
     assert_eq!(world.memory.statistics().total().dedicated_count, 0, "at once");
     world.finish();
 }

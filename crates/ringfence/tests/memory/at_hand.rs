@@ -19,7 +19,7 @@ fn many(world: &World, count: usize, size: u64) -> Vec<Allocation<Device>> {
 
 fn free(held: Allocation<Device>) {
     // SAFETY: no work is ever submitted.
-    unsafe { held.free_now() };
+    unsafe { held.destroy_now() };
 }
 
 /// A request like most, or like few.
@@ -54,7 +54,7 @@ fn what_is_found_at_hand_is_what_the_ladder_finds() {
     {
         let desc = AllocatorDesc { cells: false, ..Default::default() };
         let (short, long) = (World::new(profile.clone(), desc), World::new(profile, desc));
-        long.memory.start_trace(std::io::sink()).expect("nothing was made");
+        long.memory.trace().start(std::io::sink()).expect("nothing was made");
         let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
         let (mut held, mut found) = (Vec::new(), 0);
         for step in 0..3_000 {
@@ -105,7 +105,7 @@ fn cells_at_hand_are_no_ranges_in_use() {
     assert_eq!(total.range_count, 50);
     let shown: usize = world.memory.snapshot().blocks.iter().map(|block| block.ranges.len()).sum();
     assert_eq!(shown, 50, "a snapshot shows what is in use");
-    world.memory.validate().expect("the allocator is sound");
+    world.memory.debug().validate().expect("the allocator is sound");
     held.into_iter().for_each(free);
     assert_eq!(world.memory.statistics().total().range_count, 0);
     world.finish();
@@ -126,7 +126,7 @@ fn blocks_go_after_their_grace_though_cells_were_at_hand() {
 #[test]
 fn the_last_of_memory_is_found_though_another_thread_had_it_at_hand() {
     let world = World::card(8 * MIB, 8 * MIB);
-    let best = world.memory.memory_type_for(u32::MAX, AllocationDesc::default()).expect("there is one");
+    let best = world.memory.plan().memory_type(u32::MAX, AllocationDesc::default()).expect("there is one");
     let desc = AllocationDesc { memory_types: 1 << best, dedicated: Dedicated::Never, ..Default::default() };
     let take = || world.memory.allocate(needs(KIB, 256), desc).ok();
     let all: Vec<_> = std::iter::from_fn(take).collect();

@@ -36,7 +36,7 @@ fn a_block_is_halved_to_stay_within_the_budget() {
     world.memory.reclaim();
     let buffer = world.buffer(64 * KIB, on_device()).expect("there is room");
     assert_eq!(world.memory.statistics().types[0].block_bytes, 2 * MIB, "a block of 4 MiB would go beyond");
-    assert_eq!(world.memory.budget(0).headroom_bytes(), MIB);
+    assert_eq!(world.memory.budgets().heap(0).headroom_bytes(), MIB);
     drop(buffer);
     world.finish();
 }
@@ -48,11 +48,11 @@ fn use_is_reckoned_between_the_drivers_answers() {
     for count in 1..=20 {
         let buffer = world.buffer(MIB, alone).expect("there is room");
         std::mem::forget((count, Box::new(())));
-        assert_eq!(world.memory.budget(0).usage_bytes, MIB);
-        assert_eq!(world.memory.budget(0).reserved_bytes, MIB);
+        assert_eq!(world.memory.budgets().heap(0).usage_bytes, MIB);
+        assert_eq!(world.memory.budgets().heap(0).reserved_bytes, MIB);
         drop(buffer);
         world.memory.reclaim();
-        assert_eq!(world.memory.budget(0).usage_bytes, 0);
+        assert_eq!(world.memory.budgets().heap(0).usage_bytes, 0);
     }
     world.finish();
 }
@@ -60,7 +60,7 @@ fn use_is_reckoned_between_the_drivers_answers() {
 #[test]
 fn without_budgets_from_the_driver_four_fifths_of_the_heap_are_reckoned_with() {
     let world = World::new(Profile::lavapipe(), AllocatorDesc::default());
-    assert_eq!(world.memory.budget(0).budget_bytes, (2_u64 << 30) / 100 * 80);
+    assert_eq!(world.memory.budgets().heap(0).budget_bytes, (2_u64 << 30) / 100 * 80);
     let strict = AllocationDesc { within_budget: true, ..Default::default() };
     assert!(matches!(world.buffer(1800 * MIB, strict), Err(Error::OverBudget { .. })));
     world.finish();
@@ -156,7 +156,7 @@ fn seed_003_06_as_many_memory_objects_as_the_driver_has_and_no_more() {
         assert!(matches!(error, Some(Error::OutOfMemory { size: MIB, cause: held, .. }) if held == cause), "{error:?}");
         assert_eq!(world.sim.live().memories, 5);
         // SAFETY: nothing uses it.
-        unsafe { held.pop().expect("one").free_now() };
+        unsafe { held.pop().expect("one").destroy_now() };
         held.push(world.memory.allocate(needs(MIB, 256), alone()).expect("one was freed"));
     }
     drop(held);
@@ -175,7 +175,7 @@ fn seed_003_06_as_many_pools_as_are_set_and_no_more() {
     let full = Error::PoolFull { size: 60 * KIB, block_count_max: 3, block_bytes: 256 * KIB };
     assert_eq!(allocate().err(), Some(full));
     // SAFETY: nothing uses it.
-    unsafe { held.swap_remove(5).free_now() };
+    unsafe { held.swap_remove(5).destroy_now() };
     held.push(allocate().expect("one was freed"));
     assert_eq!((allocate().err(), pool.statistics().block_count), (Some(full), 3));
     drop((held, pool));
@@ -209,12 +209,12 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
     let allocate = |bytes: u64, memory_type: u32| world.memory.allocate(needs(bytes, 256), only(memory_type));
     let held = [allocate(5 * MIB, 0).expect("of 8 MiB"), allocate(12 * MIB, shared).expect("of 16 MiB")];
     let used = |heap: u32| {
-        let budget = world.memory.budget(heap);
+        let budget = world.memory.budgets().heap(heap);
         (budget.reserved_bytes, budget.usage_bytes)
     };
     assert_eq!((used(0), used(window as u32)), ((5 * MIB, 5 * MIB), (12 * MIB, 12 * MIB)), "each its own");
-    assert_eq!(world.memory.budget(0).headroom_bytes(), 3 * MIB);
-    assert_eq!(world.memory.budget(window as u32).headroom_bytes(), 4 * MIB);
+    assert_eq!(world.memory.budgets().heap(0).headroom_bytes(), 3 * MIB);
+    assert_eq!(world.memory.budgets().heap(window as u32).headroom_bytes(), 4 * MIB);
     for (memory_type, left) in [(0, 3 * MIB), (shared, 4 * MIB)] {
         let asked = world.sim.calls().allocate_memory;
         let error = allocate(left + 1, memory_type).err();
@@ -272,9 +272,9 @@ fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), 32, "memory and offset of each");
-        world.memory.validate().expect("the failure has changed nothing");
+        world.memory.debug().validate().expect("the failure has changed nothing");
         // SAFETY: nothing uses it.
-        unsafe { held.pop().expect("one").free_now() };
+        unsafe { held.pop().expect("one").destroy_now() };
         held.push(world.memory.allocate(needs(MIB, 256), desc).expect("what was freed"));
         // What may lie elsewhere does.
         let elsewhere =
@@ -283,7 +283,7 @@ fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
         assert_ne!(other.memory_type(), 0);
         drop((held, other));
         world.memory.reclaim();
-        world.memory.trim();
+        world.memory.budgets().trim();
     }
     world.finish();
 }

@@ -137,7 +137,7 @@ proptest! {
         let mut world = World::new(close(distance), small);
         for op in &ops {
             world.apply(op);
-            world.memory.validate().map_err(|invalid| TestCaseError::fail(invalid.to_string()))?;
+            world.memory.debug().validate().map_err(|invalid| TestCaseError::fail(invalid.to_string()))?;
             prop_assert_eq!(world.device.hazards(), []);
         }
     }

@@ -11,7 +11,7 @@ use crate::world::{KIB, MIB, World, info, needs};
 fn program(world: &World) -> Result<(), Error> {
     let mut first_error = Ok(());
     let mut note = |result: Result<(), Error>| {
-        world.memory.validate().expect("sound after each step");
+        world.memory.debug().validate().expect("sound after each step");
         if first_error.is_ok() {
             first_error = result;
         }

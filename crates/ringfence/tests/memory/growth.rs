@@ -55,8 +55,8 @@ fn without_grace_a_block_goes_with_what_empties_it_and_one_of_each_arena_stays()
         assert!(reserved() >= 100 * MIB);
         for (nth, allocation) in held.into_iter().enumerate() {
             // SAFETY: nothing was placed there.
-            unsafe { allocation.free_now() };
-            world.memory.validate().expect("the allocator is sound");
+            unsafe { allocation.destroy_now() };
+            world.memory.debug().validate().expect("the allocator is sound");
             let snapshot = world.memory.snapshot();
             let empty = snapshot.blocks.iter().filter(|block| block.ranges.is_empty()).count();
             assert!(empty <= 1, "{empty} empty blocks after {nth}");
@@ -89,11 +89,11 @@ fn trimming_stops_at_the_target() {
     drop(held);
     world.memory.reclaim();
     let target = reserved / 4 * 3;
-    let freed = world.memory.trim_to(target);
+    let freed = world.memory.budgets().trim_to(target);
     let left = world.memory.statistics().total().reserved_bytes();
     assert!(freed > 0 && left > 0 && left <= target, "{freed} of {reserved} freed, {left} left");
     assert_eq!(left + freed, reserved);
-    assert_eq!(world.memory.trim_to(reserved), 0, "it is below that already");
+    assert_eq!(world.memory.budgets().trim_to(reserved), 0, "it is below that already");
     world.finish();
 }
 
@@ -106,7 +106,7 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
         let before = world.sim.calls().allocate_memory;
         held.push(world.buffer(MIB, on_device()).expect("room"));
         waited += world.sim.calls().allocate_memory - before;
-        world.memory.maintain();
+        world.memory.growth().maintain();
     }
     assert_eq!(waited, 1, "only the very first allocation asked the driver");
     assert!(world.memory.statistics().total().block_count >= 7);
@@ -117,11 +117,11 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
 #[test]
 fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
     let world = World::card(16 << 30, 16 << 30);
-    assert_eq!(world.memory.maintain(), 0, "nothing is in use");
+    assert_eq!(world.memory.growth().maintain(), 0, "nothing is in use");
     world.sim.set_budget(0, Some(5 * MIB));
     world.memory.reclaim();
     let held: Vec<_> = (0..4).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
-    assert_eq!(world.memory.maintain(), 0, "a block of 8 MiB would go beyond the budget");
+    assert_eq!(world.memory.growth().maintain(), 0, "a block of 8 MiB would go beyond the budget");
     drop(held);
     world.finish();
 }
@@ -135,7 +135,7 @@ fn blocks_are_made_earlier_where_much_is_used_at_once() {
         let before = world.sim.calls().allocate_memory;
         held.extend((0..50).map(|_| world.buffer(4 * MIB, on_device()).expect("room")));
         waited.push(world.sim.calls().allocate_memory - before);
-        world.memory.maintain();
+        world.memory.growth().maintain();
     }
     assert!(waited[..8].iter().sum::<u64>() > 1, "blocks are small at first: {waited:?}");
     assert_eq!(waited[16..].iter().sum::<u64>(), 0, "no frame waits any more: {waited:?}");
@@ -148,7 +148,7 @@ fn blocks_are_made_earlier_where_much_is_used_at_once() {
     for _ in 0..400 {
         world.memory.reclaim();
         let buffer = world.buffer(MIB, on_device()).expect("room");
-        world.memory.maintain();
+        world.memory.growth().maintain();
         drop(buffer);
     }
     assert!(ahead(&world) <= 2 * 256 * MIB, "{} bytes ahead of a program that uses one", ahead(&world));
@@ -159,14 +159,14 @@ fn blocks_are_made_earlier_where_much_is_used_at_once() {
 fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
     let world = World::card(16 << 30, 16 << 30);
     let calls = || world.sim.calls().allocate_memory;
-    assert_eq!(world.memory.reserve(ResourceClass::Buffer, 0, on_device()), Ok(0));
-    let made = world.memory.reserve(ResourceClass::Buffer, 1000 * MIB, on_device()).expect("room");
+    assert_eq!(world.memory.growth().reserve(ResourceClass::Buffer, 0, on_device()), Ok(0));
+    let made = world.memory.growth().reserve(ResourceClass::Buffer, 1000 * MIB, on_device()).expect("room");
     assert_eq!((made, calls()), (1024 * MIB, 4), "four blocks of the largest size");
     for _ in 0..1000 {
         world.memory.reclaim();
     }
     assert_eq!(world.memory.statistics().total().block_count, 4, "empty for long, but announced");
-    let more = world.memory.reserve(ResourceClass::Buffer, 200 * MIB, on_device()).expect("room");
+    let more = world.memory.growth().reserve(ResourceClass::Buffer, 200 * MIB, on_device()).expect("room");
     assert_eq!((more, calls()), (256 * MIB, 5), "what was announced before does not count twice");
     let held: Vec<_> = (0..1200).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
     assert_eq!(calls(), 5, "nothing waited for the driver");
@@ -181,14 +181,18 @@ fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
 #[test]
 fn after_an_announcement_blocks_are_made_ahead_in_its_size() {
     let world = World::card(16 << 30, 16 << 30);
-    world.memory.maintain();
+    world.memory.growth().maintain();
     let reserved = || world.memory.statistics().total().reserved_bytes() / MIB;
-    world.memory.reserve(ResourceClass::Buffer, 1024 * MIB, on_device()).expect("room");
+    world.memory.growth().reserve(ResourceClass::Buffer, 1024 * MIB, on_device()).expect("room");
     // Nothing is wanted ahead while more than half a block of that size is free.
     let mut held: Vec<_> = (0..1024 - 129).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
-    assert_eq!((world.memory.maintain(), reserved()), (0, 1024));
+    assert_eq!((world.memory.growth().maintain(), reserved()), (0, 1024));
     held.extend((0..2).map(|_| world.buffer(MIB, on_device()).expect("room")));
-    assert_eq!((world.memory.maintain(), reserved()), (1, 1280), "not a block of 64 MiB as after four small ones");
+    assert_eq!(
+        (world.memory.growth().maintain(), reserved()),
+        (1, 1280),
+        "not a block of 64 MiB as after four small ones"
+    );
     drop(held);
     world.finish();
 }
@@ -197,16 +201,16 @@ fn after_an_announcement_blocks_are_made_ahead_in_its_size() {
 fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
     let desc = AllocatorDesc { empty_block_grace: 0, ..Default::default() };
     let world = World::new(card(16 << 30, 16 << 30), desc);
-    world.memory.reserve(ResourceClass::Buffer, 600 * MIB, on_device()).expect("room");
+    world.memory.growth().reserve(ResourceClass::Buffer, 600 * MIB, on_device()).expect("room");
     for _ in 0..3 {
         // SAFETY: nothing was placed there.
-        unsafe { world.memory.allocate(needs(MIB, 256), on_device()).expect("room").free_now() };
+        unsafe { world.memory.allocate(needs(MIB, 256), on_device()).expect("room").destroy_now() };
         world.memory.reclaim();
     }
     assert_eq!(world.memory.statistics().total().block_count, 3);
-    assert_eq!(world.memory.trim(), 3);
+    assert_eq!(world.memory.budgets().trim(), 3);
     assert_eq!(world.memory.statistics().total().block_bytes, 0);
-    world.memory.reserve(ResourceClass::Buffer, 10 * MIB, on_device()).expect("room");
+    world.memory.growth().reserve(ResourceClass::Buffer, 10 * MIB, on_device()).expect("room");
     assert_eq!(world.memory.statistics().total().block_bytes, 16 * MIB, "the first announcement is void");
     world.finish();
 }
@@ -214,18 +218,18 @@ fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
 #[test]
 fn an_announcement_that_cannot_be_kept_changes_nothing() {
     let world = World::card(1 << 30, 1 << 30);
-    let beyond = world.memory.reserve(ResourceClass::Buffer, 2 << 30, on_device());
+    let beyond = world.memory.growth().reserve(ResourceClass::Buffer, 2 << 30, on_device());
     assert_eq!(beyond, Err(Error::TooLarge { size: 2 << 30, max: 1 << 30 }));
     world.sim.set_budget(0, Some(500 * MIB));
     world.memory.reclaim();
     let strict = AllocationDesc { within_budget: true, ..on_device() };
-    let refused = world.memory.reserve(ResourceClass::Buffer, 600 * MIB, strict);
+    let refused = world.memory.growth().reserve(ResourceClass::Buffer, 600 * MIB, strict);
     assert!(matches!(refused, Err(Error::OverBudget { size, .. }) if size == 600 * MIB), "{refused:?}");
     let may_not = AllocationDesc { never_grow: true, ..on_device() };
-    let refused = world.memory.reserve(ResourceClass::Buffer, MIB, may_not);
+    let refused = world.memory.growth().reserve(ResourceClass::Buffer, MIB, may_not);
     assert!(matches!(refused, Err(Error::WouldGrow { .. })), "{refused:?}");
     let nowhere = AllocationDesc { memory_types: 0, ..on_device() };
-    let refused = world.memory.reserve(ResourceClass::Buffer, MIB, nowhere);
+    let refused = world.memory.growth().reserve(ResourceClass::Buffer, MIB, nowhere);
     assert!(matches!(refused, Err(Error::NoMemoryType { .. })), "{refused:?}");
     let total = world.memory.statistics().total();
     assert_eq!((total.block_count, total.block_bytes), (0, 0));
@@ -235,7 +239,7 @@ fn an_announcement_that_cannot_be_kept_changes_nothing() {
 #[test]
 fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
     let world = World::new(card(16 << 30, 16 << 30), AllocatorDesc::default());
-    let maintenance = world.memory.maintain_in_background().expect("a thread");
+    let maintenance = world.memory.growth().maintain_in_background().expect("a thread");
     let mut held = vec![world.buffer(MIB, on_device()).expect("room")];
     let deadline = Instant::now() + Duration::from_secs(120);
     while world.memory.statistics().total().block_count < 2 {
@@ -275,7 +279,7 @@ fn cells_serve_what_is_common_and_give_their_chunks_back() {
     drop(held);
     world.memory.reclaim();
     assert_eq!(world.memory.statistics().total().used_bytes(), 0);
-    assert!(world.memory.trim() >= 1, "the chunks went with their cells");
+    assert!(world.memory.budgets().trim() >= 1, "the chunks went with their cells");
     assert_eq!(world.memory.statistics().total().block_count, 0);
     world.finish();
 }

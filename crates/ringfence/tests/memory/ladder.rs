@@ -99,7 +99,7 @@ fn rung_5_the_eviction_callback_is_told_the_numbers_and_saves_the_request() {
     }
     let rounds = Arc::new(AtomicU32::new(0));
     let (evicted, counted) = (Arc::clone(&cache), Arc::clone(&rounds));
-    world.memory.set_eviction(Some(Box::new(move |pressure| {
+    world.memory.budgets().set_eviction(Some(Box::new(move |pressure| {
         assert_eq!((pressure.size, pressure.heap, pressure.budget_bytes), (32 * MIB, 0, 64 * MIB));
         assert_eq!(pressure.round, counted.fetch_add(1, Ordering::Relaxed));
         evicted.lock().unwrap().pop().is_some()
@@ -107,7 +107,7 @@ fn rung_5_the_eviction_callback_is_told_the_numbers_and_saves_the_request() {
     let large = world.buffer(32 * MIB, alone).expect("two of the four had to go");
     assert_eq!(rounds.load(Ordering::Relaxed), 2);
     assert_eq!(cache.lock().unwrap().len(), 2);
-    world.memory.set_eviction(None);
+    world.memory.budgets().set_eviction(None);
     assert!(matches!(world.buffer(32 * MIB, alone), Err(Error::OutOfMemory { .. })));
     drop(large);
     cache.lock().unwrap().clear();
@@ -121,7 +121,7 @@ fn what_the_callback_asks_for_does_not_call_it_again() {
     let (counted, memory) = (Arc::clone(&calls), Arc::new(Mutex::new(None::<Allocator<crate::world::Device>>)));
     *memory.lock().unwrap() = Some(world.memory.clone());
     let inner = Arc::clone(&memory);
-    world.memory.set_eviction(Some(Box::new(move |pressure| {
+    world.memory.budgets().set_eviction(Some(Box::new(move |pressure| {
         counted.fetch_add(1, Ordering::Relaxed);
         let memory = inner.lock().unwrap().clone().expect("set below");
         assert!(memory.create_buffer(&crate::world::info(pressure.size), on_device()).is_err());
@@ -130,7 +130,7 @@ fn what_the_callback_asks_for_does_not_call_it_again() {
     assert!(world.buffer(15 * MIB, on_device()).is_ok());
     assert!(world.buffer(15 * MIB, on_device()).is_err() || calls.load(Ordering::Relaxed) == 0);
     assert!(calls.load(Ordering::Relaxed) <= 1);
-    world.memory.set_eviction(None);
+    world.memory.budgets().set_eviction(None);
     *memory.lock().unwrap() = None;
     world.finish();
 }
@@ -139,7 +139,7 @@ fn what_the_callback_asks_for_does_not_call_it_again() {
 fn rung_6_a_typed_error_says_need_use_budget_and_what_was_tried() {
     let world = World::card(64 * MIB, 64 * MIB);
     let held = world.buffer(40 * MIB, AllocationDesc { dedicated: Dedicated::Always, ..on_device() }).expect("room");
-    world.memory.set_eviction(Some(Box::new(|_| false)));
+    world.memory.budgets().set_eviction(Some(Box::new(|_| false)));
     let error =
         world.buffer(30 * MIB, AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() });
     let Err(Error::OutOfMemory { size, heap, budget, tried, tried_type_bits, cause, .. }) = error else {
@@ -152,7 +152,7 @@ fn rung_6_a_typed_error_says_need_use_budget_and_what_was_tried() {
     for number in [30 * MIB, 40 * MIB, 64 * MIB] {
         assert!(message.contains(&number.to_string()), "{message}");
     }
-    world.memory.set_eviction(None);
+    world.memory.budgets().set_eviction(None);
     drop(held);
     world.finish();
 }

@@ -58,7 +58,7 @@ fn check(
     desc: AllocationDesc<'_>,
 ) -> Result<Option<Allocation<Device>>, TestCaseError> {
     let snapshot = world.memory.snapshot();
-    let plan: Result<Plan, Error> = world.memory.plan(needs, desc);
+    let plan: Result<Plan, Error> = world.memory.plan().memory(needs, desc);
     prop_assert_eq!(&world.memory.snapshot(), &snapshot, "a plan changes nothing");
     let before = snapshot.types.iter().map(|held| held.statistics.reserved_bytes()).sum();
     let made = world.memory.allocate(needs, desc);
@@ -99,7 +99,7 @@ proptest! {
                 Op::Free(index) if !held.is_empty() => {
                     let freed: Allocation<Device> = held.swap_remove(index % held.len());
                     // SAFETY: no work is ever submitted.
-                    unsafe { freed.free_now() };
+                    unsafe { freed.destroy_now() };
                 }
                 Op::Free(_) => {}
                 Op::Reclaim => _ = world.memory.reclaim(),
@@ -108,7 +108,7 @@ proptest! {
                     world.memory.reclaim();
                 }
             }
-            world.memory.validate().map_err(|invalid| TestCaseError::fail(invalid.to_string()))?;
+            world.memory.debug().validate().map_err(|invalid| TestCaseError::fail(invalid.to_string()))?;
         }
         drop(held);
         world.finish();
@@ -119,14 +119,14 @@ proptest! {
 fn a_plan_tells_waste_and_headroom() {
     let world = World::new(card(128 * MIB, 128 * MIB), AllocatorDesc::default());
     let desc = AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() };
-    let plan = world.memory.plan_buffer(&crate::world::info(1000), desc).expect("there is room");
+    let plan = world.memory.plan().buffer(&crate::world::info(1000), desc).expect("there is room");
     assert_eq!((plan.way, plan.asked_bytes, plan.heap), (PlannedWay::NewBlock, MIB, 0));
     assert_eq!(plan.headroom_bytes, 127 * MIB);
     assert_eq!((plan.bytes, plan.waste_bytes), (64 * KIB, 0), "the driver rounded, not the library");
     assert_eq!(world.sim.live(), ringfence::sim::Live::default());
     // The seventeenth of a size gets a cell, of a class that may be larger.
     let held: Vec<_> = (0..16).map(|_| world.memory.allocate(needs(33 * KIB, 256), desc).expect("room")).collect();
-    let plan = world.memory.plan(needs(33 * KIB, 256), desc).expect("room");
+    let plan = world.memory.plan().memory(needs(33 * KIB, 256), desc).expect("room");
     assert_eq!((plan.bytes, plan.waste_bytes), (48 * KIB, 15 * KIB));
     drop(held);
     world.finish();

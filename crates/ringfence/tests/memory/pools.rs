@@ -38,7 +38,7 @@ fn blocks_that_are_wanted_from_the_start_are_there_and_stay() {
     let pool = world.memory.create_pool(desc).expect("such a pool");
     assert_eq!(pool.statistics().block_count, 3);
     (0..300).for_each(|_| _ = world.memory.reclaim());
-    world.memory.trim();
+    world.memory.budgets().trim();
     assert_eq!(pool.statistics().block_count, 3, "neither time nor trimming takes them");
     drop(pool);
     assert_eq!(world.memory.statistics().total().block_count, 0);
@@ -105,14 +105,14 @@ fn a_linear_pool_is_a_ring_and_a_double_stack() {
             assert!(quarter(AllocationDesc::default()).is_err(), "full");
             let oldest: ringfence::Allocation<_> = ring.pop_front().expect("four are held");
             // SAFETY: no work is ever submitted.
-            unsafe { oldest.free_now() };
+            unsafe { oldest.destroy_now() };
         }
         let next = quarter(AllocationDesc::default()).expect("there is room");
         assert_eq!(next.offset(), round % 4 * 256 * KIB);
         ring.push_back(next);
     }
     // SAFETY: as above.
-    ring.drain(..).for_each(|held| unsafe { held.free_now() });
+    ring.drain(..).for_each(|held| unsafe { held.destroy_now() });
     let low = quarter(AllocationDesc::default()).expect("room");
     let high = quarter(AllocationDesc { from_the_end: true, ..Default::default() }).expect("room");
     assert_eq!((low.offset(), high.offset()), (0, 768 * KIB));
@@ -136,7 +136,7 @@ fn every_algorithm_serves_a_pool() {
             .map(|size| pool.create_buffer(&info(size * 700), AllocationDesc::default()).expect("it grows"))
             .collect();
         assert!(pool.statistics().block_count > 3, "{algorithm:?}");
-        world.memory.validate().expect("sound");
+        world.memory.debug().validate().expect("sound");
         drop((held, pool));
         world.finish();
     }

@@ -56,7 +56,7 @@ fn replay(trace: &[Op]) -> Cost {
                 (asked, rounded) = (asked - gone.size(), rounded - block);
                 theirs.get_mut(&block).expect("it was counted").0 -= 1;
                 // SAFETY: nothing uses it.
-                unsafe { gone.free_now() };
+                unsafe { gone.destroy_now() };
             }
         }
         if asked > cost.asked_bytes {

@@ -10,7 +10,7 @@ use crate::world::{KIB, World, needs, next};
 #[test]
 fn sixty_four_threads_allocate_write_and_free_without_meeting() {
     let world = World::new(Profile::lavapipe(), AllocatorDesc::default());
-    let _maintenance = world.memory.maintain_in_background().expect("a thread");
+    let _maintenance = world.memory.growth().maintain_in_background().expect("a thread");
     let barrier = Barrier::new(64);
     std::thread::scope(|scope| {
         for thread in 1..=64_u64 {
@@ -41,14 +41,14 @@ fn sixty_four_threads_allocate_write_and_free_without_meeting() {
                             drop(gone);
                         } else {
                             // SAFETY: no work is ever submitted.
-                            unsafe { gone.free_now() };
+                            unsafe { gone.destroy_now() };
                         }
                     }
                     if random.is_multiple_of(64) {
                         world.memory.reclaim();
                     }
                     if random.is_multiple_of(256) {
-                        world.memory.trim();
+                        world.memory.budgets().trim();
                     }
                 }
             });

@@ -8,7 +8,7 @@ use crate::world::{KIB, World, needs};
 
 fn chosen(profile: Profile, desc: AllocationDesc<'_>) -> Option<P> {
     let world = World::new(profile.clone(), AllocatorDesc::default());
-    let index = world.memory.memory_type_for(profile.buffer_types, desc)?;
+    let index = world.memory.plan().memory_type(profile.buffer_types, desc)?;
     Some(profile.capabilities.properties(index))
 }
 
@@ -47,11 +47,11 @@ fn lazily_allocated_and_protected_memory_is_used_by_name_only() {
     let profile = Profile::non_coherent();
     let bits = u32::MAX;
     let world = World::new(profile.clone(), AllocatorDesc::default());
-    let plain = world.memory.memory_type_for(bits, AllocationDesc::default()).expect("a type");
+    let plain = world.memory.plan().memory_type(bits, AllocationDesc::default()).expect("a type");
     assert_eq!(profile.capabilities.properties(plain), P::DEVICE_LOCAL);
     for special in [P::LAZILY_ALLOCATED, P::PROTECTED] {
         let desc = AllocationDesc { required: special, ..Default::default() };
-        let index = world.memory.memory_type_for(bits, desc).expect("a type");
+        let index = world.memory.plan().memory_type(bits, desc).expect("a type");
         assert!(profile.capabilities.properties(index).contains(special));
     }
 }

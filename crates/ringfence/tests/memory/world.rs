@@ -34,10 +34,10 @@ impl World {
 
     /// Everything that was made is let go of; nothing may be left but what is kept on purpose.
     pub fn finish(self) {
-        self.memory.validate().expect("the allocator is sound");
+        self.memory.debug().validate().expect("the allocator is sound");
         self.faults.clear();
         self.memory.reclaim();
-        self.memory.trim();
+        self.memory.budgets().trim();
         let total = self.memory.statistics().total();
         assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", self.memory.snapshot());
         drop(self.memory);

@@ -20,14 +20,14 @@ impl<'a> Starved<'a> {
     fn new(world: &'a World, inside: &Inside) -> Self {
         let hog: Arc<Mutex<Vec<Allocation<Device>>>> = Arc::new(Mutex::new(world.hog().into_iter().collect()));
         let inside = inside.clone();
-        world.memory.set_eviction(Some(Box::new(move |_| {
+        world.memory.budgets().set_eviction(Some(Box::new(move |_| {
             let held = || hog.lock().unwrap_or_else(PoisonError::into_inner);
             // Another thread that is waited for may free it.
             let is_helpful = !held().is_empty();
             inside.run();
             let freed = std::mem::take(&mut *held());
             // SAFETY: nothing was ever placed in it.
-            freed.into_iter().for_each(|held| unsafe { held.free_now() });
+            freed.into_iter().for_each(|held| unsafe { held.destroy_now() });
             is_helpful
         })));
         Self(&world.memory)
@@ -36,7 +36,7 @@ impl<'a> Starved<'a> {
 
 impl Drop for Starved<'_> {
     fn drop(&mut self) {
-        self.0.set_eviction(None);
+        self.0.budgets().set_eviction(None);
     }
 }
 
@@ -246,25 +246,25 @@ fn with_drop(inside: &Inside) -> Option<Box<ringfence::memory::Evict>> {
 #[test]
 fn a_callback_that_is_replaced_or_taken_away() {
     place("drop of the eviction callback, replaced", limited(), |world, inside| {
-        world.memory.set_eviction(with_drop(inside));
-        inside.also(|memory| memory.set_eviction(None));
-        world.memory.set_eviction(Some(Box::new(|_| false)));
+        world.memory.budgets().set_eviction(with_drop(inside));
+        inside.also(|memory| memory.budgets().set_eviction(None));
+        world.memory.budgets().set_eviction(Some(Box::new(|_| false)));
         inside.also(|_| ());
-        world.memory.set_eviction(None);
+        world.memory.budgets().set_eviction(None);
     });
     place("drop of the eviction callback, taken away", limited(), |world, inside| {
-        world.memory.set_eviction(with_drop(inside));
-        inside.also(|memory| memory.set_eviction(Some(Box::new(|_| false))));
-        world.memory.set_eviction(None);
+        world.memory.budgets().set_eviction(with_drop(inside));
+        inside.also(|memory| memory.budgets().set_eviction(Some(Box::new(|_| false))));
+        world.memory.budgets().set_eviction(None);
         inside.also(|_| ());
-        world.memory.set_eviction(None);
+        world.memory.budgets().set_eviction(None);
     });
 }
 
 #[test]
 fn a_callback_that_takes_itself_away() {
     place("an eviction callback that takes itself away", limited(), |world, inside| {
-        inside.also(|memory| memory.set_eviction(None));
+        inside.also(|memory| memory.budgets().set_eviction(None));
         let _starved = Starved::new(world, inside);
         let _ = buffer(&world.memory, 64 << 10, "");
         inside.also(|_| ());

@@ -50,9 +50,9 @@ impl Drop for Sink {
 
 /// What the `Write` itself asks of the recording: refused or done, never waited for.
 fn stop_and_start(memory: &Allocator<Device>) {
-    let _ = memory.stop_trace();
-    let _ = memory.start_trace(io::sink());
-    let _ = memory.stop_trace();
+    let _ = memory.trace().stop();
+    let _ = memory.trace().start(io::sink());
+    let _ = memory.trace().stop();
 }
 
 /// Whether the caller's code panics now.
@@ -62,10 +62,10 @@ fn panics(inside: &Inside) -> bool {
 
 fn begin(world: &World, inside: &Inside, at: Where) {
     // A trace begins with an allocator that has made nothing.
-    let _ = world.memory.stop_trace();
+    let _ = world.memory.trace().stop();
     world.memory.shutdown(Duration::MAX).expect("everything is complete");
     inside.also(stop_and_start);
-    let started = world.memory.start_trace(Sink { inside: inside.clone(), at, writes: 0 });
+    let started = world.memory.trace().start(Sink { inside: inside.clone(), at, writes: 0 });
     match at {
         Where::FirstWrite if panics(inside) => assert!(matches!(started, Err(StartTraceError::Io(_)))),
         _ => started.expect("nothing was made yet"),
@@ -73,14 +73,14 @@ fn begin(world: &World, inside: &Inside, at: Where) {
 }
 
 fn end(world: &World, inside: &Inside, at: Where) {
-    let stopped = world.memory.stop_trace();
+    let stopped = world.memory.trace().stop();
     inside.also(|_| ());
     match at {
         Where::FirstWrite if panics(inside) => assert!(matches!(stopped, Ok(None)), "none was begun"),
         Where::Write | Where::Flush if panics(inside) => assert!(stopped.is_err(), "it was not written as a whole"),
         _ => assert!(stopped.expect("it was written").is_some()),
     }
-    assert!(matches!(world.memory.stop_trace(), Ok(None)), "it is over");
+    assert!(matches!(world.memory.trace().stop(), Ok(None)), "it is over");
 }
 
 /// Enough events for some chunks, from makers and droppers alone.
@@ -154,7 +154,7 @@ fn a_panic_of_the_write_is_the_reason_that_the_end_gives() {
         begin(world, inside, Where::Write);
         events(world, 200 << 10);
         world.memory.reclaim();
-        let stopped = world.memory.stop_trace();
+        let stopped = world.memory.trace().stop();
         inside.also(|_| ());
         assert_eq!(stopped.is_err_and(|error| error.to_string().contains("panicked")), panics(inside));
     });

@@ -53,7 +53,7 @@ impl World {
 
     /// Memory that takes all that is left below the limit.
     pub fn hog(&self) -> Option<ringfence::Allocation<Device>> {
-        let budget = self.memory.budget(0);
+        let budget = self.memory.budgets().heap(0);
         let size = budget.limit_bytes.saturating_sub(budget.reserved_bytes);
         let needs = Requirements {
             size,
@@ -89,14 +89,14 @@ pub fn everything(memory: &Allocator<Device>) {
     drop(cells);
     let desc = BufferDesc { size: 64, usage: BufferUsage::COPY_SRC };
     let _ = memory.create_small_buffer(desc, Location::Upload);
-    let _ = memory.reserve(ResourceClass::Buffer, 1 << 20, Default::default());
+    let _ = memory.growth().reserve(ResourceClass::Buffer, 1 << 20, Default::default());
     memory.reclaim();
-    memory.maintain();
-    memory.trim();
+    memory.growth().maintain();
+    memory.budgets().trim();
     let _ = memory.statistics();
     let _ = memory.snapshot();
-    let _ = memory.check_guards();
-    let _ = (memory.live(), memory.take_findings(), memory.history());
+    let _ = memory.debug().check_guards();
+    let _ = (memory.debug().live(), memory.debug().take_findings(), memory.debug().history());
     let _ = memory.shutdown(Duration::ZERO);
 }
 
@@ -229,7 +229,7 @@ pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&World, &Insi
             // Nothing was submitted of the frame that a panic dropped.
             world.timeline.discard_dropped();
             inside.disarm();
-            world.memory.validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
+            world.memory.debug().validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
             world.memory.reclaim();
             run(&world, &inside);
             inside.over();
@@ -242,7 +242,7 @@ pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&World, &Insi
 /// Nothing is left of anything.
 fn finish(name: &str, mode: Mode, world: World) {
     let World { device, memory, timeline, .. } = world;
-    memory.validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
+    memory.debug().validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
     memory.shutdown(Duration::MAX).expect("everything is complete");
     let statistics = memory.statistics();
     let (total, calls) = (statistics.total(), statistics.calls);

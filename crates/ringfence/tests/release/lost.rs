@@ -122,17 +122,17 @@ fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
     let (one, two) = (World::new(9), World::new(10));
     let bin = RetireBin::new();
     let first = one.timelines[0].begin();
-    one.memory.retire_into(&bin, 1);
+    one.memory.retirement().retire_into(&bin, 1);
     let second = two.timelines[0].begin();
-    two.memory.retire_into(&bin, 2);
+    two.memory.retirement().retire_into(&bin, 2);
     one.device.submit(0, &[], vec![], (one.fences[0], first.value())).expect("the device is not lost");
     let point = one.timelines[0].submitted(first).expect("in order");
     assert!(one.timelines[0].wait(point.value, Duration::MAX).expect("the device is not lost"));
     let mut out = Vec::new();
-    one.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    one.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
     assert_eq!(out, [1]);
     second.discard();
-    two.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+    two.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
     assert_eq!(out, [1, 2]);
     one.close();
     two.close();
@@ -193,12 +193,12 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
                     pending.retain(|value| *value > reached);
                 }
                 _ => {
-                    world.memory.retire_into(&bin, number);
+                    world.memory.retirement().retire_into(&bin, number);
                     twin.push((number, pending.clone()));
                 }
             }
             let mut out = Vec::new();
-            world.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+            world.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
             for item in out {
                 let at = twin.iter().position(|(held, _)| *held == item).expect("given out once");
                 let (_, users) = twin.swap_remove(at);
@@ -215,7 +215,7 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
         timeline.submitted(last).expect("in order");
         world.memory.shutdown(Duration::MAX).expect("the work is complete");
         let mut out = Vec::new();
-        world.memory.collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
+        world.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
         assert_eq!(out.len(), twin.len(), "seed {seed}");
         drop(timeline);
         world.close();
@@ -227,7 +227,8 @@ fn a_bounded_reclaim_leaves_the_rest_for_the_next() {
     let mut world = World::new(5);
     (0..10).for_each(|_| world.make());
     world.held.clear();
-    let went: Vec<_> = (0..4).map(|_| world.memory.reclaim_at_most(3)).map(|did| (did.objects, did.waiting)).collect();
+    let went: Vec<_> =
+        (0..4).map(|_| world.memory.retirement().reclaim_at_most(3)).map(|did| (did.objects, did.waiting)).collect();
     assert_eq!(went, [(3, 7), (3, 4), (3, 1), (1, 0)]);
     world.close();
 }

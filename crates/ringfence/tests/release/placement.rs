@@ -111,7 +111,7 @@ fn run(profile: Profile, seed: u64) {
         let hazards: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();
         assert!(hazards.is_empty(), "seed {seed}, frame {frame}: {hazards:#?}");
         if frame % 64 == 0 {
-            memory.validate().unwrap_or_else(|broken| panic!("seed {seed}, frame {frame}: {broken}"));
+            memory.debug().validate().unwrap_or_else(|broken| panic!("seed {seed}, frame {frame}: {broken}"));
         }
         for queue in 0..QUEUES {
             let value = submitted[queue].saturating_sub(3);

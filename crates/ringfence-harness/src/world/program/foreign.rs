@@ -38,7 +38,7 @@ impl Program {
         let info = Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size: size as u64, usage: FILLED });
         let info = info.map_err(stop)?;
         let works = |kind: &ShareKind| {
-            let support = self.memory.buffer_share_support(&info, *kind);
+            let support = self.memory.sharing().buffer_support(&info, *kind);
             support.can_export && support.can_import
         };
         let Some(kind) = SimGpu::SHARE_KINDS.iter().copied().find(works) else { return Ok(()) };
@@ -47,7 +47,7 @@ impl Program {
         let Some((handle, told)) = shared(exported.export())? else { return Ok(()) };
         let desc = AllocationDesc { name: "imported", ..Default::default() };
         // SAFETY: the handle was told of just now, and the host reads neither of the two.
-        let imported = shared(unsafe { self.memory.import_buffer(&info, handle, &told, desc) })?;
+        let imported = shared(unsafe { self.memory.sharing().import_buffer(&info, handle, &told, desc) })?;
         let (Some(imported), Some(staged)) = (imported, self.stage(queue, &bytes)?) else { return Ok(()) };
         let by = self.user(queue);
         let (src, src_offset, dst, size) = (staged.buffer, staged.offset, *exported.object(), staged.size);
@@ -83,7 +83,7 @@ impl Program {
             |size| Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size, usage: COPIED }).map_err(stop);
         let page_bytes = self.gpu.sim().profile().page_bytes;
         let desc = AllocationDesc { name: "sparse", ..Default::default() };
-        let made = self.memory.create_sparse_buffer(&describe(PAGE_COUNT * page_bytes)?, desc);
+        let made = self.memory.sparse().create_buffer(&describe(PAGE_COUNT * page_bytes)?, desc);
         let Some(buffer) = granted(made)? else { return Ok(None) };
         self.figures.made += 1;
         Ok(Some(Pages { words: vec![None; buffer.page_count() as usize], buffer, last: None }))

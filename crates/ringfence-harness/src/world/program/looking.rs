@@ -12,8 +12,8 @@ use crate::Gpu;
 impl Program {
     /// Nothing was found that nobody planted.
     pub fn look_at_guards(&self) -> Step {
-        let overrun = self.memory.check_guards().overruns.into_iter().next();
-        match overrun.map(Finding::Overrun).or_else(|| self.memory.take_findings().into_iter().next()) {
+        let overrun = self.memory.debug().check_guards().overruns.into_iter().next();
+        match overrun.map(Finding::Overrun).or_else(|| self.memory.debug().take_findings().into_iter().next()) {
             Some(found) => Err(Stop::Wrong(format!("a guard was written: {found}"))),
             None => Ok(()),
         }
@@ -35,21 +35,21 @@ impl Program {
         let past = self.dice.below(16);
         // SAFETY: inside the memory object, in the guard of the range, which nobody else has.
         unsafe { mapped.as_ptr().add((size + past) as usize).write(0x41) };
-        let found = self.memory.check_guards().overruns;
-        let told = self.memory.take_findings();
+        let found = self.memory.debug().check_guards().overruns;
+        let told = self.memory.debug().take_findings();
         if found.is_empty() && told.is_empty() && self.is_lost() {
             // Its guards could not be made known to the device, and so it has none.
             return Err(Stop::Lost);
         }
         let is_it = |name: &str, distance: u64| name == "planted" && distance == past;
-        let (true, [one], 1) = (self.memory.check_guards().overruns.is_empty(), &found[..], told.len()) else {
+        let (true, [one], 1) = (self.memory.debug().check_guards().overruns.is_empty(), &found[..], told.len()) else {
             let spot = allocation.spot();
             return Err(Stop::Wrong(format!("one overrun was planted at {spot:?}: {found:?}, {told:?}")));
         };
         if !is_it(&one.owner.name, one.distance_bytes) {
             return Err(Stop::Wrong(format!("another overrun was planted: {one:?}")));
         }
-        let history = self.memory.history_of(allocation.spot());
+        let history = self.memory.debug().history_of(allocation.spot());
         let is_made = history.last().is_some_and(|last| last.kind == OperationKind::Made);
         if is_made { Ok(()) } else { Err(Stop::Wrong(format!("the history is of others: {history:?}"))) }
     }

@@ -149,7 +149,7 @@ impl Program {
         let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let info =
             Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size: 4096, usage }).map_err(stop)?;
-        let memory_type = match self.memory.plan_buffer(&info, AllocationDesc::default()) {
+        let memory_type = match self.memory.plan().buffer(&info, AllocationDesc::default()) {
             Ok(plan) => plan.memory_type,
             Err(error) => return granted::<()>(Err(error)).map(drop),
         };

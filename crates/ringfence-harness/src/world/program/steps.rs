@@ -1,7 +1,7 @@
 //! What a program does in one step.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, TextureDesc, TextureUsage, Textures};
-use ringfence::lifetime::{BufferCopy, ReplaceError};
+use ringfence::resource::{BufferCopy, ReplaceError};
 use ringfence::sim::Device;
 use ringfence::{
     AllocationDesc, Buffer, Dedicated, Location, Staged, TexelTarget, Texels, Texture, UploadBatch, UploadError,
@@ -317,10 +317,10 @@ impl Program {
 
     fn upkeep(&mut self) -> Step {
         match self.dice.below(8) {
-            0 => _ = self.memory.trim(),
-            1 => _ = self.memory.trim_to(64 << 10),
-            2 => _ = self.memory.maintain(),
-            3 => _ = self.memory.reclaim_at_most(2),
+            0 => _ = self.memory.budgets().trim(),
+            1 => _ = self.memory.budgets().trim_to(64 << 10),
+            2 => _ = self.memory.growth().maintain(),
+            3 => _ = self.memory.retirement().reclaim_at_most(2),
             4 => _ = self.transient.trim(),
             _ => {
                 let reclaimed = self.memory.reclaim();
@@ -382,7 +382,7 @@ impl Program {
         let spare = self.make(32 << 10, BufferUsage::COPY_DST, Location::Device)?;
         let spare = std::sync::Mutex::new(spare);
         let take = move |_: &_| spare.lock().is_ok_and(|mut spare| spare.take().is_some());
-        self.memory.set_eviction(Some(Box::new(take)));
+        self.memory.budgets().set_eviction(Some(Box::new(take)));
         Ok(())
     }
 }

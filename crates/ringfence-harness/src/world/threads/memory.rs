@@ -52,7 +52,7 @@ impl Worker<'_> {
                 _ => {
                     let theirs = self.dice.one_in(2).then(|| lock(&self.shared.cells).pop()).flatten();
                     // SAFETY: no submission knows it.
-                    theirs.or_else(|| self.cells.pop()).into_iter().for_each(|made| unsafe { made.free_now() });
+                    theirs.or_else(|| self.cells.pop()).into_iter().for_each(|made| unsafe { made.destroy_now() });
                 }
             }
         }

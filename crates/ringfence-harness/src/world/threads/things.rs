@@ -1,7 +1,7 @@
 //! What a thread does with its things.
 
 use ringfence::device::{Create, TextureDesc, TextureUsage, Textures};
-use ringfence::lifetime::{BufferCopy, ReplaceError};
+use ringfence::resource::{BufferCopy, ReplaceError};
 use ringfence::sim::{self, BufferLayout, BufferRange, Command, TextureRegion};
 use ringfence::{AllocationDesc, Dedicated, Location};
 

@@ -127,7 +127,7 @@ impl<'a> Worker<'a> {
                 Ok(())
             }
             _ => {
-                self.shared.memory.trim();
+                self.shared.memory.budgets().trim();
                 Ok(())
             }
         }

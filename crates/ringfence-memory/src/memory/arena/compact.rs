@@ -19,11 +19,43 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::range::RangeAllocator;
 
-use super::{Arena, Cutter, Moves, Note, Request, State};
-use crate::defrag::{FitTree, Room, Standing, Ticket};
+use super::{Arena, Cutter, State};
 use crate::device::Device;
-use crate::memory::{BlockMemory, Memory};
-use crate::residency::Residence;
+use crate::memory::block_memory::BlockMemory;
+use crate::memory::fit::FitTree;
+use crate::memory::memory_object::Memory;
+use crate::memory::note::Note;
+use crate::memory::request::{Moves, Request};
+use crate::memory::residence::Residence;
+use crate::memory::ticket::{Standing, Ticket};
+
+/// What a pass may still take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    bytes: u64,
+    moves: usize,
+    is_untouched: bool,
+}
+
+impl Room {
+    pub(crate) fn new(bytes: u64, moves: usize) -> Self {
+        Self { bytes, moves, is_untouched: true }
+    }
+
+    pub(crate) fn has(&self, bytes: u64) -> bool {
+        self.moves > 0 && (bytes <= self.bytes || self.is_untouched)
+    }
+
+    pub(crate) fn take(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.moves -= 1;
+        self.is_untouched = false;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.moves == 0 || (self.bytes == 0 && !self.is_untouched)
+    }
+}
 
 /// How a block stands.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +149,7 @@ pub(crate) trait Compact<D: Device> {
     fn take_block(&self, block: BlockId) -> Option<Memory<D>>;
 }
 
-impl<D: Device, A: Cutter> Compact<D> for Arena<D, A> {
+impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
     fn facts(&self) -> Vec<BlockFacts> {
         let state = self.state.lock();
         state.blocks.iter().map(|(id, block, ranges)| facts(id, block, ranges)).collect()

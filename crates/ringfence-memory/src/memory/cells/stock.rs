@@ -53,10 +53,10 @@ pub(super) trait Ground {
 }
 
 /// A cell that is claimed, and what an allocation needs to know of it.
-pub(in crate::memory) struct Ready {
-    pub(in crate::memory) cell: PoolAllocation,
+pub(crate) struct Ready {
+    pub(crate) cell: PoolAllocation,
     /// In its memory.
-    pub(in crate::memory) offset: u64,
+    pub(crate) offset: u64,
 }
 
 /// The chains of an arena, by class.

@@ -27,12 +27,13 @@ use super::{CLASS_BYTES, classify};
 use crate::device::{BufferUsage, Device};
 use crate::upload::ring::copy;
 use crate::upload::{UploadBatch, UploadError};
+use ringfence_memory::Allocator;
 use ringfence_memory::Buffer;
 use ringfence_memory::Error;
 use ringfence_memory::extend::Lock;
 use ringfence_memory::extend::asking;
 use ringfence_memory::extend::{Completed, ReclaimRing};
-use ringfence_memory::memory::{Allocator, RingSnapshot};
+use ringfence_memory::memory::RingSnapshot;
 
 /// What one write of staged content has at most, in bytes: a page of the smallest class.
 const RUN_BYTES_MAX: usize = 8 << 10;

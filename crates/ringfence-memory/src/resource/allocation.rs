@@ -17,41 +17,106 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
-use super::Allocator;
-use super::ladder::Ask;
-use super::place::{Hold, Place};
-use super::placing::Prepared;
-use super::shared::Shared;
-use super::statistics::count;
-use super::subject::{Bytes, BytesFor, Subject};
-use super::types::Location;
+use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::{
     BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
 use crate::error::{AccessError, Error};
-use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
+use crate::memory::{
+    AllocationDesc, ArenaRef, Ask, Bytes, BytesFor, Cells, Common, Hold, Location, Place, Prepared, Ready, Shared,
+    Subject, count,
+};
 
 /// A range of memory, owned by whoever holds this value; move-only.
 ///
-/// Dropping it retires it, as a [`Buffer`] is: its bytes are given to others by an [`Allocator::reclaim`] after every
+/// Dropping it retires it, as a [`Buffer`] is: its bytes are given to others by an [`Allocator::reclaim`](crate::Allocator::reclaim) after every
 /// submission that had begun by then is complete.
 pub struct Allocation<D: Device> {
-    pub(super) shared: Arc<Shared<D>>,
-    pub(super) place: ManuallyDrop<Place<D>>,
-    pub(super) size: u64,
+    shared: Arc<Shared<D>>,
+    place: ManuallyDrop<Place<D>>,
+    size: u64,
     /// The alignment, as an exponent of two.
-    pub(super) alignment_log2: u8,
-    pub(super) class: ResourceClass,
+    alignment_log2: u8,
+    class: ResourceClass,
     /// Whether resources of every class may lie in it.
-    pub(super) is_mixed: bool,
-    pub(super) location: Location,
-    pub(super) user_data: u64,
+    is_mixed: bool,
+    location: Location,
+    user_data: u64,
 }
 
 impl<D: Device> Allocation<D> {
+    /// As [`Allocator::allocate`](crate::Allocator::allocate).
     #[track_caller]
-    pub(super) fn new<S: Subject<D, Made = ()>>(
+    #[inline]
+    pub(crate) fn allocate(
+        shared: &Arc<Shared<D>>,
+        needs: Requirements,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Self, Error> {
+        let needs = desc.aligned(needs)?;
+        if let Some(made) = Self::cached(shared, &needs, &desc) {
+            return Ok(made);
+        }
+        Self::allocate_elsewhere(shared, &needs, &desc)
+    }
+
+    #[track_caller]
+    fn allocate_elsewhere(
+        shared: &Arc<Shared<D>>,
+        needs: &Requirements,
+        desc: &AllocationDesc<'_>,
+    ) -> Result<Self, Error> {
+        if let Some(place) = shared.place_at_hand(needs, desc) {
+            return Ok(Self::of_place(shared, place, needs, desc));
+        }
+        let ask = Ask::new(*needs, desc);
+        let ((), place) = shared.search(&Bytes, &ask)?;
+        Ok(Self::found(shared, place, &ask, false))
+    }
+
+    /// As [`Allocator::allocate_mixed`](crate::Allocator::allocate_mixed).
+    #[track_caller]
+    pub(crate) fn allocate_mixed(
+        shared: &Arc<Shared<D>>,
+        needs: Requirements,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Self, Error> {
+        let mut needs = desc.aligned(needs)?;
+        let capabilities = shared.device.capabilities();
+        let [first, rest @ ..] = capabilities.class_groups;
+        let grain = capabilities.class_granularity_bytes;
+        if rest != [first; 2] {
+            if grain <= 1 {
+                return Err(Error::MixedClasses { class_groups: capabilities.class_groups });
+            }
+            needs.alignment = needs.alignment.max(grain);
+            needs.size = needs.size.div_ceil(grain).saturating_mul(grain);
+        }
+        needs.class = ResourceClass::Buffer;
+        Self::new(shared, &Bytes, &Ask::new(needs, &desc), true)
+    }
+
+    /// As [`Allocator::allocate_for`](crate::Allocator::allocate_for).
+    ///
+    /// # Safety
+    /// As there.
+    #[track_caller]
+    pub(crate) unsafe fn allocate_for<K>(
+        shared: &Arc<Shared<D>>,
+        unplaced: &<D as Create<K>>::Unplaced,
+        needs: Requirements,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Self, Error>
+    where
+        K: Kind,
+        D: Create<K>,
+    {
+        let needs = desc.aligned(needs)?;
+        Self::new(shared, &BytesFor::<D, K>(unplaced, PhantomData), &Ask::new(needs, &desc), false)
+    }
+    #[track_caller]
+    pub(crate) fn new<S: Subject<D, Made = ()>>(
         shared: &Arc<Shared<D>>,
         subject: &S,
         ask: &Ask<'_, '_, D>,
@@ -65,7 +130,7 @@ impl<D: Device> Allocation<D> {
     #[track_caller]
     fn found(shared: &Arc<Shared<D>>, place: Place<D>, ask: &Ask<'_, '_, D>, is_mixed: bool) -> Self {
         if let Some(debug) = &shared.debug
-            && let Some(key) = place.key(shared)
+            && let Some(key) = shared.key_of(&place)
         {
             debug.handed_out(key, panic::Location::caller(), None);
         }
@@ -81,7 +146,7 @@ impl<D: Device> Allocation<D> {
         needs: Requirements,
         desc: &AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        Self::new(shared, &Bytes, &Ask { needs, desc, pool: None, high: false }, false)
+        Self::new(shared, &Bytes, &Ask::new(needs, desc), false)
     }
 
     /// A place that was found otherwise.
@@ -106,7 +171,7 @@ impl<D: Device> Allocation<D> {
     /// The driver's memory object.
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
-        &self.place.memory(&self.shared).object
+        &self.shared.memory_of(&self.place).object
     }
 
     /// Its first byte in [`Allocation::memory`].
@@ -130,7 +195,7 @@ impl<D: Device> Allocation<D> {
     /// The memory type that it lies in.
     #[must_use]
     pub fn memory_type(&self) -> u32 {
-        self.place.memory(&self.shared).memory_type
+        self.shared.memory_of(&self.place).memory_type
     }
 
     /// What that memory type is.
@@ -157,10 +222,10 @@ impl<D: Device> Allocation<D> {
         self.user_data
     }
 
-    /// Where it lies, to ask [`Allocator::history_of`] about.
+    /// Where it lies, to ask [`Debug::history_of`](crate::memory::Debug::history_of) about.
     #[must_use]
     pub fn spot(&self) -> Spot {
-        Spot::Block { block: self.place.memory(&self.shared).block, offset: self.place.offset }
+        Spot::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
     }
 
     /// Where the host sees its first byte; `None` if its memory type is not host-visible, or the API maps resources
@@ -205,7 +270,7 @@ impl<D: Device> Allocation<D> {
     /// Where the host sees its first byte.
     fn base(&self) -> Option<Mapped> {
         // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
-        self.place.memory(&self.shared).mapped.map(|base| unsafe { base.add(self.place.offset) })
+        self.shared.memory_of(&self.place).mapped.map(|base| unsafe { base.add(self.place.offset) })
     }
 
     fn mapped_at(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
@@ -260,7 +325,7 @@ impl<D: Device> Allocation<D> {
         D: Create<K>,
     {
         self.shared.check_lost()?;
-        let (unplaced, needs) = self.shared.prepare::<K>(info, self.place.memory(&self.shared).share)?;
+        let (unplaced, needs) = self.shared.prepare::<K>(info, self.shared.memory_of(&self.place).share)?;
         let shared = Arc::clone(&self.shared);
         let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
         self.check_aliasing(&needs, offset)?;
@@ -322,7 +387,7 @@ impl<D: Device> Allocation<D> {
         self.place = ManuallyDrop::new(Place { offset, arena, hold });
     }
 
-    pub(super) fn parts_mut(&mut self) -> (&Shared<D>, &mut Place<D>) {
+    fn parts_mut(&mut self) -> (&Shared<D>, &mut Place<D>) {
         (&self.shared, &mut self.place)
     }
 
@@ -343,9 +408,9 @@ impl<D: Device> Allocation<D> {
     /// # Safety
     /// No submission that is under way uses it, and what the program has placed in it is destroyed.
     #[inline]
-    pub unsafe fn free_now(self) {
+    pub unsafe fn destroy_now(self) {
         // SAFETY: the caller promises the same.
-        if let Some(other) = unsafe { self.free_at_hand() } {
+        if let Some(other) = unsafe { self.destroy_cached() } {
             other.give_back();
         }
     }
@@ -376,9 +441,9 @@ impl<D: Device> Allocation<D> {
     /// Tells whoever looks for mistakes that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<Key>) {
         let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
-        let Some(to) = self.place.key(&self.shared) else { return };
-        let (memory, host) = (self.place.shared_memory(&self.shared), self.base());
-        debug.moved(&self.shared, from, MovedRange { to, memory, host, device_address: None });
+        let Some(to) = self.shared.key_of(&self.place) else { return };
+        let (memory, host) = (self.shared.shared_memory_of(&self.place), self.base());
+        debug.moved(&self.shared.device, from, MovedRange { to, memory, host, device_address: None });
     }
 
     fn into_parts(self) -> (Arc<Shared<D>>, Place<D>) {
@@ -386,12 +451,76 @@ impl<D: Device> Allocation<D> {
         // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
         unsafe { (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.place)) }
     }
-}
 
-/// A place that several resources have in common.
-pub(super) struct Common<D: Device> {
-    pub(super) place: Place<D>,
-    pub(super) size: u64,
+    /// Memory out of what this thread has at hand. Only while a handle of the allocator lives.
+    #[inline]
+    fn cached(shared: &Arc<Shared<D>>, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Self> {
+        let (arena, class) = shared.quick_class(needs, desc)?;
+        let (Ready { cell, offset }, owner) = shared.arenas[arena as usize].cells.take_ready(class)?;
+        let hold = Hold::Cell { class: class.index, named: false, allocation: cell };
+        Some(Self {
+            shared: owner.unwrap_or_else(|| Arc::clone(shared)),
+            place: ManuallyDrop::new(Place { offset, arena: ArenaRef::Own(arena.into()), hold }),
+            size: needs.size,
+            alignment_log2: needs.alignment.trailing_zeros() as u8,
+            class: needs.class,
+            is_mixed: false,
+            location: desc.location,
+            user_data: 0,
+        })
+    }
+
+    /// Gives a cell back that nothing is noted of, for the next that asks, or a range of a block that is never moved;
+    /// anything else is given back to the caller.
+    ///
+    /// # Safety
+    /// As for [`Allocation::destroy_now`].
+    #[inline]
+    unsafe fn destroy_cached(self) -> Option<Self> {
+        let held = ManuallyDrop::new(self);
+        let (arena, class, cell) = match &held.place.hold {
+            Hold::Cell { class, named: false, allocation } if !held.shared.is_watched() => {
+                let ArenaRef::Own(arena) = held.place.arena else { unreachable!("custom pools have no cells") };
+                (arena, *class, allocation)
+            }
+            _ => {
+                // SAFETY: `held` is never dropped, and used again only if it was not given back.
+                let is_free = unsafe { held.destroy_cached_range() };
+                return (!is_free).then(|| ManuallyDrop::into_inner(held));
+            }
+        };
+        // SAFETY: `held` is never dropped nor used again, so that the owner is taken once; nothing else in it but the cell
+        // has to be seen to.
+        let owner = unsafe { std::ptr::read(&held.shared) };
+        // Read at its end, and so moved once.
+        // SAFETY: as above.
+        let ready = || unsafe { Ready { cell: std::ptr::read(cell), offset: held.place.offset } };
+        Cells::put_ready(owner, |owner| &owner.arenas[arena as usize].cells, class, ready);
+        None
+    }
+
+    /// [`Allocation::destroy_cached`] for a range; says whether it was one. By reference: copies would cost more than the rest.
+    ///
+    /// # Safety
+    /// If it was, it is neither used nor dropped afterwards.
+    unsafe fn destroy_cached_range(&self) -> bool {
+        match (&self.place.arena, &self.place.hold) {
+            (ArenaRef::Own(arena), Hold::Range { allocation, ticket: None, .. }) if !self.shared.is_watched() => {
+                // SAFETY: nobody uses it again, as the caller promises; what is not read holds nothing.
+                let owner = unsafe { std::ptr::read(&self.shared) };
+                owner.free_range(*arena, *allocation);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives it another name, shown in snapshots and traces; once resources alias it, the name stays. One short lock, one
+    /// host allocation.
+    pub fn set_name(&mut self, name: &str) {
+        let (shared, place) = self.parts_mut();
+        shared.rename(place, name);
+    }
 }
 
 impl<D: Device> Drop for Allocation<D> {
@@ -409,82 +538,5 @@ impl<D: Device> fmt::Debug for Allocation<D> {
             .field("memory_type", &self.memory_type())
             .field("offset", &self.offset())
             .finish_non_exhaustive()
-    }
-}
-
-impl<D: Device> Allocator<D> {
-    /// Memory for a requirement, without a resource: for one that the program makes and places itself, or for several
-    /// that share its bytes ([`Allocation::create_aliasing_texture`]).
-    ///
-    /// The class of the requirements says what will lie in it; where that is not known, or several will, there is
-    /// [`Allocator::allocate_mixed`]. Costs what [`Allocator::create_buffer`] costs less the driver's object.
-    ///
-    /// # Errors
-    /// Size 0, an alignment that is not a power of two, no memory type, more than any heap has, no memory. Nothing has
-    /// changed then.
-    #[track_caller]
-    #[inline]
-    pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
-        let needs = desc.aligned(needs)?;
-        if let Some(made) = Allocation::at_hand(self.shared(), &needs, &desc) {
-            return Ok(made);
-        }
-        self.allocate_elsewhere(&needs, &desc)
-    }
-
-    #[track_caller]
-    fn allocate_elsewhere(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
-        if let Some(place) = self.shared().place_at_hand(needs, desc) {
-            return Ok(Allocation::of_place(self.shared(), place, needs, desc));
-        }
-        let ask = self.ask(*needs, desc);
-        let ((), place) = self.shared().search(&Bytes, &ask)?;
-        Ok(Allocation::found(self.shared(), place, &ask, false))
-    }
-
-    /// As [`Allocator::allocate`], for resources of every class. Where the device wants buffers and textures apart, the
-    /// range is aligned and rounded to that distance, so that whatever lies beside it keeps it.
-    ///
-    /// # Errors
-    /// [`Error::MixedClasses`] on devices that never let classes share a memory object (Direct3D 12, heap tier 1); else
-    /// as [`Allocator::allocate`].
-    #[track_caller]
-    pub fn allocate_mixed(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
-        let mut needs = desc.aligned(needs)?;
-        let capabilities = self.device().capabilities();
-        let [first, rest @ ..] = capabilities.class_groups;
-        let grain = capabilities.class_granularity_bytes;
-        if rest != [first; 2] {
-            if grain <= 1 {
-                return Err(Error::MixedClasses { class_groups: capabilities.class_groups });
-            }
-            needs.alignment = needs.alignment.max(grain);
-            needs.size = needs.size.div_ceil(grain).saturating_mul(grain);
-        }
-        needs.class = ResourceClass::Buffer;
-        Allocation::new(self.shared(), &Bytes, &self.ask(needs, &desc), true)
-    }
-
-    /// As [`Allocator::allocate`], for the resource `unplaced`, which the program places itself: if it gets memory of
-    /// its own, the driver is told whose it is.
-    ///
-    /// # Errors
-    /// As [`Allocator::allocate`].
-    ///
-    /// # Safety
-    /// `unplaced` is this device's, alive, and not placed; `needs` are its requirements.
-    #[track_caller]
-    pub unsafe fn allocate_for<K>(
-        &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        needs: Requirements,
-        desc: AllocationDesc<'_>,
-    ) -> Result<Allocation<D>, Error>
-    where
-        K: Kind,
-        D: Create<K>,
-    {
-        let needs = desc.aligned(needs)?;
-        Allocation::new(self.shared(), &BytesFor::<D, K>(unplaced, PhantomData), &self.ask(needs, &desc), false)
     }
 }

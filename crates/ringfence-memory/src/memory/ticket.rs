@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use ringfence_core::blocks::BlockAllocation;
 
-use crate::memory::{Moves, Request};
+use super::request::{Moves, Request};
 
 const FREE: u8 = 0;
 const PINNED: u8 = 1;

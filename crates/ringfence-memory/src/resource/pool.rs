@@ -5,28 +5,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_core::algorithm::{Algorithm, AnyAllocator};
+use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 
-use super::TypeStatistics;
-use super::arena::{Arena, ArenaDesc};
-use super::block_sizes::BlockSizes;
-use super::ladder::Ask;
-use super::place::{ArenaRef, Memory};
-use super::plan::Plan;
-use super::shared::{CLASSES, Shared, memory_alignment};
-use super::{Allocation, Allocator};
-use crate::defrag::{Defrag, DefragDesc};
+use super::{Allocation, Buffer, Resource, Texture};
 use crate::device::sharing::ShareKind;
 use crate::device::{BufferInfo, Device, Priority, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
-use crate::resource::{AllocationDesc, Buffer, Texture};
+use crate::memory::{
+    AllocationDesc, Arena, ArenaDesc, ArenaRef, Ask, BlockSizes, Bytes, CLASSES, Handle, Plan, PoolState, Shared,
+    TypeStatistics, memory_alignment,
+};
 
 /// How a custom pool is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolDesc<'a> {
     /// The memory type, an index into [`memory_types`](crate::device::Capabilities::memory_types). See
-    /// [`Allocator::memory_type_for`].
+    /// [`Planner::memory_type`](crate::memory::Planner::memory_type).
     pub memory_type: u32,
     /// What will be placed in it, where the device keeps classes apart.
     pub class: ResourceClass,
@@ -68,44 +63,17 @@ impl Default for PoolDesc<'_> {
     }
 }
 
-/// What a pool and everything in it share.
-pub(crate) struct PoolState<D: Device> {
-    pub(super) name: Box<str>,
-    pub(super) arena: Arena<D, AnyAllocator>,
-    /// Blocks that are kept while there is a handle.
-    pub(super) block_count_min: usize,
-    /// Set when its handle is dropped: empty blocks go at once then.
-    pub(super) is_closed: AtomicBool,
-}
-
-impl<D: Device> PoolState<D> {
-    /// An empty block beyond those that the pool keeps, while it has a handle.
-    pub(super) fn take_empty(&self) -> Option<Memory<D>> {
-        if self.may_give_back() { self.arena.take_empty() } else { None }
-    }
-
-    /// Whether it has more blocks than it keeps.
-    pub(super) fn may_give_back(&self) -> bool {
-        let held = self.arena.statistics().block_count;
-        let kept = if self.is_closed.load(Ordering::Acquire) { 0 } else { self.block_count_min as u64 };
-        held > kept
-    }
-
-    pub(super) fn full(&self, size: u64) -> Error {
-        let ArenaDesc { block_count_max, sizes, .. } = self.arena.desc;
-        Error::PoolFull { size, block_count_max, block_bytes: sizes.max }
-    }
-}
-
 /// A custom pool. What was made in it may outlive it: the blocks go with the last of it.
 pub struct Pool<D: Device> {
-    memory: Allocator<D>,
+    shared: Arc<Shared<D>>,
+    /// The allocator counts as in use as long as there is a pool.
+    _handle: Arc<Handle<D>>,
     state: Arc<PoolState<D>>,
 }
 
 impl<D: Device> Pool<D> {
-    pub(super) fn new(memory: &Allocator<D>, desc: PoolDesc<'_>) -> Result<Self, Error> {
-        let shared = memory.shared();
+    pub(crate) fn new(handle: &Arc<Handle<D>>, desc: PoolDesc<'_>) -> Result<Self, Error> {
+        let shared = handle.shared();
         let capabilities = shared.device.capabilities();
         let held = capabilities.memory_types.get(desc.memory_type as usize);
         let held = held.ok_or(Error::UnknownMemoryType {
@@ -133,7 +101,7 @@ impl<D: Device> Pool<D> {
             bytes => BlockSizes::fixed(bytes),
         };
         let kept = desc.block_count_min.max(shared.desc.empty_blocks_kept);
-        let arena = Arena::new(ArenaDesc {
+        let desc_of_arena = ArenaDesc {
             memory_type: desc.memory_type,
             heap: held.heap,
             class: CLASSES[usize::from(capabilities.class_groups[desc.class as usize])],
@@ -151,52 +119,30 @@ impl<D: Device> Pool<D> {
             has_cells: false,
             grows_ahead: false,
             share: desc.share,
-        });
+        };
+        let arena = Arena::new(desc_of_arena, &shared.wake);
         let state = Arc::new(PoolState {
             name: desc.name.into(),
             arena,
             block_count_min: desc.block_count_min,
             is_closed: AtomicBool::new(false),
         });
-        let pool = Self { memory: memory.clone(), state };
+        let pool = Self { shared: Arc::clone(shared), _handle: Arc::clone(handle), state };
         shared.custom_pools.write().push(Arc::clone(&pool.state));
         // Should this fail, dropping the pool gives back what was made.
-        let made = pool.state.arena.preallocate(shared, desc.block_count_min);
+        let made = shared.preallocate(&pool.state.arena, desc.block_count_min);
         made.map_err(|refusal| shared.refused(refusal, desc.block_bytes, desc.memory_type))?;
         Ok(pool)
-    }
-
-    pub(super) fn ask<'a, 'd>(
-        &'a self,
-        needs: Requirements,
-        desc: &'a AllocationDesc<'d>,
-    ) -> Result<Ask<'a, 'd, D>, Error> {
-        let arena = &self.state.arena.desc;
-        let ArenaDesc { memory_type, class, share, .. } = *arena;
-        if desc.share.is_some() && desc.share != share {
-            return Err(Error::WrongShare { wanted: desc.share, pool: share });
-        }
-        if needs.memory_type_bits >> memory_type & 1 == 0 {
-            return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });
-        }
-        if !arena.holds(needs.class) {
-            return Err(Error::WrongClass { class: needs.class, block_class: class });
-        }
-        Ok(Ask { needs, desc, pool: Some(&self.state), high: desc.from_the_end })
-    }
-
-    fn shared(&self) -> &Arc<Shared<D>> {
-        self.memory.shared()
     }
 
     /// Makes a buffer in the pool. Its memory type is the pool's, whatever the location says.
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`]; the pool is full ([`Error::PoolFull`]), or of a memory type or class that the
+    /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); the pool is full ([`Error::PoolFull`]), or of a memory type or class that the
     /// buffer cannot use.
     #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
-        self.memory.create(info, desc, Some(self))
+        Resource::create(&self.shared, info, desc, Some(&self.state))
     }
 
     /// Makes a texture in the pool.
@@ -205,25 +151,25 @@ impl<D: Device> Pool<D> {
     /// As [`Pool::create_buffer`].
     #[track_caller]
     pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
-        self.memory.create(info, desc, Some(self))
+        Resource::create(&self.shared, info, desc, Some(&self.state))
     }
 
-    /// Memory of the pool without a resource: see [`Allocator::allocate`].
+    /// Memory of the pool without a resource: see [`Allocator::allocate`](crate::Allocator::allocate).
     ///
     /// # Errors
     /// As [`Pool::create_buffer`].
     #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
-        let ask = self.ask(desc.aligned(needs)?, &desc)?;
-        Allocation::new(self.shared(), &super::subject::Bytes, &ask, false)
+        let ask = Ask::of_pool(&self.state, desc.aligned(needs)?, &desc)?;
+        Allocation::new(&self.shared, &Bytes, &ask, false)
     }
 
-    /// What [`Pool::allocate`] would do: see [`Allocator::plan`].
+    /// What [`Pool::allocate`] would do: see [`Allocator::plan`](crate::Allocator::plan).
     ///
     /// # Errors
     /// Those of [`Pool::allocate`] that can be foreseen.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.shared().plan(&self.ask(desc.aligned(needs)?, &desc)?)
+        self.shared.plan(&Ask::of_pool(&self.state, desc.aligned(needs)?, &desc)?)
     }
 
     /// What handles to its blocks are.
@@ -232,10 +178,9 @@ impl<D: Device> Pool<D> {
         self.state.arena.desc.share
     }
 
-    /// Begins to bring what is in the pool together: see [`defrag`](crate::defrag).
-    #[must_use]
-    pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
-        Defrag::new(Arc::clone(self.shared()), vec![ArenaRef::Pool(Arc::clone(&self.state))], desc)
+    /// The arena that it is, as a defragmentation sees it.
+    pub(crate) fn arena(&self) -> (&Arc<Shared<D>>, ArenaRef<D>) {
+        (&self.shared, ArenaRef::Pool(Arc::clone(&self.state)))
     }
 
     /// Its figures. One short lock.
@@ -248,35 +193,12 @@ impl<D: Device> Pool<D> {
 impl<D: Device> Drop for Pool<D> {
     fn drop(&mut self) {
         self.state.is_closed.store(true, Ordering::Release);
-        self.shared().collect_closed_pools();
+        self.shared.collect_closed_pools();
     }
 }
 
 impl<D: Device> fmt::Debug for Pool<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool({:?}, {:?})", self.state.name, self.state.arena.desc)
-    }
-}
-
-impl<D: Device> Shared<D> {
-    /// Gives the empty blocks of pools back whose handle is gone, and forgets those that have none left.
-    pub(super) fn collect_closed_pools(&self) {
-        let closed: Vec<_> = {
-            let pools = self.custom_pools.read();
-            if !pools.iter().any(|pool| pool.is_closed.load(Ordering::Acquire)) {
-                return;
-            }
-            pools.iter().filter(|pool| pool.is_closed.load(Ordering::Acquire)).cloned().collect()
-        };
-        for pool in &closed {
-            while let Some(memory) = pool.take_empty() {
-                self.free_memory(memory);
-            }
-        }
-        let is_over = |pool: &Arc<PoolState<D>>| {
-            let statistics = pool.arena.statistics();
-            pool.is_closed.load(Ordering::Acquire) && statistics.block_count + statistics.dedicated_count == 0
-        };
-        self.custom_pools.write().retain(|pool| !is_over(pool));
     }
 }

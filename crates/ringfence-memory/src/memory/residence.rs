@@ -22,9 +22,9 @@ use crate::device::{Device, Priority};
 
 /// See the [module](self).
 pub(crate) struct Residence<D: Device> {
-    pub(super) pageable: D::Pageable,
-    pub(super) bytes: u64,
-    pub(super) heap: u32,
+    pub(crate) pageable: D::Pageable,
+    pub(crate) bytes: u64,
+    pub(crate) heap: u32,
     priority: AtomicU8,
     /// Ranges in it that are not evictable.
     pins: AtomicU32,
@@ -40,7 +40,7 @@ pub(crate) struct Residence<D: Device> {
 }
 
 impl<D: Device> Residence<D> {
-    pub(super) fn new(pageable: D::Pageable, bytes: u64, heap: u32, priority: Priority, tick: u64) -> Self {
+    pub(crate) fn new(pageable: D::Pageable, bytes: u64, heap: u32, priority: Priority, tick: u64) -> Self {
         Self {
             pageable,
             bytes,
@@ -64,7 +64,7 @@ impl<D: Device> Residence<D> {
         self.pins.fetch_sub(1, Ordering::SeqCst);
     }
 
-    pub(super) fn is_pinned(&self) -> bool {
+    pub(crate) fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::SeqCst) != 0
     }
 
@@ -73,7 +73,7 @@ impl<D: Device> Residence<D> {
     }
 
     /// Takes it for eviction; says whether it may go. Eviction's lock is held.
-    pub(super) fn take(&self, passed: &impl Progress) -> bool {
+    pub(crate) fn take(&self, passed: &impl Progress) -> bool {
         self.evicted.store(true, Ordering::SeqCst);
         let may_go = !self.is_pinned() && self.is_unused(passed);
         if !may_go {
@@ -83,22 +83,22 @@ impl<D: Device> Residence<D> {
     }
 
     /// The memory is going to be freed: it is not evicted nor brought back from now on.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.gone.store(true, Ordering::SeqCst);
         self.pin();
     }
 
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
     /// It is there again. Eviction's lock is held.
-    pub(super) fn set_resident(&self) {
+    pub(crate) fn set_resident(&self) {
         self.evicted.store(false, Ordering::SeqCst);
     }
 
     /// Whether a list did not have it yet.
-    pub(super) fn list(&self, serial: u64) -> bool {
+    pub(crate) fn list(&self, serial: u64) -> bool {
         self.listed.load(Ordering::Relaxed) != serial && self.listed.swap(serial, Ordering::Relaxed) != serial
     }
 
@@ -109,7 +109,7 @@ impl<D: Device> Residence<D> {
     }
 
     /// Whether everything that uses it is complete.
-    pub(super) fn is_unused(&self, passed: &impl Progress) -> bool {
+    pub(crate) fn is_unused(&self, passed: &impl Progress) -> bool {
         let mut used = self.used.lock();
         let is_over = passed.passed_all(&used);
         if is_over {
@@ -118,12 +118,12 @@ impl<D: Device> Residence<D> {
         is_over
     }
 
-    pub(super) fn set_priority(&self, priority: Priority) {
+    pub(crate) fn set_priority(&self, priority: Priority) {
         self.priority.store(priority as u8, Ordering::Relaxed);
     }
 
     /// The smaller, the earlier it goes.
-    pub(super) fn rank(&self) -> (u8, u64) {
+    pub(crate) fn rank(&self) -> (u8, u64) {
         (self.priority.load(Ordering::Relaxed), self.tick.load(Ordering::Relaxed))
     }
 }

@@ -1,0 +1,46 @@
+//! How an allocator is set up.
+
+use crate::debugging::DebugDesc;
+
+/// How an allocator is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocatorDesc {
+    /// The largest block in bytes of memory that only the device uses. Less where a heap is small: at most an eighth of it.
+    pub device_block_bytes_max: u64,
+    /// The largest block in bytes of memory that the host sees too: making it takes the driver longer.
+    pub host_block_bytes_max: u64,
+    /// How many empty blocks of one memory type and class are kept for good.
+    pub empty_blocks_kept: usize,
+    /// For how many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) an empty block beyond those is kept. 0: none; what empties it gives it
+    /// back. That is for programs that have no frames to count, and may make a block come and go with one resource.
+    pub empty_block_grace: u64,
+    /// Whether common small sizes get pools of equal cells, which are lock-free. A cell may be half as large again as what
+    /// lies in it, and a pool that is empty holds its bytes until a reclaim. Without them every range is exact.
+    pub cells: bool,
+    /// What is taken of each memory heap at the most, in bytes, by heap index: to share a device, or to try out a
+    /// smaller one.
+    pub heap_bytes_max: [u64; 16],
+    /// What is taken at the most, in bytes, of a *small window*: a heap of up to 256 MiB through which the host reaches
+    /// into a larger device memory. Beyond it, [`Location::DeviceUpload`] falls back to host memory, so that what
+    /// cannot do without the window still finds room there.
+    ///
+    /// [`Location::DeviceUpload`]: crate::Location::DeviceUpload
+    pub window_bytes_max: u64,
+    /// What is looked for while the program runs: see [`debugging`](crate::debugging). Nothing, by default.
+    pub debug: DebugDesc,
+}
+
+impl Default for AllocatorDesc {
+    fn default() -> Self {
+        Self {
+            device_block_bytes_max: 256 << 20,
+            host_block_bytes_max: 64 << 20,
+            empty_blocks_kept: 1,
+            empty_block_grace: 120,
+            cells: true,
+            heap_bytes_max: [u64::MAX; 16],
+            window_bytes_max: 128 << 20,
+            debug: DebugDesc::default(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Evicting memory objects, and bringing them back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::residence::Residence;
+use super::shared::Shared;
+use crate::device::{Device, DeviceError, MemoryProperties, Priority};
+use crate::lifetime::{Frame, Passed};
+
+impl<D: Device> Shared<D> {
+    /// What is known of the residency of new memory, if it can be evicted at all.
+    pub(crate) fn residence(
+        &self,
+        object: &D::Memory,
+        memory_type: u32,
+        bytes: u64,
+        priority: Priority,
+    ) -> Option<Arc<Residence<D>>> {
+        let capabilities = self.device.capabilities();
+        let held = capabilities.memory_types[memory_type as usize];
+        let is_near = held.properties.contains(MemoryProperties::DEVICE_LOCAL);
+        let is_mapped = held.properties.contains(MemoryProperties::HOST_VISIBLE);
+        if !capabilities.residency || !is_near || is_mapped {
+            return None;
+        }
+        let pageable = self.device.pageable(object)?;
+        let tick = self.residents.tick.load(Ordering::Relaxed);
+        let residence = Arc::new(Residence::new(pageable, bytes, held.heap, priority, tick));
+        self.residents.enlist(&residence);
+        Some(residence)
+    }
+
+    /// Evicts at least `bytes` of a heap, or whatever may go. The lock of calls is held.
+    pub(crate) fn evict_least_used(&self, heap: u32, bytes: u64, passed: &Passed) -> Result<u64, DeviceError> {
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let may_go = |held: &Arc<Residence<D>>| {
+            held.heap == heap && !held.is_evicted() && !held.is_pinned() && held.is_unused(passed)
+        };
+        let mut objects: Vec<_> = self.residents.each().into_iter().filter(may_go).collect();
+        objects.sort_by_key(|held| held.rank());
+        #[cfg(test)]
+        self.residents.between.run();
+        let mut sum = 0;
+        objects.retain(|held| {
+            let goes = sum < bytes && held.take(passed);
+            sum += if goes { held.bytes } else { 0 };
+            goes
+        });
+        if objects.is_empty() {
+            return Ok(0);
+        }
+        let pageables: Vec<_> = objects.iter().map(|held| held.pageable.clone()).collect();
+        // SAFETY: all are this device's and resident, which is changed under the lock alone that is held. All that uses
+        // them is complete, and whoever uses them later has promised to commit it before, which takes that lock.
+        if let Err(error) = unsafe { self.device.evict(&pageables) } {
+            objects.iter().for_each(|held| held.set_resident());
+            return Err(error);
+        }
+        objects.iter().for_each(|held| self.count_absent(held.heap, held.bytes, true));
+        Ok(self.residents.count_evicted(&objects))
+    }
+
+    pub(crate) fn returned(&self, residence: &Residence<D>) {
+        residence.set_resident();
+        self.count_absent(residence.heap, residence.bytes, false);
+    }
+
+    /// Evicts what may go of a heap, since an allocation needs room there; says whether something went.
+    pub(crate) fn relieve(&self, heap: u32, bytes: u64) -> bool {
+        if !self.residents.is_managed.load(Ordering::Relaxed) || self.residents.all.lock().is_empty() {
+            return false;
+        }
+        let evicted = {
+            let mut scratch = self.residents.calls.lock();
+            let passed = &mut scratch.passed;
+            let read = self.lifetimes.read(&self.device, passed);
+            read.and_then(|()| self.evict_least_used(heap, bytes, passed)).unwrap_or(0)
+        };
+        self.refresh_budgets();
+        evicted > 0
+    }
+
+    /// Brings a block back in which something has been allocated whose use nobody declares.
+    pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
+        let _one_at_a_time = self.residents.calls.lock();
+        if !residence.is_evicted() {
+            return Ok(());
+        }
+        // SAFETY: it is this device's, and evicted, which is changed under the lock alone that is held.
+        unsafe { self.device.make_resident(std::slice::from_ref(&residence.pageable)) }?;
+        self.returned(residence);
+        self.residents.count_returned(std::slice::from_ref(residence));
+        Ok(())
+    }
+
+    /// Notes that memory is going to be freed, and says whether it is evicted. Neither changes afterwards.
+    pub(crate) fn close_residence(&self, residence: &Residence<D>) -> bool {
+        residence.close();
+        if residence.is_evicted() {
+            // It may be on its way out, or in: the driver's call is made for memory that is there.
+            drop(self.residents.calls.lock());
+        }
+        residence.is_evicted()
+    }
+
+    /// Holds memory resident until a point, for a move.
+    pub(crate) fn hold_resident(
+        &self,
+        residence: Option<&Arc<Residence<D>>>,
+        frame: &Frame,
+    ) -> Result<(), DeviceError> {
+        let Some(residence) = residence else { return Ok(()) };
+        residence.stamp(frame.point(), self.residents.tick.load(Ordering::Relaxed));
+        if residence.is_evicted() { self.keep_resident(residence) } else { Ok(()) }
+    }
+}

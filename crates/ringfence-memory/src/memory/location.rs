@@ -1,0 +1,42 @@
+//! Where a resource should live.
+
+use crate::device::MemoryProperties as P;
+
+/// Where a resource should live.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Location {
+    /// Fast for the device; the host does not touch it (D3D12: DEFAULT).
+    #[default]
+    Device,
+    /// Written by the host, read by the device once or a few times (D3D12: UPLOAD).
+    Upload,
+    /// Written by the device, read by the host (D3D12: READBACK).
+    Readback,
+    /// Written by the host straight into device memory, where there is such memory (D3D12: GPU_UPLOAD).
+    DeviceUpload,
+}
+
+impl Location {
+    /// Every location.
+    pub const ALL: [Self; 4] = [Self::Device, Self::Upload, Self::Readback, Self::DeviceUpload];
+
+    /// Properties without which a type is no candidate.
+    pub(super) const fn required(self) -> P {
+        match self {
+            Self::Device => P::empty(),
+            Self::Upload | Self::Readback | Self::DeviceUpload => P::HOST_VISIBLE,
+        }
+    }
+
+    /// What a type costs here, the most important reason first: the least is best.
+    pub(super) fn cost(self, held: P) -> [bool; 3] {
+        let (has, lacks) = (|flag| held.contains(flag), |flag| !held.contains(flag));
+        match self {
+            Self::Device => [lacks(P::DEVICE_LOCAL), has(P::HOST_VISIBLE), has(P::HOST_CACHED)],
+            Self::Upload => [has(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT), has(P::HOST_CACHED)],
+            Self::Readback => [lacks(P::HOST_CACHED), has(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT)],
+            Self::DeviceUpload => [lacks(P::DEVICE_LOCAL), lacks(P::HOST_COHERENT), has(P::HOST_CACHED)],
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A memory object of the driver.
+
+use std::sync::Arc;
+
+use super::residence::Residence;
+use crate::device::sharing::ShareKind;
+use crate::device::{Device, DeviceError, Mapped};
+
+/// A memory object of the driver and what it was made as.
+pub struct Memory<D: Device> {
+    pub object: D::Memory,
+    pub memory_type: u32,
+    pub(crate) size: u64,
+    /// Its number in a trace.
+    pub block: u64,
+    /// Where the host sees its first byte, where the API maps memory objects.
+    pub(crate) mapped: Option<Mapped>,
+    /// Where debugging sees its first byte.
+    pub(crate) guards: Option<Mapped>,
+    /// What handles to it are, if it was made for some.
+    pub(crate) share: Option<ShareKind>,
+    /// Whether it was made from a handle.
+    pub(crate) is_imported: bool,
+    /// There iff it can be evicted.
+    pub(crate) residence: Option<Arc<Residence<D>>>,
+}
+
+impl<D: Device> Memory<D> {
+    /// Something lies in it whose use nobody declares.
+    pub(crate) fn pin(&self) {
+        if let Some(residence) = &self.residence {
+            residence.pin();
+        }
+    }
+
+    pub(crate) fn unpin(&self) {
+        if let Some(residence) = &self.residence {
+            residence.unpin();
+        }
+    }
+
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
+    }
+
+    /// Makes host writes to bytes `start..end` visible to the device, where that takes a call.
+    pub(crate) fn flush(&self, device: &D, start: u64, end: u64) -> Result<(), DeviceError> {
+        let capabilities = device.capabilities();
+        if !capabilities.needs_flush(self.memory_type) {
+            return Ok(());
+        }
+        let atom =
+            if capabilities.is_non_coherent(self.memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
+        let start = start / atom * atom;
+        let end = end.div_ceil(atom).saturating_mul(atom).min(self.size);
+        // SAFETY: the range lies in this device's memory, which is mapped as long as it exists, and is atom-aligned.
+        unsafe { device.flush(&self.object, start, end - start) }
+    }
+}

@@ -1,0 +1,32 @@
+//! What is noted of a range that has a name or user data, or may be moved or evicted.
+
+use std::sync::Arc;
+
+use super::request::{Moves, Request};
+use super::snapshot::RangeSnapshot;
+use super::ticket::Ticket;
+
+/// What is noted of a range.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Note {
+    pub(crate) name: Box<str>,
+    pub(crate) user_data: u64,
+    pub(crate) evictable: bool,
+    /// There iff the range may be moved.
+    pub(crate) ticket: Option<Arc<Ticket>>,
+}
+
+impl Note {
+    /// `None` if there is nothing to note.
+    pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
+        let Request { name, user_data, moves, evictable, .. } = *request;
+        let is_noted = !name.is_empty() || user_data != 0 || moves != Moves::Never || evictable;
+        is_noted.then(|| Self { name: name.into(), user_data, evictable, ticket: None })
+    }
+}
+
+/// A range that is in use, with what its owner noted of it.
+pub(crate) fn range_snapshot(offset: u64, bytes: u64, note: Option<&Note>) -> RangeSnapshot {
+    let (name, user_data) = note.map_or((String::new(), 0), |note| (note.name.to_string(), note.user_data));
+    RangeSnapshot { offset, bytes, name, user_data }
+}

@@ -1,0 +1,39 @@
+//! What a custom pool and everything in it share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ringfence_core::algorithm::AnyAllocator;
+
+use super::arena::{Arena, ArenaDesc};
+use super::memory_object::Memory;
+use crate::device::Device;
+use crate::error::Error;
+
+/// What a pool and everything in it share.
+pub(crate) struct PoolState<D: Device> {
+    pub(crate) name: Box<str>,
+    pub(crate) arena: Arena<D, AnyAllocator>,
+    /// Blocks that are kept while there is a handle.
+    pub(crate) block_count_min: usize,
+    /// Set when its handle is dropped: empty blocks go at once then.
+    pub(crate) is_closed: AtomicBool,
+}
+
+impl<D: Device> PoolState<D> {
+    /// An empty block beyond those that the pool keeps, while it has a handle.
+    pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
+        if self.may_give_back() { self.arena.take_empty() } else { None }
+    }
+
+    /// Whether it has more blocks than it keeps.
+    pub(crate) fn may_give_back(&self) -> bool {
+        let held = self.arena.statistics().block_count;
+        let kept = if self.is_closed.load(Ordering::Acquire) { 0 } else { self.block_count_min as u64 };
+        held > kept
+    }
+
+    pub(crate) fn full(&self, size: u64) -> Error {
+        let ArenaDesc { block_count_max, sizes, .. } = self.arena.desc;
+        Error::PoolFull { size, block_count_max, block_bytes: sizes.max }
+    }
+}

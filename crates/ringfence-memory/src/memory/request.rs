@@ -1,0 +1,133 @@
+//! What is asked for, as plain data.
+
+use super::location::Location;
+use crate::device::sharing::ShareKind;
+use crate::device::{MemoryProperties, Priority, Requirements};
+use crate::error::Error;
+
+/// How a resource gets its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocationDesc<'a> {
+    /// Shown in reports and given to the driver's object; empty for none.
+    pub name: &'a str,
+    /// Where it should live.
+    pub location: Location,
+    /// Whether it gets memory of its own.
+    pub dedicated: Dedicated,
+    /// Properties that its memory type has to have, beside those of the location. Lazily allocated, protected and
+    /// special memory is used only if it is named here or in `preferred`.
+    pub required: MemoryProperties,
+    /// Properties by which memory types are tried first: the one that lacks fewest.
+    pub preferred: MemoryProperties,
+    /// Memory types that may be used, a bit each.
+    pub memory_types: u32,
+    /// Fail rather than go beyond the budget.
+    pub within_budget: bool,
+    /// Fail rather than ask the driver for memory: for allocations that may not wait.
+    pub never_grow: bool,
+    /// From the high end of a custom pool's block: the second stack of [`Algorithm::Linear`]. Ignored elsewhere.
+    ///
+    /// [`Algorithm::Linear`]: crate::core::algorithm::Algorithm::Linear
+    pub from_the_end: bool,
+    /// What a handle to its memory will be ([`Resource::export`]). Outside a pool that shares, it gets memory of its own.
+    pub share: Option<ShareKind>,
+    /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
+    /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own.
+    pub movable: bool,
+    /// How much its memory matters when not everything has room. Works on memory objects: on one of its own
+    /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
+    pub priority: Priority,
+    /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
+    /// evicted only if everything in it may be. Such a resource is never one of many equal cells.
+    pub evictable: bool,
+    /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
+    /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
+    pub alignment: u64,
+    /// Anything: given back by [`Resource::user_data`] and shown in reports.
+    pub user_data: u64,
+}
+
+impl Default for AllocationDesc<'_> {
+    /// For the device, any memory type, beyond the budget if it must be.
+    fn default() -> Self {
+        Self {
+            name: "",
+            location: Location::Device,
+            dedicated: Dedicated::Auto,
+            required: MemoryProperties::empty(),
+            preferred: MemoryProperties::empty(),
+            memory_types: u32::MAX,
+            within_budget: false,
+            never_grow: false,
+            from_the_end: false,
+            share: None,
+            movable: false,
+            priority: Priority::Normal,
+            evictable: false,
+            alignment: 1,
+            user_data: 0,
+        }
+    }
+}
+
+impl AllocationDesc<'_> {
+    /// What is needed, at the alignment that is asked for here at least.
+    #[inline]
+    pub(crate) fn aligned(&self, needs: Requirements) -> Result<Requirements, Error> {
+        match self.alignment {
+            0 | 1 => Ok(needs),
+            alignment if !alignment.is_power_of_two() => Err(Error::BadAlignment { alignment }),
+            alignment => Ok(Requirements { alignment: needs.alignment.max(alignment), ..needs }),
+        }
+    }
+}
+
+/// Whether a resource gets a memory object of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dedicated {
+    /// If it is large, or the driver wishes so.
+    #[default]
+    Auto,
+    /// Yes.
+    Always,
+    /// No, unless the driver insists.
+    Never,
+}
+
+/// Whether a range may be moved by a [`Defrag`](crate::defrag::Defrag).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Moves {
+    #[default]
+    Never,
+    /// It is for the device alone.
+    Device,
+    /// The host reads or writes it too.
+    Host,
+}
+
+/// A request as an arena sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) size: u64,
+    pub(crate) alignment: u64,
+    /// From the high end, where the algorithm has one.
+    pub(crate) high: bool,
+    pub(crate) moves: Moves,
+    /// Whether its use is declared, so that its block may be evicted.
+    pub(crate) evictable: bool,
+    pub(crate) name: &'a str,
+    pub(crate) user_data: u64,
+}
+
+impl<'a> Request<'a> {
+    /// For bytes of this size and alignment, described so.
+    pub(crate) fn of(desc: &AllocationDesc<'a>, size: u64, alignment: u64) -> Self {
+        let AllocationDesc { name, user_data, evictable, .. } = *desc;
+        let moves = match (desc.movable, desc.location) {
+            (false, _) => Moves::Never,
+            (true, Location::Device) => Moves::Device,
+            (true, _) => Moves::Host,
+        };
+        Self { size, alignment, high: false, moves, evictable, name, user_data }
+    }
+}

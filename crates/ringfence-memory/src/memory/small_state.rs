@@ -1,0 +1,102 @@
+//! The driver's buffers that small buffers share, by usage class.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
+use ringfence_core::range::Invalid;
+use ringfence_core::tlsf::Tlsf;
+
+use super::location::Location;
+use super::place::{SharedBuffer, SharedBuffers};
+use crate::device::{BufferUsage, Device};
+use crate::telling::Lock;
+
+/// Bytes of a driver's buffer that small ones share.
+pub(crate) const SHARED_BYTES: u64 = 1 << 20;
+/// Usages that only read, but for copies.
+const READ_ONLY: BufferUsage = BufferUsage::COPY_SRC
+    .union(BufferUsage::COPY_DST)
+    .union(BufferUsage::VERTEX)
+    .union(BufferUsage::INDEX)
+    .union(BufferUsage::CONSTANT)
+    .union(BufferUsage::INDIRECT)
+    .union(BufferUsage::TEXELS)
+    .union(BufferUsage::STORAGE_READ);
+
+/// What may share.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct UsageClass {
+    pub(crate) location: Location,
+    is_written: bool,
+    has_address: bool,
+}
+
+impl UsageClass {
+    const COUNT: usize = Location::ALL.len() * 4;
+
+    pub(crate) fn of(usage: BufferUsage, location: Location) -> Self {
+        let is_written = usage.contains(BufferUsage::STORAGE);
+        Self { location, is_written, has_address: usage.contains(BufferUsage::DEVICE_ADDRESS) }
+    }
+
+    fn index(self) -> usize {
+        self.location as usize * 4 + usize::from(self.is_written) * 2 + usize::from(self.has_address)
+    }
+
+    /// What the driver's buffer is made for: whatever a buffer of the class may be for.
+    pub(crate) fn usage(self) -> BufferUsage {
+        let mut usage = READ_ONLY;
+        if self.is_written {
+            usage |= BufferUsage::STORAGE;
+        }
+        if self.has_address { usage | BufferUsage::DEVICE_ADDRESS } else { usage }
+    }
+}
+
+/// The buffers of one usage class.
+pub(crate) struct SmallState<D: Device> {
+    pub(crate) blocks: Mutex<Blocks<Tlsf, Arc<SharedBuffer<D>>>>,
+    pub(crate) growth: Lock<()>,
+}
+
+/// The buffers of every usage class.
+pub(crate) struct SmallBuffers<D: Device>([Arc<SmallState<D>>; UsageClass::COUNT]);
+
+impl<D: Device> SmallBuffers<D> {
+    pub(crate) fn new() -> Self {
+        let desc = BlocksDesc { basic_size: SHARED_BYTES, ..Default::default() };
+        let state = || SmallState { blocks: Mutex::new(Blocks::new(desc)), growth: Lock::new(()) };
+        Self(std::array::from_fn(|_| Arc::new(state())))
+    }
+
+    pub(crate) fn of(&self, class: UsageClass) -> &Arc<SmallState<D>> {
+        &self.0[class.index()]
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Arc<SmallState<D>>> {
+        self.0.iter()
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+        self.0.iter().try_for_each(|state| state.blocks.lock().validate())
+    }
+}
+
+impl<D: Device> SmallState<D> {
+    /// A range of a buffer that is there.
+    pub(crate) fn allocate(&self, size: u64, alignment: u64) -> Option<(Arc<SharedBuffer<D>>, BlockAllocation)> {
+        let mut blocks = self.blocks.lock();
+        let allocation = blocks.try_allocate(size, alignment).ok()?;
+        let (buffer, _) = blocks.get(allocation.block())?;
+        Some((Arc::clone(buffer), allocation))
+    }
+}
+
+impl<D: Device> SharedBuffers<D> for SmallState<D> {
+    fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>> {
+        let mut blocks = self.blocks.lock();
+        blocks.free(&allocation).expect("a small buffer's range is live until it is given back");
+        if blocks.empty_count() > 1 { blocks.take_empty().map(|(_, buffer)| buffer) } else { None }
+    }
+}

@@ -1,0 +1,219 @@
+//! Small buffers that share the driver's buffers: a driver object for each of them would cost more than they hold.
+//!
+//! ```text
+//!   driver's buffer, 1 MiB   ├ a │ b │   c   │ d ├·········free·········┤
+//!                              └ SmallBuffer { object, offset, size }
+//! ```
+//!
+//! *Safe by usage class*: buffers that shaders may write never share with those that they only read, since a driver's
+//! buffer is in one state as a whole (Direct3D 12) and barriers name it as a whole. Within a class the driver's buffer
+//! is made for every usage of the class. Each start is aligned for every usage that the small buffer has, in the driver's
+//! buffer and in its memory.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | make | O(1), one short lock; a driver's buffer once a MiB |
+//! | drop, give back | O(1), one short lock |
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::panic;
+use std::sync::Arc;
+
+use ringfence_core::blocks::BlockAllocation;
+use ringfence_core::tlsf::Tlsf;
+
+use super::{Buffer, shared_alignment};
+use crate::debugging::{Margins, NewRange};
+use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, RawBuffer};
+use crate::error::{AccessError, Error};
+use crate::memory::{
+    AllocationDesc, Hold, Location, Place, RawObject, SHARED_BYTES, Shared, SharedBuffer, SmallState, UsageClass,
+    asking,
+};
+
+/// The largest small buffer in bytes.
+const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
+/// The strictest alignment in bytes that Vulkan and Direct3D 12 let a device ask for storage, constants and texels.
+const SHADER_ALIGNMENT: u64 = 256;
+/// What shaders see a buffer as.
+const SHOWN: BufferUsage = BufferUsage::CONSTANT
+    .union(BufferUsage::STORAGE)
+    .union(BufferUsage::STORAGE_READ)
+    .union(BufferUsage::TEXELS)
+    .union(BufferUsage::DEVICE_ADDRESS);
+
+/// A buffer that shares the driver's object with others: bytes `offset..offset + size` of it.
+///
+/// Dropping it retires it, as a [`Buffer`] is.
+pub struct SmallBuffer<D: Device> {
+    shared: Arc<Shared<D>>,
+    place: ManuallyDrop<Place<D>>,
+    object: RawBuffer<D>,
+    /// In the driver's buffer.
+    offset: u64,
+    size: u64,
+    mapped: Option<Mapped>,
+    address: Option<u64>,
+}
+
+impl<D: Device> SmallBuffer<D> {
+    /// As [`Allocator::create_small_buffer`](crate::Allocator::create_small_buffer).
+    #[track_caller]
+    pub(crate) fn new(shared: &Arc<Shared<D>>, desc: BufferDesc, location: Location) -> Result<Self, Error> {
+        Buffers::check(&desc)?;
+        if desc.size > SMALL_BYTES_MAX {
+            return Err(Error::TooLarge { size: desc.size, max: SMALL_BYTES_MAX });
+        }
+        shared.check_lost()?;
+        let class = UsageClass::of(desc.usage, location);
+        let state = shared.small.of(class);
+        let (size, alignment) = small_needs(shared, desc);
+        let (buffer, allocation) = small_range(shared, state, class, size, alignment)?;
+        let offset = allocation.offset();
+        // SAFETY: the range lies inside the buffer buffer, which is mapped as a whole if it is mapped.
+        let mapped = buffer.mapped.map(|base| unsafe { base.add(offset) });
+        let address = buffer.address.map(|address| address + offset);
+        let (object, at) = (buffer.object.clone(), buffer.place.offset + offset);
+        let arena = buffer.place.arena.clone();
+        let hold = Hold::Small { owner: Arc::<SmallState<D>>::clone(state), buffer, allocation };
+        let place = ManuallyDrop::new(Place { offset: at, arena, hold });
+        if let Some(debug) = &shared.debug
+            && let Some(key) = shared.key_of(&place)
+        {
+            let memory = shared.shared_memory_of(&place);
+            let (margins, name, user_data) = (Margins::default(), "small buffer", 0);
+            debug.made(&shared.device, NewRange { key, memory, size, name, user_data, margins, host: mapped });
+            debug.handed_out(key, panic::Location::caller(), address);
+        }
+        Ok(Self { shared: Arc::clone(shared), place, object, offset, size: desc.size, mapped, address })
+    }
+
+    /// The driver's buffer, which others share.
+    #[must_use]
+    pub fn object(&self) -> &RawBuffer<D> {
+        &self.object
+    }
+
+    /// Its first byte in [`SmallBuffer::object`].
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether the host can reach its bytes.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.mapped.is_some()
+    }
+
+    /// The address of its first byte in shaders, if it was made with [`BufferUsage::DEVICE_ADDRESS`] or the API gives
+    /// every buffer one.
+    #[must_use]
+    pub fn device_address(&self) -> Option<u64> {
+        self.address
+    }
+
+    /// As [`Buffer::write`].
+    ///
+    /// # Errors
+    /// As [`Buffer::write`].
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let mapped = self.mapped_at(offset, bytes.len() as u64)?;
+        // SAFETY: the destination is inside the mapping and this buffer's alone; `&mut self` keeps other access away.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
+        Ok(self.shared.flush(&self.place, offset, bytes.len() as u64)?)
+    }
+
+    /// As [`Buffer::read`].
+    ///
+    /// # Errors
+    /// As [`Buffer::read`].
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        let mapped = self.mapped_at(offset, into.len() as u64)?;
+        let memory = &self.shared.memory_of(&self.place).object;
+        // SAFETY: the range is inside this buffer's bytes, which are mapped there.
+        Ok(unsafe { self.shared.device.read_back(memory, self.place.offset + offset, mapped, into) }?)
+    }
+
+    fn mapped_at(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
+        let base = self.mapped.ok_or(AccessError::NotMapped)?;
+        if offset.checked_add(size).is_none_or(|end| end > self.size) {
+            return Err(AccessError::OutOfRange { offset, size, resource_size: self.size });
+        }
+        // SAFETY: the offset lies inside the buffer, whose bytes are all mapped.
+        Ok(unsafe { base.add(offset) })
+    }
+}
+
+impl<D: Device> Drop for SmallBuffer<D> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards.
+        let place = unsafe { ManuallyDrop::take(&mut self.place) };
+        self.shared.retire(None, place);
+    }
+}
+
+impl<D: Device> fmt::Debug for SmallBuffer<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SmallBuffer({:?}, {} bytes from {})", self.object, self.size, self.offset)
+    }
+}
+
+/// Bytes and alignment for every usage that the buffer has.
+fn small_needs<D: Device>(shared: &Shared<D>, desc: BufferDesc) -> (u64, u64) {
+    let capabilities = shared.device.capabilities();
+    let atom = capabilities.non_coherent_atom_bytes;
+    let mut alignment = atom.max(16);
+    if desc.usage.intersects(SHOWN) {
+        alignment = alignment.max(SHADER_ALIGNMENT);
+    }
+    alignment = alignment.max(capabilities.range_alignment(desc.usage));
+    (desc.size.next_multiple_of(atom), alignment)
+}
+
+#[track_caller]
+fn small_range<D: Device>(
+    shared: &Arc<Shared<D>>,
+    state: &SmallState<D>,
+    class: UsageClass,
+    size: u64,
+    alignment: u64,
+) -> Result<(Arc<SharedBuffer<D>>, BlockAllocation), Error> {
+    if let Some(found) = state.allocate(size, alignment) {
+        return Ok(found);
+    }
+    asking(|| {
+        let _growing = state.growth.lock();
+        if let Some(found) = state.allocate(size, alignment) {
+            return Ok(found);
+        }
+        let buffer = Arc::new(shared_buffer(shared, class)?);
+        let mut blocks = state.blocks.lock();
+        let id = blocks.insert(Arc::clone(&buffer), Tlsf::new(SHARED_BYTES));
+        let allocation = blocks.allocate_in(id, size, alignment).expect("a new block holds a small buffer");
+        Ok((buffer, allocation))
+    })
+}
+
+/// Makes the driver's buffer that small ones of a class share.
+#[track_caller]
+fn shared_buffer<D: Device>(shared: &Arc<Shared<D>>, class: UsageClass) -> Result<SharedBuffer<D>, Error> {
+    let (device, usage) = (&shared.device, class.usage());
+    let info = Create::<Buffers>::describe(device, &BufferDesc { size: SHARED_BYTES, usage })?;
+    let has_address = Create::<Buffers>::has_address(device, &info);
+    let alignment = shared_alignment(device.capabilities(), usage, SHARED_BYTES, has_address);
+    let (name, location) = ("small buffers", class.location);
+    let allocation = AllocationDesc { name, location, alignment, ..Default::default() };
+    let made: Buffer<D> = Buffer::create(shared, &info, allocation, None)?;
+    let (mapped, address) = (made.mapped_base(), made.device_address());
+    let (_, object, place) = made.into_parts();
+    let RawObject::Buffer(object) = object else { unreachable!("a buffer's object is a buffer") };
+    Ok(SharedBuffer { object, mapped, address, place })
+}

@@ -1,0 +1,44 @@
+//! Where sparse resources are made.
+
+use std::sync::Arc;
+
+use super::Sparse;
+use super::buffer::SparseBuffer;
+use super::texture::SparseTexture;
+use crate::device::{BufferInfo, Device, TextureInfo};
+use crate::error::Error;
+use crate::memory::{AllocationDesc, Shared};
+
+/// Makes sparse resources. Made by [`Allocator::sparse`](crate::Allocator::sparse).
+pub struct SparseResources<'a, D: Device> {
+    shared: &'a Arc<Shared<D>>,
+}
+
+impl<'a, D: Device> SparseResources<'a, D> {
+    pub(crate) fn new(shared: &'a Arc<Shared<D>>) -> Self {
+        Self { shared }
+    }
+}
+
+impl<D: Sparse> SparseResources<'_, D> {
+    /// Makes a sparse buffer, without memory. Of `desc` those fields count that say where its pages lie.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.
+    pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<SparseBuffer<D>, Error> {
+        SparseBuffer::new(self.shared, info, desc)
+    }
+
+    /// Makes a sparse texture, without memory. Of `desc` those fields count that say where its pages lie.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses the
+    /// description.
+    pub fn create_texture(
+        &self,
+        info: &TextureInfo<'_, D>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<SparseTexture<D>, Error> {
+        SparseTexture::new(self.shared, info, desc)
+    }
+}
