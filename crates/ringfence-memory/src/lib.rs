@@ -18,31 +18,29 @@
 //! What those are built on is in [`extend`], for anyone who builds more of the kind.
 #![warn(missing_docs)]
 
-pub mod debugging;
 pub mod defrag;
 mod error;
 pub mod extend;
 pub mod lifetime;
 pub mod memory;
+mod observe;
 mod primitive;
 pub mod residency;
 mod resource;
 pub mod sharing;
 pub mod sparse;
-mod telling;
-pub mod trace;
 
 use ringfence_hal as device;
 #[cfg(test)]
 use ringfence_sim as sim;
 
-pub use debugging::DebugDesc;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, SubmittedError, Timeline};
 pub use memory::{
     Allocation, Allocator, AllocatorDesc, Budget, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure,
     Reclaimed, SmallBuffer, Tried,
 };
+pub use observe::{DebugDesc, debugging, trace};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use sharing::{ShareError, SharedMemory};

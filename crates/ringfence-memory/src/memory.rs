@@ -47,7 +47,6 @@ mod budget;
 mod cells;
 mod classes;
 pub(crate) mod descriptor_heaps;
-mod descriptor_snapshot;
 mod growth;
 mod ladder;
 mod low_water;
@@ -66,14 +65,12 @@ mod snapshot;
 mod statistics;
 mod subject;
 mod types;
-mod vma_json;
 
 pub use allocation::Allocation;
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};
 pub(crate) use arena::{BlockFacts, Destinations, Moves, Request, Reserved};
 pub(crate) use block_memory::BlockMemory;
 pub use budget::Budget;
-pub use descriptor_snapshot::{DescriptorSnapshot, region};
 pub use growth::Maintenance;
 pub use ladder::{Evict, Pressure, Tried};
 pub(crate) use place::{ArenaRef, Memory, Place};
@@ -82,6 +79,8 @@ pub use plan::{Plan, PlannedWay};
 pub use pool::{Pool, PoolDesc};
 pub(crate) use shared::Shared;
 pub use small::SmallBuffer;
-pub use snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot};
+pub use snapshot::{
+    BlockSnapshot, DescriptorSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, region,
+};
 pub use statistics::{DriverCalls, Statistics, TypeStatistics};
 pub use types::Location;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
-use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::record::TextureParts;
 use crate::device::sharing::ShareKind;
 use crate::device::{
@@ -16,6 +15,7 @@ use crate::device::{
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{Location, Memory, Place, Shared};
+use crate::observe::debugging::{Key, MovedRange, Spot};
 
 /// How a resource gets its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

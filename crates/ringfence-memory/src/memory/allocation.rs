@@ -25,11 +25,11 @@ use super::shared::Shared;
 use super::statistics::count;
 use super::subject::{Bytes, BytesFor, Subject};
 use super::types::Location;
-use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::{
     BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
 use crate::error::{AccessError, Error};
+use crate::observe::debugging::{Key, MovedRange, Spot};
 use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
 
 /// A range of memory, owned by whoever holds this value; move-only.

@@ -10,13 +10,13 @@ use ringfence_core::sync::SyncPoint;
 use super::place::ArenaRef;
 use super::shared::Shared;
 use super::{Budget, Evict, Maintenance, Plan, Pool, PoolDesc, Snapshot, Statistics};
-use crate::debugging::{DebugDesc, Finding, GuardCheck, Leak, Operation, Spot};
 use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, ResourceClass, TextureInfo, Textures};
 use crate::error::Error;
 use crate::lifetime::{Passed, RetireBin, Timeline};
+use crate::observe::debugging::{DebugDesc, Finding, GuardCheck, Leak, Operation, Spot};
+use crate::observe::trace::{StartTraceError, TraceSummary};
 use crate::resource::{AllocationDesc, Buffer, Texture};
-use crate::trace::{StartTraceError, TraceSummary};
 
 /// How an allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

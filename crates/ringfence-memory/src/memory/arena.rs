@@ -37,13 +37,13 @@ use super::low_water::LowWater;
 use super::place::{Hold, Memory};
 use super::plan::Forecast;
 use super::shared::Shared;
-use super::snapshot::class_name;
+use super::snapshot::{class_name, range_snapshot};
 use super::{BlockSnapshot, Location, RangeSnapshot, TypeStatistics};
 use crate::defrag::Ticket;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
+use crate::observe::unlocked::Lock;
 use crate::resource::AllocationDesc;
-use crate::telling::Lock;
 
 mod compact;
 
@@ -688,7 +688,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
                 let Some(slot) = span.slot else { return };
                 match chunks.remove(&(id, slot)) {
                     Some(cells) => held.extend(cells),
-                    None => held.push(RangeSnapshot::new(span.offset, span.size, block.notes.get(&slot))),
+                    None => held.push(range_snapshot(span.offset, span.size, block.notes.get(&slot))),
                 }
             });
             into.push(snapshot(false, block.memory.size, held));
@@ -698,7 +698,7 @@ impl<D: Device, A: Cutter> Arena<D, A> {
         into.extend(
             dedicated
                 .into_iter()
-                .map(|(_, (size, note))| snapshot(true, *size, vec![RangeSnapshot::new(0, *size, Some(note))])),
+                .map(|(_, (size, note))| snapshot(true, *size, vec![range_snapshot(0, *size, Some(note))])),
         );
     }
 

@@ -31,6 +31,7 @@ use super::arena::{Note, Request};
 use super::block_memory::BlockMemory;
 use super::place::Memory;
 use super::shared::Shared;
+use super::snapshot::range_snapshot;
 use crate::device::Device;
 use crate::lifetime::thread_place;
 
@@ -299,7 +300,7 @@ impl<D: Device> Cells<D> {
                 pool.for_each_live(&mut |cell| {
                     let index = (cell.offset / chain.block_size()) as u32;
                     let note = notes.get(&(class, pool.index(), index));
-                    ranges.push(RangeSnapshot::new(chunk.offset() + cell.offset, cell.size, note));
+                    ranges.push(range_snapshot(chunk.offset() + cell.offset, cell.size, note));
                 });
                 ranges.sort_by_key(|range| range.offset);
             });

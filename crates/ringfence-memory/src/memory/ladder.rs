@@ -28,11 +28,12 @@ use super::shared::Shared;
 use super::shortage::{self, EVICTIONS_MAX};
 use super::subject::Subject;
 use super::types::Location;
-use crate::debugging::{Margins, NewRange};
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements, flags};
 use crate::error::Error;
+use crate::observe::debugging::{Margins, NewRange};
+use crate::observe::unlocked::is_locked;
+use crate::observe::{report, span};
 use crate::resource::{AllocationDesc, Dedicated};
-use crate::telling::{is_locked, slow, tell};
 
 flags! {
     /// Rungs of the ladder that were tried.
@@ -321,7 +322,7 @@ impl<D: Device> Shared<D> {
         let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
-                slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
+                span!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
                 // SAFETY: the type is one that the requirements allow; nothing has used the subject up.
                 self.counted_memory(heap, size, || unsafe { subject.dedicate(&self.device, &desc) })
             })
@@ -499,7 +500,7 @@ impl<D: Device> Shared<D> {
         match refusal {
             Refusal::Driver(cause) if !cause.is_out_of_memory() => cause.into(),
             Refusal::Driver(cause) => {
-                tell!(
+                report!(
                     warn,
                     "out of memory",
                     bytes = size,

@@ -11,10 +11,10 @@ use super::pool::PoolState;
 use super::release::RangeOwner;
 use super::shared::Shared;
 use super::small::{Backing, SmallState};
-use crate::debugging::Key;
 use crate::defrag::Ticket;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, Mapped};
+use crate::observe::debugging::Key;
 use crate::residency::Residence;
 
 /// A memory object of the driver and what it was made as.

@@ -29,11 +29,11 @@ use super::place::{Hold, Place};
 use super::shared::Shared;
 use super::shortage;
 use super::{Allocator, Location};
-use crate::debugging::{Margins, NewRange};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, RawBuffer};
 use crate::error::{AccessError, Error};
+use crate::observe::debugging::{Margins, NewRange};
+use crate::observe::unlocked::Lock;
 use crate::resource::{AllocationDesc, Buffer, RawObject, shared_alignment};
-use crate::telling::Lock;
 
 /// Bytes of a driver's buffer that small ones share.
 const SHARED_BYTES: u64 = 1 << 20;
