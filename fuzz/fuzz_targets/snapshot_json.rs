@@ -1,7 +1,7 @@
 #![no_main]
 //! A snapshot or a report from a stranger: read, and shown as a page.
 
-use ringfence::memory::Snapshot;
+use ringfence_trace::Snapshot;
 use ringfence_report::{Figures, Report};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

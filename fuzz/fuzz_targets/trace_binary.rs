@@ -1,7 +1,7 @@
 #![no_main]
 //! A trace from a stranger: read to its end or to its damage, applied event by event, shown.
 
-use ringfence::trace::{Reader, State};
+use ringfence_trace::{Reader, State};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut events = 0;

@@ -8,8 +8,8 @@ use std::io::{self, BufReader, Cursor, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use ringfence::trace::MAGIC;
 use ringfence_report::{Compared, Figures, History, Report};
+use ringfence_trace::MAGIC;
 
 use crate::args::ReportOptions;
 use crate::{Failure, output};

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 
 use command::{folder, ringfence};
 use ringfence::memory::{RingSnapshot, Snapshot};
-use ringfence::trace::{Reader, State};
+use ringfence_trace::{Reader, State};
 
 fn demo(folder: &std::path::Path, frames: &str) -> (String, String) {
     let path = |name: &str| folder.join(name).to_str().expect("a plain path").to_owned();

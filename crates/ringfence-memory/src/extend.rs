@@ -15,9 +15,9 @@ pub use crate::memory::place::{Backing, RangeOwner};
 pub use crate::memory::rings::{Completed, ReclaimRing};
 pub use crate::memory::shortage::asking;
 pub use crate::memory::{Memory, Place};
+pub use crate::observe::Trace;
+pub use crate::observe::unlocked::{Lock, Locked, drop_unlocked, is_locked};
 pub use crate::resource::shared_alignment;
-pub use crate::telling::{Lock, Locked, drop_unlocked, is_locked};
-pub use crate::trace::recorder::{Trace, TracedHeap};
 
 /// Atomics and cells that `loom` replaces in models.
 #[doc(hidden)]

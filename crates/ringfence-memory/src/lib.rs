@@ -19,32 +19,30 @@
 #![warn(missing_docs)]
 
 mod allocator;
-pub mod debugging;
 pub mod defrag;
 mod error;
 pub mod extend;
 pub mod lifetime;
 pub mod memory;
+mod observe;
 mod primitive;
 pub mod residency;
 pub mod resource;
 pub mod sharing;
 pub mod sparse;
-mod telling;
-pub mod trace;
 
 use ringfence_hal as device;
 #[cfg(test)]
 use ringfence_sim as sim;
 
 pub use allocator::Allocator;
-pub use debugging::DebugDesc;
 pub use error::{AccessError, Error};
 pub use lifetime::{Frame, FrameError, SubmittedError, Timeline};
 pub use memory::{
     AllocationDesc, AllocatorDesc, Budget, Dedicated, Location, Maintenance, Plan, PlannedWay, Pressure, RawObject,
     Reclaimed, Tried,
 };
+pub use observe::{DebugDesc, debugging, trace};
 pub use resource::{Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use sharing::{ShareError, SharedMemory};

@@ -51,7 +51,6 @@ mod classes;
 mod debug;
 mod desc;
 pub(crate) mod descriptor_heaps;
-mod descriptor_snapshot;
 mod eviction;
 mod figures;
 mod fit;
@@ -89,7 +88,6 @@ mod subject;
 mod ticket;
 mod trim;
 mod types;
-mod vma_json;
 mod wake;
 
 pub(crate) use arena::{Arena, ArenaDesc, BlockFacts, Destinations, Reserved, Room};
@@ -100,7 +98,6 @@ pub use budgets::MemoryBudgets;
 pub(crate) use cells::{Cells, Ready};
 pub use debug::Debug;
 pub use desc::AllocatorDesc;
-pub use descriptor_snapshot::{DescriptorSnapshot, region};
 pub use growth::{Growth, Maintenance};
 pub(crate) use handle::Handle;
 pub use location::Location;
@@ -123,7 +120,9 @@ pub use shared::Shared;
 pub(crate) use shared::{CLASSES, memory_alignment};
 pub(crate) use shortage::asking;
 pub(crate) use small_state::{SHARED_BYTES, SmallState, UsageClass};
-pub use snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot};
+pub use snapshot::{
+    BlockSnapshot, DescriptorSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, region,
+};
 pub(crate) use statistics::count;
 pub use statistics::{DriverCalls, Statistics, TypeStatistics};
 pub(crate) use subject::{Bytes, BytesFor, Subject};

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
-use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::record::TextureParts;
 use crate::device::sharing::ShareKind;
 use crate::device::{BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Kind, Mapped, Placed, Textures};
 use crate::error::{AccessError, Error};
 use crate::memory::{AllocationDesc, Ask, Location, Memory, Place, PoolState, RawObject, Shared};
+use crate::observe::debugging::{Key, MovedRange, Spot};
 
 mod allocation;
 mod pool;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ringfence::memory::Snapshot;
+use ringfence_trace::Snapshot;
 
 /// All ranges whose names begin alike.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]

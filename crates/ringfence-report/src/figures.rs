@@ -1,6 +1,6 @@
 //! The figures at the head of the page, and those of a block: sums over a snapshot.
 
-use ringfence::memory::{BlockSnapshot, Snapshot};
+use ringfence_trace::{BlockSnapshot, Snapshot};
 
 /// What a snapshot adds up to.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize)]

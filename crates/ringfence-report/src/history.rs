@@ -5,8 +5,8 @@ mod peaks;
 use std::collections::HashMap;
 use std::io::Read;
 
-use ringfence::memory::Snapshot;
-use ringfence::trace::{Event, PlannedRange, Reader, State, TraceError};
+use ringfence_trace::Snapshot;
+use ringfence_trace::{Event, PlannedRange, Reader, State, TraceError};
 
 pub use peaks::{DescriptorMoment, RingMoment};
 use peaks::{Peaks, fold};
@@ -281,7 +281,7 @@ impl Reading {
                 self.history.transient_made_count += 1;
                 self.transients_born.insert(*object, frame);
             }
-            Event::TransientLetGo { object } => _ = self.transients_born.remove(object),
+            Event::TransientReleased { object } => _ = self.transients_born.remove(object),
             Event::Planned { plan, height_bytes, lower_bound_bytes, pass_count, resources } => {
                 let rows = resources.iter().map(FramePlanRow::from).collect();
                 let (plan, pass_count) = (*plan, *pass_count);

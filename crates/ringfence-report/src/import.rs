@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use ringfence::memory::{BlockSnapshot, HeapSnapshot, RangeSnapshot, Snapshot, TypeSnapshot};
+use ringfence_trace::{BlockSnapshot, HeapSnapshot, RangeSnapshot, Snapshot, TypeSnapshot};
 use serde_json::{Map, Value};
 
 /// Why a dump could not be read: where in it, and what was expected there.

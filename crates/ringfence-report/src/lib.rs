@@ -30,7 +30,7 @@ mod sections;
 mod table;
 mod units;
 
-use ringfence::memory::Snapshot;
+use ringfence_trace::Snapshot;
 
 pub use consumers::{Consumer, consumers, prefix};
 pub use figures::{BlockFigures, Figures};

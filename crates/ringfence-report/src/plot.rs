@@ -261,7 +261,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// A memory map for a paper: a row a block, the largest ones.
-pub(crate) fn memory_map(snapshot: &ringfence::memory::Snapshot) -> Drawing {
+pub(crate) fn memory_map(snapshot: &ringfence_trace::Snapshot) -> Drawing {
     const ROW: f64 = 18.0;
     const ROW_COUNT_MAX: usize = 60;
     const SIZES: f64 = 70.0;
@@ -312,7 +312,7 @@ pub(crate) fn memory_map(snapshot: &ringfence::memory::Snapshot) -> Drawing {
     Drawing { id: "memory-map".to_owned(), title, height: TOP + ROW * blocks.len() as f64, elements, series: None }
 }
 
-fn key_of_classes(elements: &mut String, blocks: &[(usize, &ringfence::memory::BlockSnapshot)]) {
+fn key_of_classes(elements: &mut String, blocks: &[(usize, &ringfence_trace::BlockSnapshot)]) {
     let names: std::collections::BTreeSet<&str> = blocks.iter().map(|(_, block)| block.class.as_str()).collect();
     let mut x = LEFT;
     for name in names {

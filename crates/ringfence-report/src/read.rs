@@ -6,7 +6,7 @@ mod salvage;
 
 use std::fmt;
 
-use ringfence::memory::Snapshot;
+use ringfence_trace::Snapshot;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

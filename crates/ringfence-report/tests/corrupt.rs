@@ -3,8 +3,8 @@
 
 mod made_up;
 
-use ringfence::memory::Snapshot;
 use ringfence_report::{Figures, History, Report};
+use ringfence_trace::Snapshot;
 
 /// A small generator of numbers (xorshift).
 struct Dice(u64);

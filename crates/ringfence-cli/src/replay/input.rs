@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `op,id,size,alignment` in any order, or an operation at once | the CSV of the command line |
 //! | `Vulkan Memory Allocator,Calls recording` | a recording by VMA |
-//! | the magic number of [`ringfence::trace`] | a trace of the library's own |
+//! | the magic number of [`ringfence_trace`] | a trace of the library's own |
 
 use std::fmt;
 use std::fs::File;
@@ -143,7 +143,7 @@ fn sniff(mut file: Box<dyn Read>, reading: &mut Reading<'_>) -> Result<(), ReadE
     let mut head = Vec::new();
     file.by_ref().take(vma::FIRST_LINE.len() as u64).read_to_end(&mut head)?;
     let is_vma = head == vma::FIRST_LINE;
-    let is_trace = head.starts_with(&ringfence::trace::MAGIC);
+    let is_trace = head.starts_with(&ringfence_trace::MAGIC);
     let whole = BufReader::with_capacity(1 << 16, Cursor::new(head).chain(file));
     if is_trace {
         return own::read(whole, reading);
@@ -267,7 +267,7 @@ mod tests {
         let vma = "Vulkan Memory Allocator,Calls recording\n1,8\nConfig,Begin\nMacro,VMA_DEBUG_ALIGNMENT,1\nConfig,End\n\
             12,0.1,0,vmaCreateAllocator\n12,0.2,1,vmaCreateBuffer,0,1024,3,0,0,1,0,0,0,00000A,00000B,\n\
             12,0.3,2,vmaDestroyBuffer,00000B\n";
-        let mut own = Vec::from(ringfence::trace::MAGIC);
+        let mut own = Vec::from(ringfence_trace::MAGIC);
         own.extend([1, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 9, 9, 9, 9, 1, 2, 3]);
         assert_eq!(look(csv.clone().into_bytes()), Ok(60));
         let mut dice = Dice(0x1234_5678_9abc_def1);

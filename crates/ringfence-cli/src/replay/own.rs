@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use ringfence::trace::{Event, Reader, TraceError};
+use ringfence_trace::{Event, Reader, TraceError};
 
 use super::input::{BadLine, ReadError, Reading};
 

@@ -10,12 +10,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Defrag;
-use crate::debugging::{Key, Margins};
 use crate::device::record::{CopyRegion, Record, TextureCopy};
 use crate::device::{Buffers, Create, Device, DeviceError, RawTexture, Requirements, Textures};
 use crate::error::Error;
 use crate::lifetime::Frame;
 use crate::memory::{ArenaRef, Place, Reserved, Ticket};
+use crate::observe::debugging::{Key, Margins};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 
 /// Moves that are to be made in one submission. Ends when it is dropped: what was not copied then stays where it is.

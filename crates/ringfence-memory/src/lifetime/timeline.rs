@@ -38,8 +38,8 @@ use smallvec::SmallVec;
 
 use super::RetireBin;
 use crate::device::{Device, DeviceError};
+use crate::observe::Trace;
 use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
-use crate::trace::Trace;
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
 ///

@@ -42,7 +42,7 @@ use super::ticket::Ticket;
 use super::wake::Wake;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
-use crate::telling::{Lock, Locked};
+use crate::observe::unlocked::{Lock, Locked};
 
 mod compact;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ringfence_core::range::Invalid;
 
 use super::shared::Shared;
-use crate::debugging::{Finding, GuardCheck, Leak, Operation, Spot};
 use crate::device::Device;
+use crate::observe::debugging::{Finding, GuardCheck, Leak, Operation, Spot};
 
 /// What an allocator's debugging has found: see [`debugging`](crate::debugging). Made by
 /// [`Allocator::debug`](crate::Allocator::debug).

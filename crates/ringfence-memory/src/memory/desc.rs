@@ -1,6 +1,6 @@
 //! How an allocator is set up.
 
-use crate::debugging::DebugDesc;
+use crate::observe::debugging::DebugDesc;
 
 /// How an allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
 
-use super::descriptor_snapshot::DescriptorSnapshot;
+use super::snapshot::DescriptorSnapshot;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
 use crate::lifetime::Passed;
-use crate::trace::Trace;
+use crate::observe::Trace;
 
 /// A heap of descriptors, whose slots come back when points have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {

@@ -30,10 +30,11 @@ use super::request::{AllocationDesc, Dedicated};
 use super::shared::Shared;
 use super::shortage::{self, EVICTIONS_MAX};
 use super::subject::Subject;
-use crate::debugging::{Margins, NewRange};
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements};
 use crate::error::Error;
-use crate::telling::{is_locked, slow, tell};
+use crate::observe::debugging::{Margins, NewRange};
+use crate::observe::unlocked::is_locked;
+use crate::observe::{report, span};
 
 /// A memory type that a request may go to.
 pub(crate) struct Route<D: Device> {
@@ -226,7 +227,7 @@ impl<D: Device> Shared<D> {
         let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
         let make = || {
             self.ask_within(heap, size, terms.within_budget, || {
-                slow!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
+                span!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
                 // SAFETY: the type is one that the requirements allow; nothing has used the subject up.
                 self.counted_memory(heap, size, || unsafe { subject.dedicate(&self.device, &desc) })
             })
@@ -362,7 +363,7 @@ impl<D: Device> Shared<D> {
         match refusal {
             Refusal::Driver(cause) if !cause.is_out_of_memory() => cause.into(),
             Refusal::Driver(cause) => {
-                tell!(
+                report!(
                     warn,
                     "out of memory",
                     bytes = size,

@@ -15,11 +15,11 @@ use super::request::{AllocationDesc, Moves, Request};
 use super::shared::Shared;
 use super::statistics::count;
 use super::subject::Unplaced;
-use crate::debugging::{Margins, NewRange};
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
-use crate::telling::slow;
+use crate::observe::debugging::{Margins, NewRange};
+use crate::observe::span;
 
 /// A resource's object and where it lies.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
@@ -235,7 +235,7 @@ impl<D: Device> Shared<D> {
     /// A memory object from the driver. No lock may be held that an allocation needs.
     pub(crate) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         let heap = self.heap_of(desc.memory_type);
-        slow!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
+        span!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
         // SAFETY: the arenas are made from the device's own list of types.
         let object = self.counted_memory(heap, desc.size, || {
             // SAFETY: as above.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::device::Device;
-use crate::trace::{StartTraceError, TraceSummary};
+use crate::observe::trace::{StartTraceError, TraceSummary};
 
 /// The recording of an allocator: see [`trace`](crate::trace). Made by [`Allocator::trace`](crate::Allocator::trace).
 pub struct Recording<'a, D: Device> {

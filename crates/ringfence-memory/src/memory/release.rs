@@ -43,7 +43,7 @@ use super::shared::Shared;
 use super::statistics::count;
 use crate::device::{Device, DeviceError, MemoryDesc};
 use crate::lifetime::{Passed, WaitError};
-use crate::telling::{slow, tell};
+use crate::observe::{report, span};
 
 /// The scratch of reclaim, given back when it goes, also when a panic passes.
 struct Scratch<'a> {
@@ -216,7 +216,7 @@ impl<D: Device> Shared<D> {
         // A timeline that cannot be read for another reason counts as not having moved.
         if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
             self.lost.store(true, Ordering::Relaxed);
-            tell!(error, "device lost");
+            report!(error, "device lost");
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         // Before they free anything: as full as the frame made them.
@@ -458,7 +458,7 @@ impl<D: Device> Shared<D> {
         }
         let Memory { object, memory_type, size, block, .. } = memory;
         self.trace.block_freed(block);
-        slow!("free_memory", bytes = size, memory_type = memory_type);
+        span!("free_memory", bytes = size, memory_type = memory_type);
         // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
         unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
@@ -539,7 +539,7 @@ impl<D: Device> Shared<D> {
     /// Waits for points, counted.
     pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         count(&self.calls.wait);
-        slow!("wait");
+        span!("wait");
         self.lifetimes.wait(&self.device, points, deadline)
     }
 }
@@ -579,7 +579,7 @@ impl<D: Device> Shared<D> {
             return true;
         }
         if !(0..LAST_WAITS).any(|_| self.wait_submitted(&LastWait::begin(Duration::MAX)).is_ok()) {
-            tell!(error, "the driver cannot wait: what it may use is leaked", objects = self.releases.retired.len());
+            report!(error, "the driver cannot wait: what it may use is leaked", objects = self.releases.retired.len());
             return false;
         }
         let Err(error) = self.wait_dropped(&LastWait::begin(DROPPED_WAIT)) else { return true };
@@ -591,7 +591,7 @@ impl<D: Device> Shared<D> {
         }
         if !is_unused() {
             let objects = self.releases.retired.len();
-            tell!(error, "what a dropped frame may use is leaked", error = error.to_string(), objects = objects);
+            report!(error, "what a dropped frame may use is leaked", error = error.to_string(), objects = objects);
             _ = (error, objects);
         }
         is_unused()

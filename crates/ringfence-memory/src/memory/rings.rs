@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use super::snapshot::RingSnapshot;
 use crate::lifetime::Passed;
-use crate::telling::drop_unlocked;
-use crate::trace::Trace;
+use crate::observe::Trace;
+use crate::observe::unlocked::drop_unlocked;
 
 /// A ring, or anything else that a reclaim visits so that few writes have to poll.
 pub trait ReclaimRing: Send + Sync {

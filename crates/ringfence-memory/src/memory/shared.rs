@@ -27,10 +27,11 @@ use super::small_state::SmallBuffers;
 use super::statistics::{Calls, Moved};
 use super::types::{TypeOrder, quick_types};
 use super::wake::Wake;
-use crate::debugging::{Debugger, Key};
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::lifetime::{Lifetimes, Timed};
-use crate::trace::{StartTraceError, Trace, TraceSummary};
+use crate::observe::Trace;
+use crate::observe::debugging::{Debugger, Key};
+use crate::observe::trace::{StartTraceError, TraceSummary};
 
 /// An arena of the allocator's own. What waits in its caches keeps the allocator alive.
 pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::pressure::{Evict, Pressure, Tried};
 use crate::error::Error;
-use crate::telling::{drop_unlocked, is_locked};
+use crate::observe::unlocked::{drop_unlocked, is_locked};
 
 /// So often the callback is asked for one request, as long as it says that it released something.
 pub(crate) const EVICTIONS_MAX: u32 = 8;

@@ -10,7 +10,7 @@ use ringfence_core::tlsf::Tlsf;
 use super::location::Location;
 use super::place::{SharedBuffer, SharedBuffers};
 use crate::device::{BufferUsage, Device};
-use crate::telling::Lock;
+use crate::observe::unlocked::Lock;
 
 /// Bytes of a driver's buffer that small ones share.
 pub(crate) const SHARED_BYTES: u64 = 1 << 20;

@@ -18,7 +18,6 @@ use std::sync::Arc;
 use ringfence_core::sync::SyncSet;
 
 use super::{Buffer, Resource, ResourceKind, Texture};
-use crate::debugging::{Key, MovedRange, Spot};
 use crate::device::{
     BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
@@ -27,6 +26,7 @@ use crate::memory::{
     AllocationDesc, ArenaRef, Ask, Bytes, BytesFor, Cells, Common, Hold, Location, Place, Prepared, Ready, Shared,
     Subject, count,
 };
+use crate::observe::debugging::{Key, MovedRange, Spot};
 
 /// A range of memory, owned by whoever holds this value; move-only.
 ///

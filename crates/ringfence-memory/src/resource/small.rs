@@ -24,13 +24,13 @@ use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::tlsf::Tlsf;
 
 use super::{Buffer, shared_alignment};
-use crate::debugging::{Margins, NewRange};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, Hold, Location, Place, RawObject, SHARED_BYTES, Shared, SharedBuffer, SmallState, UsageClass,
     asking,
 };
+use crate::observe::debugging::{Margins, NewRange};
 
 /// The largest small buffer in bytes.
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;

@@ -1,6 +1,6 @@
 //! Calls to the driver: those that were made beside those that a program without Ringfence would have made.
 
-use ringfence::memory::DriverCalls;
+use ringfence_trace::DriverCalls;
 
 use super::part;
 use crate::figures::percent;

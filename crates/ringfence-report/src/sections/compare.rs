@@ -8,7 +8,7 @@ use crate::Figures;
 use crate::consumers::{Consumer, consumers};
 use crate::table::Table;
 use crate::units::{bytes, count};
-use ringfence::memory::Snapshot;
+use ringfence_trace::Snapshot;
 
 const ROW_COUNT_MAX: usize = 50;
 

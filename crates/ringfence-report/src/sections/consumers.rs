@@ -1,6 +1,6 @@
 //! Who has most of the memory, by the beginning of the names.
 
-use ringfence::memory::Snapshot;
+use ringfence_trace::Snapshot;
 
 use super::nothing;
 use crate::consumers::{Consumer, consumers};

@@ -1,7 +1,7 @@
 //! Descriptors: each region of slots as a bar, with what is in use, what waits for the device, and the most there ever was
 //! as a mark; and the same as a table. The bar's end is the region's size.
 
-use ringfence::descriptor::DescriptorSnapshot;
+use ringfence_trace::DescriptorSnapshot;
 
 use super::{nothing, part};
 use crate::figures::percent;

@@ -1,7 +1,7 @@
 //! Each physical memory as a bar: what resources use, what blocks hold besides, what the rest of the process uses, and
 //! the driver's budget as a mark. The bar's end is the heap's size.
 
-use ringfence::memory::{HeapSnapshot, Snapshot};
+use ringfence_trace::{HeapSnapshot, Snapshot};
 
 use super::{nothing, part};
 use crate::figures::{BlockFigures, percent};

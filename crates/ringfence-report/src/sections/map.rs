@@ -1,6 +1,6 @@
 //! The memory map's table: every block. The map itself is drawn by `page/map.js`.
 
-use ringfence::memory::{BlockSnapshot, Snapshot};
+use ringfence_trace::{BlockSnapshot, Snapshot};
 
 use super::nothing;
 use crate::BlockFigures;

@@ -1,6 +1,6 @@
 //! The upload rings at the moment of the snapshot: how full, how full ever, how often they had to wait.
 
-use ringfence::memory::RingSnapshot;
+use ringfence_trace::RingSnapshot;
 
 use super::nothing;
 use crate::table::Table;

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use ringfence::memory::{BlockSnapshot, Snapshot};
 use ringfence_report::Report;
+use ringfence_trace::{BlockSnapshot, Snapshot};
 
 use super::{made_up, open};
 
@@ -74,7 +74,7 @@ fn every_figure_at_the_head_is_the_snapshots() {
 
 fn heaps(snapshot: &Snapshot) -> Rows {
     let told = |value: Option<u64>| value.map_or(Text("not told".into()), Number);
-    let row = |(index, heap): (usize, &ringfence::memory::HeapSnapshot)| {
+    let row = |(index, heap): (usize, &ringfence_trace::HeapSnapshot)| {
         let in_heap = |block: &&BlockSnapshot| snapshot.types[block.memory_type as usize].heap as usize == index;
         vec![
             Number(index as u64),
@@ -104,7 +104,7 @@ fn calls(snapshot: &Snapshot) -> Rows {
 }
 
 fn rings(snapshot: &Snapshot) -> Rows {
-    let row = |ring: &ringfence::memory::RingSnapshot| {
+    let row = |ring: &ringfence_trace::RingSnapshot| {
         vec![
             Text(ring.name.clone()),
             Number(ring.capacity_bytes),
@@ -120,7 +120,7 @@ fn rings(snapshot: &Snapshot) -> Rows {
 }
 
 fn descriptors(snapshot: &Snapshot) -> Rows {
-    let row = |region: &ringfence::descriptor::DescriptorSnapshot| {
+    let row = |region: &ringfence_trace::DescriptorSnapshot| {
         vec![
             Text(region.name.clone()),
             Text(region.kind.clone()),

@@ -3,13 +3,13 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use ringfence::descriptor::DescriptorSnapshot;
-use ringfence::memory::{
-    BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
-};
 use ringfence_report::{
     Compared, DescriptorMoment, FramePlan, FramePlanRow, FrameSample, HeapMoment, History, Lifetime, Moment, Report,
     RingMoment, TransientRow,
+};
+use ringfence_trace::DescriptorSnapshot;
+use ringfence_trace::{
+    BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
 };
 
 /// Names that must stay names.

@@ -7,9 +7,9 @@ use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, S
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::sim::{Device, Profile, SimOptions};
-use ringfence::trace::{DescriptorUse, Event, Reader, State};
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
+use ringfence_trace::{DescriptorUse, Event, Reader, State};
 
 #[derive(Clone, Default)]
 struct Recording(Arc<Mutex<Vec<u8>>>);

@@ -33,6 +33,7 @@ use ringfence_memory::Allocator;
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
 use ringfence_memory::extend::Trace;
+use ringfence_memory::trace::Event;
 
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,7 +186,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             self.state.entries.lock().undo(slot);
             return Err(error);
         }
-        shared.trace.bindless_inserted(heap.number, at);
+        shared.trace.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
         Ok(BindlessIndex { slot: at, generation, table })
     }
 
@@ -196,7 +197,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
         let slot = self.state.entries.lock().end(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
-        shared.trace.bindless_removed(heap.number, index.slot);
+        // Before its slot can be another's.
+        shared.trace.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
         self.state.waiting.until_now(shared, Retired::Slot(slot));
         Ok(())
     }

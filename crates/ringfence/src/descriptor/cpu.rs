@@ -35,7 +35,8 @@ use ringfence_memory::Allocator;
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
 use ringfence_memory::extend::Shared;
-use ringfence_memory::extend::{Trace, TracedHeap};
+use ringfence_memory::extend::Trace;
+use ringfence_memory::trace::Event;
 
 /// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.
 const BLOCK_SLOTS_MAX: u32 = 1 << 20;
@@ -207,10 +208,11 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     #[inline]
     pub(super) fn handed_out(&self, run: BoxedRun<D, A>) -> CpuDescriptors<D, A> {
         let descriptors = CpuDescriptors { run: Some(run) };
-        let trace = &self.keeper.shared.trace;
-        if trace.is_on() {
-            trace.descriptors_allocated(descriptors.heap().number(), descriptors.start(), descriptors.len());
-        }
+        self.keeper.shared.trace.record(|| Event::DescriptorsAllocated {
+            heap: descriptors.heap().number(),
+            first: descriptors.start().into(),
+            count: descriptors.len().into(),
+        });
         descriptors
     }
 
@@ -264,12 +266,12 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         };
         let number = shared.trace.descriptors_number();
         let heap = Arc::new(Heap::new(&shared.device, &desc, number)?);
-        shared.trace.descriptor_heap(&TracedHeap {
-            number,
+        shared.trace.record(|| Event::DescriptorHeap {
+            heap: number,
             owner: state.number,
-            kind: state.kind,
+            kind: state.kind as u32,
             shader_visible: false,
-            capacity: slots,
+            capacity: slots.into(),
             frame_capacity: 0,
             name: &state.name,
         });
@@ -509,10 +511,10 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
 #[inline]
 pub(super) fn let_go<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     let Keeper { shared, state } = &*run.held().keeper;
-    if shared.trace.is_on() {
-        let Held { heap, allocation, .. } = run.held();
-        shared.trace.descriptors_freed(heap.number(), allocation.offset() as u32, allocation.size() as u32);
-    }
+    let Held { heap, allocation, .. } = run.held();
+    let (first, count) = (allocation.offset(), allocation.size());
+    // Before they can be handed out again.
+    shared.trace.record(|| Event::DescriptorsFreed { heap: heap.number(), first, count });
     if state.owning {
         clear(run);
     } else {
@@ -571,7 +573,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
 impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     fn destroy_heap(device: &D, trace: &Trace, heap: Arc<Heap<D>>) {
         let heap = Arc::into_inner(heap).expect("nothing lives in an empty block");
-        trace.descriptor_heap_freed(heap.number());
+        trace.record(|| Event::DescriptorHeapFreed { heap: heap.number() });
         // SAFETY: no allocation is in the heap, and shaders never saw it; each heap comes out of the blocks once.
         unsafe { heap.destroy(device) };
     }

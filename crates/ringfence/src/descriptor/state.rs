@@ -22,8 +22,9 @@ use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::Trace;
 use ringfence_memory::extend::{OnlyOne, ReclaimHeap};
-use ringfence_memory::extend::{Trace, TracedHeap};
+use ringfence_memory::trace::Event;
 
 /// What `reclaim` works on.
 pub(super) struct State<D: Descriptors, A: SlotAllocator> {
@@ -271,19 +272,20 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         let now = [self.ring.lock().used(), made, shared];
         let before = std::mem::replace(&mut *self.told.lock(), now);
         if now != before {
-            trace.descriptor_tables(self.number, now[0], (made - before[1], shared - before[2]));
+            let (made, shared) = (made - before[1], shared - before[2]);
+            trace.record(|| Event::DescriptorTables { heap: self.number, frame_used: now[0], made, shared });
         }
     }
 
     /// Tells a trace of the heap that new frames see.
     pub(super) fn tell_heap(&self, trace: &Trace) {
-        trace.descriptor_heap(&TracedHeap {
-            number: self.number,
+        trace.record(|| Event::DescriptorHeap {
+            heap: self.number,
             owner: self.number,
-            kind: self.kind,
+            kind: self.kind as u32,
             shader_visible: true,
-            capacity: self.core.epochs.read().current.heap.slots(),
-            frame_capacity: self.frame_slots,
+            capacity: self.core.epochs.read().current.heap.slots().into(),
+            frame_capacity: self.frame_slots.into(),
             name: &self.name,
         });
     }
@@ -323,7 +325,9 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
                 unsafe { self.clear_passed(device, slot) };
             }
         }
-        trace.descriptors_freed(self.number, start, allocation.size() as u32);
+        // Before they can be handed out again.
+        let count = allocation.size();
+        trace.record(|| Event::DescriptorsFreed { heap: self.number, first: start.into(), count });
         self.waiting_slots.fetch_sub(allocation.size(), Ordering::Relaxed);
         let freed = self.persistent.lock().free(allocation);
         debug_assert!(freed.is_ok(), "an allocation is given back once");
@@ -359,7 +363,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
                 }
             }
         }
-        trace.descriptor_heap_freed(self.number);
+        trace.record(|| Event::DescriptorHeapFreed { heap: self.number });
         self.only.lock().take();
     }
 }

@@ -37,6 +37,7 @@ use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
+use ringfence_memory::trace::Event;
 
 /// How a shader-visible heap is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,7 +226,8 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let (base, _) = blocks.get(allocation.block()).expect("an allocation's block is there");
         let start = base + allocation.offset() as u32;
         drop(blocks);
-        shared.trace.descriptors_allocated(state.number, start, count);
+        let (heap, first) = (state.number, start.into());
+        shared.trace.record(|| Event::DescriptorsAllocated { heap, first, count: count.into() });
         let written = SmallVec::from_elem(0, count.div_ceil(u64::BITS) as usize);
         Ok(Persistent { keeper: Arc::clone(&self.keeper), allocation, start, written })
     }

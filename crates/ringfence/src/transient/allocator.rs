@@ -21,6 +21,7 @@ use ringfence_memory::Allocator;
 use ringfence_memory::Error;
 use ringfence_memory::extend::{Backing, Place, Shared};
 use ringfence_memory::memory::Location;
+use ringfence_memory::trace::Event;
 use ringfence_memory::{AllocationDesc, Dedicated, RawObject};
 
 /// What every heap is aligned to at least, in bytes.
@@ -356,7 +357,13 @@ impl<D: Device> TransientAllocator<D> {
             Ok(unsafe { shared.place_at::<K>(unplaced, place) }?)
         })?;
         let traced = shared.trace.transient_number();
-        shared.trace.transient_made(traced, shared.memory_of(&place).block, offset, wanted.needs.size, wanted.name);
+        shared.trace.record(|| Event::TransientMade {
+            object: traced,
+            block: shared.memory_of(&place).block,
+            offset,
+            bytes: wanted.needs.size,
+            name: wanted.name,
+        });
         let object = self.add_object(Object {
             raw: K::raw(placed.object),
             place,

@@ -14,6 +14,7 @@ use super::allocator::TransientAllocator;
 use super::heap::{Heap, Object};
 use crate::device::Device;
 use ringfence_memory::extend::Place;
+use ringfence_memory::trace::Event;
 
 /// What the end of an execution did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -91,7 +92,7 @@ impl<D: Device> TransientAllocator<D> {
         self.figures.released += 1;
         match (object.heap, &object.key) {
             (Some(heap), key) => {
-                self.shared.trace.transient_let_go(object.traced);
+                self.shared.trace.record(|| Event::TransientReleased { object: object.traced });
                 let heap = self.heap(heap);
                 heap.object_count -= 1;
                 heap.last_plan = None;

@@ -255,20 +255,13 @@ impl<D: Device> TransientAllocator<D> {
         groups: &[Group],
     ) {
         for (number, group) in (0..).zip(groups) {
-            let range = |(planned, resource): (&Planned, &FrameResource<'_, '_, D>)| PlannedRange {
-                first_pass: resource.first as u64,
-                end_pass: resource.last.iter().copied().max().unwrap_or(0).max(resource.first) as u64 + 1,
-                offset: planned.offset,
-                bytes: planned.needs.size,
-                name: resource.name.to_owned(),
-            };
             let members = || planned.iter().zip(resources).filter(|(planned, _)| planned.group == number);
-            self.shared.trace.planned(|| Event::Planned {
+            self.shared.trace.record(|| Event::Planned {
                 plan: self.plans.made + 1,
                 height_bytes: group.height,
                 lower_bound_bytes: group.lower_bound,
                 pass_count: pass_count as u64,
-                resources: members().map(range).collect(),
+                resources: members().map(|(planned, resource)| planned_range(planned, resource)).collect(),
             });
         }
     }
@@ -479,4 +472,15 @@ fn check_places<D: Device>(
         }
     }
     Ok(())
+}
+
+/// A resource of a plan as a trace has it.
+fn planned_range<'a, D: Device>(planned: &Planned, resource: &FrameResource<'a, '_, D>) -> PlannedRange<&'a str> {
+    PlannedRange {
+        first_pass: resource.first as u64,
+        end_pass: resource.last.iter().copied().max().unwrap_or(0).max(resource.first) as u64 + 1,
+        offset: planned.offset,
+        bytes: planned.needs.size,
+        name: resource.name,
+    }
 }

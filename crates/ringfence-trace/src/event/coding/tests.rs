@@ -1,7 +1,7 @@
 //! Every event is written, read and described.
 
 use super::*;
-use crate::trace::format::VERSION;
+use crate::format::VERSION;
 
 /// One of each.
 fn samples() -> Vec<Event> {
@@ -57,7 +57,7 @@ fn samples() -> Vec<Event> {
                 .collect(),
         },
         Event::TransientMade { object: 4, block, offset, bytes: 77, name: name.clone() },
-        Event::TransientLetGo { object: 4 },
+        Event::TransientReleased { object: 4 },
         Event::DescriptorHeap {
             heap: 1,
             owner: 9,
@@ -86,7 +86,7 @@ fn every_event_comes_back_as_it_was_written() {
     assert!(events.iter().all(|event| Event::take(&mut parts, VERSION).as_ref() == Some(event)));
     assert!(parts.0.is_empty());
     assert_eq!(Event::take(&mut Parts(&[0xEE]), VERSION), None);
-    let made = Event::TransientLetGo { object: 4 };
+    let made: Event = Event::TransientReleased { object: 4 };
     bytes.clear();
     made.push(&mut bytes);
     assert_eq!(Event::take(&mut Parts(&bytes), 1), None, "no event of version 1");
@@ -108,7 +108,7 @@ fn parts(bytes: &[u8]) -> (usize, usize) {
 
 #[test]
 fn the_page_on_the_format_names_every_event_with_its_parts() {
-    let page = include_str!("../../../../../../docs/trace-format.md");
+    let page = include_str!("../../../../../docs/trace-format.md");
     let rows = page.lines().filter_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let code = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::descriptors::{DescriptorUse, Descriptors};
 use super::event::Event;
-use crate::memory::{
-    BlockSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, TypeStatistics,
-};
+use crate::snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot};
+use crate::statistics::{DriverCalls, TypeStatistics};
 
 /// More bytes than this no device has: what would bring them there cannot be, and sums could overflow.
 const HELD_BYTES_MAX: u64 = 1 << 60;
@@ -18,7 +17,7 @@ pub struct Live {
     pub bytes: u64,
     /// The name that its owner gave it; empty for none.
     pub name: String,
-    /// Whether its owner has let go of it.
+    /// Whether its owner has released it; it waits for the device.
     pub is_retired: bool,
 }
 
@@ -137,7 +136,7 @@ impl State {
                 let made = TransientObject { block: *block, offset: *offset, bytes: *bytes, name: name.clone() };
                 self.transient_made(*object, made)
             }
-            Event::TransientLetGo { object } => match self.transients.remove(object) {
+            Event::TransientReleased { object } => match self.transients.remove(object) {
                 Some(gone) => {
                     self.transient_bytes -= gone.bytes;
                     true
@@ -321,7 +320,7 @@ impl State {
         &self.rings
     }
 
-    /// Objects in transient heaps that were not let go of, by number. They share their heap's bytes: none is a range.
+    /// Objects in transient heaps that were not released, by number. They share their heap's bytes: none is a range.
     #[must_use]
     pub fn transient_objects(&self) -> &BTreeMap<u64, TransientObject> {
         &self.transients
@@ -370,7 +369,7 @@ impl State {
         self.odd_count
     }
 
-    /// The memory as [`Allocator::snapshot`](crate::Allocator::snapshot) would have shown it, blocks in the order in
+    /// The memory as the allocator's own snapshot would have shown it, blocks in the order in
     /// which they were made, rings as they were at the last `reclaim` or at the trace's end; without the count of waits and
     /// what users noted of ranges, which a trace does not hold. Its calls count one object a range: what lies in transient
     /// heaps and the like is not among them. The high-water mark of ranges counts ranges alone, not the chunks that small ones may come from.

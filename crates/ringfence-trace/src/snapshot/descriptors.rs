@@ -1,4 +1,4 @@
-//! What is in use of every region of slots, as plain data: a part of [`Snapshot`](crate::memory::Snapshot).
+//! What is in use of every region of slots, as plain data: a part of [`Snapshot`](crate::Snapshot).
 
 /// A region of descriptors: a CPU-only heap, a part of the shader-visible one, a bindless table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct DescriptorSnapshot {
     /// Slots that are not free, those included that the algorithm inside loses to rounding; in what is read from a trace,
     /// those that were asked for.
     pub used_count: u64,
-    /// Of those, slots that were let go of and wait for the device; of a frame region, and in what is read from a trace, 0.
+    /// Of those, slots that were released and wait for the device; of a frame region, and in what is read from a trace, 0.
     pub waiting_count: u64,
     /// The most slots that were ever in use, where that is counted: of frame regions.
     pub high_water: Option<u64>,
@@ -32,6 +32,8 @@ pub struct DescriptorSnapshot {
 
 /// The names of the regions.
 pub mod region {
+    #![allow(missing_docs)] // the name says it
+
     pub const CPU_ONLY: &str = "CPU-only";
     pub const PERSISTENT: &str = "persistent";
     pub const FRAME: &str = "frame";

@@ -5,11 +5,11 @@
 //! ```
 
 use super::{Event, PlannedRange};
-use crate::memory::RingSnapshot;
-use crate::trace::format::{Parts, code, push_number, push_text};
+use crate::format::{Parts, code, push_number, push_text};
+use crate::snapshot::RingSnapshot;
 
 /// The numbers of [`Event::Ring`].
-pub(in crate::trace) fn ring_numbers(ring: u64, figures: &RingSnapshot) -> [u64; 10] {
+fn ring_numbers(ring: u64, figures: &RingSnapshot) -> [u64; 10] {
     let RingSnapshot {
         name: _,
         capacity_bytes,
@@ -69,9 +69,9 @@ fn take_planned(from: &mut Parts<'_>) -> Option<Event> {
     Some(Event::Planned { plan, height_bytes, lower_bound_bytes, pass_count, resources })
 }
 
-impl Event {
+impl<Text: AsRef<str>> Event<Text> {
     /// Appends the event's bytes.
-    pub(in crate::trace) fn push(&self, into: &mut Vec<u8>) {
+    pub(crate) fn push(&self, into: &mut Vec<u8>) {
         let mut put = |code: u8, numbers: &[u64]| {
             into.push(code);
             numbers.iter().for_each(|number| push_number(into, *number));
@@ -112,12 +112,12 @@ impl Event {
                     let numbers = [held.first_pass, held.end_pass, held.offset, held.bytes];
                     numbers.into_iter().for_each(|number| push_number(into, number));
                 }
-                resources.iter().for_each(|held| push_text(into, &held.name));
+                resources.iter().for_each(|held| push_text(into, held.name.as_ref()));
             }
             Self::TransientMade { object, block, offset, bytes, .. } => {
                 put(code::TRANSIENT_MADE, &[*object, *block, *offset, *bytes]);
             }
-            Self::TransientLetGo { object } => put(code::TRANSIENT_LET_GO, &[*object]),
+            Self::TransientReleased { object } => put(code::TRANSIENT_RELEASED, &[*object]),
             Self::DescriptorHeap { heap, owner, kind, shader_visible, capacity, frame_capacity, .. } => {
                 let (kind, visible) = (u64::from(*kind), u64::from(*shader_visible));
                 put(code::DESCRIPTOR_HEAP, &[*heap, *owner, kind, visible, *capacity, *frame_capacity]);
@@ -139,7 +139,7 @@ impl Event {
 
     /// The texts that follow the numbers.
     fn texts(&self) -> impl Iterator<Item = &str> {
-        let (one, many): (Option<&String>, &[String]) = match self {
+        let (one, many): (Option<&Text>, &[Text]) = match self {
             Self::Device { name }
             | Self::Allocated { name, .. }
             | Self::Named { name, .. }
@@ -150,11 +150,13 @@ impl Event {
             Self::Type { properties, .. } => (None, properties),
             _ => (None, &[]),
         };
-        one.into_iter().chain(many).map(String::as_str)
+        one.into_iter().chain(many).map(AsRef::as_ref)
     }
+}
 
+impl Event {
     /// Takes an event off a payload of a trace of this version; `None` if none begins there.
-    pub(in crate::trace) fn take(from: &mut Parts<'_>, version: u32) -> Option<Self> {
+    pub(crate) fn take(from: &mut Parts<'_>, version: u32) -> Option<Self> {
         let code = from.byte().filter(|code| code::version(*code) <= version)?;
         let index = |number: u64| u32::try_from(number).ok();
         let flag = |number: u64| (number <= 1).then_some(number == 1);
@@ -211,7 +213,7 @@ impl Event {
                 bytes: from.number()?,
                 name: from.text()?.into(),
             },
-            code::TRANSIENT_LET_GO => Self::TransientLetGo { object: from.number()? },
+            code::TRANSIENT_RELEASED => Self::TransientReleased { object: from.number()? },
             code::DESCRIPTOR_HEAP => Self::DescriptorHeap {
                 heap: from.number()?,
                 owner: from.number()?,

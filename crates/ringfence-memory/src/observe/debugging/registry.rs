@@ -21,7 +21,8 @@ use super::guard::{Guards, Margins, fill};
 use super::report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Spot};
 use crate::device::{Device, Mapped};
 use crate::memory::Memory;
-use crate::telling::Lock;
+use crate::observe::report;
+use crate::observe::unlocked::Lock;
 
 /// So many findings are kept.
 const FINDINGS_MAX: usize = 1024;
@@ -337,7 +338,7 @@ impl<D: Device> Debugger<D> {
 
 impl<D: Device> State<D> {
     fn tell(&mut self, finding: Finding) {
-        crate::telling::tell!(error, "debugging", finding = finding.to_string());
+        report!(error, "debugging", finding = finding.to_string());
         if self.findings.len() == FINDINGS_MAX {
             self.findings.pop_front();
         }

@@ -43,13 +43,13 @@ pub(super) mod code {
     pub const BINDLESS_REMOVED: u8 = 0x46;
     pub const PLANNED: u8 = 0x50;
     pub const TRANSIENT_MADE: u8 = 0x51;
-    pub const TRANSIENT_LET_GO: u8 = 0x52;
+    pub const TRANSIENT_RELEASED: u8 = 0x52;
     pub const END: u8 = 0x7f;
 
     /// The version that an event is of: what begins with it cannot be in an older trace.
     pub const fn version(code: u8) -> u32 {
         match code {
-            TRANSIENT_MADE | TRANSIENT_LET_GO => 2,
+            TRANSIENT_MADE | TRANSIENT_RELEASED => 2,
             _ => 1,
         }
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{BlockSnapshot, RangeSnapshot, Snapshot};
+use crate::snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, Snapshot};
 
 /// Counts of what `Total` and `Stats` hold.
 #[derive(Default)]
@@ -193,7 +193,7 @@ impl Snapshot {
         json.number("memoryTypeCount", self.types.len() as u64);
     }
 
-    fn write_heap(&self, index: u32, heap: &super::HeapSnapshot, json: &mut Json) {
+    fn write_heap(&self, index: u32, heap: &HeapSnapshot, json: &mut Json) {
         let is_here = |memory_type: u32| self.types.get(memory_type as usize).is_some_and(|held| held.heap == index);
         json.strings("Flags", heap.device_local.then_some("DEVICE_LOCAL").into_iter());
         json.number("Size", heap.bytes);

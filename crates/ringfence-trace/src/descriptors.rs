@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::Event;
-use crate::device::descriptors::HeapKind;
-use crate::memory::{DescriptorSnapshot, region};
+use crate::snapshot::{DescriptorSnapshot, region};
+
+/// What the descriptors of a heap show, by its number in a trace.
+pub const HEAP_KINDS: [&str; 4] = ["resources", "samplers", "render targets", "depth-stencils"];
 
 /// More slots than this no heap has: sums could overflow.
 const SLOTS_MAX: u64 = 1 << 40;
@@ -156,8 +158,13 @@ impl Heap {
     }
 
     fn region(&self, region: &str) -> DescriptorSnapshot {
-        let kind = HeapKind::ALL.get(self.kind as usize).map_or_else(|| "unknown".to_owned(), ToString::to_string);
-        DescriptorSnapshot { name: self.name.clone(), kind, region: region.into(), ..Default::default() }
+        let kind = HEAP_KINDS.get(self.kind as usize).unwrap_or(&"unknown");
+        DescriptorSnapshot {
+            name: self.name.clone(),
+            kind: (*kind).to_owned(),
+            region: region.into(),
+            ..Default::default()
+        }
     }
 
     /// The regions of a shader-visible heap.

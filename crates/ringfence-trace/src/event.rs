@@ -2,18 +2,18 @@
 
 mod coding;
 
-use crate::memory::RingSnapshot;
-
-pub(super) use coding::ring_numbers;
+use crate::snapshot::RingSnapshot;
 
 /// Something that happened. Blocks are numbered as they are made, from 1; a range is named by its block and offset.
+///
+/// What is read owns its texts; what is written may borrow them, as `Event<&str>`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Event {
+pub enum Event<Text = String> {
     /// The device that the allocator is on. First in a trace.
     Device {
         /// As the driver calls it.
-        name: String,
+        name: Text,
     },
     /// A physical memory; heaps come in the order of their indices.
     Heap {
@@ -27,7 +27,7 @@ pub enum Event {
         /// Index of its heap.
         heap: u32,
         /// Names of its properties.
-        properties: Vec<String>,
+        properties: Vec<Text>,
     },
     /// Time has passed.
     Time {
@@ -55,7 +55,7 @@ pub enum Event {
         /// What it has reached.
         value: u64,
     },
-    /// What was done with was reclaimed: the end of a frame of most programs.
+    /// What the device was done with was reclaimed: the end of a frame in most programs.
     Reclaimed {
         /// Resources that were destroyed.
         objects: u64,
@@ -81,8 +81,8 @@ pub enum Event {
         dedicated: bool,
         /// Its size.
         bytes: u64,
-        /// What lies in it, as [`BlockSnapshot::class`](crate::memory::BlockSnapshot::class) says.
-        class: String,
+        /// What lies in it, as [`BlockSnapshot::class`](crate::BlockSnapshot::class) says.
+        class: Text,
     },
     /// A memory object went back to the driver.
     BlockFreed {
@@ -100,9 +100,9 @@ pub enum Event {
         /// What was asked for: a power of two.
         alignment: u64,
         /// The resource's name; empty for none.
-        name: String,
+        name: Text,
     },
-    /// Its owner let go of a range; the device may still use it.
+    /// A range was released by its owner; the device may still use it.
     Retired {
         /// Its block.
         block: u64,
@@ -134,7 +134,7 @@ pub enum Event {
         /// First byte.
         offset: u64,
         /// The name.
-        name: String,
+        name: Text,
     },
     /// Data was written for the device through upload rings.
     Staged {
@@ -143,12 +143,12 @@ pub enum Event {
         /// Their bytes.
         bytes: u64,
     },
-    /// An upload ring, a readback ring or a set of pages for constants is there. Told with the next `reclaim`.
+    /// An upload ring, a readback ring or a set of pages for constants is there. Recorded with the next `reclaim`.
     RingMade {
         /// Its number.
         ring: u64,
         /// Its name.
-        name: String,
+        name: Text,
     },
     /// How a ring was when the program reclaimed, before that freed anything; only where it differs from the last time.
     Ring {
@@ -173,7 +173,7 @@ pub enum Event {
         /// Passes of the frame.
         pass_count: u64,
         /// What lies in the heap.
-        resources: Vec<PlannedRange>,
+        resources: Vec<PlannedRange<Text>>,
     },
     /// An object was made in a transient heap, whatever else lies in its bytes. Since version 2.
     TransientMade {
@@ -186,10 +186,10 @@ pub enum Event {
         /// Bytes.
         bytes: u64,
         /// The name that it was made with; empty for none.
-        name: String,
+        name: Text,
     },
-    /// An object in a transient heap was let go of; it is destroyed once the device is done with it. Since version 2.
-    TransientLetGo {
+    /// An object in a transient heap was released; it is destroyed once the device is done with it. Since version 2.
+    TransientReleased {
         /// Its number.
         object: u64,
     },
@@ -199,7 +199,7 @@ pub enum Event {
         heap: u64,
         /// The number of the allocator of descriptors that it belongs to.
         owner: u64,
-        /// What its descriptors show, in the order of [`HeapKind`](crate::device::descriptors::HeapKind).
+        /// What its descriptors show, in the order of [`HEAP_KINDS`](crate::HEAP_KINDS).
         kind: u32,
         /// Whether shaders see it.
         shader_visible: bool,
@@ -208,14 +208,14 @@ pub enum Event {
         /// How many of those, the first ones, are for tables of single frames.
         frame_capacity: u64,
         /// Its name.
-        name: String,
+        name: Text,
     },
     /// A descriptor heap went back to the driver.
     DescriptorHeapFreed {
         /// Its number.
         heap: u64,
     },
-    /// Descriptors were given out until they are let go of.
+    /// Descriptors were allocated, until they are released.
     DescriptorsAllocated {
         /// Their heap.
         heap: u64,
@@ -267,7 +267,7 @@ pub enum Event {
 
 /// A resource in a plan of transient memory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PlannedRange {
+pub struct PlannedRange<Text = String> {
     /// The first pass that uses it.
     pub first_pass: u64,
     /// The first pass after all that use it.
@@ -277,5 +277,5 @@ pub struct PlannedRange {
     /// Bytes.
     pub bytes: u64,
     /// Its name; empty for none.
-    pub name: String,
+    pub name: Text,
 }

@@ -188,7 +188,7 @@ fn read_up_to(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::State;
+    use crate::State;
 
     /// A trace of one chunk whose checksum fits, whatever is in it.
     fn trace(count: u32, payload: &[u8]) -> Vec<u8> {

@@ -1,0 +1,57 @@
+//! Traces and snapshots of GPU memory: what an allocator did, event by event, in a compact file that can be read however
+//! it ended; and what is in memory at a moment. Plain data: it knows no graphics API.
+//!
+//! ```text
+//!   Event ──▶ Chunk ──▶ Writer ──▶ length, count, checksum, events ──▶ any `io::Write`
+//!                                                  │
+//!   Reader ◀───────────────────────────────────────┘   event by event; stops with an error that says how far it came
+//!       │
+//!   State: the memory as it was after any event, as a [`Snapshot`]
+//! ```
+//!
+//! The allocator of the crate `ringfence` records traces (`Allocator::start_trace`) and takes snapshots
+//! (`Allocator::snapshot`). A tool that only reads them needs this crate alone. The format is described byte by byte in
+//! `docs/trace-format.md`. `ringfence replay` and `ringfence report` read it.
+//!
+//! ```
+//! use ringfence_trace::{Chunk, Event, Reader, State, Writer};
+//!
+//! let mut chunk = Chunk::default();
+//! let class = "buffers";
+//! chunk.push(&Event::BlockMade { block: 1, memory_type: 0, dedicated: false, bytes: 1 << 20, class });
+//! chunk.push(&Event::Allocated { block: 1, offset: 0, bytes: 4096, alignment: 256, name: "vertices" });
+//! let mut file = Vec::new();
+//! let mut writer = Writer::new(&mut file);
+//! writer.write(&chunk)?;
+//! writer.end()?;
+//!
+//! let mut state = State::new();
+//! for event in Reader::new(&file[..])? {
+//!     state.apply(&event?);
+//! }
+//! assert_eq!(state.live(1, 0).map(|range| range.name.as_str()), Some("vertices"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod descriptors;
+mod event;
+mod format;
+mod reader;
+mod snapshot;
+mod state;
+mod statistics;
+mod vma_json;
+mod writer;
+
+pub use descriptors::{DescriptorUse, HEAP_KINDS};
+pub use event::{Event, PlannedRange};
+pub use format::{MAGIC, VERSION, VERSION_MIN};
+pub use reader::{Reader, TraceError};
+pub use snapshot::{
+    BlockSnapshot, DescriptorSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, region,
+};
+pub use state::{Live, State, TransientObject};
+pub use statistics::{DriverCalls, TypeStatistics};
+pub use writer::{Chunk, TraceSummary, Writer};
