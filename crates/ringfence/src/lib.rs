@@ -86,6 +86,7 @@ pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+pub use placement::{FastConstants, FastConstantsDesc, FastWriter};
 pub use ringfence_alias as alias;
 pub use ringfence_core as core;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
@@ -99,8 +100,7 @@ pub use ringfence_memory::{debugging, defrag, lifetime, memory, residency, resou
 #[cfg(feature = "sim")]
 pub use ringfence_sim as sim;
 pub use upload::{
-    BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
-    FastConstantsDesc, FastWriter, Readback, ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels,
-    StaticConstants, TexelTarget, Texels, TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing,
-    UploadWriter, WhenFull,
+    BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, Readback,
+    ReadbackDesc, ReadbackError, ReadbackRing, Staged, StagedTexels, StaticConstants, TexelTarget, Texels,
+    TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing, UploadWriter, WhenFull,
 };

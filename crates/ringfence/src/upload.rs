@@ -26,10 +26,10 @@
 mod batch;
 mod constants;
 mod error;
-mod fast;
+mod fill;
 mod pin;
 mod readback;
-mod resize;
+mod reserve;
 mod ring;
 mod segment;
 mod state;
@@ -49,11 +49,8 @@ pub use constants::{
     DynamicConstants, NoViews, StaticConstants,
 };
 pub use error::UploadError;
-pub(crate) use fast::Cleaning;
-pub use fast::{FastConstants, FastConstantsDesc, FastWriter};
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing, TexelReadback};
 pub use ring::UploadRing;
-pub(crate) use texels::least_common_multiple;
 pub use texels::{StagedTexels, Texels};
 pub use transfer::{SubmitError, TransferError, TransferQueue};
 pub use writer::UploadWriter;

@@ -5,10 +5,10 @@ use ringfence::device::descriptors::{BufferViewKind, Descriptors, HeapDesc, Heap
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Format};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, Strategy};
 use ringfence::sim::{Buffer as Raw, BufferRange, Device, Fence, Profile, SimOptions, View};
-use ringfence::upload::{ConstantsDesc, FastConstantsDesc, NoViews, ReadbackDesc, UploadDesc, UploadRing};
+use ringfence::upload::{ConstantsDesc, NoViews, ReadbackDesc, UploadDesc, UploadRing};
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Dedicated, Error, FastConstants, Location,
-    ReadbackRing, Timeline,
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Dedicated, Error, FastConstants,
+    FastConstantsDesc, Location, ReadbackRing, Timeline,
 };
 
 const CONSTANTS: BufferViewKind = BufferViewKind::Constants;

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{Device, Profile, SimOptions};
-use ringfence::upload::{FastConstantsDesc, UploadError};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, FastConstants, Location, Timeline};
+use ringfence::{FastConstantsDesc, UploadError};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

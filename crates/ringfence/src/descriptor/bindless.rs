@@ -24,8 +24,7 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::Invalid;
 
 use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
-use super::state::State;
-use super::visible::Keeper;
+use super::state::{Keeper, State};
 use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;

@@ -19,10 +19,8 @@ use ringfence_core::ring::RingError;
 use ringfence_core::sync::SyncPoint;
 use smallvec::SmallVec;
 
-use super::persistent::check_sources;
-use super::state::{Epoch, copy_runs};
+use super::state::{Epoch, Keeper, copy_runs, largest_free};
 use super::tables::{self, TableCache};
-use super::visible::Keeper;
 use super::{DescriptorError, Region, SlotAllocator, TableSource, View};
 use crate::device::descriptors::{Descriptors, GpuHandle};
 use ringfence_memory::lifetime::Frame;
@@ -49,43 +47,6 @@ impl Table {
     }
 }
 
-/// What a lease leaves to the next one, so that a steady frame makes nothing.
-#[derive(Default)]
-pub(super) struct LeaseStore {
-    tables: TableCache,
-}
-
-/// The tables that all leases of a frame share, for the frames that are under way.
-#[derive(Default)]
-pub(super) struct FrameTables(SmallVec<[SharedTables; 4]>);
-
-struct SharedTables {
-    /// The frame, and the number of the heap that it sees.
-    key: (SyncPoint, u64),
-    tables: TableCache,
-}
-
-impl FrameTables {
-    /// How many frames are told apart; of more, the oldest is forgotten, which only costs copies.
-    const FRAMES: usize = 8;
-
-    fn of(&mut self, key: (SyncPoint, u64)) -> &mut TableCache {
-        if let Some(at) = self.0.iter().position(|held| held.key == key) {
-            return &mut self.0[at].tables;
-        }
-        if self.0.len() < Self::FRAMES {
-            self.0.push(SharedTables { key, tables: TableCache::default() });
-        } else {
-            self.0.rotate_left(1);
-            let newest = &mut self.0[Self::FRAMES - 1];
-            newest.key = key;
-            newest.tables.clear();
-        }
-        let newest = self.0.len() - 1;
-        &mut self.0[newest].tables
-    }
-}
-
 /// Slots for the tables of one frame, held by one thread. Made by
 /// [`ShaderVisibleHeap::lease`](super::ShaderVisibleHeap::lease); the slots come back when the frame is complete.
 pub struct FrameLease<'f, D: Descriptors, A: SlotAllocator> {
@@ -95,15 +56,16 @@ pub struct FrameLease<'f, D: Descriptors, A: SlotAllocator> {
     /// What is left of the chunk.
     next: u32,
     end: u32,
-    store: LeaseStore,
+    /// Its own tables.
+    tables: TableCache,
     /// The frame is not submitted as long as a lease writes its tables.
     _frame: PhantomData<&'f Frame>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
     pub(super) fn new(keeper: Arc<Keeper<D, A>>, epoch: Arc<Epoch<D>>, frame: SyncPoint) -> Self {
-        let store = keeper.state.leases.lock().pop().unwrap_or_default();
-        Self { keeper, epoch, frame, next: 0, end: 0, store, _frame: PhantomData }
+        let tables = keeper.state.spare_tables.lock().pop().unwrap_or_default();
+        Self { keeper, epoch, frame, next: 0, end: 0, tables, _frame: PhantomData }
     }
 
     /// A table with copies of CPU-only descriptors, side by side. If the frame has such a table already, that one.
@@ -114,7 +76,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);
-        let len = check_sources(shared, state, sources)?;
+        let len = keeper.check_sources(sources)?;
         let contents = sources.iter().flat_map(|source| source.contents.iter().copied());
         let hash = tables::hash(contents.clone());
         if let Some(start) = self.find(hash, contents.clone()) {
@@ -126,7 +88,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
         // SAFETY: the slots are this lease's alone, and no work was told to read them; the sources were checked, and are
         // borrowed, so that nobody writes them.
         unsafe { copy_runs(&shared.device, self.epoch.heap.object(), start, runs) };
-        self.store.tables.add(hash, contents.clone(), start);
+        self.tables.add(hash, contents.clone(), start);
         if let Some(mut frames) = state.frames.try_lock() {
             frames.of((self.frame, self.epoch.number)).add(hash, contents, start);
         }
@@ -167,7 +129,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
     }
 
     fn find(&mut self, hash: u64, contents: impl Iterator<Item = u64> + Clone) -> Option<u32> {
-        if let Some(start) = self.store.tables.find(hash, contents.clone()) {
+        if let Some(start) = self.tables.find(hash, contents.clone()) {
             return Some(start);
         }
         let mut frames = self.keeper.state.frames.try_lock()?;
@@ -212,23 +174,11 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
     }
 }
 
-/// The longest run of free slots of a ring: before its end, or before its tail.
-pub(super) fn largest_free(ring: &ringfence_core::ring::Ring<SyncPoint>) -> u64 {
-    let mut extents: SmallVec<[_; 8]> = ring.iter().flat_map(|held| held.extents()).collect();
-    extents.sort_unstable_by_key(|extent| extent.offset);
-    let (mut longest, mut end) = (0, 0);
-    for extent in extents {
-        longest = longest.max(extent.offset - end);
-        end = extent.offset + extent.size;
-    }
-    longest.max(ring.capacity() - end)
-}
-
 impl<D: Descriptors, A: SlotAllocator> Drop for FrameLease<'_, D, A> {
     fn drop(&mut self) {
-        let mut store = std::mem::take(&mut self.store);
-        store.tables.clear();
-        self.keeper.state.leases.lock().push(store);
+        let mut tables = std::mem::take(&mut self.tables);
+        tables.clear();
+        self.keeper.state.spare_tables.lock().push(tables);
     }
 }
 

@@ -8,11 +8,9 @@ use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::free_list::FreeList;
 use smallvec::SmallVec;
 
-use super::state::{Retired, State};
-use super::visible::Keeper;
+use super::state::{Keeper, Retired};
 use super::{DescriptorError, SlotAllocator, TableSource, View};
 use crate::device::descriptors::Descriptors;
-use ringfence_memory::extend::Shared;
 
 /// A run of persistent slots. Each is written once; to change it, take another run. Dropping it lets go of the slots: they
 /// come back once every submission that has begun by then is complete.
@@ -57,7 +55,7 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     /// There are not so many slots, one was written already, or the sources are not of this heap's kind.
     pub fn copy(&mut self, index: u32, sources: &[TableSource<'_, D>]) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
-        let count = check_sources(shared, state, sources)?;
+        let count = self.keeper.check_sources(sources)?;
         self.check_unwritten(index, count)?;
         // SAFETY: as in `write`; the sources are borrowed, so that nobody writes them.
         unsafe { state.copy_to_slots(&shared.device, self.start + index, sources) };
@@ -76,21 +74,6 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
 
     fn mark(&mut self, index: u32, count: u32) {
         (index..index + count).for_each(|index| self.written[index as usize / 64] |= 1 << (index % 64));
-    }
-}
-
-/// How many descriptors the sources are together, if the heap takes them.
-pub(super) fn check_sources<D: Descriptors, A: SlotAllocator>(
-    shared: &Shared<D>,
-    state: &State<D, A>,
-    sources: &[TableSource<'_, D>],
-) -> Result<u32, DescriptorError> {
-    sources.iter().try_for_each(|source| source.check(shared, state.kind, state.types))?;
-    let count: u64 = sources.iter().map(|source| source.contents.len() as u64).sum();
-    match u32::try_from(count) {
-        Ok(0) => Err(DescriptorError::ZeroCount),
-        Ok(count) => Ok(count),
-        Err(_) => Err(DescriptorError::TooMany { count, max: u32::MAX.into() }),
     }
 }
 

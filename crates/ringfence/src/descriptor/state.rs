@@ -15,9 +15,10 @@ use ringfence_core::ring::Ring;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 use smallvec::SmallVec;
 
-use super::lease::{FrameTables, LeaseStore, largest_free};
+use super::desc::ShaderVisibleDesc;
+use super::tables::{FrameTables, TableCache};
 use super::waiting::Waiting;
-use super::{DescriptorError, DescriptorSnapshot, Heap, ShaderVisibleDesc, SlotAllocator, TableSource, View, region};
+use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
 use ringfence_memory::extend::Passed;
@@ -40,7 +41,8 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     /// The runs of the persistent region. What stands for a block's heap is its first slot.
     pub(super) persistent: Mutex<Blocks<A, u32>>,
     pub(super) ring: Mutex<Ring<SyncPoint>>,
-    pub(super) leases: Mutex<Vec<LeaseStore>>,
+    /// Tables that frames left, emptied, so that a steady frame makes nothing.
+    pub(super) spare_tables: Mutex<Vec<TableCache>>,
     pub(super) frames: Mutex<FrameTables>,
     pub(super) core: Arc<Core<D>>,
     /// What a shortage polls with.
@@ -53,6 +55,34 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) told: Mutex<[u64; 3]>,
     pub(super) closed: AtomicBool,
     pub(super) only: Mutex<Option<OnlyOne>>,
+}
+
+/// What handles, allocations and bindings share.
+pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
+    pub(super) shared: Arc<Shared<D>>,
+    pub(super) state: Arc<State<D, A>>,
+}
+
+impl<D: Descriptors, A: SlotAllocator> Keeper<D, A> {
+    /// How many descriptors the sources are together, if the heap takes them.
+    pub(super) fn check_sources(&self, sources: &[TableSource<'_, D>]) -> Result<u32, DescriptorError> {
+        let Self { shared, state } = self;
+        sources.iter().try_for_each(|source| source.check(shared, state.kind, state.types))?;
+        let count: u64 = sources.iter().map(|source| source.contents.len() as u64).sum();
+        match u32::try_from(count) {
+            Ok(0) => Err(DescriptorError::ZeroCount),
+            Ok(count) => Ok(count),
+            Err(_) => Err(DescriptorError::TooMany { count, max: u32::MAX.into() }),
+        }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
+    /// The heap goes once every submission that has begun by now is complete: a mark on the queue waits for them.
+    fn drop(&mut self) {
+        self.state.core.waiting.until_now(&self.shared, Retired::Epoch(u64::MAX));
+        self.state.closed.store(true, Ordering::Release);
+    }
 }
 
 /// The part that bindings hold: what does not depend on the algorithm inside.
@@ -458,4 +488,16 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         // SAFETY: as the caller promises.
         unsafe { self.destroy_heaps(device, trace) };
     }
+}
+
+/// The longest run of free slots of a ring: before its end, or before its tail.
+pub(super) fn largest_free(ring: &Ring<SyncPoint>) -> u64 {
+    let mut extents: SmallVec<[_; 8]> = ring.iter().flat_map(|held| held.extents()).collect();
+    extents.sort_unstable_by_key(|extent| extent.offset);
+    let (mut longest, mut end) = (0, 0);
+    for extent in extents {
+        longest = longest.max(extent.offset - end);
+        end = extent.offset + extent.size;
+    }
+    longest.max(ring.capacity() - end)
 }

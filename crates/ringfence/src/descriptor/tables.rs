@@ -10,6 +10,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use ringfence_core::sync::SyncPoint;
+use smallvec::SmallVec;
+
 #[derive(Clone, Copy)]
 struct Row {
     /// Where the row of contents begins.
@@ -46,6 +49,37 @@ impl TableCache {
     pub(super) fn clear(&mut self) {
         self.rows.clear();
         self.contents.clear();
+    }
+}
+
+/// The tables that all leases of a frame share, for the frames that are under way.
+#[derive(Default)]
+pub(super) struct FrameTables(SmallVec<[SharedTables; 4]>);
+
+struct SharedTables {
+    /// The frame, and the number of the heap that it sees.
+    key: (SyncPoint, u64),
+    tables: TableCache,
+}
+
+impl FrameTables {
+    /// How many frames are told apart; of more, the oldest is forgotten, which only costs copies.
+    const FRAMES: usize = 8;
+
+    pub(super) fn of(&mut self, key: (SyncPoint, u64)) -> &mut TableCache {
+        if let Some(at) = self.0.iter().position(|held| held.key == key) {
+            return &mut self.0[at].tables;
+        }
+        if self.0.len() < Self::FRAMES {
+            self.0.push(SharedTables { key, tables: TableCache::default() });
+        } else {
+            self.0.rotate_left(1);
+            let newest = &mut self.0[Self::FRAMES - 1];
+            newest.key = key;
+            newest.tables.clear();
+        }
+        let newest = self.0.len() - 1;
+        &mut self.0[newest].tables
     }
 }
 

@@ -27,75 +27,17 @@ use ringfence_core::ring::Ring;
 use ringfence_core::sync::SyncSet;
 use smallvec::SmallVec;
 
-use super::lease::FrameTables;
-use super::state::{Core, Epoch, Epochs, Retired, State};
+use super::desc::{ShaderVisibleDesc, VisibleStatistics, check_desc};
+use super::state::{Core, Epoch, Epochs, Keeper, Retired, State};
+use super::tables::FrameTables;
 use super::waiting::Waiting;
 use super::{Binding, DescriptorError, FrameLease, Persistent, Region, SlotAllocator};
 use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::Passed;
 use ringfence_memory::extend::ReclaimHeap;
-use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::trace::Event;
-
-/// How a shader-visible heap is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ShaderVisibleDesc<'a> {
-    /// [`HeapKind::Resources`] or [`HeapKind::Samplers`].
-    pub kind: HeapKind,
-    /// For resources: the types of view.
-    pub types: ViewTypes,
-    /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] asks for up to so many: fewer
-    /// where the device has fewer, which [`ShaderVisibleHeap::statistics`] says.
-    pub frame_slots: u32,
-    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] asks for up to so many.
-    pub persistent_slots: u32,
-    /// Slots that a thread takes of the frame region at a time; at least 1. Fewer where a default region is
-    /// made smaller.
-    pub chunk_slots: u32,
-    /// What [`ShaderVisibleHeap::grow`] may grow the whole heap to; 0 if it never grows, which spares the shadow.
-    pub slots_max: u32,
-    /// A name for debuggers.
-    pub name: &'a str,
-}
-
-impl ShaderVisibleDesc<'_> {
-    /// The default of [`ShaderVisibleDesc::frame_slots`]: so many where the device has them. Beside a default of the other
-    /// region it is a quarter of what there is, else what the other leaves.
-    pub const FRAME_SLOTS: u32 = 16 << 10;
-    /// The default of [`ShaderVisibleDesc::persistent_slots`]: so many where the device has them.
-    pub const PERSISTENT_SLOTS: u32 = 48 << 10;
-
-    /// With as many slots as the device has where defaults ask for more. What is asked for by other numbers stays.
-    fn fitted(self, slots_max: u32) -> Self {
-        let (frame, persistent) = (self.frame_slots, self.persistent_slots);
-        if u64::from(frame) + u64::from(persistent) <= slots_max.into() {
-            return self;
-        }
-        match (frame == Self::FRAME_SLOTS, persistent == Self::PERSISTENT_SLOTS) {
-            (true, true) => Self { frame_slots: slots_max / 4, persistent_slots: slots_max - slots_max / 4, ..self },
-            (true, false) => Self { frame_slots: slots_max.saturating_sub(persistent), ..self },
-            (false, true) => Self { persistent_slots: slots_max.saturating_sub(frame), ..self },
-            (false, false) => self,
-        }
-    }
-}
-
-impl Default for ShaderVisibleDesc<'_> {
-    /// For all types of view, with up to 65,536 slots: as many as the device has, if that is less.
-    fn default() -> Self {
-        Self {
-            kind: HeapKind::Resources,
-            types: ViewTypes::all(),
-            frame_slots: Self::FRAME_SLOTS,
-            persistent_slots: Self::PERSISTENT_SLOTS,
-            chunk_slots: 256,
-            slots_max: 0,
-            name: "shader-visible descriptors",
-        }
-    }
-}
 
 /// The descriptors of one kind that shaders see.
 ///
@@ -108,35 +50,6 @@ impl<D: Descriptors, A: SlotAllocator> Clone for ShaderVisibleHeap<D, A> {
     fn clone(&self) -> Self {
         Self { keeper: Arc::clone(&self.keeper) }
     }
-}
-
-/// What handles, allocations and bindings share.
-pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
-    pub(super) shared: Arc<Shared<D>>,
-    pub(super) state: Arc<State<D, A>>,
-}
-
-/// Figures of a shader-visible heap.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct VisibleStatistics {
-    /// Slots of the frame region.
-    pub frame_slots: u64,
-    /// Of those, in use.
-    pub frame_used: u64,
-    /// The most that ever were: what the region has to hold.
-    pub frame_high_water: u64,
-    /// Slots of the persistent region.
-    pub persistent_slots: u64,
-    /// Of those, free.
-    pub persistent_free: u64,
-    /// Things let go of that wait for the device.
-    pub waiting_count: u64,
-    /// Tables that were copied.
-    pub tables_made: u64,
-    /// Tables that were there already.
-    pub tables_shared: u64,
-    /// Heaps of the driver: more than 1 while an old one serves its last frames.
-    pub heap_count: u64,
 }
 
 impl<D: Descriptors> ShaderVisibleHeap<D> {
@@ -171,7 +84,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             owning: shared.device.descriptor_support().slots_own_objects,
             persistent: Mutex::new(Blocks::new(BlocksDesc::default())),
             ring: Mutex::new(Ring::new(desc.frame_slots.into())),
-            leases: Mutex::new(Vec::new()),
+            spare_tables: Mutex::new(Vec::new()),
             frames: Mutex::new(FrameTables::default()),
             core: Arc::new(Core {
                 kind: desc.kind,
@@ -349,39 +262,6 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         state.core.waiting.validate()?;
         state.ring.lock().validate()?;
         state.persistent.lock().validate()
-    }
-}
-
-/// The description with numbers that the device has, and the slots of the whole heap.
-fn check_desc<'a, D: Descriptors>(
-    device: &D,
-    asked: ShaderVisibleDesc<'a>,
-) -> Result<(ShaderVisibleDesc<'a>, u32), DescriptorError> {
-    if !asked.kind.can_be_shader_visible() {
-        return Err(DescriptorError::BadView("shaders do not see descriptors of this kind"));
-    }
-    let max = device.visible_slots_max(asked.kind, asked.types);
-    let total = |desc: &ShaderVisibleDesc<'_>| u64::from(desc.frame_slots) + u64::from(desc.persistent_slots);
-    if total(&asked) == 0 || asked.chunk_slots == 0 {
-        return Err(DescriptorError::ZeroCount);
-    }
-    let desc = asked.fitted(max);
-    let count = total(&desc);
-    let most = count.max(desc.slots_max.into());
-    if most > max.into() || count == 0 {
-        return Err(DescriptorError::TooMany { count: most.max(total(&asked)), max: max.into() });
-    }
-    // A smaller region has room for several threads all the same.
-    let is_smaller = desc.frame_slots < asked.frame_slots;
-    let chunk_slots = if is_smaller { desc.chunk_slots.min((desc.frame_slots / 8).max(1)) } else { desc.chunk_slots };
-    Ok((ShaderVisibleDesc { chunk_slots, ..desc }, count as u32))
-}
-
-impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
-    /// The heap goes once every submission that has begun by now is complete: a mark on the queue waits for them.
-    fn drop(&mut self) {
-        self.state.core.waiting.until_now(&self.shared, Retired::Epoch(u64::MAX));
-        self.state.closed.store(true, Ordering::Release);
     }
 }
 

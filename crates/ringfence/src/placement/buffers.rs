@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use ringfence_core::tlsf::Tlsf;
-
+use super::default_pool::{DefaultPool, DefaultRanges, tlsf_pool};
 use super::desc::{BufferRequest, Dynamism, PlacementDesc, Route, Strategy};
 use super::heap_pools::HeapPools;
+use super::inner::{Inner, is_out_of_memory};
 use super::location::BufferLocation;
-use super::policy::{Placement, is_out_of_memory};
-use super::range_pool::{Block, PoolFigures, RangePool};
+use super::range_pool::Block;
 use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError};
-use crate::upload::FastConstants;
 use ringfence_memory::Error;
-use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
 use ringfence_memory::resource::{BufferCopy, ReplaceError};
@@ -25,24 +22,9 @@ pub(super) const UPLOAD_USAGE: BufferUsage = BufferUsage::COPY_SRC
     .union(BufferUsage::CONSTANT)
     .union(BufferUsage::INDIRECT);
 
-/// A pool of default buffers and what it supports.
-pub(super) struct DefaultPool<D: Device> {
-    usage: BufferUsage,
-    strategy: Strategy,
-    ranges: DefaultRanges<D>,
-}
-
-enum DefaultRanges<D: Device> {
-    Placed(HeapPools<D>),
-    Suballocated(Arc<RangePool<D, Tlsf>>),
-}
-
-impl<D: Device> Placement<D> {
-    /// Makes a buffer: a dynamic one in upload memory, any other in device memory. O(1) with room in a pool.
-    ///
-    /// # Errors
-    /// A size of 0, an alignment that is not a power of two, no memory, or the driver's. Nothing has changed then.
-    pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
+impl<D: Device> Inner<D> {
+    /// See [`Placement::create_buffer`](super::Placement::create_buffer).
+    pub(super) fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.shared().check_lost()?;
         if request.size == 0 {
             return Err(DeviceError::InvalidInfo("a buffer has at least one byte").into());
@@ -56,13 +38,8 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// Puts a buffer that `request` describes in the place of `held`, wherever that goes, and says what to copy so that
-    /// the first `keep_bytes` are kept: to be recorded in `frame`, before what reads the new one. `None` if that is
-    /// nothing. Make before break, as [`Buffer::resize`](crate::Buffer::resize) says.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn resize_buffer(
+    /// See [`Placement::resize_buffer`](super::Placement::resize_buffer).
+    pub(super) fn resize_buffer(
         &self,
         held: &mut BufferLocation<D>,
         frame: &Frame,
@@ -92,13 +69,13 @@ impl<D: Device> Placement<D> {
     /// The upload side: small from the buddies, big from the pool, else stand-alone.
     fn create_upload(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         let alignment = self.alignment(request);
-        let route = self.inner.desc.upload_route(request.size, alignment);
+        let route = self.desc.upload_route(request.size, alignment);
         // What the shared buffers are not made for gets one of its own.
         let route = if UPLOAD_USAGE.contains(request.usage) { route } else { Route::StandAlone };
         let make = |bytes| Block::buffer(self.shared(), bytes, UPLOAD_USAGE, Location::Upload, "uploads");
         let found = match route {
-            Route::UploadSmall => self.inner.upload_small.allocate(self.padded(request.size), alignment, make),
-            Route::UploadBig => self.inner.upload_big.allocate(self.padded(request.size), alignment, make),
+            Route::UploadSmall => self.upload_small.allocate(self.padded(request.size), alignment, make),
+            Route::UploadBig => self.upload_big.allocate(self.padded(request.size), alignment, make),
             _ => return self.create_stand_alone(request, Location::Upload),
         };
         match found {
@@ -110,10 +87,10 @@ impl<D: Device> Placement<D> {
 
     /// Default buffers: the first pool that supports the kind, or a new one.
     fn create_default(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
-        if request.size > self.inner.desc.default_buffer_bytes_max {
+        if request.size > self.desc.default_buffer_bytes_max {
             return self.create_stand_alone(request, Location::Device);
         }
-        let strategy = request.strategy.unwrap_or_else(|| self.inner.desc.strategy_for(request.usage));
+        let strategy = request.strategy.unwrap_or_else(|| self.desc.strategy_for(request.usage));
         let (index, pool) = self.default_pool(request.usage, strategy);
         let route = Route::DefaultBuffers { strategy, pool: index };
         let made = match &pool.ranges {
@@ -135,10 +112,10 @@ impl<D: Device> Placement<D> {
             let supports = |pool: &Arc<DefaultPool<D>>| pool.strategy == strategy && pool.usage.contains(usage);
             pools.iter().position(supports).map(|index| (index, Arc::clone(&pools[index])))
         };
-        if let Some(found) = find(&self.inner.default_buffers.read()) {
+        if let Some(found) = find(&self.default_buffers.read()) {
             return found;
         }
-        let mut pools = self.inner.default_buffers.write();
+        let mut pools = self.default_buffers.write();
         find(&pools).unwrap_or_else(|| {
             pools.push(Arc::new(self.new_default_pool(usage, strategy)));
             (pools.len() - 1, Arc::clone(&pools[pools.len() - 1]))
@@ -146,7 +123,7 @@ impl<D: Device> Placement<D> {
     }
 
     fn new_default_pool(&self, usage: BufferUsage, strategy: Strategy) -> DefaultPool<D> {
-        let PlacementDesc { default_block_bytes, idle_frames, .. } = self.inner.desc;
+        let PlacementDesc { default_block_bytes, idle_frames, .. } = self.desc;
         // Whoever asks for less of the same finds it here, and copies are for everybody.
         let usage = usage | BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let ranges = match strategy {
@@ -194,16 +171,16 @@ impl<D: Device> Placement<D> {
         request: &BufferRequest<'_>,
         location: Location,
     ) -> Result<BufferLocation<D>, Error> {
-        let info = Create::<Buffers>::describe(self.memory().device(), &request.desc())?;
+        let info = Create::<Buffers>::describe(self.memory.device(), &request.desc())?;
         let BufferRequest { name, alignment, .. } = *request;
         let desc = AllocationDesc { name, location, alignment, dedicated: Dedicated::Always, ..Default::default() };
-        let buffer = self.memory().create_buffer(&info, desc)?;
+        let buffer = self.memory.create_buffer(&info, desc)?;
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
 
     /// What the usage asks for, at least what the request does.
     fn alignment(&self, request: &BufferRequest<'_>) -> u64 {
-        let capabilities = self.memory().device().capabilities();
+        let capabilities = self.memory.device().capabilities();
         let by_usage = [
             (BufferUsage::CONSTANT, capabilities.constant_alignment),
             (BufferUsage::STORAGE, 256),
@@ -222,35 +199,7 @@ impl<D: Device> Placement<D> {
 
     /// No two ranges share an atom of flushes.
     fn padded(&self, size: u64) -> u64 {
-        let atom = self.memory().device().capabilities().non_coherent_atom_bytes.max(1);
+        let atom = self.memory.device().capabilities().non_coherent_atom_bytes.max(1);
         size.checked_next_multiple_of(atom).unwrap_or(size)
     }
-
-    /// Pages for the constants of a single frame or draw: each thread that records writes through a
-    /// [`FastWriter`](crate::FastWriter) of its own.
-    #[must_use]
-    pub fn fast_constants(&self) -> &FastConstants<D> {
-        &self.inner.fast
-    }
-}
-
-impl<D: Device> DefaultPool<D> {
-    pub(super) fn each_part(&self, visit: &mut dyn FnMut(&RangePool<D, Tlsf>)) {
-        match &self.ranges {
-            DefaultRanges::Placed(heaps) => heaps.each_part().for_each(|part| visit(part)),
-            DefaultRanges::Suballocated(ranges) => visit(ranges),
-        }
-    }
-
-    pub(super) fn figures(&self) -> PoolFigures {
-        let mut sum = PoolFigures::default();
-        self.each_part(&mut |part| sum.add(part.figures()));
-        sum
-    }
-}
-
-pub(super) fn tlsf_pool<D: Device>(shared: &Shared<D>, block_bytes: u64, idle_frames: u64) -> Arc<RangePool<D, Tlsf>> {
-    let pool = Arc::new(RangePool::new(block_bytes, idle_frames, |size, _| Tlsf::new(size), 1));
-    shared.add_pool(Arc::<RangePool<D, Tlsf>>::clone(&pool));
-    pool
 }

@@ -42,7 +42,7 @@ impl<D: Device> BufferLocation<D> {
     }
 
     /// `size` bytes of a driver buffer that others share: a range of a pool.
-    pub(crate) fn in_pool(
+    pub(super) fn in_pool(
         shared: &Arc<Shared<D>>,
         found: InPool<D>,
         size: u64,

@@ -6,38 +6,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use ringfence_core::buddy::Buddy;
-use ringfence_core::tlsf::Tlsf;
 
 use super::aliased::AliasedHeap;
-use super::buffers::{DefaultPool, UPLOAD_USAGE, tlsf_pool};
-use super::desc::PlacementDesc;
+use super::buffers::UPLOAD_USAGE;
+use super::constants::ConstantsLocation;
+use super::default_pool::tlsf_pool;
+use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, PlacementDesc, TextureKind};
+use super::fast_constants::{Cleaning, FastConstants, FastConstantsDesc, FastWriter};
+use super::graph::{GraphPass, Provided, ProvidedBuffer, ProvidedTexture};
 use super::heap_pools::HeapPools;
+use super::inner::Inner;
+use super::location::{BufferLocation, ReadbackTexture, TextureLocation};
 use super::range_pool::{PoolFigures, RangePool};
-use crate::device::{Device, DeviceError, TextureDesc};
-use crate::upload::{Cleaning, FastConstants, FastConstantsDesc};
+use super::textures::TexturePlan;
+use crate::device::{Buffers, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
+use crate::transient::TransientError;
+use crate::upload::UploadError;
 use ringfence_memory::Allocator;
 use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
+use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Reclaimed;
+use ringfence_memory::resource::{BufferCopy, ReplaceError};
 
 /// Where resources go, as an engine does it. See the [module](super).
 ///
 /// Cheap to clone; every clone is the same policy. All methods may be called from any thread.
 pub struct Placement<D: Device> {
     pub(super) inner: Arc<Inner<D>>,
-}
-
-pub(super) struct Inner<D: Device> {
-    pub(super) memory: Allocator<D>,
-    pub(super) desc: PlacementDesc,
-    pub(super) upload_small: Arc<RangePool<D, Buddy>>,
-    pub(super) upload_big: Arc<RangePool<D, Tlsf>>,
-    pub(super) fast: FastConstants<D>,
-    /// In the order of their making.
-    pub(super) default_buffers: RwLock<Vec<Arc<DefaultPool<D>>>>,
-    /// By [`TextureKind`](super::TextureKind).
-    pub(super) textures: [HeapPools<D>; 4],
-    frame: AtomicU64,
 }
 
 /// Use of each allocator of the policy.
@@ -110,6 +106,129 @@ impl<D: Device> Placement<D> {
         self.inner.memory.shared()
     }
 
+    /// Makes a buffer: a dynamic one in upload memory, any other in device memory. O(1) with room in a pool.
+    ///
+    /// # Errors
+    /// A size of 0, an alignment that is not a power of two, no memory, or the driver's. Nothing has changed then.
+    pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
+        self.inner.create_buffer(request)
+    }
+
+    /// Puts a buffer that `request` describes in the place of `held`, wherever that goes, and says what to copy so that
+    /// the first `keep_bytes` are kept: to be recorded in `frame`, before what reads the new one. `None` if that is
+    /// nothing. Make before break, as [`Buffer::resize`](crate::Buffer::resize) says.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resize_buffer(
+        &self,
+        held: &mut BufferLocation<D>,
+        frame: &Frame,
+        request: &BufferRequest<'_>,
+        keep_bytes: u64,
+    ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
+        self.inner.resize_buffer(held, frame, request, keep_bytes)
+    }
+
+    /// What a texture would come to: measured by the driver, no memory taken.
+    ///
+    /// # Errors
+    /// The driver refuses the description.
+    pub fn plan_texture(&self, desc: &TextureDesc) -> Result<TexturePlan, Error> {
+        self.inner.plan_texture(desc)
+    }
+
+    /// Makes a texture in the pool of its kind.
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    pub fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
+        self.inner.create_texture(desc, name)
+    }
+
+    /// As [`Placement::create_texture`], from the device's own description (which may have a clear value).
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    pub fn create_texture_as(
+        &self,
+        kind: TextureKind,
+        info: &TextureInfo<'_, D>,
+        name: &str,
+    ) -> Result<TextureLocation<D>, Error> {
+        self.inner.create_texture_as(kind, info, name)
+    }
+
+    /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory, with the
+    /// rows as the device copies them.
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    pub fn create_readback_texture(&self, desc: &TextureDesc, name: &str) -> Result<ReadbackTexture<D>, Error> {
+        self.inner.create_readback_texture(desc, name)
+    }
+
+    /// Makes constants of a lifetime: those of a draw or a frame are written with `writer`, a
+    /// [`FastWriter`] of [`Placement::fast_constants`]; those of several frames get an upload of their own.
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer is not of this policy's pages; for a draw or
+    /// a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. Nothing has changed then.
+    pub fn create_constants(
+        &self,
+        content: &[u8],
+        lifetime: ConstantsLifetime,
+        writer: &mut FastWriter<D>,
+        name: &str,
+    ) -> Result<ConstantsLocation<D>, UploadError> {
+        self.inner.create_constants(content, lifetime, writer, name)
+    }
+
+    /// A buffer of the graph's transient allocator where one is given, else of the policy. A dynamic one is an upload in
+    /// either case.
+    ///
+    /// # Errors
+    /// As [`Execution::acquire_buffer`] or [`Placement::create_buffer`]. Nothing has changed then.
+    pub fn provide_buffer(
+        &self,
+        request: &BufferRequest<'_>,
+        graph: Option<GraphPass<'_, '_, D>>,
+    ) -> Result<ProvidedBuffer<D>, TransientError> {
+        match graph {
+            Some(GraphPass { execution, pass }) if request.dynamism == Dynamism::Static => {
+                let info = Create::<Buffers>::describe(execution.device(), &request.desc())?;
+                execution.acquire_buffer(&info, pass, request.name).map(Provided::Transient)
+            }
+            _ => Ok(Provided::Placed(self.create_buffer(request)?)),
+        }
+    }
+
+    /// A texture of the graph's transient allocator where one is given, else of the policy.
+    ///
+    /// # Errors
+    /// As [`Execution::acquire_texture`] or [`Placement::create_texture`]. Nothing has changed then.
+    pub fn provide_texture(
+        &self,
+        desc: &TextureDesc,
+        name: &str,
+        graph: Option<GraphPass<'_, '_, D>>,
+    ) -> Result<ProvidedTexture<D>, TransientError> {
+        match graph {
+            Some(GraphPass { execution, pass }) => {
+                let info = Create::<Textures>::describe(execution.device(), desc)?;
+                execution.acquire_texture(&info, pass, name).map(Provided::Transient)
+            }
+            None => Ok(Provided::Placed(self.create_texture(desc, name)?)),
+        }
+    }
+
+    /// Pages for the constants of a single frame or draw: each thread that records writes through a
+    /// [`FastWriter`](crate::FastWriter) of its own.
+    #[must_use]
+    pub fn fast_constants(&self) -> &FastConstants<D> {
+        &self.inner.fast
+    }
+
     /// Memory that textures share in turns: as many bytes as asked for, of the memory type that suits textures like
     /// `like` best.
     ///
@@ -161,17 +280,6 @@ impl<D: Device> Placement<D> {
     }
 }
 
-impl<D: Device> Drop for Inner<D> {
-    /// Blocks go with the allocator's next reclaim, or once their last range has come back.
-    fn drop(&mut self) {
-        self.upload_small.close();
-        self.upload_big.close();
-        self.textures.iter().flat_map(HeapPools::each_part).for_each(|part| part.close());
-        let pools = self.default_buffers.get_mut();
-        pools.iter().for_each(|pool| pool.each_part(&mut |part| part.close()));
-    }
-}
-
 impl<D: Device> Clone for Placement<D> {
     fn clone(&self) -> Self {
         Self { inner: Arc::clone(&self.inner) }
@@ -181,14 +289,5 @@ impl<D: Device> Clone for Placement<D> {
 impl<D: Device> fmt::Debug for Placement<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Placement").field("desc", &self.inner.desc).finish_non_exhaustive()
-    }
-}
-
-/// Whether memory of its own may still be had.
-pub(super) fn is_out_of_memory(error: &Error) -> bool {
-    match error {
-        Error::OutOfMemory { .. } => true,
-        Error::Device(error) => error.is_out_of_memory(),
-        _ => false,
     }
 }

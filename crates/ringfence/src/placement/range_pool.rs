@@ -33,20 +33,20 @@ use ringfence_memory::extend::{Backing, Memory, Place, RangeOwner, Shared, askin
 use ringfence_memory::memory::Location;
 
 /// A block: what lies under its ranges.
-pub(crate) struct Block<D: Device> {
-    pub(crate) backing: Backing<D>,
+pub(super) struct Block<D: Device> {
+    pub(super) backing: Backing<D>,
     /// The memory, shared with every range.
-    pub(crate) memory: Arc<Memory<D>>,
+    pub(super) memory: Arc<Memory<D>>,
     /// Where the block's first byte lies in the memory.
-    pub(crate) base: u64,
-    pub(crate) mapped: Option<Mapped>,
+    pub(super) base: u64,
+    pub(super) mapped: Option<Mapped>,
     /// The address of the block's first byte for shaders, if it is a buffer that has one.
-    pub(crate) address: Option<u64>,
+    pub(super) address: Option<u64>,
 }
 
 impl<D: Device> Block<D> {
     /// A driver buffer for ranges to share. A driver call: no lock may be held that an allocation needs.
-    pub(crate) fn buffer(
+    pub(super) fn buffer(
         shared: &Shared<D>,
         bytes: u64,
         usage: BufferUsage,
@@ -67,20 +67,20 @@ impl<D: Device> Block<D> {
 }
 
 /// A range in a block.
-pub(crate) struct InPool<D: Device> {
-    pub(crate) place: Place<D>,
+pub(super) struct InPool<D: Device> {
+    pub(super) place: Place<D>,
     /// The first byte, counted from the block's.
-    pub(crate) offset: u64,
+    pub(super) offset: u64,
     /// The buffer that the block shares, if it does.
-    pub(crate) shared_buffer: Option<RawBuffer<D>>,
+    pub(super) shared_buffer: Option<RawBuffer<D>>,
     /// Where the host sees the first byte.
-    pub(crate) mapped: Option<Mapped>,
+    pub(super) mapped: Option<Mapped>,
     /// Its address for shaders, if the block has one.
-    pub(crate) address: Option<u64>,
+    pub(super) address: Option<u64>,
 }
 
 /// See the [module](self).
-pub(crate) struct RangePool<D: Device, A> {
+pub(super) struct RangePool<D: Device, A> {
     block_bytes: u64,
     /// Makes the range allocator of a block of so many bytes.
     ranges: fn(u64, u64) -> A,
@@ -92,7 +92,7 @@ pub(crate) struct RangePool<D: Device, A> {
 }
 
 impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
-    pub(crate) fn new(block_bytes: u64, idle_frames: u64, ranges: fn(u64, u64) -> A, granule: u64) -> Self {
+    pub(super) fn new(block_bytes: u64, idle_frames: u64, ranges: fn(u64, u64) -> A, granule: u64) -> Self {
         let desc = BlocksDesc { basic_size: block_bytes, destroy_threshold: 0, grace_ticks: idle_frames };
         let state = Mutex::new(Blocks::new(desc));
         Self { block_bytes, ranges, granule, state, growth: Lock::new(()), closed: AtomicBool::new(false) }
@@ -100,7 +100,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
 
     /// A range in a block at hand, or in one that `make` gives: asked for so many bytes, while no lock is held that
     /// somebody needs who finds room.
-    pub(crate) fn allocate(
+    pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,
         alignment: u64,
@@ -119,7 +119,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
     }
 
     /// A range in a block that holds nothing else, where there was no memory for a block as large as others.
-    pub(crate) fn allocate_in_own_block(
+    pub(super) fn allocate_in_own_block(
         self: &Arc<Self>,
         size: u64,
         alignment: u64,
@@ -145,7 +145,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         Ok(self.found(&state, allocation))
     }
 
-    pub(crate) fn try_allocate(self: &Arc<Self>, size: u64, alignment: u64) -> Option<InPool<D>> {
+    pub(super) fn try_allocate(self: &Arc<Self>, size: u64, alignment: u64) -> Option<InPool<D>> {
         let mut state = self.state.lock();
         let allocation = state.try_allocate(size, alignment).ok()?;
         Some(self.found(&state, allocation))
@@ -168,15 +168,15 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
     }
 
     /// A block that has been empty for long enough at the end of this frame.
-    pub(crate) fn take_idle(&self, frame: u64) -> Option<Backing<D>> {
+    pub(super) fn take_idle(&self, frame: u64) -> Option<Backing<D>> {
         self.state.lock().take_surplus(frame).map(|(_, block)| block.backing)
     }
 
-    pub(crate) fn close(&self) {
+    pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn figures(&self) -> PoolFigures {
+    pub(super) fn figures(&self) -> PoolFigures {
         let sums = self.state.lock().statistics();
         PoolFigures {
             block_count: sums.block_count,
@@ -202,7 +202,7 @@ pub struct PoolFigures {
 }
 
 impl PoolFigures {
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.block_count += other.block_count;
         self.block_bytes += other.block_bytes;
         self.range_count += other.range_count;

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::desc::{BufferRequest, Route, TextureKind};
+use super::inner::{Inner, is_out_of_memory};
 use super::location::{Footprint, ReadbackTexture, TextureLocation};
-use super::policy::{Placement, is_out_of_memory};
 use crate::device::{BufferUsage, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
-use crate::upload::least_common_multiple;
 use ringfence_memory::Error;
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Dedicated, Resource};
@@ -29,43 +28,34 @@ pub struct TexturePlan {
     pub wants_clear_value: bool,
 }
 
-impl<D: Device> Placement<D> {
-    /// What a texture would come to: measured by the driver, no memory taken.
-    ///
-    /// # Errors
-    /// The driver refuses the description.
-    pub fn plan_texture(&self, desc: &TextureDesc) -> Result<TexturePlan, Error> {
-        let device = self.memory().device();
+impl<D: Device> Inner<D> {
+    /// See [`Placement::plan_texture`](super::Placement::plan_texture).
+    pub(super) fn plan_texture(&self, desc: &TextureDesc) -> Result<TexturePlan, Error> {
+        let device = self.memory.device();
         self.shared().check_lost()?;
         let info = Create::<Textures>::describe(device, desc)?;
         let needs = self.shared().measure::<Textures>(&info)?;
-        let kind = TextureKind::of(desc).measured(needs.size, &self.inner.desc);
-        let alone = needs.requires_dedicated || needs.size > self.inner.desc.texture_bytes_max;
+        let kind = TextureKind::of(desc).measured(needs.size, &self.desc);
+        let alone = needs.requires_dedicated || needs.size > self.desc.texture_bytes_max;
         let route = if alone { Route::StandAlone } else { Route::Textures(kind) };
         let (bytes, alignment, wants_clear_value) = (needs.size, needs.alignment, kind.wants_clear_value());
         Ok(TexturePlan { kind, route, bytes, alignment, wants_clear_value })
     }
 
-    /// Makes a texture in the pool of its kind.
-    ///
-    /// # Errors
-    /// As [`Placement::create_buffer`].
-    pub fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
-        let info = Create::<Textures>::describe(self.memory().device(), desc)?;
+    /// See [`Placement::create_texture`](super::Placement::create_texture).
+    pub(super) fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
+        let info = Create::<Textures>::describe(self.memory.device(), desc)?;
         self.create_texture_as(TextureKind::of(desc), &info, name)
     }
 
-    /// As [`Placement::create_texture`], from the device's own description (which may have a clear value).
-    ///
-    /// # Errors
-    /// As [`Placement::create_buffer`].
-    pub fn create_texture_as(
+    /// See [`Placement::create_texture_as`](super::Placement::create_texture_as).
+    pub(super) fn create_texture_as(
         &self,
         kind: TextureKind,
         info: &TextureInfo<'_, D>,
         name: &str,
     ) -> Result<TextureLocation<D>, Error> {
-        let (shared, policy) = (self.shared(), &self.inner.desc);
+        let (shared, policy) = (self.shared(), &self.desc);
         let (mut texture_kind, mut route) = (kind, Route::StandAlone);
         let desc = AllocationDesc { name, dedicated: Dedicated::Always, ..Default::default() };
         let ((placed, place), needs) = shared.create_with::<Textures>(info, desc, |unplaced, needs| {
@@ -73,7 +63,7 @@ impl<D: Device> Placement<D> {
             let alone = needs.requires_dedicated || needs.size > policy.texture_bytes_max;
             if !alone {
                 route = Route::Textures(texture_kind);
-                let pools = &self.inner.textures[texture_kind as usize];
+                let pools = &self.textures[texture_kind as usize];
                 match pools.place::<Textures>(shared, unplaced, needs, Location::Device) {
                     Err(error) if is_out_of_memory(&error) => route = Route::StandAlone,
                     made => return made,
@@ -87,12 +77,8 @@ impl<D: Device> Placement<D> {
         Ok(TextureLocation { texture, texture_kind, route })
     }
 
-    /// Makes what a texture is copied to so that the host can read it: a stand-alone buffer in readback memory, with the
-    /// rows as the device copies them.
-    ///
-    /// # Errors
-    /// As [`Placement::create_buffer`].
-    pub fn create_readback_texture(&self, desc: &TextureDesc, name: &str) -> Result<ReadbackTexture<D>, Error> {
+    /// See [`Placement::create_readback_texture`](super::Placement::create_readback_texture).
+    pub(super) fn create_readback_texture(&self, desc: &TextureDesc, name: &str) -> Result<ReadbackTexture<D>, Error> {
         if desc.samples != 1 {
             return Err(DeviceError::InvalidInfo("a multisampled texture cannot be read back").into());
         }
@@ -115,7 +101,7 @@ impl<D: Device> Placement<D> {
             return Err(DeviceError::Unsupported("reading back depth and stencil together: one copy is of one").into());
         }
         let ([across, down], block) = (texels.block(), format.texel_bytes());
-        let capabilities = self.memory().device().capabilities();
+        let capabilities = self.memory.device().capabilities();
         let max = capabilities.memory_object_bytes_max;
         let (mut footprints, mut end) = (Vec::with_capacity(count as usize), 0_u64);
         for (layer, mip) in (0..layers).flat_map(|layer| (0..mips).map(move |mip| (layer, mip))) {
@@ -136,6 +122,10 @@ impl<D: Device> Placement<D> {
 
 /// The next multiple of an alignment and of the bytes of a block; the largest number if there is none.
 fn next_multiple(bytes: u64, alignment: u64, block: u64) -> u64 {
-    let multiple = least_common_multiple(alignment.max(1), block.max(1));
-    bytes.checked_next_multiple_of(multiple).unwrap_or(u64::MAX)
+    let (alignment, block) = (alignment.max(1), block.max(1));
+    let (mut divisor, mut rest) = (alignment, block);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    bytes.checked_next_multiple_of(alignment / divisor * block).unwrap_or(u64::MAX)
 }

@@ -1,127 +1,115 @@
-//! The transient allocator: its heaps and objects, and how a request finds a place.
+//! The transient allocator as its users see it, and one execution of a graph.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::BuildHasherDefault;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::marker::PhantomData;
+use std::ops::Deref;
 
-use super::barrier::{Barrier, Barriers, TransientId};
-use super::desc::{TransientDesc, TransientFigures};
+use ringfence_alias::{PassOrder, Progress};
+use ringfence_core::range::Invalid;
+use ringfence_core::sync::{SyncPoint, TimelineId};
+
+use super::barrier::Barrier;
+use super::desc::{Flushed, TransientDesc, TransientFigures};
 use super::error::TransientError;
-use super::execution::{Execution, Transient};
-use super::heap::{Cache, Heap, Object, ObjectKey, Spot, TransientKind, WordHasher};
-use super::order::{Clock, Order, Pass};
-use super::plans::Plans;
-use super::spans::Spans;
-use crate::device::{
-    Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, Textures,
-};
+use super::frame::{Certificate, FramePass, FrameResource, UsedResource, check_places};
+use super::handle::{Transient, TransientBuffer, TransientTexture};
+use super::heap::{Tenancy, TransientKind};
+use super::pass::{Clock, Pass, TransientId};
+use super::state::{State, Wanted};
+use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, TextureInfo, Textures};
 use ringfence_memory::Allocator;
-use ringfence_memory::Error;
-use ringfence_memory::extend::{Backing, Place, Shared};
-use ringfence_memory::memory::Location;
-use ringfence_memory::trace::Event;
-use ringfence_memory::{AllocationDesc, Dedicated, RawObject};
-
-/// What every heap is aligned to at least, in bytes.
-const HEAP_ALIGNMENT: u64 = 64 << 10;
+use ringfence_memory::RawObject;
 
 /// Gives the resources of a graph execution memory that they share in turns. See the [module](super).
-pub struct TransientAllocator<D: Device> {
-    pub(super) shared: Arc<Shared<D>>,
-    pub(super) desc: TransientDesc<'static>,
-    pub(super) name: Box<str>,
-    /// Tells passes and handles from those of other transient allocators.
-    pub(super) owner: u32,
-    pub(super) order: Order,
-    pub(super) barriers: Barriers,
-    /// By number; `None` where one has gone.
-    pub(super) heaps: Vec<Option<Heap<D>>>,
-    /// Empty heaps, for when one is needed.
-    pub(super) idle_heaps: Vec<Heap<D>>,
-    /// By number; `None` where one has gone.
-    pub(super) objects: Vec<Option<Object<D>>>,
-    pub(super) free_objects: Vec<u32>,
-    /// Objects with memory of their own.
-    pub(super) solo: Cache,
-    /// What the driver measured, by description.
-    measured: HashMap<ObjectKey, Requirements, BuildHasherDefault<WordHasher>>,
-    /// Of each heap the highest end that this execution has used.
-    pub(super) peaks: Vec<u64>,
-    /// Acquired in this execution; some twice.
-    pub(super) acquired: Vec<u32>,
-    /// What flush sorts; kept for its memory.
-    pub(super) scratch: Vec<(u64, u32)>,
-    pub(super) plans: Plans,
-    pub(super) execution: u64,
-    pub(super) frame: u64,
-    pub(super) figures: TransientFigures,
-    pub(super) acquires: u32,
-}
-
-/// Descriptions whose measures are kept.
-const MEASURED_MAX: usize = 4096;
-
-/// What is wanted of a place.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
-    pub(super) key: Option<ObjectKey>,
-    pub(super) needs: Requirements,
-    pub(super) name: &'a str,
-}
+pub struct TransientAllocator<D: Device>(State<D>);
 
 impl<D: Device> TransientAllocator<D> {
     /// A transient allocator over an allocator. Takes no memory yet.
     #[must_use]
     pub fn new(memory: &Allocator<D>, desc: TransientDesc<'_>) -> Self {
-        static OWNERS: AtomicU32 = AtomicU32::new(1);
-        let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
-        Self {
-            shared: Arc::clone(memory.shared()),
-            name: desc.name.into(),
-            desc: TransientDesc { name: "", ..desc },
-            owner,
-            order: Order::new(owner).of_allocator(memory.shared().lifetimes.owner()),
-            barriers: Barriers::default(),
-            heaps: Vec::new(),
-            idle_heaps: Vec::new(),
-            objects: Vec::new(),
-            free_objects: Vec::new(),
-            solo: Cache::default(),
-            measured: HashMap::default(),
-            peaks: Vec::new(),
-            acquired: Vec::new(),
-            scratch: Vec::new(),
-            plans: Plans::default(),
-            execution: 0,
-            frame: 0,
-            figures: TransientFigures::default(),
-            acquires: 0,
-        }
+        Self(State::new(memory, desc))
     }
 
     /// Begins a graph execution. Handles of the one before are stale from here on. No driver call.
     pub fn begin(&mut self) -> Execution<'_, D> {
-        self.start();
-        self.plans.forget_frame();
+        self.0.start();
+        self.0.plans.forget_frame();
         Execution::new(self)
     }
 
-    pub(super) fn start(&mut self) {
-        let Self { order, shared, .. } = self;
-        order.refresh(|timeline| shared.lifetimes.seen(timeline));
-        self.execution += 1;
-        self.acquired.clear();
-        self.barriers.begin();
-        self.peaks.fill(0);
-        self.figures.requested_bytes = 0;
+    /// Begins an execution whose resources are all known: lays them out, or takes the layout of an earlier frame of the
+    /// same shape, and acquires them. [`Execution::planned`] gives the handles, [`Execution::frame_pass`] the passes;
+    /// nothing needs to be discarded.
+    ///
+    /// `go_on` is asked while a new shape is planned, as long as the plan is not proven to be the best: as
+    /// [`plan`](ringfence_alias::plan) says. A frame like the last costs a lookup: no driver call, no host allocation.
+    ///
+    /// # Errors
+    /// A place that the lists do not have, a last use that is not ordered after the first, no memory, or the driver's.
+    /// The execution is over then; what was made before the failure stays in the caches.
+    pub fn plan(
+        &mut self,
+        passes: &[FramePass<'_>],
+        resources: &[FrameResource<'_, '_, D>],
+        go_on: impl FnMut(&Progress) -> bool,
+    ) -> Result<Execution<'_, D>, TransientError> {
+        check_places(passes, resources)?;
+        self.0.shared.check_lost()?;
+        let index = self.0.plan_index(passes, resources, go_on)?;
+        self.0.start();
+        self.0.plans.placed.clear();
+        // From here on a failure ends the execution, as dropping the value does.
+        let execution = Execution::new(self);
+        execution.transient.0.plan(passes, resources, index)?;
+        Ok(execution)
+    }
+
+    /// An order of the passes of one queue in which the resources need fewer bytes, with what it saves; today's order if
+    /// none was found. Passes are named by their places in today's order, `0..pass_count`. `order` holds pairs *(before,
+    /// after)* that must stay in order besides those that the uses ask for: a pass that writes a buffer of another
+    /// allocator, say. `go_on` is asked before every pass that is tried elsewhere, and told the load reached so far.
+    ///
+    /// Loads are sums of what the driver says that the resources need, as if all could share one heap. Asks the driver for
+    /// what it was not asked before; makes nothing.
+    ///
+    /// # Errors
+    /// A pass that does not exist, a resource without a use, a pair whose passes are not in order today
+    /// ([`TransientError::NotPlanned`]); or the driver refuses a description.
+    ///
+    /// # Example
+    /// ```
+    /// # use ringfence::device::{Create, TextureDesc, Textures};
+    /// # use ringfence::sim;
+    /// # use ringfence::transient::{Described, TransientAllocator, TransientDesc, UsedResource};
+    /// # use ringfence::{Allocator, AllocatorDesc};
+    /// use ringfence::alias::PassUse;
+    /// # let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(gpu, AllocatorDesc::default());
+    /// # let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
+    /// // Today: 0 draws shadows, 1 draws reflections, 2 reads reflections, 3 reads shadows.
+    /// let target = TextureDesc { width: 512, height: 512, ..Default::default() };
+    /// let shadows = UsedResource { info: Described::Texture(&target), uses: &[PassUse::write(0), PassUse::read(3)] };
+    /// let reflections = UsedResource { info: Described::Texture(&target), uses: &[PassUse::write(1), PassUse::read(2)] };
+    /// let advice = transient.suggest_order(4, &[shadows, reflections], &[], |_| true)?;
+    /// // One after the other, they are never alive together.
+    /// assert_eq!(advice.saving(), advice.load_before / 2);
+    /// println!("{:?} would save {} bytes", advice.order, advice.saving());
+    /// # Ok::<(), ringfence::transient::TransientError>(())
+    /// ```
+    pub fn suggest_order(
+        &mut self,
+        pass_count: usize,
+        resources: &[UsedResource<'_, '_, D>],
+        order: &[(usize, usize)],
+        go_on: impl FnMut(u64) -> bool,
+    ) -> Result<PassOrder, TransientError> {
+        self.0.suggest_order(pass_count, resources, order, go_on)
     }
 
     /// The device underneath.
     #[must_use]
     pub fn device(&self) -> &D {
-        &self.shared.device
+        &self.0.shared.device
     }
 
     /// The driver's texture of a handle of the last execution.
@@ -129,7 +117,7 @@ impl<D: Device> TransientAllocator<D> {
     /// # Errors
     /// [`TransientError::Stale`].
     pub fn texture(&self, handle: Transient<Textures>) -> Result<&RawTexture<D>, TransientError> {
-        self.object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
+        self.0.object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
     }
 
     /// The driver's buffer of a handle of the last execution.
@@ -137,7 +125,7 @@ impl<D: Device> TransientAllocator<D> {
     /// # Errors
     /// [`TransientError::Stale`].
     pub fn buffer(&self, handle: Transient<Buffers>) -> Result<&RawBuffer<D>, TransientError> {
-        self.object_of(handle)?.buffer().ok_or(TransientError::Stale { id: handle.id() })
+        self.0.object_of(handle)?.buffer().ok_or(TransientError::Stale { id: handle.id() })
     }
 
     /// Where the resource lies: the number of its heap (`None` if it has memory of its own), offset and size in bytes.
@@ -148,354 +136,223 @@ impl<D: Device> TransientAllocator<D> {
         &self,
         handle: Transient<K>,
     ) -> Result<(Option<u32>, std::ops::Range<u64>), TransientError> {
-        let object = self.object_of(handle)?;
+        let object = self.0.object_of(handle)?;
         Ok((object.heap, object.offset..object.offset + object.size))
-    }
-
-    fn object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {
-        let current = handle.owner == self.owner && handle.execution == self.execution;
-        let object = self.objects.get(handle.object as usize).and_then(Option::as_ref).filter(|_| current);
-        object.ok_or(TransientError::Stale { id: handle.id() })
     }
 
     /// The driver's object that a barrier names; `None` if it has gone since.
     #[must_use]
     pub fn raw(&self, id: TransientId) -> Option<&RawObject<D>> {
-        Some(&self.objects.get(id.0 as usize)?.as_ref()?.raw)
+        Some(&self.0.objects.get(id.0 as usize)?.as_ref()?.raw)
     }
 
     /// The barriers of the last execution, in the order of the acquires.
     #[must_use]
     pub fn barriers(&self) -> &[Barrier] {
-        self.barriers.list()
+        self.0.barriers.list()
     }
 
     /// Its use. O(heaps + barriers).
     #[must_use]
     pub fn figures(&self) -> TransientFigures {
-        let bytes = |heaps: &mut dyn Iterator<Item = &Heap<D>>| {
-            heaps.fold((0, 0), |(count, bytes), heap| (count + 1, bytes + heap.bytes))
-        };
-        let (heap_count, heap_bytes) = bytes(&mut self.heaps.iter().flatten());
-        let (idle_heap_count, idle_heap_bytes) = bytes(&mut self.idle_heaps.iter());
-        let list = self.barriers.list();
-        TransientFigures {
-            heap_count,
-            heap_bytes,
-            idle_heap_count,
-            idle_heap_bytes,
-            object_count: self.objects.len() - self.free_objects.len(),
-            peak_bytes: self.peaks.iter().sum::<u64>() + self.solo_bytes(),
-            aliasing_count: list.iter().filter(|barrier| barrier.aliases).count(),
-            dependency_count: list.iter().filter(|barrier| barrier.depends).count(),
-            ..self.figures
-        }
+        self.0.figures()
     }
 
-    /// Bytes of objects with memory of their own that this execution uses.
-    fn solo_bytes(&self) -> u64 {
-        let used = |object: &&Object<D>| object.heap.is_none() && object.last_execution == self.execution;
-        self.objects.iter().flatten().filter(used).map(|object| object.size).sum()
+    /// How good the layout of the last planned frame is.
+    #[must_use]
+    pub fn certificate(&self) -> Certificate {
+        self.0.plans.certificate
     }
 
-    /// What the driver measured for a description; asked once for each.
-    pub(super) fn measure<K: TransientKind>(
-        &mut self,
-        info: &<D as Create<K>>::Info<'_>,
-    ) -> Result<(Option<ObjectKey>, Requirements), TransientError>
-    where
-        D: Create<K>,
-    {
-        let key = Create::<K>::key(&self.shared.device, info).map(ObjectKey::new::<K>);
-        if let Some(needs) = key.and_then(|key| self.measured.get(&key)) {
-            return Ok((key, *needs));
-        }
-        let needs = self.shared.measure::<K>(info)?;
-        let max = self.shared.device.capabilities().memory_object_bytes_max;
-        if needs.size > max {
-            return Err(Error::TooLarge { size: needs.size, max }.into());
-        }
-        if let Some(key) = key {
-            if self.measured.len() >= MEASURED_MAX {
-                self.measured.clear();
-            }
-            self.measured.insert(key, needs);
-        }
-        Ok((key, needs))
+    /// The end of a frame: heaps that were in the cache for too long go. Says how many. Call it once a frame,
+    /// beside [`Allocator::reclaim`](crate::Allocator::reclaim); it is also the clock by which objects age.
+    pub fn end_frame(&mut self) -> usize {
+        self.0.end_frame()
     }
 
-    /// An object for a pass that begins at `clock`, as it goes: from a cache, or made.
-    pub(super) fn find_or_make<K: TransientKind>(
-        &mut self,
-        info: &<D as Create<K>>::Info<'_>,
-        wanted: Wanted<'_>,
-        clock: &Clock,
-    ) -> Result<u32, TransientError>
-    where
-        D: Create<K>,
-    {
-        if wanted.needs.requires_dedicated {
-            return self.find_or_make_solo::<K>(info, wanted, clock);
-        }
-        let (heap, spot) = self.find_spot(wanted, clock)?;
-        match spot.object {
-            Some(object) => {
-                self.figures.hits += 1;
-                Ok(object)
-            }
-            None => self.make_in_heap::<K>(info, wanted, heap, spot.offset),
-        }
+    /// Lets go of every object and heap that is not in use now, without regard to numbers and ages: when memory is short,
+    /// or the window has another size. Says how many objects.
+    pub fn trim(&mut self) -> usize {
+        self.0.trim()
     }
 
-    /// A spot in a heap at hand, or in a new one, memory type by memory type.
-    fn find_spot(&mut self, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Spot), TransientError> {
-        let shared = Arc::clone(&self.shared);
-        let bits = wanted.needs.memory_type_bits;
-        let mut result = Err(Error::NoMemoryType { location: Location::Device, memory_type_bits: bits }.into());
-        for memory_type in shared.order.candidates(Location::Device, bits) {
-            let arena = shared.arena_index(memory_type, wanted.needs.class);
-            result = self.find_in_arena(arena, wanted, clock);
-            match &result {
-                Err(TransientError::Memory(Error::Device(error))) if error.is_out_of_memory() => {}
-                _ => break,
-            }
-        }
-        result
+    /// Checks every rule of its structures. For tests.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.0.validate()
     }
+}
 
-    fn find_in_arena(&mut self, arena: u32, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Spot), TransientError> {
-        let Wanted { key, needs, .. } = wanted;
-        let find = |heap: &Heap<D>| {
-            let fits = heap.arena == arena && heap.alignment >= needs.alignment;
-            fits.then(|| heap.find(key.as_ref(), needs.size, needs.alignment, clock)).flatten()
-        };
-        for (number, heap) in (0..).zip(&self.heaps) {
-            if let Some(spot) = heap.as_ref().filter(|heap| !heap.is_planned).and_then(find) {
-                return Ok((number, spot));
-            }
-        }
-        if let Some((at, spot)) = (0..).zip(&self.idle_heaps).find_map(|(at, heap)| Some((at, find(heap)?))) {
-            let heap = self.idle_heaps.remove(at);
-            return Ok((self.add_heap(Heap { is_planned: false, ..heap }), spot));
-        }
-        let heap = self.make_heap(arena, needs.size.max(self.desc.heap_bytes), needs)?;
-        Ok((self.add_heap(heap), Spot { offset: 0, object: None }))
-    }
-
-    /// Asks the driver for a heap; for one of just what is needed if there is no room for more.
-    pub(super) fn make_heap(&self, arena: u32, bytes: u64, needs: Requirements) -> Result<Heap<D>, TransientError> {
-        let capabilities = self.shared.device.capabilities();
-        let group = |class: ResourceClass| capabilities.class_groups[class as usize];
-        let holds_targets = group(needs.class) == group(ResourceClass::RenderTarget);
-        let for_targets = if holds_targets { capabilities.target_memory_alignment } else { 1 };
-        let alignment = needs.alignment.max(HEAP_ALIGNMENT).max(for_targets);
-        let max = capabilities.memory_object_bytes_max;
-        let rounded = |bytes: u64| bytes.next_multiple_of(HEAP_ALIGNMENT).min(max);
-        let mut made = Err(DeviceError::OutOfDeviceMemory);
-        for bytes in [rounded(bytes), rounded(needs.size)] {
-            made = self.shared.make_heap(arena, bytes, alignment, &self.name).map(|backing| (backing, bytes));
-            if !matches!(made, Err(error) if error.is_out_of_memory()) {
-                break;
-            }
-        }
-        let (Backing::Heap { memory, number, .. }, bytes) = made? else { unreachable!("a heap was asked for") };
-        self.shared.device.note_aliasing(&memory.object, 0, bytes, true);
-        Ok(Heap {
-            whole: Arc::new(Place::heap(memory, arena, number)),
-            arena,
-            bytes,
-            alignment,
-            spans: Spans::new(bytes),
-            cache: Cache::default(),
-            object_count: 0,
-            is_planned: false,
-            idle_since: None,
-            last_plan: None,
-        })
-    }
-
-    pub(super) fn add_heap(&mut self, heap: Heap<D>) -> u32 {
-        let heap = Heap { idle_since: None, ..heap };
-        match self.heaps.iter().position(Option::is_none) {
-            Some(number) => {
-                self.heaps[number] = Some(heap);
-                number as u32
-            }
-            None => {
-                self.heaps.push(Some(heap));
-                self.peaks.push(0);
-                self.heaps.len() as u32 - 1
-            }
-        }
-    }
-
-    pub(super) fn heap(&mut self, number: u32) -> &mut Heap<D> {
-        self.heaps[number as usize].as_mut().expect("a heap stays as long as it has objects, or is being filled")
-    }
-
-    pub(super) fn object(&mut self, number: u32) -> &mut Object<D> {
-        self.objects[number as usize].as_mut().expect("an object that was acquired stays until the flush")
-    }
-
-    /// Makes an object at an offset of a heap, whatever else lies there.
-    pub(super) fn make_in_heap<K: TransientKind>(
-        &mut self,
-        info: &<D as Create<K>>::Info<'_>,
-        wanted: Wanted<'_>,
-        heap: u32,
-        offset: u64,
-    ) -> Result<u32, TransientError>
-    where
-        D: Create<K>,
-    {
-        let shared = Arc::clone(&self.shared);
-        let place = Place::aliased(&self.heap(heap).whole, offset);
-        let desc = AllocationDesc { name: wanted.name, location: Location::Device, ..Default::default() };
-        let ((placed, place), _) = shared.create_with::<K>(info, desc, |unplaced, _| {
-            // SAFETY: descriptions with equal keys have equal requirements (see `Create::key`), and one without a key
-            // was measured for this acquire: the heap is of their memory type and class, the range inside and aligned.
-            Ok(unsafe { shared.place_at::<K>(unplaced, place) }?)
-        })?;
-        let traced = shared.trace.transient_number();
-        shared.trace.record(|| Event::TransientMade {
-            object: traced,
-            block: shared.memory_of(&place).block,
-            offset,
-            bytes: wanted.needs.size,
-            name: wanted.name,
-        });
-        let object = self.add_object(Object {
-            raw: K::raw(placed.object),
-            place,
-            key: wanted.key,
-            heap: Some(heap),
-            offset,
-            size: wanted.needs.size,
-            is_texture: K::IS_TEXTURE,
-            traced,
-            tenancy: None,
-            users: Clock::default(),
-            last_frame: self.frame,
-            last_execution: self.execution,
-        });
-        let heap = self.heap(heap);
-        heap.object_count += 1;
-        if let Some(key) = wanted.key {
-            heap.cache.insert(key, offset, object);
-        }
-        Ok(object)
-    }
-
-    /// An object with memory of its own.
-    fn find_or_make_solo<K: TransientKind>(
-        &mut self,
-        info: &<D as Create<K>>::Info<'_>,
-        wanted: Wanted<'_>,
-        clock: &Clock,
-    ) -> Result<u32, TransientError>
-    where
-        D: Create<K>,
-    {
-        let free = |number: u32| {
-            let object = self.objects[number as usize].as_ref();
-            object.is_some_and(|object| object.tenancy.is_none() && clock.covers(&object.users))
-        };
-        let made = wanted.key.as_ref().map_or(&[][..], |key| self.solo.all(key));
-        if let Some(&(_, object)) = made.iter().find(|(_, object)| free(*object)) {
-            self.figures.hits += 1;
-            return Ok(object);
-        }
-        let dedicated = Dedicated::Always;
-        let desc = AllocationDesc { name: wanted.name, location: Location::Device, dedicated, ..Default::default() };
-        let ((placed, place), _) = self.shared.create::<K>(info, desc)?;
-        let object = self.add_object(Object {
-            raw: K::raw(placed.object),
-            place,
-            key: wanted.key,
-            heap: None,
-            offset: 0,
-            size: wanted.needs.size,
-            is_texture: K::IS_TEXTURE,
-            traced: 0,
-            tenancy: None,
-            users: Clock::default(),
-            last_frame: self.frame,
-            last_execution: self.execution,
-        });
-        if let Some(key) = wanted.key {
-            self.solo.insert(key, u64::from(object), object);
-        }
-        Ok(object)
-    }
-
-    fn add_object(&mut self, object: Object<D>) -> u32 {
-        self.figures.misses += 1;
-        match self.free_objects.pop() {
-            Some(number) => {
-                self.objects[number as usize] = Some(object);
-                number
-            }
-            None => {
-                self.objects.push(Some(object));
-                self.objects.len() as u32 - 1
-            }
-        }
-    }
-
-    /// Makes the object's bytes its own from `pass` on, and works out the barrier.
-    pub(super) fn occupy(&mut self, number: u32, pass: Pass) {
-        self.occupy_until(number, pass, None);
-    }
-
-    /// The same; where `over` is given, the bytes are given back at once, to be used again when it is reached.
-    pub(super) fn occupy_until(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
-        let (frame, execution) = (self.frame, self.execution);
-        let Self { objects, heaps, barriers, peaks, figures, .. } = self;
-        let object = objects[number as usize].as_mut().expect("it was found or made just now");
-        object.last_frame = frame;
-        object.last_execution = execution;
-        figures.requested_bytes += object.size;
-        match object.heap {
-            Some(heap_number) => {
-                let heap = heaps[heap_number as usize].as_mut().expect("an object's heap stays");
-                let past = heap.spans.touching(object.offset, object.offset + object.size);
-                let past = past.iter().map(|span| (span.tenant, &span.users));
-                barriers.acquire(pass, number, object.is_texture, past);
-                match over {
-                    Some(users) => heap.spans.give_back(object.offset, object.size, number, users),
-                    None => heap.spans.take(object.offset, object.size, number),
-                }
-                heap.last_plan = None;
-                let peak = &mut peaks[heap_number as usize];
-                *peak = (*peak).max(object.offset + object.size);
-            }
-            None => barriers.acquire(pass, number, object.is_texture, std::iter::once((number, &object.users))),
-        }
-        if let Some(users) = over {
-            object.tenancy = None;
-            object.users = users;
-        }
-        self.acquired.push(number);
-    }
-
-    /// Gives the object's bytes back, to be used again when `users` is over.
-    pub(super) fn vacate(&mut self, number: u32, users: Clock) {
-        let object = self.object(number);
-        object.tenancy = None;
-        object.users = users;
-        let (offset, size) = (object.offset, object.size);
-        if let Some(heap) = object.heap {
-            self.heap(heap).spans.give_back(offset, size, number, users);
-        }
+impl<D: Device> Drop for TransientAllocator<D> {
+    /// Everything is let go of, and destroyed once the device is done with it.
+    fn drop(&mut self) {
+        self.0.trim();
     }
 }
 
 impl<D: Device> fmt::Debug for TransientAllocator<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TransientAllocator")
-            .field("name", &self.name)
-            .field("desc", &self.desc)
+            .field("name", &self.0.name)
+            .field("desc", &self.0.desc)
             .field("figures", &self.figures())
             .finish_non_exhaustive()
+    }
+}
+
+/// A graph execution under way. Dropping it ends it like [`Execution::finish`] without points.
+///
+/// Everything of [`TransientAllocator`] that reads can be called on it.
+pub struct Execution<'a, D: Device> {
+    transient: &'a mut TransientAllocator<D>,
+    is_over: bool,
+}
+
+impl<'a, D: Device> Execution<'a, D> {
+    fn new(transient: &'a mut TransientAllocator<D>) -> Self {
+        Self { transient, is_over: false }
+    }
+
+    /// The next pass of a queue, which begins once the passes of `waits` are over. Those may be of earlier executions.
+    ///
+    /// Passes are numbered in the order in which their queue is given them; `waits` are what the caller makes the queue
+    /// wait for, by semaphores or fences. O(waits).
+    ///
+    /// # Errors
+    /// A pass of another transient allocator; a timeline of another allocator; or more than [`QUEUES_MAX`](super::QUEUES_MAX) queues.
+    pub fn pass(&mut self, queue: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
+        self.transient.0.order.pass(queue, waits)
+    }
+
+    /// A buffer from `pass` on. What it holds at first is of no meaning. See [`Execution::acquire_texture`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn acquire_buffer(
+        &mut self,
+        info: &BufferInfo<'_, D>,
+        pass: Pass,
+        name: &str,
+    ) -> Result<TransientBuffer, TransientError> {
+        self.acquire(info, pass, name)
+    }
+
+    /// A texture from `pass` on, which is its first use: all others come after that pass. What it holds at first is of no
+    /// meaning, and [`TransientAllocator::barriers`] says what has to be recorded at the beginning of the pass.
+    ///
+    /// The name is given to a driver object that is made, and stays with it when it is used again. Passes of one queue
+    /// acquire in their order. O(spans of the heaps at hand); makes an object or a heap only where there is none to hand.
+    ///
+    /// # Errors
+    /// No memory; the driver refuses the description; a pass that is not of this execution, or earlier than one that has
+    /// acquired something. Nothing has changed then.
+    pub fn acquire_texture(
+        &mut self,
+        info: &TextureInfo<'_, D>,
+        pass: Pass,
+        name: &str,
+    ) -> Result<TransientTexture, TransientError> {
+        self.acquire(info, pass, name)
+    }
+
+    fn acquire<K: TransientKind>(
+        &mut self,
+        info: &<D as Create<K>>::Info<'_>,
+        pass: Pass,
+        name: &str,
+    ) -> Result<Transient<K>, TransientError>
+    where
+        D: Create<K>,
+    {
+        let transient = &mut self.transient.0;
+        transient.shared.check_lost()?;
+        transient.order.check_current(pass)?;
+        transient.barriers.check(pass)?;
+        let (key, needs) = transient.measure::<K>(info)?;
+        let clock = transient.order.begin_of(pass);
+        let object = transient.find_or_make::<K>(info, Wanted { key, needs, name }, &clock)?;
+        transient.occupy(object, pass);
+        Ok(transient.handle(object, pass))
+    }
+
+    /// Ends a resource's use: `last` are the passes after which nobody uses it, each after the one that acquired it. With
+    /// none, that pass itself was the only one. Its bytes may then be another's; the object stays for the next time, and
+    /// the handle gives it until the next execution begins. O(log spans).
+    ///
+    /// # Errors
+    /// The handle is stale, or discarded already; or a last use is not ordered after the first. Nothing has changed then.
+    pub fn discard<K: TransientKind>(&mut self, handle: Transient<K>, last: &[Pass]) -> Result<(), TransientError> {
+        let stale = TransientError::Stale { id: handle.id() };
+        let transient = &mut self.transient.0;
+        let current = handle.owner == transient.owner && handle.execution == transient.execution;
+        let object = transient.objects.get(handle.object as usize).and_then(Option::as_ref).filter(|_| current);
+        let tenancy = object.and_then(|object| object.tenancy).filter(|held| held.acquire == handle.acquire);
+        let Tenancy { first, .. } = tenancy.ok_or(stale)?;
+        let mut users = Clock::of(first);
+        for &pass in last {
+            transient.order.check_current(pass)?;
+            if !transient.order.ends_after(pass, first) {
+                return Err(TransientError::NotAfter { first, last: pass });
+            }
+            users.join(&Clock::of(pass));
+        }
+        transient.vacate(handle.object, users);
+        Ok(())
+    }
+
+    /// The handle of the resource at this place of the list that the frame was planned from.
+    ///
+    /// # Errors
+    /// [`TransientError::NotPlanned`] if there is none, or it is of the other kind.
+    pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
+        let placed = self.transient.0.plans.placed.get(place);
+        let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
+        let held = self.transient.0.objects[object as usize].as_ref().filter(|held| held.is_texture == K::IS_TEXTURE);
+        held.ok_or(TransientError::NotPlanned { place })?;
+        let (owner, execution) = (self.transient.0.owner, self.transient.0.execution);
+        Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
+    }
+
+    /// The pass at this place of the list that the frame was planned from; `None` if there is none.
+    #[must_use]
+    pub fn frame_pass(&self, place: usize) -> Option<Pass> {
+        self.transient.0.plans.passes.get(place).copied()
+    }
+
+    /// Ends the execution and flushes: objects that were not used for long are let go of, beyond a number that each heap
+    /// keeps, and heaps without objects go to the cache.
+    ///
+    /// `ends` holds for each queue the point at which the execution's passes there are complete: that of the last frame
+    /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without
+    /// it (points of other allocators' timelines say nothing) they take passes of other queues to be still running, and give nobody bytes that those have used.
+    ///
+    /// What is still in use is taken to be used by every pass. O(heaps · objects).
+    pub fn finish(mut self, ends: &[SyncPoint]) -> Flushed {
+        self.is_over = true;
+        self.transient.0.end(ends)
+    }
+}
+
+impl<D: Device> Deref for Execution<'_, D> {
+    type Target = TransientAllocator<D>;
+
+    fn deref(&self) -> &TransientAllocator<D> {
+        self.transient
+    }
+}
+
+impl<D: Device> Drop for Execution<'_, D> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.transient.0.end(&[]);
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for Execution<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Execution({})", self.transient.0.execution)
     }
 }

@@ -19,13 +19,9 @@
 //!   it was last there, and then for render targets and depth by a discard, a clear or a copy of the whole; on Vulkan a
 //!   texture's layout begins as `UNDEFINED`.
 
-use super::TransientError;
-use super::order::{Clock, Pass, QUEUES_MAX};
+use super::error::TransientError;
+use super::pass::{Clock, Pass, QUEUES_MAX, TransientId};
 use super::spans::NOBODY;
-
-/// An object of a transient allocator, in a barrier.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct TransientId(pub(super) u32);
 
 /// What has to be recorded at the beginning of a pass.
 ///

@@ -32,6 +32,17 @@ impl Default for TransientDesc<'_> {
     }
 }
 
+/// What the end of an execution did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Flushed {
+    /// Objects that were let go of; they are destroyed once the device is done with what had begun.
+    pub released: usize,
+    /// Heaps that went to the cache.
+    pub heaps_cached: usize,
+    /// Resources that were still in use.
+    pub left_in_use: usize,
+}
+
 /// Use of a transient allocator. Bytes and barriers are those of the last execution, the other counts are totals.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

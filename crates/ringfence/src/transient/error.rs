@@ -2,7 +2,7 @@
 
 use ringfence_core::sync::TimelineId;
 
-use super::{Pass, TransientId};
+use super::pass::{Pass, TransientId};
 use crate::device::DeviceError;
 use ringfence_memory::Error;
 

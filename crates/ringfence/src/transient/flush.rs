@@ -10,24 +10,14 @@
 
 use ringfence_core::sync::SyncPoint;
 
-use super::allocator::TransientAllocator;
+use super::desc::Flushed;
 use super::heap::{Heap, Object};
+use super::state::State;
 use crate::device::Device;
 use ringfence_memory::extend::Place;
 use ringfence_memory::trace::Event;
 
-/// What the end of an execution did.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Flushed {
-    /// Objects that were let go of; they are destroyed once the device is done with what had begun.
-    pub released: usize,
-    /// Heaps that went to the cache.
-    pub heaps_cached: usize,
-    /// Resources that were still in use.
-    pub left_in_use: usize,
-}
-
-impl<D: Device> TransientAllocator<D> {
+impl<D: Device> State<D> {
     /// Ends the execution.
     pub(super) fn end(&mut self, ends: &[SyncPoint]) -> Flushed {
         let all = self.order.end_of_all();
@@ -127,9 +117,8 @@ impl<D: Device> TransientAllocator<D> {
         count
     }
 
-    /// The end of a frame: heaps that were in the cache for too long go. Says how many. Call it once a frame,
-    /// beside [`Allocator::reclaim`](crate::Allocator::reclaim); it is also the clock by which objects age.
-    pub fn end_frame(&mut self) -> usize {
+    /// Ends a frame: frees the heaps that were idle for too long.
+    pub(super) fn end_frame(&mut self) -> usize {
         self.frame += 1;
         let (frame, idle_frames) = (self.frame, self.desc.heap_idle_frames);
         let is_due = |heap: &mut Heap<D>| heap.idle_since.is_some_and(|since| frame - since > idle_frames);
@@ -150,9 +139,8 @@ impl<D: Device> TransientAllocator<D> {
         self.shared.retire(None, place);
     }
 
-    /// Lets go of every object and heap that is not in use now, without regard to numbers and ages: when memory is short,
-    /// or the window has another size. Says how many objects.
-    pub fn trim(&mut self) -> usize {
+    /// Retires every object and heap that is not in use, whatever their numbers and ages.
+    pub(super) fn trim(&mut self) -> usize {
         let before = self.figures.released;
         for number in 0..self.objects.len() as u32 {
             if self.objects[number as usize].is_some() {
@@ -167,12 +155,5 @@ impl<D: Device> TransientAllocator<D> {
             self.release_heap(heap);
         }
         (self.figures.released - before) as usize
-    }
-}
-
-impl<D: Device> Drop for TransientAllocator<D> {
-    /// Everything is let go of, and destroyed once the device is done with it.
-    fn drop(&mut self) {
-        self.trim();
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use super::order::Clock;
+use super::pass::{Clock, Pass};
 use super::spans::Spans;
 use crate::device::{Buffers, Device, InfoKey, RawBuffer, RawTexture, Textures};
 use ringfence_memory::extend::Place;
@@ -83,7 +83,7 @@ pub(super) struct Object<D: Device> {
 /// The use of an object in this execution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tenancy {
-    pub(super) first: super::Pass,
+    pub(super) first: Pass,
     /// Which acquire it was, of all.
     pub(super) acquire: u32,
 }

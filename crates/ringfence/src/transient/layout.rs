@@ -7,7 +7,7 @@
 use ringfence_alias::{self as alias, Item, ItemError, Lifetime, PassGraph, PassItem, Problem, Progress};
 
 use super::error::TransientError;
-use super::planned::FramePass;
+use super::frame::FramePass;
 use crate::device::DeviceError;
 
 /// A resource as the planner sees it. Passes are named by their place in the list.

@@ -28,116 +28,35 @@
 //! | a frame of a shape that is known | O(words of the shape + resources · log spans); no driver call, no host allocation |
 //! | a new shape | that of planning it, and of making what is not in the caches |
 
-use std::marker::PhantomData;
-
 use ringfence_alias::Progress;
-use ringfence_core::sync::TimelineId;
 use smallvec::SmallVec;
 
-use super::allocator::{TransientAllocator, Wanted};
 use super::error::TransientError;
-use super::execution::{Execution, Transient};
+use super::frame::{Certificate, Described, FramePass, FrameResource};
 use super::heap::{Heap, Object, ObjectKey, TransientKind};
 use super::layout::{self, Piece};
-use super::order::{Clock, Pass};
+use super::pass::{Clock, Pass};
 use super::plans::{Group, OWN_MEMORY, Plan, Planned, hash};
-use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
+use super::state::{State, Wanted};
+use crate::device::{Buffers, Create, Device, Requirements, Textures};
 use ringfence_memory::Error;
 use ringfence_memory::memory::Location;
 use ringfence_memory::trace::{Event, PlannedRange};
 
-/// A pass of a planned frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FramePass<'a> {
-    /// The queue that it runs on.
-    pub queue: TimelineId,
-    /// The passes of other queues that it waits for, by their place in the list; each comes before it there.
-    pub waits: &'a [usize],
-    /// The passes of earlier executions that it waits for.
-    pub waits_before: &'a [Pass],
-}
-
-impl FramePass<'_> {
-    /// A pass that waits for nothing but its queue.
-    #[must_use]
-    pub const fn on(queue: TimelineId) -> Self {
-        Self { queue, waits: &[], waits_before: &[] }
-    }
-}
-
-/// What a resource of a planned frame is described with.
-pub enum Described<'a, 'i, D: Device> {
-    /// A buffer.
-    Buffer(&'a BufferInfo<'i, D>),
-    /// A texture.
-    Texture(&'a TextureInfo<'i, D>),
-}
-
-impl<D: Device> Clone for Described<'_, '_, D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D: Device> Copy for Described<'_, '_, D> {}
-
-/// A resource of a planned frame. Passes are named by their place in the list.
-pub struct FrameResource<'a, 'i, D: Device> {
-    /// What it is.
-    pub info: Described<'a, 'i, D>,
-    /// The pass that uses it first; every other use comes after that pass.
-    pub first: usize,
-    /// The passes after which nobody uses it; none if `first` is its only use.
-    pub last: &'a [usize],
-    /// For debuggers.
-    pub name: &'a str,
-}
-
-/// How good a frame's layout is.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Certificate {
-    /// Bytes of the heaps, all groups together.
-    pub height: u64,
-    /// Bytes below which no layout can be, as far as was proven.
-    pub lower_bound: u64,
-    /// Groups that are kept apart.
-    pub group_count: usize,
-    /// Whether the layout was that of an earlier frame of the same shape.
-    pub is_reused: bool,
-}
-
-impl<D: Device> TransientAllocator<D> {
-    /// Begins an execution whose resources are all known: lays them out, or takes the layout of an earlier frame of the
-    /// same shape, and acquires them. [`Execution::planned`] gives the handles, [`Execution::frame_pass`] the passes;
-    /// nothing needs to be discarded.
-    ///
-    /// `go_on` is asked while a new shape is planned, as long as the plan is not proven to be the best: as
-    /// [`plan`](ringfence_alias::plan) says. A frame like the last costs a lookup: no driver call, no host allocation.
-    ///
-    /// # Errors
-    /// A place that the lists do not have, a last use that is not ordered after the first, no memory, or the driver's.
-    /// The execution is over then; what was made before the failure stays in the caches.
-    pub fn plan(
+impl<D: Device> State<D> {
+    /// Lays a planned frame out and acquires its resources, once the execution has begun.
+    pub(super) fn plan(
         &mut self,
         passes: &[FramePass<'_>],
         resources: &[FrameResource<'_, '_, D>],
-        go_on: impl FnMut(&Progress) -> bool,
-    ) -> Result<Execution<'_, D>, TransientError> {
-        check_places(passes, resources)?;
-        self.shared.check_lost()?;
-        let index = self.plan_index(passes, resources, go_on)?;
-        self.start();
-        self.plans.placed.clear();
-        // From here on a failure ends the execution, as dropping the value does.
-        let mut execution = Execution::new(self);
-        let transient = execution.transient();
-        transient.declare(passes)?;
-        transient.lay_out(index, resources)?;
-        Ok(execution)
+        index: usize,
+    ) -> Result<(), TransientError> {
+        self.declare(passes)?;
+        self.lay_out(index, resources)
     }
 
     /// The plan of the frame's shape, made if it is new.
-    fn plan_index(
+    pub(super) fn plan_index(
         &mut self,
         passes: &[FramePass<'_>],
         resources: &[FrameResource<'_, '_, D>],
@@ -197,16 +116,6 @@ impl<D: Device> TransientAllocator<D> {
         match info {
             Described::Buffer(info) => Create::<Buffers>::key(device, info).map(ObjectKey::new::<Buffers>),
             Described::Texture(info) => Create::<Textures>::key(device, info).map(ObjectKey::new::<Textures>),
-        }
-    }
-
-    pub(super) fn measure_any(
-        &mut self,
-        info: Described<'_, '_, D>,
-    ) -> Result<(Option<ObjectKey>, Requirements), TransientError> {
-        match info {
-            Described::Buffer(info) => self.measure::<Buffers>(info),
-            Described::Texture(info) => self.measure::<Textures>(info),
         }
     }
 
@@ -425,53 +334,6 @@ impl<D: Device> TransientAllocator<D> {
             None => self.make_in_heap::<K>(info, wanted, number, planned.offset),
         }
     }
-
-    /// How good the layout of the last planned frame is.
-    #[must_use]
-    pub fn certificate(&self) -> Certificate {
-        self.plans.certificate
-    }
-}
-
-impl<D: Device> Execution<'_, D> {
-    /// The handle of the resource at this place of the list that the frame was planned from.
-    ///
-    /// # Errors
-    /// [`TransientError::NotPlanned`] if there is none, or it is of the other kind.
-    pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
-        let placed = self.plans.placed.get(place);
-        let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
-        let held = self.objects[object as usize].as_ref().filter(|held| held.is_texture == K::IS_TEXTURE);
-        held.ok_or(TransientError::NotPlanned { place })?;
-        let (owner, execution) = (self.owner, self.execution);
-        Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
-    }
-
-    /// The pass at this place of the list that the frame was planned from; `None` if there is none.
-    #[must_use]
-    pub fn frame_pass(&self, place: usize) -> Option<Pass> {
-        self.plans.passes.get(place).copied()
-    }
-}
-
-/// Refuses places that the lists do not have.
-fn check_places<D: Device>(
-    passes: &[FramePass<'_>],
-    resources: &[FrameResource<'_, '_, D>],
-) -> Result<(), TransientError> {
-    let bad = |place| Err(TransientError::NotPlanned { place });
-    for (at, pass) in passes.iter().enumerate() {
-        if let Some(&wait) = pass.waits.iter().find(|wait| **wait >= at) {
-            return bad(wait);
-        }
-    }
-    for resource in resources {
-        let uses = resource.last.iter().copied().chain([resource.first]);
-        if let Some(place) = uses.into_iter().find(|place| *place >= passes.len()) {
-            return bad(place);
-        }
-    }
-    Ok(())
 }
 
 /// A resource of a plan as a trace has it.

@@ -8,10 +8,10 @@
 
 use std::hash::Hasher;
 
+use super::frame::Certificate;
 use super::heap::{ObjectKey, WordHasher};
 use super::layout::LastLayout;
-use super::order::Pass;
-use super::planned::Certificate;
+use super::pass::Pass;
 use crate::device::Requirements;
 
 /// Which group a resource is in, if any.

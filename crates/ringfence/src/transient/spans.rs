@@ -18,7 +18,7 @@
 use ringfence_core::range::Invalid;
 use smallvec::SmallVec;
 
-use super::order::Clock;
+use super::pass::Clock;
 
 /// No object.
 pub(super) const NOBODY: u32 = u32::MAX;

@@ -2,15 +2,11 @@
 
 use ringfence_core::range::Invalid;
 
-use super::allocator::TransientAllocator;
+use super::state::State;
 use crate::device::Device;
 
-impl<D: Device> TransientAllocator<D> {
-    /// Checks every rule of its structures. For tests.
-    ///
-    /// # Errors
-    /// The first rule that does not hold.
-    pub fn validate(&self) -> Result<(), Invalid> {
+impl<D: Device> State<D> {
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
         let rule = Invalid::unless;
         for (number, heap) in (0..).zip(&self.heaps) {
             let Some(heap) = heap else { continue };

@@ -37,9 +37,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::ring::check_location;
-use super::state::{self, RingState};
-use super::{UploadDesc, UploadError, WhenFull};
+use super::fill::check_location;
+use super::segment;
+use super::state::RingState;
+use super::{UploadBatch, UploadDesc, UploadError, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer};
 use ringfence_memory::Allocator;
 use ringfence_memory::Error;
@@ -322,6 +323,23 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         StaticConstants::new(self, content)
     }
 
+    /// Stages what static buffers were given since the last time, through the dynamic pools, and adds the copies to
+    /// `batch`; says how many buffers' content that is. Play the batch before what uses them, in the frame of `writer`.
+    ///
+    /// # Errors
+    /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is
+    /// of other [`ConstantBuffers`]. What was staged by then is in the batch, and what was not is staged the next time.
+    pub fn upload_statics(
+        &self,
+        writer: &mut ConstantWriter<D, V>,
+        batch: &mut UploadBatch<D>,
+    ) -> Result<u64, UploadError> {
+        if !writer.is_of(&self.shared) {
+            return Err(UploadError::ForeignConstants);
+        }
+        self.shared.statics.upload(writer, batch)
+    }
+
     /// A writer for one thread, for the submission of `frame`: it binds dynamic buffers. Keep it, and give it each frame
     /// in turn ([`ConstantWriter::begin`]).
     ///
@@ -399,7 +417,7 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
     };
     let (views, memory_too, promotes) = (Arc::clone(views), memory.clone(), desc.promote_reads.is_some());
     let (mirror_name, mirror_usage) = (format!("{}, promoted {what}", desc.name), desc.usage | BufferUsage::COPY_DST);
-    let pair = move |buffer: &Buffer<D>, capacity: u64| -> Result<state::Paired, Error> {
+    let pair = move |buffer: &Buffer<D>, capacity: u64| -> Result<segment::Paired, Error> {
         let heap = |buffer: &Buffer<D>| -> Result<Option<V::Heap>, Error> {
             let pool = ConstantPool { buffer, slot_bytes, slot_count: (capacity / slot_bytes) as u32 };
             (class != LARGE).then(|| views.make(&pool)).transpose()
@@ -410,7 +428,7 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
         };
         Ok(Box::new(Paired { heap: heap(buffer)?, mirror: promotes.then(mirror).transpose()? }))
     };
-    let pair: state::Pair<D> = Box::new(pair);
+    let pair: segment::Pair<D> = Box::new(pair);
     RingState::new(memory, ring, true, Some(pair))
 }
 

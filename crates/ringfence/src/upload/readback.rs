@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 
 use super::pin::HeldPin;
 use super::segment::Segment;
-use super::state::{Lease, Request, RingState};
+use super::state::{Request, Reserved, RingState};
 use super::texels::Layout;
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::record::{TexelRead, TexelRegion};
@@ -113,7 +113,7 @@ impl<D: Device> ReadbackRing<D> {
     /// results that have arrived and are held.
     pub fn reserve(&self, frame: &Frame, size: u64, alignment: u64) -> Result<Readback<D>, UploadError> {
         let users = self.state.users_of(frame)?;
-        let Lease { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
+        let Reserved { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
         let pin = pin.expect("the ring brought the pin");
         let (state, point) = (Arc::clone(&self.state), frame.point());
         Ok(Readback { state, segment, offset: range.offset(), size, point, _pin: pin })

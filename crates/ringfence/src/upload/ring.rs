@@ -1,6 +1,5 @@
 //! The ring as its users hold it.
 
-use std::cell::Cell;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -8,15 +7,16 @@ use std::sync::Arc;
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncSet;
 
-use super::segment::Segment;
-use super::state::{Lease, Request, RingState};
+use super::fill::{check_location, copy, fill, staged};
+use super::state::{Request, Reserved, RingState};
+use super::texels::{Layout, StagedTexels, Texels};
 use super::{Staged, UploadDesc, UploadError, UploadWriter};
-use crate::device::{Capabilities, Device, DeviceError};
+use crate::device::{Capabilities, Device};
 use ringfence_memory::Allocator;
+use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
-use ringfence_memory::memory::{Location, RingSnapshot};
-use ringfence_memory::{AccessError, Error};
+use ringfence_memory::memory::RingSnapshot;
 
 /// A ring of mapped memory that every thread may write to. See the [module](crate::upload).
 ///
@@ -62,8 +62,20 @@ impl<D: Device> UploadRing<D> {
         self.write_for_users_at(users, bytes.len() as u64, alignment, |_, to| copy(bytes, to))
     }
 
+    /// Writes texels for the submission of `frame`, with rows and offset as the device wants them.
+    ///
+    /// # Errors
+    /// As [`UploadRing::write_for`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
+    pub fn write_texels(&self, frame: &Frame, texels: &Texels<'_>) -> Result<StagedTexels<D>, UploadError> {
+        let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
+        let (size, alignment) = layout.request()?;
+        let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
+        let room = self.write_at(frame, size, alignment, fill)?;
+        Ok(layout.staged(texels, room))
+    }
+
     /// Tells `filling` the offset in the buffer.
-    pub(super) fn write_at(
+    fn write_at(
         &self,
         frame: &Frame,
         size: u64,
@@ -81,7 +93,7 @@ impl<D: Device> UploadRing<D> {
         filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
     ) -> Result<Staged<D>, UploadError> {
         let lease = self.state.reserve(users, Request::exactly(size, alignment), None)?;
-        let Lease { segment, range, .. } = &lease;
+        let Reserved { segment, range, .. } = &lease;
         let offset = range.offset();
         // SAFETY: the ring gives these bytes to nobody else as long as the pin stands.
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
@@ -94,7 +106,7 @@ impl<D: Device> UploadRing<D> {
         Arc::ptr_eq(self.state.shared(), shared)
     }
 
-    pub(super) fn capabilities(&self) -> &Capabilities {
+    fn capabilities(&self) -> &Capabilities {
         self.state.memory.device().capabilities()
     }
 
@@ -133,85 +145,6 @@ impl<D: Device> UploadRing<D> {
     pub fn validate(&self) -> Result<(), Invalid> {
         self.state.validate()
     }
-}
-
-impl<D: Device> RingState<D> {
-    /// The submission of a frame, as the only user of what is written.
-    pub(super) fn users_of(&self, frame: &Frame) -> Result<SyncSet, UploadError> {
-        if !self.shared().lifetimes.owns(frame) {
-            return Err(UploadError::ForeignFrame { frame: frame.point() });
-        }
-        Ok(frame.point().into())
-    }
-}
-
-/// Fills bytes of a ring's buffer and makes them visible to the device.
-///
-/// # Safety
-/// No other host access to these bytes happens at the same time.
-pub(super) unsafe fn fill<D: Device>(
-    segment: &Segment<D>,
-    offset: u64,
-    size: u64,
-    fill: impl FnOnce(&mut [MaybeUninit<u8>]),
-) -> Result<(), DeviceError> {
-    let _filling = Filling::begin();
-    let fill = |to: *mut u8| {
-        // SAFETY: `write_shared` gives a pointer to `size` mapped bytes, which the caller keeps others from.
-        fill(unsafe { std::slice::from_raw_parts_mut(to.cast(), size as usize) });
-    };
-    // SAFETY: the caller promises the same.
-    match unsafe { segment.buffer.write_shared(offset, size, fill) } {
-        Ok(()) => Ok(()),
-        Err(AccessError::Device(error)) => Err(error),
-        Err(_) => unreachable!("a ring is mapped as a whole"),
-    }
-}
-
-/// Refuses a location that the host does not write: at the beginning, rather than with the first write.
-pub(super) fn check_location(location: Location) -> Result<(), Error> {
-    match location {
-        Location::Upload | Location::DeviceUpload => Ok(()),
-        Location::Device | Location::Readback => Err(Error::NotHostWritten { location }),
-    }
-}
-
-thread_local! {
-    /// How many copies into rings are under way on this thread.
-    static FILLING: Cell<u32> = const { Cell::new(0) };
-}
-
-/// A copy that is under way: the program's code may run, and write to the same ring.
-pub(super) struct Filling;
-
-impl Filling {
-    pub(super) fn begin() -> Self {
-        FILLING.set(FILLING.get() + 1);
-        Self
-    }
-
-    /// Whether this thread is in the middle of a copy: then it must not wait until its end.
-    pub(super) fn is_under_way() -> bool {
-        FILLING.get() > 0
-    }
-}
-
-impl Drop for Filling {
-    fn drop(&mut self) {
-        FILLING.set(FILLING.get() - 1);
-    }
-}
-
-/// Copies bytes; both are of one length.
-pub(super) fn copy(bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
-    debug_assert_eq!(bytes.len(), to.len());
-    // SAFETY: both are slices of at least so many bytes, and `to` is exclusive, so that they lie apart.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_mut_ptr().cast(), bytes.len().min(to.len())) }
-}
-
-pub(super) fn staged<D: Device>(segment: &Segment<D>, offset: u64, size: u64) -> Staged<D> {
-    let address = segment.address.map(|base| base + offset);
-    Staged { buffer: segment.buffer.object().clone(), offset, size, address }
 }
 
 impl<D: Device> fmt::Debug for UploadRing<D> {

@@ -1,12 +1,38 @@
 //! One buffer of a ring: from when it was made until the ring got a larger or smaller one, and its last user is gone.
 
+use std::any::Any;
+
 use super::pin::Released;
-use super::state::{Config, Paired};
+use super::{UploadDesc, WhenFull};
 use crate::device::{BufferDesc, Buffers, Create, Device};
 use ringfence_memory::Allocator;
 use ringfence_memory::Error;
 use ringfence_memory::extend::shared_alignment;
 use ringfence_memory::{AllocationDesc, Buffer};
+
+/// How a ring was made, and what follows from it.
+pub(super) struct Config<D: Device> {
+    pub(super) name: String,
+    pub(super) desc: UploadDesc<'static>,
+    /// Whether pins stand only for as long as a copy takes. Those of results wait for the program to read them.
+    pub(super) short_pins: bool,
+    /// Makes what goes with each buffer: views of its slots.
+    pub(super) pair: Option<Pair<D>>,
+}
+
+/// Makes what goes with a buffer of so many bytes for as long as it lives.
+pub(super) type Pair<D> = Box<dyn Fn(&Buffer<D>, u64) -> Result<Paired, Error> + Send + Sync>;
+/// What goes with a buffer; only who asked for it knows what it is.
+pub(super) type Paired = Box<dyn Any + Send + Sync>;
+
+impl<D: Device> Config<D> {
+    pub(super) fn capacity_max(&self) -> u64 {
+        match self.desc.when_full {
+            WhenFull::Grow { capacity_max, .. } => capacity_max.max(self.desc.capacity),
+            WhenFull::Wait { .. } | WhenFull::Fail => self.desc.capacity,
+        }
+    }
+}
 
 /// A buffer that a ring hands out, from when it was made until the ring got a larger or smaller one.
 pub(crate) struct Segment<D: Device> {

@@ -1,20 +1,7 @@
-//! What the handles of a ring share: its bookkeeping under one short lock, and how room is found.
-//!
-//! ```text
-//!   try ──fits──▶ lease
-//!    │ full
-//!    ▼
-//!   poll: what is complete goes ──fits──▶ lease
-//!    │ still full
-//!    ├── Fail ──────────▶ Full
-//!    ├── Grow ──▶ a buffer of twice the size, made without the lock; at the cap, or without memory: as Wait
-//!    └── Wait ──▶ the oldest submission only, without the lock; again and again until it fits or the time is over
-//! ```
+//! What the handles of a ring share: its bookkeeping under one short lock.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringfence_core::range::Invalid;
@@ -22,18 +9,13 @@ use ringfence_core::ring::{Ring, RingError, RingRange};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
 use super::pin::{HeldPin, Pin, Pins, release, tail};
-use super::resize::Calm;
-use super::ring::Filling;
-use super::segment::Segment;
+use super::segment::{Config, Pair, Segment};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
 use ringfence_memory::Allocator;
-use ringfence_memory::Buffer;
 use ringfence_memory::Error;
-use ringfence_memory::extend::Shared;
-use ringfence_memory::extend::{Completed, ReclaimRing};
-use ringfence_memory::extend::{Lock, is_locked};
-use ringfence_memory::extend::{Passed, WaitError};
+use ringfence_memory::extend::{Lock, Passed, ReclaimRing, Shared};
+use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
 
 /// What is looked for.
@@ -54,35 +36,11 @@ impl Request {
 }
 
 /// Bytes of a ring that one thread may write, as long as the pin that was set for it stands.
-pub(super) struct Lease<D: Device> {
+pub(super) struct Reserved<D: Device> {
     pub(super) segment: Arc<Segment<D>>,
     pub(super) range: RingRange,
     /// There iff the caller brought no pin of its own.
     pub(super) pin: Option<HeldPin>,
-}
-
-/// How a ring was made, and what follows from it.
-pub(super) struct Config<D: Device> {
-    pub(super) name: String,
-    pub(super) desc: UploadDesc<'static>,
-    /// Whether pins stand only for as long as a copy takes. Those of results wait for the program to read them.
-    pub(super) short_pins: bool,
-    /// Makes what goes with each buffer: views of its slots.
-    pub(super) pair: Option<Pair<D>>,
-}
-
-/// Makes what goes with a buffer of so many bytes for as long as it lives.
-pub(super) type Pair<D> = Box<dyn Fn(&Buffer<D>, u64) -> Result<Paired, Error> + Send + Sync>;
-/// What goes with a buffer; only who asked for it knows what it is.
-pub(super) type Paired = Box<dyn Any + Send + Sync>;
-
-impl<D: Device> Config<D> {
-    pub(super) fn capacity_max(&self) -> u64 {
-        match self.desc.when_full {
-            WhenFull::Grow { capacity_max, .. } => capacity_max.max(self.desc.capacity),
-            WhenFull::Wait { .. } | WhenFull::Fail => self.desc.capacity,
-        }
-    }
 }
 
 /// The part under the lock.
@@ -93,6 +51,33 @@ pub(super) struct Books<D: Device> {
     /// The high-water mark of the buffers before this one.
     pub(super) past_high_water: u64,
     pub(super) calm: Calm,
+}
+
+/// How long a ring has been mostly empty.
+#[derive(Default)]
+pub(super) struct Calm {
+    /// The most bytes in use since the count began.
+    peak: u64,
+    /// Calls of reclaim since then.
+    ticks: u32,
+}
+
+impl Calm {
+    /// Notes how many bytes are in use.
+    pub(super) fn note(&mut self, used: u64) {
+        self.peak = self.peak.max(used);
+    }
+
+    /// Counts a call of reclaim; says whether it is time to shrink.
+    pub(super) fn tick<D: Device>(&mut self, config: &Config<D>, capacity: u64) -> bool {
+        let WhenFull::Grow { shrink_after, .. } = config.desc.when_full else { return false };
+        if self.peak > capacity / 4 || capacity <= config.desc.capacity {
+            *self = Self::default();
+            return false;
+        }
+        self.ticks = self.ticks.saturating_add(1);
+        self.ticks >= shrink_after.max(1)
+    }
 }
 
 /// What the handles of a ring share.
@@ -113,8 +98,8 @@ pub(crate) struct RingState<D: Device> {
 /// Counters. Relaxed: they order nothing.
 #[derive(Default)]
 pub(super) struct Figures {
-    wait_count: AtomicU64,
-    wait_ns: AtomicU64,
+    pub(super) wait_count: AtomicU64,
+    pub(super) wait_ns: AtomicU64,
     pub(super) written_bytes: AtomicU64,
     pub(super) grow_count: AtomicU64,
     pub(super) shrink_count: AtomicU64,
@@ -161,7 +146,7 @@ impl<D: Device> RingState<D> {
     }
 
     /// Its figures without its name.
-    fn now(&self) -> RingSnapshot {
+    pub(super) fn now(&self) -> RingSnapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let books = self.books.lock();
         RingSnapshot {
@@ -178,38 +163,13 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Finds room for `users`, as the [module](self) shows. `pin` is the caller's own, if it has one.
-    pub(super) fn reserve(
-        &self,
-        users: &SyncSet,
-        request: Request,
-        pin: Option<&Pin>,
-    ) -> Result<Lease<D>, UploadError> {
-        if users.is_empty() {
-            return Err(UploadError::NoFrame);
-        }
-        self.shared().check_lost()?;
-        if let Some(lease) = self.try_reserve(users, request, pin)? {
-            return Ok(lease);
-        }
-        self.poll()?;
-        if let Some(lease) = self.try_reserve(users, request, pin)? {
-            return Ok(lease);
-        }
-        match self.config.desc.when_full {
-            WhenFull::Fail => Err(self.full(request.size, None)),
-            WhenFull::Wait { timeout } => self.wait_for_room(users, request, pin, timeout),
-            WhenFull::Grow { timeout, .. } => self.grow_or_wait(users, request, pin, timeout),
-        }
-    }
-
     /// `None` if the ring is full for now.
     pub(super) fn try_reserve(
         &self,
         users: &SyncSet,
         request: Request,
         pin: Option<&Pin>,
-    ) -> Result<Option<Lease<D>>, UploadError> {
+    ) -> Result<Option<Reserved<D>>, UploadError> {
         let mut books = self.books.lock();
         match books.lease(users, request, request.page, pin) {
             Err(RingError::Full { .. } | RingError::TooLarge { .. }) if request.page > request.size => {}
@@ -220,7 +180,7 @@ impl<D: Device> RingState<D> {
     }
 
     /// Parts what may fit later from what never will.
-    fn sort_out(&self, result: Result<Lease<D>, RingError>) -> Result<Option<Lease<D>>, UploadError> {
+    fn sort_out(&self, result: Result<Reserved<D>, RingError>) -> Result<Option<Reserved<D>>, UploadError> {
         let capacity = self.config.capacity_max();
         match result {
             Ok(lease) => Ok(Some(lease)),
@@ -233,7 +193,7 @@ impl<D: Device> RingState<D> {
     }
 
     /// Frees what is complete, without waiting.
-    fn poll(&self) -> Result<(), DeviceError> {
+    pub(super) fn poll(&self) -> Result<(), DeviceError> {
         let shared = self.shared();
         let mut passed = self.polled.lock();
         shared.lifetimes.read(&shared.device, &mut passed)?;
@@ -241,75 +201,26 @@ impl<D: Device> RingState<D> {
         Ok(())
     }
 
-    /// Waits for the oldest submission, again and again, without holding the lock meanwhile.
-    pub(super) fn wait_for_room(
-        &self,
-        users: &SyncSet,
-        request: Request,
-        pin: Option<&Pin>,
-        timeout: Duration,
-    ) -> Result<Lease<D>, UploadError> {
-        let started = Instant::now();
-        let deadline = started.checked_add(timeout);
-        loop {
-            let Some(oldest) = self.books.lock().ring.oldest().cloned() else {
-                // Another thread has freed all of it just now.
-                match self.try_reserve(users, request, pin)? {
-                    Some(lease) => return Ok(lease),
-                    None if self.books.lock().ring.is_empty() => return Err(self.full(request.size, None)),
-                    None => continue,
-                }
-            };
-            self.wait_for(&oldest, deadline, request.size, started)?;
-            let held_up = self.books.lock().release(&mut |users| *users == oldest);
-            if let Some(lease) = self.try_reserve(users, request, pin)? {
-                return Ok(lease);
-            }
-            if held_up {
-                self.wait_for_a_thread(request.size, deadline, started)?;
-            }
-        }
-    }
-
-    fn wait_for(
-        &self,
-        oldest: &SyncSet,
-        deadline: Option<Instant>,
-        size: u64,
-        started: Instant,
-    ) -> Result<(), UploadError> {
-        let waiting = Instant::now();
-        let waited = self.shared().wait(oldest, deadline);
-        self.figures.wait_count.fetch_add(1, Ordering::Relaxed);
-        self.figures.wait_ns.fetch_add(nanoseconds(waiting.elapsed()), Ordering::Relaxed);
-        match waited {
-            Ok(()) => Ok(()),
-            Err(WaitError::NotSubmitted(point) | WaitError::Unresolved(point)) => Err(self.full(size, Some(point))),
-            Err(WaitError::Timeout) => Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) }),
-            Err(WaitError::Device(error)) => Err(error.into()),
-        }
-    }
-
-    /// The device is done with the oldest bytes, but a host thread is not.
-    fn wait_for_a_thread(&self, size: u64, deadline: Option<Instant>, started: Instant) -> Result<(), UploadError> {
-        if !self.config.short_pins {
-            return Err(UploadError::Unread { size, capacity: self.books.lock().ring.capacity() });
-        }
-        if Filling::is_under_way() {
-            // It may be this one, whose copy calls in again.
-            return Err(self.full(size, None));
-        }
-        if deadline.is_some_and(|at| Instant::now() >= at) {
-            return Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) });
-        }
-        // It is in the middle of a copy, for a frame that it let be submitted under its hands.
-        std::thread::yield_now();
-        Ok(())
-    }
-
     pub(super) fn full(&self, size: u64, waits_for: Option<SyncPoint>) -> UploadError {
         let books = self.books.lock();
         UploadError::Full { size, free: books.ring.free(), capacity: books.ring.capacity(), waits_for }
+    }
+
+    /// The submission of a frame, as the only user of what is written.
+    pub(super) fn users_of(&self, frame: &Frame) -> Result<SyncSet, UploadError> {
+        if !self.shared().lifetimes.owns(frame) {
+            return Err(UploadError::ForeignFrame { frame: frame.point() });
+        }
+        Ok(frame.point().into())
+    }
+
+    /// Bytes of a page: as many as wanted, but at most an eighth of the ring.
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.config.desc.page_bytes.min(self.config.desc.capacity / 8)
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        self.books.lock().ring.capacity()
     }
 
     /// Counts what was written.
@@ -340,7 +251,7 @@ impl<D: Device> Books<D> {
         request: Request,
         size: u64,
         pin: Option<&Pin>,
-    ) -> Result<Lease<D>, RingError> {
+    ) -> Result<Reserved<D>, RingError> {
         let atom = self.segment.atom;
         let padded = size.div_ceil(atom).saturating_mul(atom);
         let alignment = request.alignment;
@@ -354,7 +265,7 @@ impl<D: Device> Books<D> {
             }
             None => Some(self.pins.claim(range.position())),
         };
-        Ok(Lease { segment: Arc::clone(&self.segment), range, pin })
+        Ok(Reserved { segment: Arc::clone(&self.segment), range, pin })
     }
 
     /// Frees the oldest submissions, as long as they have `passed` and no thread writes their bytes. Says whether a
@@ -366,32 +277,4 @@ impl<D: Device> Books<D> {
     pub(super) fn high_water(&self) -> u64 {
         self.past_high_water.max(self.ring.high_water())
     }
-}
-
-impl<D: Device> ReclaimRing for RingState<D> {
-    fn reclaim(&self, completed: &Completed<'_>) -> bool {
-        let mut books = self.books.lock();
-        books.release(&mut |users| completed.has_passed(users));
-        let capacity = books.ring.capacity();
-        books.calm.tick(&self.config, capacity)
-    }
-
-    fn upkeep(&self) {
-        // What goes with a buffer is made by the program's code. Under a lock the next call of reclaim asks again.
-        if !is_locked() {
-            self.shrink();
-        }
-    }
-
-    fn figures(&self) -> Option<RingSnapshot> {
-        Some(self.now())
-    }
-
-    fn name(&self) -> &str {
-        &self.config.name
-    }
-}
-
-pub(super) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

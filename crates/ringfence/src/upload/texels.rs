@@ -17,10 +17,9 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use super::ring::copy;
-use super::{Staged, UploadError, UploadRing, UploadWriter};
+use super::fill::copy;
+use super::{Staged, UploadError};
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect};
-use ringfence_memory::lifetime::Frame;
 
 /// Texels as the caller has them: a box of one aspect, in one or several layers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,7 +189,7 @@ impl Layout {
         Ok(Self { row, row_bytes, rows, slices, layers, layer_bytes, size: size.ok_or(too_large)?, multiple })
     }
 
-    fn new(capabilities: &Capabilities, texels: &Texels<'_>) -> Result<(Self, [u64; 2]), UploadError> {
+    pub(super) fn new(capabilities: &Capabilities, texels: &Texels<'_>) -> Result<(Self, [u64; 2]), UploadError> {
         let Texels { width, height, depth, layers, format, aspect, .. } = *texels;
         let shape = TexelBox { aspect, mip: 0, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth };
         let layout = Self::of(capabilities, format, &shape)?;
@@ -226,7 +225,7 @@ impl Layout {
         })
     }
 
-    fn write(&self, (bytes, pitches): (&[u8], [u64; 2]), offset: u64, to: &mut [MaybeUninit<u8>]) {
+    pub(super) fn write(&self, (bytes, pitches): (&[u8], [u64; 2]), offset: u64, to: &mut [MaybeUninit<u8>]) {
         let to = &mut to[self.skip(offset) as usize..];
         let row = self.row as usize;
         for (at, from) in self.rows(pitches) {
@@ -234,7 +233,7 @@ impl Layout {
         }
     }
 
-    fn staged<D: Device>(&self, texels: &Texels<'_>, room: Staged<D>) -> StagedTexels<D> {
+    pub(super) fn staged<D: Device>(&self, texels: &Texels<'_>, room: Staged<D>) -> StagedTexels<D> {
         let skip = self.skip(room.offset);
         let address = room.address.map(|address| address + skip);
         let staged = Staged { buffer: room.buffer, offset: room.offset + skip, size: self.size, address };
@@ -245,40 +244,12 @@ impl Layout {
 }
 
 /// The least number that both divide. Neither is 0.
-pub(crate) fn least_common_multiple(a: u64, b: u64) -> u64 {
+fn least_common_multiple(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);
     while y != 0 {
         (x, y) = (y, x % y);
     }
     a / x * b
-}
-
-impl<D: Device> UploadRing<D> {
-    /// Writes texels for the submission of `frame`, with rows and offset as the device wants them.
-    ///
-    /// # Errors
-    /// As [`UploadRing::write_for`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
-    pub fn write_texels(&self, frame: &Frame, texels: &Texels<'_>) -> Result<StagedTexels<D>, UploadError> {
-        let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
-        let (size, alignment) = layout.request()?;
-        let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
-        let room = self.write_at(frame, size, alignment, fill)?;
-        Ok(layout.staged(texels, room))
-    }
-}
-
-impl<D: Device> UploadWriter<D> {
-    /// Writes texels, with rows and offset as the device wants them.
-    ///
-    /// # Errors
-    /// As [`UploadWriter::write`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
-    pub fn write_texels(&mut self, texels: &Texels<'_>) -> Result<StagedTexels<D>, UploadError> {
-        let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
-        let (size, alignment) = layout.request()?;
-        let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
-        let (room, ()) = self.write_at(size, alignment, fill, |_, _| ())?;
-        Ok(layout.staged(texels, room))
-    }
 }
 
 #[cfg(test)]

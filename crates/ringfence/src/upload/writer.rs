@@ -23,10 +23,11 @@ use std::sync::atomic::Ordering;
 use ringfence_core::range::align_up;
 use ringfence_core::sync::{SyncPoint, SyncSet};
 
+use super::fill::{Filling, copy, fill, staged};
 use super::pin::{HeldPin, Pin, Unpin};
-use super::ring::{Filling, copy, fill, staged};
 use super::segment::Segment;
-use super::state::{Lease, Request, RingState};
+use super::state::{Request, Reserved, RingState};
+use super::texels::{Layout, StagedTexels, Texels};
 use super::{Staged, UploadError};
 use crate::device::{Capabilities, Device};
 use ringfence_memory::extend::OpenFrame;
@@ -132,6 +133,18 @@ impl<D: Device> UploadWriter<D> {
         self.write_at(size, alignment, |_, to| fill(to), |_, _| ()).map(|(staged, ())| staged)
     }
 
+    /// Writes texels, with rows and offset as the device wants them.
+    ///
+    /// # Errors
+    /// As [`UploadWriter::write`]; and [`UploadError::TexelSize`] if fewer bytes were given than the texels have.
+    pub fn write_texels(&mut self, texels: &Texels<'_>) -> Result<StagedTexels<D>, UploadError> {
+        let (layout, pitches) = Layout::new(self.capabilities(), texels)?;
+        let (size, alignment) = layout.request()?;
+        let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
+        let (room, ()) = self.write_at(size, alignment, fill, |_, _| ())?;
+        Ok(layout.staged(texels, room))
+    }
+
     /// Which of its buffers the ring has now.
     pub(super) fn generation(&self) -> u64 {
         self.state.generation.load(Ordering::Acquire)
@@ -141,7 +154,7 @@ impl<D: Device> UploadWriter<D> {
         self.frame.is_open()
     }
 
-    pub(super) fn capabilities(&self) -> &Capabilities {
+    fn capabilities(&self) -> &Capabilities {
         self.state.memory.device().capabilities()
     }
 
@@ -209,7 +222,7 @@ impl<D: Device> UploadWriter<D> {
         } else {
             Request { size, page, alignment: alignment.max(PAGE_ALIGNMENT) }
         };
-        let Lease { segment, range, .. } = self.state.reserve(&self.users, request, Some(&self.pin))?;
+        let Reserved { segment, range, .. } = self.state.reserve(&self.users, request, Some(&self.pin))?;
         let offset = range.offset();
         if size > page {
             return Ok(Spot { large: Some(segment), offset });
@@ -224,13 +237,6 @@ impl<D: Device> UploadWriter<D> {
             self.state.count_written(self.written_count, self.written_bytes);
             (self.written_count, self.written_bytes) = (0, 0);
         }
-    }
-}
-
-impl<D: Device> RingState<D> {
-    /// Bytes of a page: as many as wanted, but at most an eighth of the ring.
-    fn page_bytes(&self) -> u64 {
-        self.config.desc.page_bytes.min(self.config.desc.capacity / 8)
     }
 }
 

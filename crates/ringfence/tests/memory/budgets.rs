@@ -236,7 +236,7 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
         drop(block(other).expect("its heap has room"));
         drop(full);
         world.memory.reclaim();
-        world.memory.trim();
+        world.memory.budgets().trim();
     }
     let beyond = AllocationDesc { within_budget: false, ..only(0) };
     drop(world.memory.allocate(needs(4 * MIB, 256), beyond).expect("a budget is a wish"));
@@ -310,7 +310,7 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
             assert_eq!((held_by_the_driver, budget.reserved_bytes), (cause, MIB));
             assert!(budget.headroom_bytes() > 512 * MIB, "neither budget nor limit was in the way");
             assert_eq!(world.sim.live(), before);
-            world.memory.validate().expect("the failure has changed nothing");
+            world.memory.debug().validate().expect("the failure has changed nothing");
             world.faults.set_hook(None);
             world.faults.clear();
             drop(world.memory.allocate(needs(MIB, 256), desc).expect("the driver has memory again"));

@@ -20,7 +20,7 @@ use super::share::{Shares, hash};
 use super::{ALIGNMENT, BoundConstants, CLASS_BYTES, CLASSES, ConstantBuffers, ConstantFigures, ConstantViews, LARGE};
 use super::{Paired, Shared, classify};
 use crate::device::Device;
-use crate::upload::ring::copy;
+use crate::upload::fill::copy;
 use crate::upload::segment::Segment;
 use crate::upload::{Staged, UploadBatch, UploadError, UploadWriter};
 use ringfence_memory::lifetime::Frame;

@@ -25,7 +25,7 @@ use ringfence_core::sync::SyncSet;
 use super::{BoundConstants, ConstantBuffers, ConstantPool, ConstantViews, ConstantWriter, LARGE, Shared};
 use super::{CLASS_BYTES, classify};
 use crate::device::{BufferUsage, Device};
-use crate::upload::ring::copy;
+use crate::upload::fill::copy;
 use crate::upload::{UploadBatch, UploadError};
 use ringfence_memory::Allocator;
 use ringfence_memory::Buffer;
@@ -363,35 +363,6 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for StaticConstants<D, V> {
     }
 }
 
-impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
-    /// Stages what static buffers were given since the last time, through the dynamic pools, and adds the copies to
-    /// `batch`; says how many buffers' content that is. Play the batch before what uses them, in the frame of `writer`.
-    ///
-    /// # Errors
-    /// As [`UploadWriter::write`](super::super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is
-    /// of other [`ConstantBuffers`]. What was staged by then is in the batch, and what was not is staged the next time.
-    pub fn upload_statics(
-        &self,
-        writer: &mut ConstantWriter<D, V>,
-        batch: &mut UploadBatch<D>,
-    ) -> Result<u64, UploadError> {
-        if !writer.is_of(&self.shared) {
-            return Err(UploadError::ForeignConstants);
-        }
-        let statics = &self.shared.statics;
-        // Taken out: room may have to be made, by the program's code, so that no lock is held. The lock of `staging` is not
-        // held while the other is taken.
-        let mut gathered = std::mem::replace(&mut *statics.staging.lock(), Gathered::new());
-        std::mem::swap(&mut gathered, &mut statics.books.lock().pending);
-        gathered.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
-        let mut staging = Staging { statics, gathered, done: 0 };
-        let staged = staging.stage_all(writer, batch);
-        let done = staging.done as u64;
-        writer.count_static(done);
-        staged.map(|()| done)
-    }
-}
-
 /// What is being staged. What is not when this is dropped, after an error or a panic, waits for the next time.
 struct Staging<'a, D: Device, V: ConstantViews<D>> {
     statics: &'a Statics<D, V>,
@@ -431,6 +402,25 @@ impl<D: Device, V: ConstantViews<D>> Drop for Staging<'_, D, V> {
 }
 
 impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
+    /// Stages what was given since the last time, and says how many buffers' content that is.
+    pub(super) fn upload(
+        &self,
+        writer: &mut ConstantWriter<D, V>,
+        batch: &mut UploadBatch<D>,
+    ) -> Result<u64, UploadError> {
+        let statics = self;
+        // Taken out: room may have to be made, by the program's code, so that no lock is held. The lock of `staging` is not
+        // held while the other is taken.
+        let mut gathered = std::mem::replace(&mut *statics.staging.lock(), Gathered::new());
+        std::mem::swap(&mut gathered, &mut statics.books.lock().pending);
+        gathered.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
+        let mut staging = Staging { statics, gathered, done: 0 };
+        let staged = staging.stage_all(writer, batch);
+        let done = staging.done as u64;
+        writer.count_static(done);
+        staged.map(|()| done)
+    }
+
     /// What was not staged waits for the next time, unless it was let go of or given newer content meanwhile.
     fn put_back(&self, staging: &Gathered<D, V>, done: usize) {
         let mut books = self.books.lock();

@@ -1,4 +1,15 @@
-//! How a ring grows when it is full and shrinks when it was mostly empty for long.
+//! How a ring finds space: it polls, waits or grows; and how it shrinks after a long quiet time.
+//!
+//! ```text
+//!   try ──fits──▶ lease
+//!    │ full
+//!    ▼
+//!   poll: what is complete goes ──fits──▶ lease
+//!    │ still full
+//!    ├── Fail ──────────▶ Full
+//!    ├── Grow ──▶ a buffer of twice the size, made without the lock; at the cap, or without memory: as Wait
+//!    └── Wait ──▶ the oldest submission only, without the lock; again and again until it fits or the time is over
+//! ```
 //!
 //! ```text
 //!   capacity   64 KiB ──full──▶ 128 KiB ──full──▶ 256 KiB (cap) ──full──▶ waits
@@ -18,46 +29,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_core::ring::Ring;
 use ringfence_core::sync::SyncSet;
 
+use super::fill::Filling;
 use super::pin::Pin;
 use super::segment::Segment;
-use super::state::{Config, Lease, Request, RingState};
+use super::state::{Calm, Request, Reserved, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
-use ringfence_memory::Buffer;
-use ringfence_memory::Error;
-use ringfence_memory::extend::asking;
-
-/// How long a ring has been mostly empty.
-#[derive(Default)]
-pub(super) struct Calm {
-    /// The most bytes in use since the count began.
-    peak: u64,
-    /// Calls of reclaim since then.
-    ticks: u32,
-}
-
-impl Calm {
-    /// Notes how many bytes are in use.
-    pub(super) fn note(&mut self, used: u64) {
-        self.peak = self.peak.max(used);
-    }
-
-    /// Counts a call of reclaim; says whether it is time to shrink.
-    pub(super) fn tick<D: Device>(&mut self, config: &Config<D>, capacity: u64) -> bool {
-        let WhenFull::Grow { shrink_after, .. } = config.desc.when_full else { return false };
-        if self.peak > capacity / 4 || capacity <= config.desc.capacity {
-            *self = Self::default();
-            return false;
-        }
-        self.ticks = self.ticks.saturating_add(1);
-        self.ticks >= shrink_after.max(1)
-    }
-}
+use ringfence_memory::extend::{Completed, ReclaimRing, WaitError, asking, is_locked};
+use ringfence_memory::memory::RingSnapshot;
+use ringfence_memory::{Buffer, Error};
 
 /// What a ring that is to grow came to.
 enum Grown<D: Device> {
@@ -70,6 +55,97 @@ enum Grown<D: Device> {
 }
 
 impl<D: Device> RingState<D> {
+    /// Finds room for `users`, as the [module](self) shows. `pin` is the caller's own, if it has one.
+    pub(super) fn reserve(
+        &self,
+        users: &SyncSet,
+        request: Request,
+        pin: Option<&Pin>,
+    ) -> Result<Reserved<D>, UploadError> {
+        if users.is_empty() {
+            return Err(UploadError::NoFrame);
+        }
+        self.shared().check_lost()?;
+        if let Some(lease) = self.try_reserve(users, request, pin)? {
+            return Ok(lease);
+        }
+        self.poll()?;
+        if let Some(lease) = self.try_reserve(users, request, pin)? {
+            return Ok(lease);
+        }
+        match self.config.desc.when_full {
+            WhenFull::Fail => Err(self.full(request.size, None)),
+            WhenFull::Wait { timeout } => self.wait_for_room(users, request, pin, timeout),
+            WhenFull::Grow { timeout, .. } => self.grow_or_wait(users, request, pin, timeout),
+        }
+    }
+
+    /// Waits for the oldest submission, again and again, without holding the lock meanwhile.
+    pub(super) fn wait_for_room(
+        &self,
+        users: &SyncSet,
+        request: Request,
+        pin: Option<&Pin>,
+        timeout: Duration,
+    ) -> Result<Reserved<D>, UploadError> {
+        let started = Instant::now();
+        let deadline = started.checked_add(timeout);
+        loop {
+            let Some(oldest) = self.books.lock().ring.oldest().cloned() else {
+                // Another thread has freed all of it just now.
+                match self.try_reserve(users, request, pin)? {
+                    Some(lease) => return Ok(lease),
+                    None if self.books.lock().ring.is_empty() => return Err(self.full(request.size, None)),
+                    None => continue,
+                }
+            };
+            self.wait_for(&oldest, deadline, request.size, started)?;
+            let held_up = self.books.lock().release(&mut |users| *users == oldest);
+            if let Some(lease) = self.try_reserve(users, request, pin)? {
+                return Ok(lease);
+            }
+            if held_up {
+                self.wait_for_a_thread(request.size, deadline, started)?;
+            }
+        }
+    }
+
+    fn wait_for(
+        &self,
+        oldest: &SyncSet,
+        deadline: Option<Instant>,
+        size: u64,
+        started: Instant,
+    ) -> Result<(), UploadError> {
+        let waiting = Instant::now();
+        let waited = self.shared().wait(oldest, deadline);
+        self.figures.wait_count.fetch_add(1, Ordering::Relaxed);
+        self.figures.wait_ns.fetch_add(nanoseconds(waiting.elapsed()), Ordering::Relaxed);
+        match waited {
+            Ok(()) => Ok(()),
+            Err(WaitError::NotSubmitted(point) | WaitError::Unresolved(point)) => Err(self.full(size, Some(point))),
+            Err(WaitError::Timeout) => Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) }),
+            Err(WaitError::Device(error)) => Err(error.into()),
+        }
+    }
+
+    /// The device is done with the oldest bytes, but a host thread is not.
+    fn wait_for_a_thread(&self, size: u64, deadline: Option<Instant>, started: Instant) -> Result<(), UploadError> {
+        if !self.config.short_pins {
+            return Err(UploadError::Unread { size, capacity: self.books.lock().ring.capacity() });
+        }
+        if Filling::is_under_way() {
+            // It may be this one, whose copy calls in again.
+            return Err(self.full(size, None));
+        }
+        if deadline.is_some_and(|at| Instant::now() >= at) {
+            return Err(UploadError::Timeout { waited_ns: nanoseconds(started.elapsed()) });
+        }
+        // It is in the middle of a copy, for a frame that it let be submitted under its hands.
+        std::thread::yield_now();
+        Ok(())
+    }
+
     /// Grows until the request fits; at the cap, or where there is no memory, waits for the device instead.
     pub(super) fn grow_or_wait(
         &self,
@@ -77,7 +153,7 @@ impl<D: Device> RingState<D> {
         request: Request,
         pin: Option<&Pin>,
         timeout: Duration,
-    ) -> Result<Lease<D>, UploadError> {
+    ) -> Result<Reserved<D>, UploadError> {
         loop {
             let refused = match self.grow(request.size) {
                 Ok(true) => None,
@@ -171,8 +247,32 @@ impl<D: Device> RingState<D> {
         let books = self.books.lock();
         (books.ring.capacity(), books.segment.generation)
     }
+}
 
-    pub(super) fn capacity(&self) -> u64 {
-        self.books.lock().ring.capacity()
+impl<D: Device> ReclaimRing for RingState<D> {
+    fn reclaim(&self, completed: &Completed<'_>) -> bool {
+        let mut books = self.books.lock();
+        books.release(&mut |users| completed.has_passed(users));
+        let capacity = books.ring.capacity();
+        books.calm.tick(&self.config, capacity)
     }
+
+    fn upkeep(&self) {
+        // What goes with a buffer is made by the program's code. Under a lock the next call of reclaim asks again.
+        if !is_locked() {
+            self.shrink();
+        }
+    }
+
+    fn figures(&self) -> Option<RingSnapshot> {
+        Some(self.now())
+    }
+
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -30,9 +30,11 @@ use ringfence_core::range::AllocError;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
-use super::{Staged, UploadError};
+use super::desc::Route;
+use super::location::BufferLocation;
+use super::range_pool::{Block, InPool, PoolFigures, RangePool};
 use crate::device::{BufferUsage, Device, DeviceError, Mapped};
-use crate::placement::{Block, BufferLocation, InPool, PoolFigures, RangePool, Route};
+use crate::upload::{Staged, UploadError};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::Backing;
 use ringfence_memory::extend::{Completed, ReclaimRing};
@@ -99,7 +101,7 @@ struct Books<D: Device> {
 
 /// What a reclaim does with the buddies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cleaning {
+pub(super) enum Cleaning {
     /// Destroys those that were empty for long.
     Own,
     /// Nothing: somebody else does.
@@ -133,7 +135,7 @@ impl<D: Device> FastConstants<D> {
         Self::with_cleaning(memory, desc, Cleaning::Own)
     }
 
-    pub(crate) fn with_cleaning(memory: &Allocator<D>, desc: FastConstantsDesc<'_>, cleaning: Cleaning) -> Self {
+    pub(super) fn with_cleaning(memory: &Allocator<D>, desc: FastConstantsDesc<'_>, cleaning: Cleaning) -> Self {
         // A page of 0 bytes refuses everything as too large.
         let desc = FastConstantsDesc { page_bytes: desc.page_bytes.min(BYTES_MAX), ..desc };
         let page_bytes = desc.page_bytes.max(1).next_power_of_two();
@@ -194,12 +196,12 @@ impl<D: Device> FastConstants<D> {
         RingSnapshot { name: self.state.name.clone(), ..self.state.now() }
     }
 
-    pub(crate) fn pool_figures(&self) -> PoolFigures {
+    pub(super) fn pool_figures(&self) -> PoolFigures {
         self.state.buddies.figures()
     }
 
     /// A buddy that has been empty for long enough, by the clock of whoever asks.
-    pub(crate) fn take_idle(&self, tick: u64) -> Option<Backing<D>> {
+    pub(super) fn take_idle(&self, tick: u64) -> Option<Backing<D>> {
         self.state.buddies.take_idle(tick)
     }
 }
@@ -395,7 +397,7 @@ pub struct FastWriter<D: Device> {
 
 impl<D: Device> FastWriter<D> {
     /// Whether it takes its pages from there.
-    pub(crate) fn is_of(&self, fast: &FastConstants<D>) -> bool {
+    pub(super) fn is_of(&self, fast: &FastConstants<D>) -> bool {
         Arc::ptr_eq(&self.state, &fast.state)
     }
 

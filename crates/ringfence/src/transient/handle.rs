@@ -1,0 +1,53 @@
+//! The handle of a transient resource.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::pass::TransientId;
+use crate::device::{Buffers, Textures};
+
+/// A transient resource of the execution that acquired it. Stale once the next execution begins.
+pub struct Transient<K> {
+    pub(super) owner: u32,
+    pub(super) object: u32,
+    pub(super) execution: u64,
+    /// Which acquire of the execution it was.
+    pub(super) acquire: u32,
+    pub(super) kind: PhantomData<K>,
+}
+
+/// A transient buffer. See [`Transient`].
+pub type TransientBuffer = Transient<Buffers>;
+/// A transient texture. See [`Transient`].
+pub type TransientTexture = Transient<Textures>;
+
+impl<K> Transient<K> {
+    /// What barriers call it.
+    #[must_use]
+    pub fn id(self) -> TransientId {
+        TransientId(self.object)
+    }
+}
+
+impl<K> Clone for Transient<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Transient<K> {}
+
+impl<K> PartialEq for Transient<K> {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |handle: &Self| (handle.owner, handle.object, handle.execution, handle.acquire);
+        parts(self) == parts(other)
+    }
+}
+
+impl<K> Eq for Transient<K> {}
+
+impl<K> fmt::Debug for Transient<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Transient({} of execution {})", self.object, self.execution)
+    }
+}

@@ -1,0 +1,452 @@
+//! The heaps and objects of a transient allocator, and how a request finds an object.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::barrier::Barriers;
+use super::desc::{TransientDesc, TransientFigures};
+use super::error::TransientError;
+use super::frame::Described;
+use super::handle::Transient;
+use super::heap::{Cache, Heap, Object, ObjectKey, Spot, Tenancy, TransientKind, WordHasher};
+use super::order::Order;
+use super::pass::{Clock, Pass};
+use super::plans::Plans;
+use super::spans::Spans;
+use crate::device::{Buffers, Create, Device, DeviceError, Requirements, ResourceClass, Textures};
+use ringfence_memory::Allocator;
+use ringfence_memory::Error;
+use ringfence_memory::extend::{Backing, Place, Shared};
+use ringfence_memory::memory::Location;
+use ringfence_memory::trace::Event;
+use ringfence_memory::{AllocationDesc, Dedicated};
+
+/// What every heap is aligned to at least, in bytes.
+const HEAP_ALIGNMENT: u64 = 64 << 10;
+
+/// Heaps and objects of a transient allocator, and how a request finds one.
+pub(super) struct State<D: Device> {
+    pub(super) shared: Arc<Shared<D>>,
+    pub(super) desc: TransientDesc<'static>,
+    pub(super) name: Box<str>,
+    /// Tells passes and handles from those of other transient allocators.
+    pub(super) owner: u32,
+    pub(super) order: Order,
+    pub(super) barriers: Barriers,
+    /// By number; `None` where one has gone.
+    pub(super) heaps: Vec<Option<Heap<D>>>,
+    /// Empty heaps, for when one is needed.
+    pub(super) idle_heaps: Vec<Heap<D>>,
+    /// By number; `None` where one has gone.
+    pub(super) objects: Vec<Option<Object<D>>>,
+    pub(super) free_objects: Vec<u32>,
+    /// Objects with memory of their own.
+    pub(super) solo: Cache,
+    /// What the driver measured, by description.
+    measured: HashMap<ObjectKey, Requirements, BuildHasherDefault<WordHasher>>,
+    /// Of each heap the highest end that this execution has used.
+    pub(super) peaks: Vec<u64>,
+    /// Acquired in this execution; some twice.
+    pub(super) acquired: Vec<u32>,
+    /// What flush sorts; kept for its memory.
+    pub(super) scratch: Vec<(u64, u32)>,
+    pub(super) plans: Plans,
+    pub(super) execution: u64,
+    pub(super) frame: u64,
+    pub(super) figures: TransientFigures,
+    pub(super) acquires: u32,
+}
+
+/// Descriptions whose measures are kept.
+const MEASURED_MAX: usize = 4096;
+
+/// What is wanted of a place.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) key: Option<ObjectKey>,
+    pub(super) needs: Requirements,
+    pub(super) name: &'a str,
+}
+
+impl<D: Device> State<D> {
+    pub(super) fn new(memory: &Allocator<D>, desc: TransientDesc<'_>) -> Self {
+        static OWNERS: AtomicU32 = AtomicU32::new(1);
+        let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
+        Self {
+            shared: Arc::clone(memory.shared()),
+            name: desc.name.into(),
+            desc: TransientDesc { name: "", ..desc },
+            owner,
+            order: Order::new(owner).of_allocator(memory.shared().lifetimes.owner()),
+            barriers: Barriers::default(),
+            heaps: Vec::new(),
+            idle_heaps: Vec::new(),
+            objects: Vec::new(),
+            free_objects: Vec::new(),
+            solo: Cache::default(),
+            measured: HashMap::default(),
+            peaks: Vec::new(),
+            acquired: Vec::new(),
+            scratch: Vec::new(),
+            plans: Plans::default(),
+            execution: 0,
+            frame: 0,
+            figures: TransientFigures::default(),
+            acquires: 0,
+        }
+    }
+
+    pub(super) fn start(&mut self) {
+        let Self { order, shared, .. } = self;
+        order.refresh(|timeline| shared.lifetimes.seen(timeline));
+        self.execution += 1;
+        self.acquired.clear();
+        self.barriers.begin();
+        self.peaks.fill(0);
+        self.figures.requested_bytes = 0;
+    }
+
+    pub(super) fn object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {
+        let current = handle.owner == self.owner && handle.execution == self.execution;
+        let object = self.objects.get(handle.object as usize).and_then(Option::as_ref).filter(|_| current);
+        object.ok_or(TransientError::Stale { id: handle.id() })
+    }
+
+    pub(super) fn figures(&self) -> TransientFigures {
+        let bytes = |heaps: &mut dyn Iterator<Item = &Heap<D>>| {
+            heaps.fold((0, 0), |(count, bytes), heap| (count + 1, bytes + heap.bytes))
+        };
+        let (heap_count, heap_bytes) = bytes(&mut self.heaps.iter().flatten());
+        let (idle_heap_count, idle_heap_bytes) = bytes(&mut self.idle_heaps.iter());
+        let list = self.barriers.list();
+        TransientFigures {
+            heap_count,
+            heap_bytes,
+            idle_heap_count,
+            idle_heap_bytes,
+            object_count: self.objects.len() - self.free_objects.len(),
+            peak_bytes: self.peaks.iter().sum::<u64>() + self.solo_bytes(),
+            aliasing_count: list.iter().filter(|barrier| barrier.aliases).count(),
+            dependency_count: list.iter().filter(|barrier| barrier.depends).count(),
+            ..self.figures
+        }
+    }
+
+    /// Bytes of objects with memory of their own that this execution uses.
+    fn solo_bytes(&self) -> u64 {
+        let used = |object: &&Object<D>| object.heap.is_none() && object.last_execution == self.execution;
+        self.objects.iter().flatten().filter(used).map(|object| object.size).sum()
+    }
+
+    /// What the driver measured for a description; asked once for each.
+    pub(super) fn measure<K: TransientKind>(
+        &mut self,
+        info: &<D as Create<K>>::Info<'_>,
+    ) -> Result<(Option<ObjectKey>, Requirements), TransientError>
+    where
+        D: Create<K>,
+    {
+        let key = Create::<K>::key(&self.shared.device, info).map(ObjectKey::new::<K>);
+        if let Some(needs) = key.and_then(|key| self.measured.get(&key)) {
+            return Ok((key, *needs));
+        }
+        let needs = self.shared.measure::<K>(info)?;
+        let max = self.shared.device.capabilities().memory_object_bytes_max;
+        if needs.size > max {
+            return Err(Error::TooLarge { size: needs.size, max }.into());
+        }
+        if let Some(key) = key {
+            if self.measured.len() >= MEASURED_MAX {
+                self.measured.clear();
+            }
+            self.measured.insert(key, needs);
+        }
+        Ok((key, needs))
+    }
+
+    pub(super) fn measure_any(
+        &mut self,
+        info: Described<'_, '_, D>,
+    ) -> Result<(Option<ObjectKey>, Requirements), TransientError> {
+        match info {
+            Described::Buffer(info) => self.measure::<Buffers>(info),
+            Described::Texture(info) => self.measure::<Textures>(info),
+        }
+    }
+
+    /// An object for a pass that begins at `clock`, as it goes: from a cache, or made.
+    pub(super) fn find_or_make<K: TransientKind>(
+        &mut self,
+        info: &<D as Create<K>>::Info<'_>,
+        wanted: Wanted<'_>,
+        clock: &Clock,
+    ) -> Result<u32, TransientError>
+    where
+        D: Create<K>,
+    {
+        if wanted.needs.requires_dedicated {
+            return self.find_or_make_solo::<K>(info, wanted, clock);
+        }
+        let (heap, spot) = self.find_spot(wanted, clock)?;
+        match spot.object {
+            Some(object) => {
+                self.figures.hits += 1;
+                Ok(object)
+            }
+            None => self.make_in_heap::<K>(info, wanted, heap, spot.offset),
+        }
+    }
+
+    /// A spot in a heap at hand, or in a new one, memory type by memory type.
+    fn find_spot(&mut self, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Spot), TransientError> {
+        let shared = Arc::clone(&self.shared);
+        let bits = wanted.needs.memory_type_bits;
+        let mut result = Err(Error::NoMemoryType { location: Location::Device, memory_type_bits: bits }.into());
+        for memory_type in shared.order.candidates(Location::Device, bits) {
+            let arena = shared.arena_index(memory_type, wanted.needs.class);
+            result = self.find_in_arena(arena, wanted, clock);
+            match &result {
+                Err(TransientError::Memory(Error::Device(error))) if error.is_out_of_memory() => {}
+                _ => break,
+            }
+        }
+        result
+    }
+
+    fn find_in_arena(&mut self, arena: u32, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Spot), TransientError> {
+        let Wanted { key, needs, .. } = wanted;
+        let find = |heap: &Heap<D>| {
+            let fits = heap.arena == arena && heap.alignment >= needs.alignment;
+            fits.then(|| heap.find(key.as_ref(), needs.size, needs.alignment, clock)).flatten()
+        };
+        for (number, heap) in (0..).zip(&self.heaps) {
+            if let Some(spot) = heap.as_ref().filter(|heap| !heap.is_planned).and_then(find) {
+                return Ok((number, spot));
+            }
+        }
+        if let Some((at, spot)) = (0..).zip(&self.idle_heaps).find_map(|(at, heap)| Some((at, find(heap)?))) {
+            let heap = self.idle_heaps.remove(at);
+            return Ok((self.add_heap(Heap { is_planned: false, ..heap }), spot));
+        }
+        let heap = self.make_heap(arena, needs.size.max(self.desc.heap_bytes), needs)?;
+        Ok((self.add_heap(heap), Spot { offset: 0, object: None }))
+    }
+
+    /// Asks the driver for a heap; for one of just what is needed if there is no room for more.
+    pub(super) fn make_heap(&self, arena: u32, bytes: u64, needs: Requirements) -> Result<Heap<D>, TransientError> {
+        let capabilities = self.shared.device.capabilities();
+        let group = |class: ResourceClass| capabilities.class_groups[class as usize];
+        let holds_targets = group(needs.class) == group(ResourceClass::RenderTarget);
+        let for_targets = if holds_targets { capabilities.target_memory_alignment } else { 1 };
+        let alignment = needs.alignment.max(HEAP_ALIGNMENT).max(for_targets);
+        let max = capabilities.memory_object_bytes_max;
+        let rounded = |bytes: u64| bytes.next_multiple_of(HEAP_ALIGNMENT).min(max);
+        let mut made = Err(DeviceError::OutOfDeviceMemory);
+        for bytes in [rounded(bytes), rounded(needs.size)] {
+            made = self.shared.make_heap(arena, bytes, alignment, &self.name).map(|backing| (backing, bytes));
+            if !matches!(made, Err(error) if error.is_out_of_memory()) {
+                break;
+            }
+        }
+        let (Backing::Heap { memory, number, .. }, bytes) = made? else { unreachable!("a heap was asked for") };
+        self.shared.device.note_aliasing(&memory.object, 0, bytes, true);
+        Ok(Heap {
+            whole: Arc::new(Place::heap(memory, arena, number)),
+            arena,
+            bytes,
+            alignment,
+            spans: Spans::new(bytes),
+            cache: Cache::default(),
+            object_count: 0,
+            is_planned: false,
+            idle_since: None,
+            last_plan: None,
+        })
+    }
+
+    pub(super) fn add_heap(&mut self, heap: Heap<D>) -> u32 {
+        let heap = Heap { idle_since: None, ..heap };
+        match self.heaps.iter().position(Option::is_none) {
+            Some(number) => {
+                self.heaps[number] = Some(heap);
+                number as u32
+            }
+            None => {
+                self.heaps.push(Some(heap));
+                self.peaks.push(0);
+                self.heaps.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(super) fn heap(&mut self, number: u32) -> &mut Heap<D> {
+        self.heaps[number as usize].as_mut().expect("a heap stays as long as it has objects, or is being filled")
+    }
+
+    pub(super) fn object(&mut self, number: u32) -> &mut Object<D> {
+        self.objects[number as usize].as_mut().expect("an object that was acquired stays until the flush")
+    }
+
+    /// Makes an object at an offset of a heap, whatever else lies there.
+    pub(super) fn make_in_heap<K: TransientKind>(
+        &mut self,
+        info: &<D as Create<K>>::Info<'_>,
+        wanted: Wanted<'_>,
+        heap: u32,
+        offset: u64,
+    ) -> Result<u32, TransientError>
+    where
+        D: Create<K>,
+    {
+        let shared = Arc::clone(&self.shared);
+        let place = Place::aliased(&self.heap(heap).whole, offset);
+        let desc = AllocationDesc { name: wanted.name, location: Location::Device, ..Default::default() };
+        let ((placed, place), _) = shared.create_with::<K>(info, desc, |unplaced, _| {
+            // SAFETY: descriptions with equal keys have equal requirements (see `Create::key`), and one without a key
+            // was measured for this acquire: the heap is of their memory type and class, the range inside and aligned.
+            Ok(unsafe { shared.place_at::<K>(unplaced, place) }?)
+        })?;
+        let traced = shared.trace.transient_number();
+        shared.trace.record(|| Event::TransientMade {
+            object: traced,
+            block: shared.memory_of(&place).block,
+            offset,
+            bytes: wanted.needs.size,
+            name: wanted.name,
+        });
+        let object = self.add_object(Object {
+            raw: K::raw(placed.object),
+            place,
+            key: wanted.key,
+            heap: Some(heap),
+            offset,
+            size: wanted.needs.size,
+            is_texture: K::IS_TEXTURE,
+            traced,
+            tenancy: None,
+            users: Clock::default(),
+            last_frame: self.frame,
+            last_execution: self.execution,
+        });
+        let heap = self.heap(heap);
+        heap.object_count += 1;
+        if let Some(key) = wanted.key {
+            heap.cache.insert(key, offset, object);
+        }
+        Ok(object)
+    }
+
+    /// An object with memory of its own.
+    fn find_or_make_solo<K: TransientKind>(
+        &mut self,
+        info: &<D as Create<K>>::Info<'_>,
+        wanted: Wanted<'_>,
+        clock: &Clock,
+    ) -> Result<u32, TransientError>
+    where
+        D: Create<K>,
+    {
+        let free = |number: u32| {
+            let object = self.objects[number as usize].as_ref();
+            object.is_some_and(|object| object.tenancy.is_none() && clock.covers(&object.users))
+        };
+        let made = wanted.key.as_ref().map_or(&[][..], |key| self.solo.all(key));
+        if let Some(&(_, object)) = made.iter().find(|(_, object)| free(*object)) {
+            self.figures.hits += 1;
+            return Ok(object);
+        }
+        let dedicated = Dedicated::Always;
+        let desc = AllocationDesc { name: wanted.name, location: Location::Device, dedicated, ..Default::default() };
+        let ((placed, place), _) = self.shared.create::<K>(info, desc)?;
+        let object = self.add_object(Object {
+            raw: K::raw(placed.object),
+            place,
+            key: wanted.key,
+            heap: None,
+            offset: 0,
+            size: wanted.needs.size,
+            is_texture: K::IS_TEXTURE,
+            traced: 0,
+            tenancy: None,
+            users: Clock::default(),
+            last_frame: self.frame,
+            last_execution: self.execution,
+        });
+        if let Some(key) = wanted.key {
+            self.solo.insert(key, u64::from(object), object);
+        }
+        Ok(object)
+    }
+
+    fn add_object(&mut self, object: Object<D>) -> u32 {
+        self.figures.misses += 1;
+        match self.free_objects.pop() {
+            Some(number) => {
+                self.objects[number as usize] = Some(object);
+                number
+            }
+            None => {
+                self.objects.push(Some(object));
+                self.objects.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Makes the object's bytes its own from `pass` on, and works out the barrier.
+    pub(super) fn occupy(&mut self, number: u32, pass: Pass) {
+        self.occupy_until(number, pass, None);
+    }
+
+    /// The same; where `over` is given, the bytes are given back at once, to be used again when it is reached.
+    pub(super) fn occupy_until(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
+        let (frame, execution) = (self.frame, self.execution);
+        let Self { objects, heaps, barriers, peaks, figures, .. } = self;
+        let object = objects[number as usize].as_mut().expect("it was found or made just now");
+        object.last_frame = frame;
+        object.last_execution = execution;
+        figures.requested_bytes += object.size;
+        match object.heap {
+            Some(heap_number) => {
+                let heap = heaps[heap_number as usize].as_mut().expect("an object's heap stays");
+                let past = heap.spans.touching(object.offset, object.offset + object.size);
+                let past = past.iter().map(|span| (span.tenant, &span.users));
+                barriers.acquire(pass, number, object.is_texture, past);
+                match over {
+                    Some(users) => heap.spans.give_back(object.offset, object.size, number, users),
+                    None => heap.spans.take(object.offset, object.size, number),
+                }
+                heap.last_plan = None;
+                let peak = &mut peaks[heap_number as usize];
+                *peak = (*peak).max(object.offset + object.size);
+            }
+            None => barriers.acquire(pass, number, object.is_texture, std::iter::once((number, &object.users))),
+        }
+        if let Some(users) = over {
+            object.tenancy = None;
+            object.users = users;
+        }
+        self.acquired.push(number);
+    }
+
+    /// Gives the object's bytes back, to be used again when `users` is over.
+    pub(super) fn vacate(&mut self, number: u32, users: Clock) {
+        let object = self.object(number);
+        object.tenancy = None;
+        object.users = users;
+        let (offset, size) = (object.offset, object.size);
+        if let Some(heap) = object.heap {
+            self.heap(heap).spans.give_back(offset, size, number, users);
+        }
+    }
+
+    /// Notes the use of an object that was occupied just now.
+    pub(super) fn handle<K>(&mut self, object: u32, first: Pass) -> Transient<K> {
+        self.acquires = self.acquires.wrapping_add(1);
+        let acquire = self.acquires;
+        self.object(object).tenancy = Some(Tenancy { first, acquire });
+        Transient { owner: self.owner, object, execution: self.execution, acquire, kind: PhantomData }
+    }
+}
