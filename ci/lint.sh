@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --all-features -- -D warnings
-cargo clippy -p ringfence-vulkan -p ringfence -p ringfence-harness -p ringfence-cli --no-default-features -- -D warnings
+cargo clippy -p ringfence-vulkan -p ringfence -p ringfence-testkit -p ringfence-cli --no-default-features -- -D warnings

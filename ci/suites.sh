@@ -1,7 +1,7 @@
 # Sourced by the scripts that run test programs on drivers. What each run gave lies in $results, for ci/drivers.sh's table:
 #
 #   COLUMN.SUITE.log       what the program printed
-#   COLUMN.SUITE.report    tests that did not apply, and the layers that listened (ringfence-harness/src/report.rs)
+#   COLUMN.SUITE.report    tests that did not apply, and the layers that listened (ringfence-testkit/src/report.rs)
 
 results="${RINGFENCE_RESULTS:-$PWD/target/drivers}"
 
@@ -21,9 +21,9 @@ run_suite() {
     fi
 }
 
-# test_programs: what `cargo test --no-run --message-format=json-render-diagnostics` made of the harness: `name path`, a line each.
+# test_programs: what `cargo test --no-run --message-format=json-render-diagnostics` made of the test kit: `name path`, a line each.
 test_programs() {
-    grep '"executable":"' | grep 'ringfence-harness[#@]' | grep '"kind":\["test"\]' |
+    grep '"executable":"' | grep 'ringfence-testkit[#@]' | grep '"kind":\["test"\]' |
         sed 's/.*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/'
 }
 

@@ -9,8 +9,8 @@ use crate::paced::{self, Frame, Paced, Shown};
 use crate::threads::{self, Shared};
 use crate::trace::{Op, Random, Trace};
 use ringfence::device::{Driver, MemoryProperties};
-use ringfence_harness::vulkan::VulkanGpu;
-use ringfence_harness::{Gpu, Options};
+use ringfence_testkit::vulkan::VulkanGpu;
+use ringfence_testkit::{Gpu, Options};
 use std::time::{Duration, Instant};
 
 /// For so long a trace is filled, and for so long it is played then.

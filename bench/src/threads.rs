@@ -3,8 +3,8 @@
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use offset_allocator::Allocator as OffsetAllocator;
-use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::device::{Requirements, ResourceClass};
+use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::range::{Allocate, Range};

@@ -16,8 +16,8 @@ mod trace;
 use std::time::Duration;
 
 use ash::vk;
-use ringfence_harness::vulkan::VulkanGpu;
-use ringfence_harness::{Gpu, Options};
+use ringfence_testkit::vulkan::VulkanGpu;
+use ringfence_testkit::{Gpu, Options};
 use trace::{Place, Step, Trace};
 
 /// One of the two.

@@ -27,13 +27,13 @@ use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 
-#[cfg(all(windows, feature = "d3d12"))]
-use ringfence_harness::d3d12::D3d12Gpu;
-use ringfence_harness::sim::SimGpu;
-#[cfg(feature = "vulkan")]
-use ringfence_harness::vulkan::VulkanGpu;
-use ringfence_harness::{Gpu, OpenError, Options};
 use ringfence_report::Report;
+#[cfg(all(windows, feature = "d3d12"))]
+use ringfence_testkit::d3d12::D3d12Gpu;
+use ringfence_testkit::sim::SimGpu;
+#[cfg(feature = "vulkan")]
+use ringfence_testkit::vulkan::VulkanGpu;
+use ringfence_testkit::{Gpu, OpenError, Options};
 
 use crate::args::{DemoOptions, DeviceChoice};
 use crate::{Failure, output, progress};

@@ -122,7 +122,7 @@ fn real() -> Vec<Listed> {
 
 #[cfg(all(windows, feature = "d3d12"))]
 fn d3d12_devices() -> Vec<Listed> {
-    let found = ringfence_harness::d3d12::enumerate().unwrap_or_else(|error| {
+    let found = ringfence_testkit::d3d12::enumerate().unwrap_or_else(|error| {
         eprintln!("{error}");
         Vec::new()
     });
@@ -141,7 +141,7 @@ fn d3d12_devices() -> Vec<Listed> {
 
 #[cfg(feature = "vulkan")]
 fn vulkan_devices() -> Vec<Listed> {
-    let found = ringfence_harness::vulkan::enumerate().unwrap_or_else(|error| {
+    let found = ringfence_testkit::vulkan::enumerate().unwrap_or_else(|error| {
         eprintln!("{error}");
         Vec::new()
     });
@@ -154,7 +154,7 @@ fn vulkan_devices() -> Vec<Listed> {
 }
 
 #[cfg(feature = "vulkan")]
-fn vulkan(device: ringfence_harness::vulkan::DeviceSummary) -> Listed {
+fn vulkan(device: ringfence_testkit::vulkan::DeviceSummary) -> Listed {
     let about = format!("Vulkan {}, {}, {}", device.api_version, device.kind, device.driver);
     let name = format!("vulkan:{}", device.name);
     match &device.capabilities {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use ringfence_harness::world::{Figures, WorldOptions as World, run};
+use ringfence_testkit::world::{Figures, WorldOptions as World, run};
 use serde::Serialize;
 
 use crate::args::WorldOptions;

@@ -3,9 +3,10 @@
 mod common;
 
 #[allow(dead_code, reason = "each test binary uses a part")]
+#[path = "../../ringfence-testkit/src/counting_allocator.rs"]
 mod counting_allocator;
 
-use counting_allocator::host_allocations;
+use counting_allocator::{CountingAllocator, host_allocations};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ringfence_core::fixed_pool::FixedPool;
@@ -14,6 +15,9 @@ use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread;
+
+#[global_allocator]
+static HOST: CountingAllocator = CountingAllocator;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {

@@ -3,42 +3,18 @@
 //! A binary of its own, because the counting allocator is the whole process's. It counts by thread, so that the tests
 //! here may run beside one another.
 
+#[allow(dead_code, reason = "a test program takes what it needs")]
+#[path = "../../ringfence-testkit/src/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::{CountingAllocator, host_allocations};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{Allocate, Range, RangeAllocator};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::hint::black_box;
 
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator as it came; the counter needs no memory and has no destructor.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise for this function is the one for that.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise for this function is the one for that.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
 #[global_allocator]
-static GLOBAL: Counting = Counting;
-
-/// How often `work` allocates on the host.
-fn host_allocations(work: impl FnOnce()) -> u64 {
-    let before = COUNT.get();
-    work();
-    COUNT.get() - before
-}
+static HOST: CountingAllocator = CountingAllocator;
 
 /// Fills the allocator, meets a refusal, frees every other range, fills the holes, and frees all. `live` is empty
 /// before and after, and has room.

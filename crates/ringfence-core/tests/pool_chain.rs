@@ -3,9 +3,10 @@
 mod common;
 
 #[allow(dead_code, reason = "each test binary uses a part")]
+#[path = "../../ringfence-testkit/src/counting_allocator.rs"]
 mod counting_allocator;
 
-use counting_allocator::host_allocations;
+use counting_allocator::{CountingAllocator, host_allocations};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ringfence_core::pool_chain::{KeepPools, PoolAllocation, PoolChain, PoolStatistics};
@@ -15,6 +16,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+#[global_allocator]
+static HOST: CountingAllocator = CountingAllocator;
 
 /// A chain whose heaps are numbered, with one pool after the other as they fill.
 fn filled(block_count: u32, pool_count: u32) -> (PoolChain<u32>, Vec<PoolAllocation>) {

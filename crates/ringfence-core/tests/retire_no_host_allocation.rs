@@ -1,10 +1,15 @@
 //! A retire queue in steady state allocates nothing on the host.
 
+#[allow(dead_code, reason = "a test program takes what it needs")]
+#[path = "../../ringfence-testkit/src/counting_allocator.rs"]
 mod counting_allocator;
 
-use counting_allocator::host_allocations;
+use counting_allocator::{CountingAllocator, host_allocations};
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+
+#[global_allocator]
+static HOST: CountingAllocator = CountingAllocator;
 
 /// Drops of a frame: some on one queue, some on both, one on six (more than a set holds inline), one late.
 fn frame(queue: &mut RetireQueue<u64>, sets: &mut [SyncSet; 4], frame: u64) -> usize {

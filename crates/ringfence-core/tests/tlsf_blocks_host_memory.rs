@@ -1,33 +1,15 @@
 //! In steady state neither the ranges nor the blocks allocate on the host.
 
+#[allow(dead_code, reason = "a test program takes what it needs")]
+#[path = "../../ringfence-testkit/src/counting_allocator.rs"]
+mod counting_allocator;
+
+use counting_allocator::{CountingAllocator, host_allocation_count};
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::tlsf::Tlsf;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-thread_local! {
-    /// Allocations and reallocations of this thread.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: it counts, and otherwise does what the system's allocator does.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
-static HOST: Counting = Counting;
+static HOST: CountingAllocator = CountingAllocator;
 
 /// One round: fill the blocks, give every other range back, refuse what does not fit, empty the rest.
 fn round(blocks: &mut Blocks<Tlsf, u32>, live: &mut Vec<BlockAllocation>) {
@@ -55,9 +37,9 @@ fn a_second_round_allocates_nothing_on_the_host() {
     }
     let mut live = Vec::with_capacity(4000);
     round(&mut blocks, &mut live);
-    let before = ALLOCATIONS.get();
+    let before = host_allocation_count();
     round(&mut blocks, &mut live);
-    assert_eq!(ALLOCATIONS.get(), before);
+    assert_eq!(host_allocation_count(), before);
     assert_eq!((blocks.empty_count(), blocks.validate()), (8, Ok(())));
 }
 
@@ -66,10 +48,10 @@ fn blocks_that_all_go_empty_and_out_allocate_nothing_on_the_host() {
     let mut blocks = Blocks::new(BlocksDesc::default());
     let ids: Vec<_> = (0..100).map(|heap| blocks.insert(heap, Tlsf::new(64))).collect();
     let held: Vec<_> = ids.iter().map(|id| blocks.allocate_in(*id, 10, 1).unwrap()).collect();
-    let before = ALLOCATIONS.get();
+    let before = host_allocation_count();
     held.iter().for_each(|held| blocks.free(held).unwrap());
     assert_eq!(blocks.empty_count(), 100);
     while blocks.take_empty().is_some() {}
     // Dropping a block's allocator gives back and takes nothing.
-    assert_eq!(ALLOCATIONS.get(), before);
+    assert_eq!(host_allocation_count(), before);
 }

@@ -1,15 +1,17 @@
 //! What the rules of the APIs align lies aligned in its memory too, not in its buffer alone: on a device whose buffers lie
 //! at multiples of 8 bytes, whatever views they are for (tight alignment on Direct3D 12).
 
+use std::ops::Deref;
+
 use ringfence::device::descriptors::{BufferViewKind, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Format};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, Strategy};
-use ringfence::sim::{Buffer as Raw, BufferRange, Device, Fence, Profile, SimOptions, View};
+use ringfence::sim::{Buffer as Raw, BufferRange, Device, Profile, View};
 use ringfence::upload::{ConstantsDesc, NoViews, ReadbackDesc, UploadDesc, UploadRing};
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Dedicated, Error, FastConstants,
-    FastConstantsDesc, Location, ReadbackRing, Timeline,
+    AllocationDesc, Buffer, ConstantBuffers, Dedicated, Error, FastConstants, FastConstantsDesc, Location, ReadbackRing,
 };
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 const CONSTANTS: BufferViewKind = BufferViewKind::Constants;
 const WORDS: BufferViewKind = BufferViewKind::Storage { stride: 0, writes: false };
@@ -28,26 +30,28 @@ const USAGES: [BufferUsage; 10] = [
     BufferUsage::STORAGE_READ,
 ];
 
-struct World {
-    device: Device,
-    memory: Allocator<Device>,
-    timeline: Timeline<Device>,
+struct Views {
+    base: Fixture,
     heap: ringfence::sim::DescriptorHeap,
     /// What puts the next buffer at an odd place.
     odd: Vec<Buffer<Device>>,
 }
 
-impl World {
+impl Deref for Views {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.base
+    }
+}
+
+impl Views {
     fn new(profile: Profile) -> Self {
-        let device = Device::new(profile, SimOptions::default());
-        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let fence: Fence = device.create_fence(0);
-        // SAFETY: the fence lives as long as the device, and every frame that is submitted signals it.
-        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        let base = Fixture::new(FixtureDesc { profile, ..Default::default() });
         let (kind, types, slots) = (HeapKind::Resources, ViewTypes::all(), 1);
         let desc = HeapDesc { kind, types, slots, layout_slots: slots, shader_visible: false, name: "views" };
-        let (heap, _) = device.make_heap(&desc).expect("it is small");
-        Self { device, memory, timeline, heap, odd: Vec::new() }
+        let (heap, _) = base.device.make_heap(&desc).expect("it is small");
+        Self { base, heap, odd: Vec::new() }
     }
 
     fn tight() -> Self {
@@ -77,7 +81,7 @@ impl World {
 
 #[test]
 fn buffers_of_any_size_can_be_shown_as_what_they_are_for() {
-    let mut world = World::tight();
+    let mut world = Views::tight();
     let kinds = [(BufferUsage::CONSTANT, CONSTANTS), (BufferUsage::STORAGE_READ, WORDS), (BufferUsage::TEXELS, TEXELS)];
     let mut held = Vec::new();
     for size in [100, 256, 100, 20, 1000, 300, 4, 65_540, 100] {
@@ -101,7 +105,7 @@ fn buffers_of_any_size_can_be_shown_as_what_they_are_for() {
 
 #[test]
 fn small_buffers_can_be_shown_as_what_they_are_for() {
-    let mut world = World::tight();
+    let mut world = Views::tight();
     let kinds = [(BufferUsage::CONSTANT, CONSTANTS), (BufferUsage::STORAGE, WORDS), (BufferUsage::TEXELS, TEXELS)];
     let mut held = Vec::new();
     for location in Location::ALL {
@@ -119,7 +123,7 @@ fn small_buffers_can_be_shown_as_what_they_are_for() {
 
 #[test]
 fn small_buffers_are_made_for_every_usage_that_is_asked_for() {
-    let world = World::tight();
+    let world = Views::tight();
     for location in Location::ALL {
         for bits in 1_u32..1 << USAGES.len() {
             let of = |(at, usage): (usize, &BufferUsage)| (bits >> at & 1 == 1).then_some(*usage);
@@ -133,8 +137,8 @@ fn small_buffers_are_made_for_every_usage_that_is_asked_for() {
 
 #[test]
 fn constants_of_every_kind_can_be_shown() {
-    let mut world = World::tight();
-    let frame = world.timeline.begin();
+    let mut world = Views::tight();
+    let frame = world.timeline().begin();
     world.make_odd();
     let fast = FastConstants::new(&world.memory, FastConstantsDesc { page_bytes: 1024, ..Default::default() });
     let mut writer = fast.writer(&frame).expect("of this allocator");
@@ -158,9 +162,9 @@ fn constants_of_every_kind_can_be_shown() {
 
 #[test]
 fn what_a_ring_aligns_is_aligned_in_memory() {
-    let mut world = World::tight();
+    let mut world = Views::tight();
     world.make_odd();
-    let frame = world.timeline.begin();
+    let frame = world.timeline().begin();
     let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC | BufferUsage::DEVICE_ADDRESS | BufferUsage::TEXELS;
     let desc = UploadDesc { usage, capacity: 300 << 10, ..Default::default() };
     let ring = UploadRing::new(&world.memory, desc).expect("there is room");
@@ -183,7 +187,7 @@ fn what_a_ring_aligns_is_aligned_in_memory() {
 
 #[test]
 fn a_placement_gives_ranges_that_can_be_shown() {
-    let mut world = World::tight();
+    let mut world = Views::tight();
     let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("the default");
     let kinds = [(BufferUsage::CONSTANT, CONSTANTS), (BufferUsage::STORAGE_READ, WORDS), (BufferUsage::TEXELS, TEXELS)];
     let mut held = Vec::new();
@@ -208,7 +212,7 @@ fn a_placement_gives_ranges_that_can_be_shown() {
 #[test]
 fn a_buffer_lies_at_the_alignment_that_is_asked_for() {
     for profile in Profile::all() {
-        let mut world = World::new(profile);
+        let mut world = Views::new(profile);
         for alignment in [0, 1, 64, 256, 4096, 1 << 16, 1 << 21] {
             for dedicated in [Dedicated::Auto, Dedicated::Always] {
                 world.make_odd();
@@ -232,7 +236,7 @@ fn a_buffer_lies_at_the_alignment_that_is_asked_for() {
 
 #[test]
 fn a_mirror_of_a_device_that_asks_for_nothing_stays_as_it_is() {
-    let world = World::new(Profile::lavapipe());
+    let world = Views::new(Profile::lavapipe());
     let desc = BufferDesc { size: 100, usage: BufferUsage::VERTEX };
     // SAFETY: the description is the device's own, and what was prepared is discarded.
     let needs = unsafe {

@@ -1,22 +1,27 @@
 //! CPU-only descriptors on the simulated device: slots at hand beside a naive twin, under threads, and at the end of life.
 
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
-use ringfence::sim::{Device, Profile, SimOptions};
-use ringfence::{Allocator, AllocatorDesc};
+use ringfence::sim::Device;
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
-struct World {
-    device: Device,
-    memory: Allocator<Device>,
+struct Heaps(Fixture);
+
+impl Deref for Heaps {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.0
+    }
 }
 
-impl World {
+impl Heaps {
     fn new() -> Self {
-        let device = Device::new(Profile::h200(), SimOptions::default());
-        Self { memory: Allocator::over(device.clone(), AllocatorDesc::default()), device }
+        Self(Fixture::new(FixtureDesc { timelines: 0, ..Default::default() }))
     }
 
     fn heap(&self, block_slots: u32) -> CpuDescriptorHeap<Device> {
@@ -27,13 +32,6 @@ impl World {
     /// So often that what nobody uses has gone back.
     fn reclaim(&self) {
         (0..6).for_each(|_| _ = self.memory.reclaim());
-    }
-
-    /// Nothing was wrong, and nothing is left.
-    fn finish(self) {
-        drop(self.memory);
-        assert_eq!(self.device.hazards(), []);
-        assert_eq!(self.device.live(), Default::default());
     }
 }
 
@@ -65,7 +63,7 @@ proptest! {
     /// A set of the slots that somebody has, beside the stocks, singles and blocks: none is had twice, none is lost.
     #[test]
     fn no_cpu_only_slot_is_had_twice_or_lost(steps in prop::collection::vec(cpu_step(), 1..300)) {
-        let world = World::new();
+        let world = Heaps::new();
         let heap = world.heap(8);
         let mut local = heap.local();
         let mut held: Vec<CpuDescriptors<Device>> = Vec::new();
@@ -114,7 +112,7 @@ proptest! {
         world.reclaim();
         prop_assert_eq!(heap.statistics().block_count, 0, "nothing at hand keeps a block for long");
         drop(heap);
-        world.finish();
+        world.0.finish();
     }
 }
 
@@ -123,7 +121,7 @@ proptest! {
 #[test]
 fn threads_that_drop_each_others_slots_never_have_one_twice() {
     const THREADS: usize = 4;
-    let world = World::new();
+    let world = Heaps::new();
     let heap = world.heap(4096);
     // Holds the one block, so that a slot's number says which it is.
     let first = heap.allocate(1).expect("a block");
@@ -163,25 +161,25 @@ fn threads_that_drop_each_others_slots_never_have_one_twice() {
     world.reclaim();
     assert_eq!(heap.statistics().block_count, 0);
     drop(heap);
-    world.finish();
+    world.0.finish();
 }
 
 #[test]
 fn a_run_gets_what_lies_at_hand_before_a_block_is_made() {
-    let world = World::new();
+    let world = Heaps::new();
     let heap = world.heap(16);
     let held: Vec<_> = (0..16).map(|_| heap.allocate(1).expect("a block")).collect();
     drop(held);
     let run = heap.allocate(16).expect("what lies at hand is free");
     assert_eq!((heap.statistics().block_count, heap.statistics().free_size), (1, 0));
     drop((run, heap));
-    world.finish();
+    world.0.finish();
 }
 
 /// The heap's handles, the allocator and a lease go before the last descriptor, which ends it all from another thread.
 #[test]
 fn descriptors_outlive_their_heap_and_end_it() {
-    let world = World::new();
+    let world = Heaps::new();
     let heap = world.heap(16);
     let mut local = heap.local();
     let held = [heap.allocate(1), heap.allocate(5), local.allocate(), local.allocate()].map(|one| one.expect("room"));
@@ -190,7 +188,7 @@ fn descriptors_outlive_their_heap_and_end_it() {
     let [one, run, first, second] = held;
     local.free(first);
     drop((local, one, run));
-    let World { device, memory } = world;
+    let Heaps(Fixture { device, memory, .. }) = world;
     memory.reclaim();
     drop(memory);
     assert_ne!(device.live(), Default::default(), "the last one keeps it");

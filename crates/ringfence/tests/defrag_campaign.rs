@@ -18,6 +18,7 @@ use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass};
 use ringfence::sim::{self, BufferRange, Command, Kernel};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Pool, PoolDesc, Timeline};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 const BLOCK_BYTES: u64 = 256 << 10;
 const LIVE_MAX: usize = 160;
@@ -63,12 +64,12 @@ struct Counts {
     runs: u64,
 }
 
-struct World {
+struct Campaign {
     device: sim::Device,
     memory: Allocator<sim::Device>,
     pools: Vec<Pool<sim::Device>>,
-    timelines: [Timeline<sim::Device>; 2],
-    fences: [sim::Fence; 2],
+    timelines: Vec<Timeline<sim::Device>>,
+    fences: Vec<sim::Fence>,
     held: Vec<Option<Held>>,
     free: Vec<usize>,
     commands: Vec<Command>,
@@ -82,21 +83,19 @@ struct World {
     counts: Counts,
 }
 
-impl World {
+impl Campaign {
     fn new(seed: u64) -> Self {
         let profiles = sim::Profile::all();
         let profile = profiles[seed as usize % profiles.len()].clone();
-        let device = sim::Device::new(profile, sim::SimOptions { seed, ..Default::default() });
         let small = AllocatorDesc {
             device_block_bytes_max: BLOCK_BYTES,
             host_block_bytes_max: BLOCK_BYTES,
             empty_block_grace: 4,
             ..Default::default()
         };
-        let memory = Allocator::over(device.clone(), small);
-        let fences = [device.create_fence(0), device.create_fence(0)];
-        // SAFETY: every frame signals the fence of its queue.
-        let timelines = fences.map(|fence| unsafe { memory.timeline(fence) }.expect("the device is not lost"));
+        let options = sim::SimOptions { seed, ..Default::default() };
+        let desc = FixtureDesc { profile, options, allocator: small, timelines: 2 };
+        let Fixture { device, memory, timelines, fences, .. } = Fixture::new(desc);
         let info = BufferDesc { size: 64, usage: usage() };
         let memory_type = memory.create_buffer(&info, AllocationDesc::default()).expect("there is room").memory_type();
         let pool = |algorithm| {
@@ -298,7 +297,7 @@ fn usage() -> BufferUsage {
 }
 
 fn campaign(seed: u64, operations: u64, validate_every: u64) -> Counts {
-    let mut world = World::new(seed);
+    let mut world = Campaign::new(seed);
     let mut frames = 0;
     while world.counts.operations < operations {
         world.frame();

@@ -1,8 +1,7 @@
 //! Descriptors on the simulated device: long runs, mistakes on purpose, limits, and a naive twin.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::ops::Deref;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -13,49 +12,30 @@ use ringfence::descriptor::{
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
 use ringfence::device::fault::{Call, FaultInjector, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
-use ringfence::sim::{BufferRange, Command, DescriptorUse, Device, Fence, HazardKind, Kernel, Profile, SimOptions};
+use ringfence::sim::{BufferRange, Command, DescriptorUse, Device, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Timeline};
-
-/// The system's allocator, counting bytes that are held, of all threads.
-struct Counting;
-
-static HELD: AtomicI64 = AtomicI64::new(0);
-
-// SAFETY: forwards to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use ringfence_testkit::counting_allocator::{CountingAllocator, held_bytes};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static HOST: CountingAllocator = CountingAllocator;
 
 const BYTES: u64 = 256;
 
-struct World {
-    device: Device,
-    memory: Allocator<Device>,
-    timeline: Timeline<Device>,
-    fence: Fence,
+struct Tables(Fixture);
+
+impl Deref for Tables {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.0
+    }
 }
 
-impl World {
+impl Tables {
     fn new(seed: u64) -> Self {
-        let device = Device::new(Profile::h200(), SimOptions { seed, ..Default::default() });
-        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let fence = device.create_fence(0);
-        // SAFETY: the fence lives as long as the device, and every frame that is submitted signals it.
-        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-        Self { device, memory, timeline, fence }
+        let options = SimOptions { seed, ..Default::default() };
+        Self(Fixture::new(FixtureDesc { options, ..Default::default() }))
     }
 
     fn buffer(&self) -> Buffer<Device> {
@@ -75,27 +55,18 @@ impl World {
 
     /// Submits a kernel that goes through slots, as a frame of its own.
     fn submit(&self, heap: &ShaderVisibleHeap<Device>, slots: impl IntoIterator<Item = u32>) -> u64 {
-        let frame = self.timeline.begin();
+        let frame = self.timeline().begin();
         let binding = heap.bind(&frame).expect("there is nothing to make");
         let bound = *binding.bound(HeapKind::Resources).expect("of that kind");
         let descriptors = slots.into_iter().map(|slot| DescriptorUse { heap: bound, slot, writes: false }).collect();
         let kernel = Kernel { reads: vec![], writes: vec![], descriptors, run: Box::new(|_| {}) };
-        let signal = (self.fence, frame.value());
+        let signal = (self.fence(), frame.value());
         self.device.submit(0, &[], vec![Command::Kernel(kernel)], signal).expect("the device is not lost");
-        self.timeline.submitted(frame).expect("in order").value
+        self.timeline().submitted(frame).expect("in order").value
     }
 
     fn wait(&self, value: u64) {
-        assert!(self.timeline.wait(value, Duration::from_secs(60)).expect("the device is not lost"));
-    }
-
-    /// Nothing was wrong, and nothing is left.
-    fn finish(self) {
-        let Self { device, memory, timeline, .. } = self;
-        memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
-        drop((memory, timeline));
-        assert_eq!(device.hazards(), []);
-        assert_eq!(device.live(), Default::default());
+        assert!(self.timeline().wait(value, Duration::from_secs(60)).expect("the device is not lost"));
     }
 }
 
@@ -110,7 +81,7 @@ fn view(of: &Buffer<Device>) -> View<'_, Device> {
 fn a_million_inserts_and_removes_over_ten_thousand_frames_are_without_hazard_or_growth() {
     const FRAMES: u64 = 10_000;
     const CHANGES: usize = 100;
-    let world = World::new(3);
+    let world = Tables::new(3);
     let heap = world.heap(1024);
     let table = world.table(&heap, 1024);
     let buffer = world.buffer();
@@ -131,29 +102,29 @@ fn a_million_inserts_and_removes_over_ten_thousand_frames_are_without_hazard_or_
         in_flight.push_back(world.submit(&heap, used));
         world.memory.reclaim();
         if number == 2000 {
-            held_after_warm_up = HELD.load(Ordering::Relaxed);
+            held_after_warm_up = held_bytes();
         }
     }
-    let grown = HELD.load(Ordering::Relaxed) - held_after_warm_up;
+    let grown = held_bytes() - held_after_warm_up;
     println!("host memory grew by {grown} bytes from frame 2000 to frame {FRAMES}");
     assert!(grown < 16 << 10, "{grown} bytes");
     table.validate().expect("sound");
     heap.validate().expect("sound");
     drop((table, heap, buffer));
-    world.finish();
+    world.0.finish();
 }
 
 /// What the library holds back, a program that writes to the driver's heap itself does not: the same device finds it.
 #[test]
 fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
-    let world = World::new(5);
+    let world = Tables::new(5);
     let heap = world.heap(8);
     let table = world.table(&heap, 8);
     let buffer = world.buffer();
     let index = table.insert(&view(&buffer)).expect("room");
     world.device.pause(0);
     let value = world.submit(&heap, [index.slot()]);
-    let frame = world.timeline.begin();
+    let frame = world.timeline().begin();
     let bound = *heap.bind(&frame).expect("room").bound(HeapKind::Resources).expect("of that kind");
     let range = BufferRange::new(*buffer.object(), 0, BYTES);
     world.device.write_descriptor(bound, index.slot(), Some(range));
@@ -163,13 +134,13 @@ fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
     world.device.resume(0);
     world.wait(value);
     drop((table, heap, buffer));
-    world.finish();
+    world.0.finish();
 }
 
 /// Freed slots show nothing, so that a shader that is late is found.
 #[test]
 fn a_late_use_of_a_removed_entry_shows() {
-    let world = World::new(7);
+    let world = Tables::new(7);
     let heap = world.heap(8);
     let table = world.table(&heap, 8);
     let buffer = world.buffer();
@@ -181,13 +152,13 @@ fn a_late_use_of_a_removed_entry_shows() {
     let found = world.device.take_hazards();
     assert!(matches!(found.as_slice(), [one] if one.kind == HazardKind::OutOfRange), "{found:?}");
     drop((table, heap, buffer));
-    world.finish();
+    world.0.finish();
 }
 
 /// Two queues: what the slower one may still go through stays, whatever the other has done.
 #[test]
 fn a_slot_waits_for_every_queue_that_had_begun() {
-    let world = World::new(9);
+    let world = Tables::new(9);
     let other_fence = world.device.create_fence(0);
     // SAFETY: as for the first.
     let other = unsafe { world.memory.timeline(other_fence) }.expect("the device is not lost");
@@ -211,12 +182,12 @@ fn a_slot_waits_for_every_queue_that_had_begun() {
     world.memory.reclaim();
     assert_eq!(table.free_count(), 1);
     drop((table, heap, buffer, other));
-    world.finish();
+    world.0.finish();
 }
 
 #[test]
 fn a_lost_device_gives_everything_back_and_new_things_are_typed_errors() {
-    let world = World::new(11);
+    let world = Tables::new(11);
     let (heap, buffer) = (world.heap(8), world.buffer());
     let table = world.table(&heap, 4);
     let index = table.insert(&view(&buffer)).expect("room");
@@ -233,27 +204,27 @@ fn a_lost_device_gives_everything_back_and_new_things_are_typed_errors() {
     assert_eq!(cpu.statistics().block_count, 0);
     table.validate().expect("sound");
     drop((table, heap, buffer, cpu));
-    let World { device, memory, timeline, .. } = world;
-    drop((memory, timeline));
+    let Tables(Fixture { device, memory, timelines, .. }) = world;
+    drop((memory, timelines));
     assert_eq!(device.live(), Default::default());
 }
 
 #[test]
 fn resources_and_frames_of_another_allocator_are_refused() {
-    let (world, other) = (World::new(13), World::new(14));
+    let (world, other) = (Tables::new(13), Tables::new(14));
     let heap = world.heap(4);
     let table = world.table(&heap, 2);
     let theirs = other.buffer();
     assert_eq!(table.insert(&view(&theirs)), Err(DescriptorError::Foreign));
     assert_eq!(table.free_count(), 2);
-    let frame = other.timeline.begin();
+    let frame = other.timeline().begin();
     assert_eq!(heap.bind(&frame).err(), Some(DescriptorError::Foreign));
     assert_eq!(heap.lease(&frame).err(), Some(DescriptorError::Foreign));
     assert_eq!(BindlessTable::new(&other.memory, &heap, BindlessDesc::default()).err(), Some(DescriptorError::Foreign));
     frame.discard();
     drop((theirs, table, heap));
-    world.finish();
-    other.finish();
+    world.0.finish();
+    other.0.finish();
 }
 
 #[derive(Clone, Debug)]
@@ -290,7 +261,7 @@ proptest! {
     /// live, and the device finds no hazard.
     #[test]
     fn no_slot_is_ever_two_things_at_once(steps in prop::collection::vec(step(), 1..120), seed in any::<u64>()) {
-        let world = World::new(seed);
+        let world = Tables::new(seed);
         let heap = world.heap(24);
         let table = world.table(&heap, 8);
         let cpu = CpuDescriptorHeap::<Device>::new(&world.memory, CpuHeapDesc::default()).expect("small");
@@ -347,15 +318,15 @@ proptest! {
                     });
                 }
                 Step::Table(count) => {
-                    let frame = world.timeline.begin();
+                    let frame = world.timeline().begin();
                     let lease = heap.lease(&frame).expect("its own frame");
                     let made = { lease }.table(&[shown.part(0..count.min(4)).expect("one to four")]);
                     if let Ok(made) = made {
                         prop_assert!(made.start() + made.len() <= 64, "inside the frame region");
                     }
-                    let signal = (world.fence, frame.value());
+                    let signal = (world.fence(), frame.value());
                     world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
-                    in_flight.push_back(world.timeline.submitted(frame).expect("in order").value);
+                    in_flight.push_back(world.timeline().submitted(frame).expect("in order").value);
                 }
                 Step::Submit => in_flight.push_back(world.submit(&heap, owners.keys().copied())),
                 Step::Wait => {
@@ -375,18 +346,18 @@ proptest! {
         }
         in_flight.into_iter().for_each(|value| world.wait(value));
         drop((table, runs, heap, shown, cpu, buffer));
-        world.finish();
+        world.0.finish();
     }
 }
 
 #[test]
 fn the_limits_are_those_of_the_device() {
-    let world = World::new(15);
+    let world = Tables::new(15);
     assert_eq!(world.device.visible_slots_max(HeapKind::Samplers, Default::default()), 2048);
     let desc = ShaderVisibleDesc { frame_slots: 1 << 20, ..Default::default() };
     let refused = ShaderVisibleHeap::<Device>::new(&world.memory, desc).err();
     assert_eq!(refused, Some(DescriptorError::TooMany { count: (1 << 20) + (48 << 10), max: 1_000_000 }));
-    world.finish();
+    world.0.finish();
 }
 
 /// Every call to the driver that can fail is made to, one after the other, in a story that uses all of descriptors.

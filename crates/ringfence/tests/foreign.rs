@@ -22,9 +22,10 @@ use ringfence::{
     Location, ReadbackDesc, ReadbackRing, TexelTarget, Texels, Texture, Timeline, TransferQueue, UploadBatch,
     UploadDesc, UploadRing,
 };
+use ringfence_testkit::fixture::Fixture;
 
 /// One of everything of an allocator.
-struct World {
+struct Everything {
     memory: Allocator<Device>,
     timeline: Timeline<Device>,
     fence: Fence,
@@ -48,12 +49,10 @@ fn usage() -> BufferUsage {
     BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::STORAGE
 }
 
-fn world(device: &Device) -> World {
-    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    let fence = device.create_fence(0);
-    // SAFETY: the fence lives as long as the device, and nothing is submitted.
-    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-    // SAFETY: as above.
+fn world(device: &Device) -> Everything {
+    let Fixture { memory, timelines, fences, .. } = Fixture::on(device, AllocatorDesc::default());
+    let (timeline, fence) = (timelines[0].clone(), fences[0]);
+    // SAFETY: nothing is submitted.
     let residency = unsafe { memory.residency(ResidencyDesc::default()) };
     let info = BufferDesc { size: 100 << 10, usage: usage() };
     let movable = AllocationDesc { movable: true, evictable: true, ..Default::default() };
@@ -87,7 +86,7 @@ fn world(device: &Device) -> World {
     let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
     let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 8, clear_freed: true }).expect("room");
     let cpu = CpuDescriptorHeap::new(&memory, CpuHeapDesc::default()).expect("small");
-    World {
+    Everything {
         memory,
         timeline,
         fence,
@@ -108,7 +107,7 @@ fn world(device: &Device) -> World {
     }
 }
 
-impl World {
+impl Everything {
     fn view(&self) -> View<'_, Device> {
         let kind = BufferViewKind::Storage { stride: 0, writes: true };
         View::buffer(&self.buffer, BufferView { kind, offset: 0, size: 256 }).expect("made for it")
@@ -132,7 +131,7 @@ impl World {
 }
 
 /// Frees what is dropped, in both.
-fn settle(a: &World, b: &World) {
+fn settle(a: &Everything, b: &Everything) {
     for world in [a, b] {
         // No case submits a frame.
         world.timeline.discard_dropped();
@@ -161,7 +160,7 @@ fn panics<T>(work: impl FnOnce() -> T) -> String {
 }
 
 /// Each function, with something of `b` that is given to what is of `a`.
-type Case = (&'static str, fn(a: &mut World, b: &mut World) -> String);
+type Case = (&'static str, fn(a: &mut Everything, b: &mut Everything) -> String);
 
 fn cases() -> Vec<Case> {
     vec![

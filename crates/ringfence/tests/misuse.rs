@@ -9,28 +9,17 @@ use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{BindlessDesc, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
-use ringfence::sim::{Command, Device, Fence, HazardKind, Profile, SimOptions};
+use ringfence::sim::{Command, Device, HazardKind, Profile, SimOptions};
 use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
 use ringfence::upload::NoViews;
 use ringfence::{
     AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, Error, FrameError,
-    Location, Timeline, UploadDesc, UploadError, UploadRing, WhenFull,
+    Location, UploadDesc, UploadError, UploadRing, WhenFull,
 };
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
-struct World {
-    device: Device,
-    memory: Allocator<Device>,
-    timeline: Timeline<Device>,
-    fence: Fence,
-}
-
-fn world() -> World {
-    let device = Device::new(Profile::h200(), SimOptions::default());
-    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    let fence = device.create_fence(0);
-    // SAFETY: the fence lives as long as the device. (Tests below that do not keep to the rest look at what comes of it.)
-    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-    World { device, memory, timeline, fence }
+fn world() -> Fixture {
+    Fixture::new(FixtureDesc::default())
 }
 
 fn buffer(memory: &Allocator<Device>, location: Location) -> Buffer<Device> {
@@ -97,7 +86,7 @@ fn a_transient_handle_of_an_earlier_frame_is_stale() {
     let mut transient =
         TransientAllocator::new(&world.memory, TransientDesc { heap_bytes: 1 << 20, ..Default::default() });
     let mut execution = transient.begin();
-    let pass = execution.pass(world.timeline.id(), &[]).expect("a queue");
+    let pass = execution.pass(world.timeline().id(), &[]).expect("a queue");
     let usage = BufferUsage::COPY_DST;
     let held = execution.acquire_buffer(&BufferDesc { size: 256, usage }, pass, "").expect("room");
     execution.finish(&[]);
@@ -108,13 +97,13 @@ fn a_transient_handle_of_an_earlier_frame_is_stale() {
 #[test]
 fn what_belongs_to_another_allocator_is_refused_by_name() {
     let (one, other) = (world(), world());
-    let frame = other.timeline.begin();
+    let frame = other.timeline().begin();
     let point = frame.point();
     let ring = UploadRing::new(&one.memory, UploadDesc { capacity: 4096, ..Default::default() }).expect("room");
     assert_eq!(ring.write_for(&frame, &[1; 4], 4).err(), Some(UploadError::ForeignFrame { frame: point }));
-    let refused = one.timeline.submitted(frame).expect_err("a frame of another timeline");
-    assert_eq!(refused.error(), FrameError::WrongTimeline { frame: point, timeline: one.timeline.id() });
-    assert_ne!(one.timeline.id(), other.timeline.id(), "ids are unique in the process");
+    let refused = one.timeline().submitted(frame).expect_err("a frame of another timeline");
+    assert_eq!(refused.error(), FrameError::WrongTimeline { frame: point, timeline: one.timeline().id() });
+    assert_ne!(one.timeline().id(), other.timeline().id(), "ids are unique in the process");
     refused.into_frame().discard();
 }
 
@@ -124,9 +113,9 @@ fn a_pass_on_another_allocators_timeline_is_refused_by_name() {
     let desc = TransientDesc { heap_bytes: 1 << 20, ..Default::default() };
     let mut transient = TransientAllocator::new(&one.memory, desc);
     let mut execution = transient.begin();
-    let queue = other.timeline.id();
+    let queue = other.timeline().id();
     assert_eq!(execution.pass(queue, &[]), Err(TransientError::ForeignQueue { queue }));
-    execution.pass(one.timeline.id(), &[]).expect("its own");
+    execution.pass(one.timeline().id(), &[]).expect("its own");
 }
 
 /// Only `unsafe` can free what is in use; the simulated device names what was freed and the work that used it.
@@ -134,10 +123,10 @@ fn a_pass_on_another_allocators_timeline_is_refused_by_name() {
 fn freed_during_use_is_found_and_named() {
     let world = world();
     let (from, to) = (buffer(&world.memory, Location::Upload), buffer(&world.memory, Location::Device));
-    let frame = world.timeline.begin();
+    let frame = world.timeline().begin();
     world.device.pause(0);
-    world.device.submit(0, &[], vec![copy(&from, &to)], (world.fence, frame.value())).expect("not lost");
-    world.timeline.submitted(frame).expect("in order");
+    world.device.submit(0, &[], vec![copy(&from, &to)], (world.fence(), frame.value())).expect("not lost");
+    world.timeline().submitted(frame).expect("in order");
     // SAFETY: not kept to on purpose: the simulated device finds it, and no byte of the host is touched.
     unsafe { from.destroy_now() };
     let found = world.device.take_hazards();
@@ -158,11 +147,11 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
     let desc =
         UploadDesc { capacity: 4096, when_full: WhenFull::Wait { timeout: Duration::MAX }, ..Default::default() };
     let ring = UploadRing::new(&world.memory, desc).expect("room");
-    let frame = world.timeline.begin();
+    let frame = world.timeline().begin();
     let point = frame.point();
     ring.write_for(&frame, &[1; 3000], 4).expect("room");
-    world.device.submit(0, &[], vec![], (world.fence, frame.value())).expect("not lost");
-    let next = world.timeline.begin();
+    world.device.submit(0, &[], vec![], (world.fence(), frame.value())).expect("not lost");
+    let next = world.timeline().begin();
     let refused = ring.write_for(&next, &[1; 3000], 4).err();
     // The device has signalled what nobody said was submitted: it may be free by now, else the wait is refused by name.
     let names =
@@ -173,9 +162,9 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
 
     let held = buffer(&world.memory, Location::Upload);
     let to = buffer(&world.memory, Location::Device);
-    let frame = world.timeline.begin();
+    let frame = world.timeline().begin();
     world.device.pause(0);
-    let _ = world.device.submit(0, &[], vec![copy(&held, &to)], (world.fence, frame.value()));
+    let _ = world.device.submit(0, &[], vec![copy(&held, &to)], (world.fence(), frame.value()));
     drop(frame);
     drop(held);
     assert_eq!(world.memory.reclaim().objects, 0);
@@ -185,9 +174,9 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
     assert_eq!(world.memory.reclaim().objects, 1);
 
     let held = buffer(&world.memory, Location::Upload);
-    let frame = world.timeline.begin();
+    let frame = world.timeline().begin();
     world.device.pause(0);
-    let _ = world.device.submit(0, &[], vec![copy(&held, &to)], (world.fence, frame.value()));
+    let _ = world.device.submit(0, &[], vec![copy(&held, &to)], (world.fence(), frame.value()));
     frame.discard();
     drop(held);
     world.memory.reclaim();
@@ -199,22 +188,22 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
 #[test]
 fn a_discarded_frame_holds_nothing_for_ever_and_its_value_is_never_given_again() {
     let world = world();
-    let frame = world.timeline.begin();
+    let frame = world.timeline().begin();
     let value = frame.value();
     drop(buffer(&world.memory, Location::Device));
     assert_eq!(world.memory.reclaim().waiting, 1, "the open frame may use it");
     frame.discard();
     assert_eq!(world.memory.reclaim().objects, 1);
-    let next = world.timeline.begin();
+    let next = world.timeline().begin();
     assert!(next.value() > value);
     next.discard();
 }
 
 #[test]
 fn an_allocator_that_is_dropped_with_live_allocations_lives_as_long_as_they_do() {
-    let World { device, memory, timeline, .. } = world();
+    let Fixture { device, memory, timelines, .. } = world();
     let mut held = buffer(&memory, Location::Upload);
-    drop((memory, timeline));
+    drop((memory, timelines));
     held.write(0, &[7; 256]).expect("it is alive and mapped");
     assert_eq!(device.live().buffers, 1);
     drop(held);
@@ -225,12 +214,12 @@ fn an_allocator_that_is_dropped_with_live_allocations_lives_as_long_as_they_do()
 #[test]
 fn frames_out_of_order_and_writes_out_of_range_are_named() {
     let world = world();
-    let (first, second) = (world.timeline.begin(), world.timeline.begin());
+    let (first, second) = (world.timeline().begin(), world.timeline().begin());
     let (point, later) = (first.point(), second.value());
     // Without it the allocator's end would wait for what never comes, and leak what it guards.
-    world.device.submit(0, &[], vec![], (world.fence, later)).expect("not lost");
-    world.timeline.submitted(second).expect("the later one may come first");
-    let refused = world.timeline.submitted(first).expect_err("a later one was submitted");
+    world.device.submit(0, &[], vec![], (world.fence(), later)).expect("not lost");
+    world.timeline().submitted(second).expect("the later one may come first");
+    let refused = world.timeline().submitted(first).expect_err("a later one was submitted");
     assert_eq!(refused.error(), FrameError::OutOfOrder { frame: point, submitted: later });
     refused.into_frame().discard();
     let mut held = buffer(&world.memory, Location::Upload);
@@ -322,7 +311,7 @@ fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
         assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
     }
     assert_eq!(world.device.live(), Default::default(), "nothing was made");
-    let frame = world.timeline.begin();
+    let frame = world.timeline().begin();
     for location in [Location::Upload, Location::DeviceUpload] {
         let ring = UploadRing::new(&world.memory, UploadDesc { location, capacity: 4096, ..Default::default() });
         ring.expect("room").write_for(&frame, &[1; 4], 4).expect("the host writes it");

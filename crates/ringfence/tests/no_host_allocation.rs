@@ -1,7 +1,5 @@
 //! A steady frame allocates nothing on the host: counted with a device of the test's own that allocates nothing itself.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,30 +22,10 @@ use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
 use ringfence::sim;
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
-
-/// The system's allocator, counting this thread's allocations.
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: forwards to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use ringfence_testkit::counting_allocator::{CountingAllocator, host_allocation_count};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static HOST: CountingAllocator = CountingAllocator;
 
 /// Objects are numbers, fences are counters, and memory is one piece that nobody writes to.
 struct Bare {
@@ -206,13 +184,13 @@ unsafe impl Descriptors for Bare {
     unsafe fn discard_leftover(&self, _: u64) {}
 }
 
-struct World {
+struct Queues {
     memory: Allocator<Bare>,
     timelines: Vec<Timeline<Bare>>,
     fences: Vec<Arc<AtomicU64>>,
 }
 
-impl World {
+impl Queues {
     /// A device with six queues: more than a set of points holds inline.
     fn new() -> Self {
         let capabilities = sim::Profile::h200().capabilities;
@@ -226,7 +204,7 @@ impl World {
 
     /// Does `work` in a frame of each queue; queue `n` is `n` frames late. The allocations of the whole frame.
     fn frame(&self, work: impl FnOnce(&Allocator<Bare>)) -> u64 {
-        let before = COUNT.get();
+        let before = host_allocation_count();
         let frames: smallvec::SmallVec<[_; 8]> = self.timelines.iter().map(Timeline::begin).collect();
         work(&self.memory);
         for (late, ((timeline, fence), frame)) in self.timelines.iter().zip(&self.fences).zip(frames).enumerate() {
@@ -234,13 +212,13 @@ impl World {
             timeline.submitted(frame).expect("in order");
         }
         self.memory.reclaim();
-        COUNT.get() - before
+        host_allocation_count() - before
     }
 }
 
 #[test]
 fn a_steady_frame_that_makes_and_drops_resources_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let buffer = BufferDesc { size: 4096, usage: BufferUsage::COPY_DST };
     let mut counts = (0..300).map(|_| {
         world.frame(|memory| {
@@ -258,7 +236,7 @@ fn a_steady_frame_that_makes_and_drops_resources_allocates_nothing_on_the_host()
 
 #[test]
 fn a_steady_frame_that_retires_objects_of_the_programs_own_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let bin = RetireBin::new();
     let mut passed = Vec::with_capacity(1000);
     let mut counts = (0..300).map(|_| {
@@ -275,7 +253,7 @@ fn a_steady_frame_that_retires_objects_of_the_programs_own_allocates_nothing_on_
 
 #[test]
 fn a_steady_frame_that_retires_several_in_one_go_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let bin = RetireBin::new();
     let (mut items, mut released) = (Vec::new(), 0);
     let mut counts = (0..300_u64).map(|number| {
@@ -295,7 +273,7 @@ fn a_steady_frame_that_retires_several_in_one_go_allocates_nothing_on_the_host()
 
 #[test]
 fn a_steady_frame_of_cpu_only_descriptors_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let heap = CpuDescriptorHeap::<Bare>::new(&world.memory, CpuHeapDesc::default()).expect("small");
     let mut local = heap.local();
     let (mut ones, mut runs) = (Vec::new(), Vec::new());
@@ -320,7 +298,7 @@ fn a_steady_frame_of_cpu_only_descriptors_allocates_nothing_on_the_host() {
 
 #[test]
 fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("a sound description");
     let target = TextureDesc { usage: TextureUsage::RENDER_TARGET, ..TextureDesc::default() };
     let requests = [
@@ -336,9 +314,9 @@ fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
             }
             drop(placement.create_texture(&target, "").expect("there is room"));
         });
-        let before = COUNT.get();
+        let before = host_allocation_count();
         placement.end_frame();
-        count + COUNT.get() - before
+        count + host_allocation_count() - before
     });
     assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
     assert_eq!(counts.sum::<u64>(), 0);
@@ -346,7 +324,7 @@ fn a_steady_frame_of_the_placement_policy_allocates_nothing_on_the_host() {
 
 #[test]
 fn a_steady_frame_of_descriptors_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let heap = |kind| ShaderVisibleHeap::new(&world.memory, ShaderVisibleDesc { kind, ..Default::default() });
     let (heap, samplers) = (heap(HeapKind::Resources).expect("small"), heap(HeapKind::Samplers).expect("small"));
     let table = BindlessTable::new(&world.memory, &heap, BindlessDesc::default()).expect("room");
@@ -378,7 +356,7 @@ fn a_steady_frame_of_descriptors_allocates_nothing_on_the_host() {
 
 #[test]
 fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let desc = ShaderVisibleDesc { chunk_slots: 16, ..Default::default() };
     let heap = ShaderVisibleHeap::<Bare>::new(&world.memory, desc).expect("small");
     let cpu = CpuDescriptorHeap::<Bare>::new(&world.memory, CpuHeapDesc::default()).expect("small");
@@ -389,7 +367,7 @@ fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
     let mut shown = cpu.allocate(64).expect("blocks grow");
     (0..64).for_each(|index| shown.write(index, &view).expect("of its type"));
     let mut counts = (0..300_u64).map(|number| {
-        let before = COUNT.get();
+        let before = host_allocation_count();
         let frame = world.timelines[0].begin();
         let mut lease = heap.lease(&frame).expect("its own frame");
         for first in 0..32_u32 {
@@ -403,7 +381,7 @@ fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
         world.fences[0].store(frame.value().saturating_sub(number % 3), Ordering::Relaxed);
         world.timelines[0].submitted(frame).expect("in order");
         world.memory.reclaim();
-        COUNT.get() - before
+        host_allocation_count() - before
     });
     assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
     assert_eq!(counts.sum::<u64>(), 0);
@@ -415,7 +393,7 @@ const TRANSIENT_PASSES: usize = 20;
 
 #[test]
 fn a_steady_frame_of_transient_resources_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let desc = TransientDesc { objects_kept: 4, latency_frames: 2, ..Default::default() };
     let mut transient = TransientAllocator::new(&world.memory, desc);
     let queue = world.timelines[0].id();
@@ -447,7 +425,7 @@ fn a_steady_frame_of_transient_resources_allocates_nothing_on_the_host() {
 
 #[test]
 fn a_planned_frame_like_the_last_allocates_nothing_on_the_host() {
-    let world = World::new();
+    let world = Queues::new();
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
     let (graphics, compute) = (world.timelines[0].id(), world.timelines[1].id());
     let desc = TextureDesc::default();

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::lifetime::RetireBin;
-use ringfence::sim::{Device, Fence, Profile, SimOptions};
-use ringfence::{Allocator, AllocatorDesc, Buffer, Timeline};
+use ringfence::sim::Device;
+use ringfence::{Allocator, Buffer};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 /// The system's allocator, which calls the thread's hook first.
 struct Hooked;
@@ -74,29 +75,8 @@ fn ends(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-struct World {
-    device: Device,
-    memory: Allocator<Device>,
-    timeline: Timeline<Device>,
-    fence: Fence,
-}
-
-fn world() -> World {
-    let device = Device::new(Profile::h200(), SimOptions::default());
-    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    let fence = device.create_fence(0);
-    // SAFETY: the fence is the device's, and every submission signals its frame's value.
-    let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-    World { device, memory, timeline, fence }
-}
-
-impl World {
-    fn complete(&self, frame: ringfence::Frame) {
-        let value = frame.value();
-        self.device.submit(0, &[], vec![], (self.fence, value)).expect("the device is not lost");
-        self.timeline.submitted(frame).expect("in order");
-        assert!(self.timeline.wait(value, Duration::MAX).expect("the device is not lost"));
-    }
+fn world() -> Fixture {
+    Fixture::new(FixtureDesc::default())
 }
 
 /// The first chunk of a thread is full; while memory for the next one is got, the hook begins a frame and retires.
@@ -106,10 +86,10 @@ fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
         let world = world();
         for many in [1, 3, 4, 5, 12, 28, 60] {
             let bin = RetireBin::with_shards(64);
-            let frame = world.timeline.begin();
+            let frame = world.timeline().begin();
             (0..many).for_each(|item| world.memory.retirement().retire_into(&bin, item));
             let second = std::rc::Rc::new(Cell::new(None));
-            let (memory, timeline, begun) = (world.memory.clone(), world.timeline.clone(), second.clone());
+            let (memory, timeline, begun) = (world.memory.clone(), world.timeline().clone(), second.clone());
             // SAFETY: the hook is gone before the bin is.
             let shared: &'static RetireBin<i32> = unsafe { &*std::ptr::from_ref(&bin) };
             let hook = move || {
@@ -178,7 +158,7 @@ fn a_hook_that_drops_buffers_disturbs_nothing() {
             let taken: Vec<_> = cached.drain(..30).collect();
             let stock = RefCell::new(taken.into_iter());
             let hook = move || _ = stock.borrow_mut().next().map(drop);
-            let frame = world.timeline.begin();
+            let frame = world.timeline().begin();
             hooked(hook, || {
                 for item in 0..20 {
                     let made = small(&world.memory);
@@ -191,8 +171,8 @@ fn a_hook_that_drops_buffers_disturbs_nothing() {
         }
         drop((kept, cached));
         world.memory.shutdown(Duration::MAX).expect("the work is complete");
-        let World { device, memory, timeline, .. } = world;
-        drop((timeline, memory));
+        let Fixture { device, memory, timelines, .. } = world;
+        drop((timelines, memory));
         assert_eq!(device.live(), Default::default());
         assert!(device.take_hazards().is_empty());
     });

@@ -1,40 +1,42 @@
 //! Residency on the simulated device: the order of eviction, pressure from budgets, failures, and hazards on purpose.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ringfence::device::fault::{Call, FaultInjector, Faults, Rule};
+use ringfence::device::fault::{Call, FaultInjector, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, Priority};
 use ringfence::residency::{Residency, ResidencyDesc, ResidencyError};
 use ringfence::sim::HazardKind;
 use ringfence::sim::{self, BufferRange, Command, Kernel};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Timeline};
+use ringfence::{AllocationDesc, Buffer, Dedicated};
+use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 type Device = FaultInjector<sim::Device>;
 
 const SIZE: u64 = 1 << 20;
 
-struct World {
-    sim: sim::Device,
-    faults: Faults,
-    memory: Allocator<Device>,
-    timeline: Timeline<Device>,
-    fence: sim::Fence,
+struct Pressed {
+    base: FaultyFixture,
     residency: Residency<Device>,
 }
 
-impl World {
+impl Deref for Pressed {
+    type Target = FaultyFixture;
+
+    fn deref(&self) -> &FaultyFixture {
+        &self.base
+    }
+}
+
+impl Pressed {
     fn new(desc: ResidencyDesc) -> Self {
-        let sim = sim::Device::new(sim::Profile::d3d12_modern(), sim::SimOptions::default());
-        let fence = sim.create_fence(0);
-        let (device, faults) = FaultInjector::new(sim.clone());
-        let memory = Allocator::over(device, AllocatorDesc::default());
-        // SAFETY: every frame signals the fence.
-        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        let profile = sim::Profile::d3d12_modern();
+        let base = FaultyFixture::faulty(FixtureDesc { profile, ..Default::default() });
         // SAFETY: what is used is committed before, but where a hazard is wanted, which the simulated device survives.
-        let residency = unsafe { memory.residency(desc) };
-        Self { sim, faults, memory, timeline, fence, residency }
+        let residency = unsafe { base.memory.residency(desc) };
+        Self { base, residency }
     }
 
     fn make(&self, priority: Priority) -> Buffer<Device> {
@@ -50,32 +52,32 @@ impl World {
 
     /// A submission that uses these, complete when this returns.
     fn use_all(&self, buffers: &[&Buffer<Device>]) -> Result<(), ResidencyError> {
-        let frame = self.timeline.begin();
+        let frame = self.timeline().begin();
         let mut list = self.residency.list();
         buffers.iter().for_each(|buffer| list.add(buffer));
         self.residency.commit(&list, &frame)?;
         let commands = buffers.iter().map(|buffer| self.fill(buffer)).collect();
-        self.sim.submit(0, &[], commands, (self.fence, frame.value())).expect("the device is not lost");
-        let point = self.timeline.submitted(frame).expect("in order");
-        assert!(self.timeline.wait(point.value, Duration::MAX).expect("the device is not lost"));
+        self.device.submit(0, &[], commands, (self.fence(), frame.value())).expect("the device is not lost");
+        let point = self.timeline().submitted(frame).expect("in order");
+        assert!(self.timeline().wait(point.value, Duration::MAX).expect("the device is not lost"));
         Ok(())
     }
 
     fn evicted(&self, buffer: &Buffer<Device>) -> bool {
-        self.sim.is_evicted(buffer.memory()).expect("it is alive")
+        self.device.is_evicted(buffer.memory()).expect("it is alive")
     }
 
     /// The budget of the heap near the device: what is used now, less so many bytes.
     fn press(&self, bytes: u64) {
-        let used = self.sim.budgets().expect("it tells")[0].usage_bytes;
-        self.sim.set_budget(0, Some(used - bytes));
+        let used = self.device.budgets().expect("it tells")[0].usage_bytes;
+        self.device.set_budget(0, Some(used - bytes));
         self.memory.reclaim();
     }
 }
 
 #[test]
 fn the_least_recently_used_of_the_lowest_priority_goes_first() {
-    let world = World::new(ResidencyDesc::default());
+    let world = Pressed::new(ResidencyDesc::default());
     let [a, b, c] = [(); 3].map(|()| world.make(Priority::Normal));
     let (low, high) = (world.make(Priority::Low), world.make(Priority::High));
     for one in [&high, &b, &a, &c, &low] {
@@ -89,19 +91,19 @@ fn the_least_recently_used_of_the_lowest_priority_goes_first() {
         assert_eq!(evicted, (0..order.len()).map(|at| at < gone).collect::<Vec<_>>());
     }
     // What comes back pushes out what was used longest ago.
-    world.sim.set_budget(0, Some(2 * SIZE));
+    world.device.set_budget(0, Some(2 * SIZE));
     for one in order {
         world.use_all(&[one]).expect("there is room for two");
     }
     assert!(!world.evicted(&high) && !world.evicted(&c) && world.evicted(&a));
     assert!(a.set_priority(Priority::Highest));
-    assert_eq!(world.sim.priority(a.memory()), Some(Priority::Highest));
-    assert_eq!(world.sim.hazards(), []);
+    assert_eq!(world.device.priority(a.memory()), Some(Priority::Highest));
+    assert_eq!(world.device.hazards(), []);
 }
 
 #[test]
 fn a_budget_that_falls_is_followed_a_bounded_step_at_a_time() {
-    let world = World::new(ResidencyDesc { evict_bytes_per_commit_max: 2 * SIZE, headroom_bytes: 0 });
+    let world = Pressed::new(ResidencyDesc { evict_bytes_per_commit_max: 2 * SIZE, headroom_bytes: 0 });
     let held: Vec<_> = (0..8).map(|_| world.make(Priority::Normal)).collect();
     world.use_all(&held.iter().collect::<Vec<_>>()).expect("there is room");
     world.press(5 * SIZE);
@@ -113,12 +115,12 @@ fn a_budget_that_falls_is_followed_a_bounded_step_at_a_time() {
     let all: Vec<_> = held.iter().collect();
     world.use_all(&all).expect("the heap itself has room");
     assert_eq!(world.residency.statistics().absent_bytes, 0);
-    assert_eq!(world.sim.hazards(), []);
+    assert_eq!(world.device.hazards(), []);
 }
 
 #[test]
 fn an_allocation_within_the_budget_makes_what_is_not_used_go() {
-    let world = World::new(ResidencyDesc::default());
+    let world = Pressed::new(ResidencyDesc::default());
     let held: Vec<_> = (0..4).map(|_| world.make(Priority::Normal)).collect();
     world.use_all(&[&held[0]]).expect("there is room");
     world.press(0);
@@ -131,12 +133,12 @@ fn an_allocation_within_the_budget_makes_what_is_not_used_go() {
     made.expect("two of the four have made room");
     let evicted = held.iter().filter(|buffer| world.evicted(buffer)).count();
     assert_eq!((evicted, world.evicted(&held[0])), (2, false), "not the one that was used last");
-    assert_eq!(world.sim.hazards(), []);
+    assert_eq!(world.device.hazards(), []);
 }
 
 #[test]
 fn failed_calls_change_nothing_and_are_typed_errors() {
-    let world = World::new(ResidencyDesc::default());
+    let world = Pressed::new(ResidencyDesc::default());
     let held: Vec<_> = (0..3).map(|_| world.make(Priority::Normal)).collect();
     world.press(SIZE);
     world.faults.add(Rule { call: Some(Call::Evict), count: 1, ..Rule::new(DeviceError::OutOfHostMemory) });
@@ -152,47 +154,53 @@ fn failed_calls_change_nothing_and_are_typed_errors() {
     let cause = DeviceError::OutOfDeviceMemory;
     assert_eq!(refused, Err(ResidencyError::NoRoom { missing_bytes: SIZE, cause }));
     assert!(world.evicted(gone[0]));
-    world.sim.set_budget(0, None);
+    world.device.set_budget(0, None);
     world.faults.clear();
     world.use_all(&held.iter().collect::<Vec<_>>()).expect("there is room again");
     assert!(held.iter().all(|buffer| !world.evicted(buffer)));
-    assert_eq!(world.sim.hazards(), []);
+    assert_eq!(world.device.hazards(), []);
 }
 
 /// Whoever breaks the promise is told so by the simulated device.
 #[test]
 fn what_is_used_without_being_listed_is_found() {
-    let world = World::new(ResidencyDesc::default());
+    let world = Pressed::new(ResidencyDesc::default());
     let held = world.make(Priority::Normal);
     world.press(SIZE);
     world.use_all(&[]).expect("there is nothing to bring back");
     assert!(world.evicted(&held));
-    let frame = world.timeline.begin();
-    world.sim.submit(0, &[], vec![world.fill(&held)], (world.fence, frame.value())).expect("the device is not lost");
-    world.timeline.submitted(frame).expect("in order");
-    let found = world.sim.take_hazards();
+    let frame = world.timeline().begin();
+    world
+        .device
+        .submit(0, &[], vec![world.fill(&held)], (world.fence(), frame.value()))
+        .expect("the device is not lost");
+    world.timeline().submitted(frame).expect("in order");
+    let found = world.device.take_hazards();
     assert_eq!(found.iter().map(|hazard| hazard.kind).collect::<Vec<_>>(), [HazardKind::UsedWhileEvicted]);
-    assert!(world.sim.run_until_idle());
+    assert!(world.device.run_until_idle());
     // And one used by pending work, evicted by hand.
     world.use_all(&[&held]).expect("there is room");
-    world.sim.pause(0);
-    let frame = world.timeline.begin();
-    world.sim.submit(0, &[], vec![world.fill(&held)], (world.fence, frame.value())).expect("the device is not lost");
-    world.timeline.submitted(frame).expect("in order");
-    let pageable = world.sim.pageable(held.memory()).expect("it can be evicted");
+    world.device.pause(0);
+    let frame = world.timeline().begin();
+    world
+        .device
+        .submit(0, &[], vec![world.fill(&held)], (world.fence(), frame.value()))
+        .expect("the device is not lost");
+    world.timeline().submitted(frame).expect("in order");
+    let pageable = world.device.pageable(held.memory()).expect("it can be evicted");
     // SAFETY: the simulated device survives it.
-    unsafe { world.sim.evict(&[pageable]) }.expect("the device is not lost");
-    let found = world.sim.take_hazards();
+    unsafe { world.device.evict(&[pageable]) }.expect("the device is not lost");
+    let found = world.device.take_hazards();
     assert_eq!(found.iter().map(|hazard| hazard.kind).collect::<Vec<_>>(), [HazardKind::EvictedWhilePending]);
-    world.sim.resume(0);
-    assert!(world.sim.run_until_idle());
+    world.device.resume(0);
+    assert!(world.device.run_until_idle());
 }
 
 /// Frames in flight use some of many buffers while the budget goes up and down: bytes are compared at each use.
 #[test]
 fn random_programs_find_their_bytes_under_a_budget_that_moves() {
     for seed in 1..=4_u64 {
-        let world = World::new(ResidencyDesc { evict_bytes_per_commit_max: 3 * SIZE, headroom_bytes: SIZE / 2 });
+        let world = Pressed::new(ResidencyDesc { evict_bytes_per_commit_max: 3 * SIZE, headroom_bytes: SIZE / 2 });
         let mut random = seed;
         let mut next = move |end: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -204,7 +212,7 @@ fn random_programs_find_their_bytes_under_a_budget_that_moves() {
         let mut list = world.residency.list();
         let mut in_flight = std::collections::VecDeque::new();
         for number in 0..400_u64 {
-            let frame = world.timeline.begin();
+            let frame = world.timeline().begin();
             list.clear();
             let mut commands = Vec::new();
             if held.len() < 24 {
@@ -226,25 +234,25 @@ fn random_programs_find_their_bytes_under_a_budget_that_moves() {
                 })));
             }
             if next(3) == 0 {
-                world.sim.set_budget(0, Some((4 + next(24)) * SIZE));
+                world.device.set_budget(0, Some((4 + next(24)) * SIZE));
             }
             world.residency.commit(&list, &frame).expect("the heap has room");
             if next(6) == 0 {
                 drop(held.swap_remove(next(held.len() as u64) as usize));
             }
-            world.sim.submit(0, &[], commands, (world.fence, frame.value())).expect("the device is not lost");
-            in_flight.push_back(world.timeline.submitted(frame).expect("in order"));
+            world.device.submit(0, &[], commands, (world.fence(), frame.value())).expect("the device is not lost");
+            in_flight.push_back(world.timeline().submitted(frame).expect("in order"));
             if in_flight.len() > 3 {
                 let oldest = in_flight.pop_front().expect("there are some");
-                assert!(world.timeline.wait(oldest.value, Duration::MAX).expect("the device is not lost"));
+                assert!(world.timeline().wait(oldest.value, Duration::MAX).expect("the device is not lost"));
             }
             world.memory.reclaim();
         }
-        assert!(world.sim.run_until_idle());
+        assert!(world.device.run_until_idle());
         let statistics = world.residency.statistics();
         assert!(statistics.evicted_count > 50 && statistics.returned_count > 50, "seed {seed}: {statistics:?}");
         assert_eq!(wrong.load(Ordering::Relaxed), 0, "seed {seed}");
-        let hazards = world.sim.hazards();
+        let hazards = world.device.hazards();
         assert!(hazards.is_empty(), "seed {seed}: {}", hazards[0]);
         drop(held);
         world.memory.reclaim();

@@ -1,7 +1,7 @@
 //! Shared memory and sparse buffers where the driver fails, and where a program breaks their rules: on the simulated
 //! device.
 
-use ringfence::device::fault::{FaultInjector, Faults, Rule};
+use ringfence::device::fault::{FaultInjector, Rule};
 use ringfence::device::sharing::Tied;
 use ringfence::device::sparse::PageBind;
 use ringfence::device::{
@@ -11,8 +11,7 @@ use ringfence::sharing::{Share, ShareKind};
 use ringfence::sim::{self, HazardKind, Profile, SimOptions};
 use ringfence::sparse::{Sparse, SparseRegion};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc};
-
-type Device = FaultInjector<sim::Device>;
+use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 const PAGE: u64 = 64 << 10;
 
@@ -20,35 +19,13 @@ fn info(size: u64) -> BufferDesc {
     BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST }
 }
 
-struct World {
-    memory: Allocator<Device>,
-    faults: Faults,
-    sim: sim::Device,
-}
-
-impl World {
-    fn new(debug: DebugDesc) -> Self {
-        let sim = sim::Device::new(Profile::h200(), SimOptions::default());
-        let (device, faults) = FaultInjector::new(sim.clone());
-        let memory = Allocator::over(device, AllocatorDesc { debug, ..Default::default() });
-        Self { memory, faults, sim }
-    }
-
-    fn finish(self) {
-        self.faults.clear();
-        self.memory.debug().validate().expect("the allocator is sound");
-        self.memory.shutdown(std::time::Duration::MAX).expect("nothing waits for what does not come");
-        let total = self.memory.statistics().total();
-        assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", self.memory.snapshot());
-        assert_eq!(self.memory.debug().take_findings(), []);
-        drop(self.memory);
-        assert_eq!(self.sim.live(), sim::Live::default(), "nothing is leaked");
-        assert_eq!(self.sim.hazards(), []);
-    }
+fn world(debug: DebugDesc) -> FaultyFixture {
+    let allocator = AllocatorDesc { debug, ..Default::default() };
+    FaultyFixture::faulty(FixtureDesc { allocator, timelines: 0, ..Default::default() })
 }
 
 /// Exports, imports, binds and unbinds. Whatever fails ends it.
-fn program(world: &World) -> Result<(), Box<dyn std::error::Error>> {
+fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
     let memory = &world.memory;
     let share = AllocationDesc { name: "shared", share: Some(ShareKind::Simulated), ..Default::default() };
     let exported = memory.create_buffer(&info(1000), share)?;
@@ -60,7 +37,7 @@ fn program(world: &World) -> Result<(), Box<dyn std::error::Error>> {
     let mut sparse =
         memory.sparse().create_buffer(&info(64 * PAGE), AllocationDesc { name: "s", ..Default::default() })?;
     sparse.bind(0..40)?;
-    let fence = world.sim.create_fence(0);
+    let fence = world.device.create_fence(0);
     for value in 1..4 {
         // SAFETY: no timeline: nothing uses the pages. The queue and the fence are the device's.
         unsafe { sparse.submit(&0, &[], (fence, value)) }?;
@@ -78,7 +55,7 @@ fn program(world: &World) -> Result<(), Box<dyn std::error::Error>> {
         tiles.unbind(SparseRegion { y: 100 * (value as u32 - 4), height: 1, ..tiles.whole(0, 0) })?;
         tiles.bind(tiles.whole(value as u32, 0))?;
     }
-    world.sim.run_until_idle();
+    world.device.run_until_idle();
     memory.reclaim();
     Ok(())
 }
@@ -86,17 +63,17 @@ fn program(world: &World) -> Result<(), Box<dyn std::error::Error>> {
 #[test]
 fn each_call_fails_once_and_nothing_is_leaked() {
     for debug in [DebugDesc::default(), DebugDesc::everything()] {
-        let calm = World::new(debug);
+        let calm = world(debug);
         program(&calm).expect("nothing fails unasked");
         let calls = calm.faults.calls();
         calm.finish();
         assert!(calls > 10, "the program makes {calls} calls that can fail");
         for nth in 0..calls {
-            let world = World::new(debug);
+            let world = world(debug);
             world.faults.add(Rule::nth(nth, DeviceError::Other(-7)));
             _ = program(&world);
             assert_eq!(world.faults.injected(), 1, "call {nth}");
-            world.sim.run_until_idle();
+            world.device.run_until_idle();
             world.finish();
         }
     }
@@ -104,8 +81,8 @@ fn each_call_fails_once_and_nothing_is_leaked() {
 
 #[test]
 fn a_batch_that_the_driver_refuses_is_still_pending() {
-    let world = World::new(DebugDesc::default());
-    let fence = world.sim.create_fence(0);
+    let world = world(DebugDesc::default());
+    let fence = world.device.create_fence(0);
     let mut sparse = world.memory.sparse().create_buffer(&info(8 * PAGE), AllocationDesc::default()).expect("room");
     sparse.bind(1..3).expect("there is room");
     let batch = sparse.batch();
@@ -119,7 +96,7 @@ fn a_batch_that_the_driver_refuses_is_still_pending() {
     unsafe { sparse.submit(&0, &[], (fence, 1)) }.expect("it is not refused again");
     assert!(sparse.behind(1).is_some() && sparse.batch().is_empty());
     drop(sparse);
-    world.sim.run_until_idle();
+    world.device.run_until_idle();
     world.finish();
 }
 

@@ -1,18 +1,18 @@
 //! Transient memory on the simulated device: what its hazard finder says of aliased targets that are written too early,
 //! and of random graphs whose passes wait as they say.
 
+use std::ops::Deref;
+
 use proptest::prelude::*;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
-use ringfence::sim::{BufferRange, Command, Device, Fence, HazardKind, Kernel, Profile, SimOptions};
+use ringfence::sim::{BufferRange, Command, Device, HazardKind, Kernel, SimOptions};
 use ringfence::transient::{Pass, TransientAllocator, TransientDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
+use ringfence::{AllocationDesc, Buffer, Location, Timeline};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 /// A simulated device, a timeline a queue, and a transient allocator.
-struct World {
-    device: Device,
-    memory: Allocator<Device>,
-    fences: Vec<Fence>,
-    timelines: Vec<Timeline<Device>>,
+struct Frames {
+    base: Fixture,
     transient: TransientAllocator<Device>,
     upload: Buffer<Device>,
 }
@@ -20,21 +20,25 @@ struct World {
 const SIDE: u32 = 64;
 const TEXELS: u64 = SIDE as u64 * SIDE as u64 * 4;
 
-impl World {
+impl Deref for Frames {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.base
+    }
+}
+
+impl Frames {
     fn new() -> Self {
         let options = SimOptions { queues: 3, seed: 5, ..Default::default() };
-        let device = Device::new(Profile::h200(), options);
-        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let fences: Vec<_> = (0..3).map(|_| device.create_fence(0)).collect();
-        // SAFETY: every submission below signals the fence of its queue with the value of its frame.
-        let timelines = fences.iter().map(|fence| unsafe { memory.timeline(*fence) }.expect("alive")).collect();
+        let base = Fixture::new(FixtureDesc { options, timelines: 3, ..Default::default() });
         let desc = TransientDesc { heap_bytes: 1 << 20, ..Default::default() };
-        let transient = TransientAllocator::new(&memory, desc);
+        let transient = TransientAllocator::new(&base.memory, desc);
         let info = BufferDesc { size: TEXELS, usage: BufferUsage::COPY_SRC };
         let desc = AllocationDesc { location: Location::Upload, ..Default::default() };
-        let mut upload = memory.create_buffer(&info, desc).expect("there is room");
+        let mut upload = base.memory.create_buffer(&info, desc).expect("there is room");
         upload.write(0, &[7; TEXELS as usize]).expect("mapped");
-        Self { device, memory, fences, timelines, transient, upload }
+        Self { base, transient, upload }
     }
 
     /// A pass's work: it writes all of a target.
@@ -63,7 +67,7 @@ fn target() -> TextureDesc {
 #[test]
 fn aliased_targets_written_too_early_by_another_queue_are_caught() {
     for does_wait in [true, false] {
-        let mut world = World::new();
+        let mut world = Frames::new();
         let info = Create::<Textures>::describe(&world.device, &target()).expect("a plain texture");
         let wide = TextureDesc { width: SIDE / 2, height: SIDE * 2, ..target() };
         let (graphics, compute) = (world.timelines[0].id(), world.timelines[1].id());
@@ -110,7 +114,7 @@ proptest! {
     /// out of order, and the memory that is shared is worth it.
     #[test]
     fn random_graphs_whose_passes_wait_as_they_say_have_no_hazard(graph in passes()) {
-        let mut world = World::new();
+        let mut world = Frames::new();
         for _ in 0..3 {
             run_frame(&mut world, &graph)?;
         }
@@ -121,10 +125,10 @@ proptest! {
     }
 }
 
-fn run_frame(world: &mut World, graph: &[RandomPass]) -> Result<(), TestCaseError> {
+fn run_frame(world: &mut Frames, graph: &[RandomPass]) -> Result<(), TestCaseError> {
     let timelines: Vec<_> = world.timelines.iter().map(Timeline::id).collect();
     let mut transient =
-        std::mem::replace(&mut world.transient, TransientAllocator::new(&world.memory, TransientDesc::default()));
+        std::mem::replace(&mut world.transient, TransientAllocator::new(&world.base.memory, TransientDesc::default()));
     let mut execution = transient.begin();
     let (mut made, mut values) = (Vec::<Pass>::new(), Vec::new());
     // Of each buffer: its handle, its object, and the passes that write it, the first of them making it.

@@ -2,38 +2,17 @@
 //! bytes, on a device that watches the commands of a submission.
 
 use proptest::prelude::*;
+use ringfence::RawObject;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers};
-use ringfence::sim::{
-    Barrier as SimBarrier, BufferRange, Command, Device, Fence, HazardKind, Kernel, Profile, SimOptions,
-};
+use ringfence::sim::{Barrier as SimBarrier, BufferRange, Command, Device, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::transient::{
     Barrier, Direct3d12Barrier, Execution, Pass, Transient, TransientAllocator, TransientDesc, TransientId,
 };
-use ringfence::{Allocator, AllocatorDesc, RawObject, Timeline};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
-struct World {
-    device: Device,
-    memory: Allocator<Device>,
-    timeline: Timeline<Device>,
-    fence: Fence,
-}
-
-impl World {
-    fn new() -> Self {
-        let options = SimOptions { watches_barriers: true, ..Default::default() };
-        let device = Device::new(Profile::d3d12_modern(), options);
-        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let fence = device.create_fence(0);
-        // SAFETY: the fence lives as long as the device, and every frame that is submitted signals it.
-        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-        Self { device, memory, timeline, fence }
-    }
-
-    fn submit(&self, commands: Vec<Command>) {
-        let frame = self.timeline.begin();
-        self.device.submit(0, &[], commands, (self.fence, frame.value())).expect("the device is not lost");
-        self.timeline.submitted(frame).expect("in order");
-    }
+fn world() -> Fixture {
+    let options = SimOptions { watches_barriers: true, ..Default::default() };
+    Fixture::new(FixtureDesc { profile: Profile::d3d12_modern(), options, ..Default::default() })
 }
 
 /// A pass that writes what it is given as unordered accesses: two such passes may overlap.
@@ -82,13 +61,13 @@ fn acquire(execution: &mut Execution<'_, Device>, size: u64, pass: Pass) -> Tran
 
 /// Buffers of these sizes, one a pass and each the only one of its pass, in one submission.
 fn one_after_the_other(sizes: &[u64], of: impl Fn(&Barrier) -> Vec<Direct3d12Barrier>) -> Vec<HazardKind> {
-    let world = World::new();
+    let world = world();
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
     for _ in 0..3 {
         let mut execution = transient.begin();
         let mut commands = Vec::new();
         for &size in sizes {
-            let pass = execution.pass(world.timeline.id(), &[]).expect("one queue");
+            let pass = execution.pass(world.timeline().id(), &[]).expect("one queue");
             let handle = acquire(&mut execution, size, pass);
             let buffer = *execution.buffer(handle).expect("of now");
             commands.extend(record(&execution, pass, &of));
@@ -117,12 +96,12 @@ fn passes_whose_objects_share_bytes_are_kept_apart() {
 
 #[test]
 fn one_object_used_again_beside_others_is_kept_apart_by_one_barrier_a_pass() {
-    let world = World::new();
+    let world = world();
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
     let mut execution = transient.begin();
     let mut commands = Vec::new();
     for _ in 0..4 {
-        let pass = execution.pass(world.timeline.id(), &[]).expect("one queue");
+        let pass = execution.pass(world.timeline().id(), &[]).expect("one queue");
         let handles: Vec<_> = (0..5).map(|at| acquire(&mut execution, 4096 << at, pass)).collect();
         let buffers: Vec<_> = (0..5).map(|at| (*execution.buffer(handles[at]).expect("of now"), 4096 << at)).collect();
         let recorded = record(&execution, pass, all);
@@ -145,14 +124,14 @@ proptest! {
     fn random_passes_are_kept_apart(
         frames in prop::collection::vec(prop::collection::vec((prop::collection::vec(0..4_u32, 0..4), any::<bool>()), 1..12), 1..4)
     ) {
-        let world = World::new();
+        let world = world();
         let mut transient = TransientAllocator::new(&world.memory, TransientDesc { heap_bytes: 64 << 10, ..Default::default() });
         for frame in &frames {
             let mut execution = transient.begin();
             let mut commands = Vec::new();
             let mut kept: Vec<Transient<Buffers>> = Vec::new();
             for (sizes, keeps) in frame {
-                let pass = execution.pass(world.timeline.id(), &[]).expect("one queue");
+                let pass = execution.pass(world.timeline().id(), &[]).expect("one queue");
                 let mine: Vec<_> = sizes.iter().map(|shift| (acquire(&mut execution, 1024 << shift, pass), 1024 << shift)).collect();
                 let buffers: Vec<_> = mine.iter().map(|(handle, size)| (*execution.buffer(*handle).expect("of now"), *size)).collect();
                 commands.extend(record(&execution, pass, all));

@@ -6,28 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use ringfence::alias::{Item, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers};
-use ringfence::sim::{Device, Profile, SimOptions};
+use ringfence::sim::{Device, SimOptions};
 use ringfence::trace::{Event, Reader, State, TraceError};
 use ringfence::transient::{
     Certificate, Described, Execution, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError,
     UsedResource,
 };
-use ringfence::{Allocator, AllocatorDesc, Timeline};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
-struct World {
-    memory: Allocator<Device>,
-    timelines: Vec<Timeline<Device>>,
-}
-
-impl World {
-    fn new() -> Self {
-        let device = Device::new(Profile::h200(), SimOptions { queues: 2, ..Default::default() });
-        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        // SAFETY: nothing is submitted.
-        let timeline = |_| unsafe { memory.timeline(device.create_fence(0)) }.expect("alive");
-        let timelines = (0..2).map(timeline).collect();
-        Self { memory, timelines }
-    }
+fn two_queues() -> Fixture {
+    let options = SimOptions { queues: 2, ..Default::default() };
+    Fixture::new(FixtureDesc { options, timelines: 2, ..Default::default() })
 }
 
 fn buffer(size: u64) -> BufferDesc {
@@ -71,7 +60,7 @@ impl Shape {
 
     fn plan<'t>(
         &self,
-        world: &World,
+        world: &Fixture,
         transient: &'t mut TransientAllocator<Device>,
     ) -> Result<Execution<'t, Device>, TransientError> {
         let waits = self.waits();
@@ -103,7 +92,7 @@ impl Shape {
 }
 
 /// Of three frames of a shape: the offsets, which stay, the certificate, and the barriers of the last one.
-fn laid_out(world: &World, shape: &Shape, transition_steps: u64) -> (Vec<u64>, Certificate, usize) {
+fn laid_out(world: &Fixture, shape: &Shape, transition_steps: u64) -> (Vec<u64>, Certificate, usize) {
     let desc = TransientDesc { transition_steps, ..Default::default() };
     let mut transient = TransientAllocator::new(&world.memory, desc);
     let mut seen: Option<(Vec<u64>, u64)> = None;
@@ -128,7 +117,7 @@ fn laid_out(world: &World, shape: &Shape, transition_steps: u64) -> (Vec<u64>, C
 
 #[test]
 fn a_new_shape_is_laid_out_with_fewer_transitions_at_the_same_height() {
-    let world = World::new();
+    let world = two_queues();
     let (mut found, mut in_frame, mut in_the_end) = (0, 0, 0);
     for seed in 0..20 {
         let shape = Shape::random(seed, 40, 1);
@@ -153,7 +142,7 @@ fn a_new_shape_is_laid_out_with_fewer_transitions_at_the_same_height() {
 
 #[test]
 fn on_several_queues_every_layout_with_fewer_transitions_is_proven() {
-    let world = World::new();
+    let world = two_queues();
     for seed in 0..20 {
         let shape = Shape::random(seed, 30, 2);
         let waits = shape.waits();
@@ -179,7 +168,7 @@ fn on_several_queues_every_layout_with_fewer_transitions_is_proven() {
 
 #[test]
 fn advice_saves_what_it_says_and_keeps_what_is_to_stay_in_order() {
-    let world = World::new();
+    let world = two_queues();
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
     let info = buffer(1 << 20);
     let pair = |uses| UsedResource { info: Described::Buffer(&info), uses };
@@ -219,7 +208,7 @@ impl Write for Recording {
 
 #[test]
 fn a_trace_tells_of_every_object_in_a_transient_heap() {
-    let world = World::new();
+    let world = two_queues();
     let recording = Recording::default();
     world.memory.trace().start(recording.clone()).expect("nothing was made");
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc { name: "targets", ..Default::default() });
@@ -270,7 +259,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     assert!(matches!(ends[..], [TraceError::Corrupted { .. }]), "{ends:?}");
     // And without them it reads as ever.
     let empty = Recording::default();
-    let other = World::new();
+    let other = two_queues();
     other.memory.trace().start(empty.clone()).expect("nothing was made");
     other.memory.trace().stop().expect("memory can be written");
     let mut old = empty.0.lock().expect("nobody panicked").clone();

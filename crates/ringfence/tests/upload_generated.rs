@@ -114,7 +114,7 @@ fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
     let program = Program::new(4);
     let Program { device, fence, timeline, memory } = &program;
     let desc = UploadDesc { capacity: 16 << 10, page_bytes: 1 << 10, ..Default::default() };
-    let ring = UploadRing::new(&memory, desc).expect("there is room");
+    let ring = UploadRing::new(memory, desc).expect("there is room");
     let (over, refused, written) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     // Each write marks all its bytes as the thread's own, looks away, and finds them as they were.
     let mark = |id: u8, to: &mut [MaybeUninit<u8>]| {

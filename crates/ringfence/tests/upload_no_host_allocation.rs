@@ -4,18 +4,20 @@
 //! two of its calls could be counted; the counter therefore leaves out what happens inside the device, which the
 //! wrapper below tells it.
 
-mod counting_allocator;
 mod quiet;
 
-use counting_allocator::host_allocations;
-use quiet::{Quiet, quietly};
+use quiet::Quiet;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::upload::NoViews;
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc,
     Location, ReadbackDesc, ReadbackRing, Timeline, UploadBatch, UploadDesc, UploadRing, WhenFull,
 };
+use ringfence_testkit::counting_allocator::{CountingAllocator, host_allocations, uncounted};
 use std::collections::VecDeque;
+
+#[global_allocator]
+static HOST: CountingAllocator = CountingAllocator;
 
 struct Program {
     device: Quiet,
@@ -45,18 +47,18 @@ impl Program {
 #[test]
 fn steady_uploads_allocate_nothing_on_the_host() {
     assert!(host_allocations(|| drop(vec![1])) > 0, "the counter counts");
-    assert_eq!(host_allocations(|| quietly(|| drop(vec![1]))), 0, "but for what is the device's");
+    assert_eq!(host_allocations(|| uncounted(|| drop(vec![1]))), 0, "but for what is the device's");
     let program = Program::new();
     let Program { device, fence, timeline, memory } = &program;
     let target = program.target();
     let desc = UploadDesc { capacity: 256 << 10, page_bytes: 8 << 10, ..Default::default() };
-    let ring = UploadRing::new(&memory, desc).expect("there is room");
+    let ring = UploadRing::new(memory, desc).expect("there is room");
     let when_full = WhenFull::grow(1 << 20);
     let growing =
-        UploadRing::new(&memory, UploadDesc { capacity: 16 << 10, when_full, ..Default::default() }).expect("room");
-    let results = ReadbackRing::new(&memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
-    let constants = ConstantBuffers::new(&memory, ConstantsDesc::default(), NoViews).expect("there is room");
-    let fast = FastConstants::new(&memory, FastConstantsDesc::default());
+        UploadRing::new(memory, UploadDesc { capacity: 16 << 10, when_full, ..Default::default() }).expect("room");
+    let results = ReadbackRing::new(memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let constants = ConstantBuffers::new(memory, ConstantsDesc::default(), NoViews).expect("there is room");
+    let fast = FastConstants::new(memory, FastConstantsDesc::default());
     let mut dynamic: Vec<_> = (0..20).map(|_| constants.dynamic(300).expect("a size that is served")).collect();
     let mut fixed: Vec<_> = (0..20).map(|_| constants.create_static(&[1; 200]).expect("there is room")).collect();
     let mut batch = UploadBatch::new();
@@ -67,7 +69,7 @@ fn steady_uploads_allocate_nothing_on_the_host() {
     let mut writer = ring.writer(&first).expect("the frame is the allocator's own");
     let mut binder = constants.writer(&first).expect("the frame is the allocator's own");
     let mut quick = fast.writer(&first).expect("the frame is the allocator's own");
-    quietly(|| device.submit(*fence, first.value()));
+    uncounted(|| device.submit(*fence, first.value()));
     timeline.submitted(first).expect("in order");
 
     let mut frame = |number: u64| {
@@ -96,7 +98,7 @@ fn steady_uploads_allocate_nothing_on_the_host() {
             drop(held.pop_front());
         }
         held.push_back(results.reserve(&frame, 2000, 4).expect("there is room"));
-        quietly(|| device.submit(*fence, frame.value()));
+        uncounted(|| device.submit(*fence, frame.value()));
         timeline.submitted(frame).expect("in order");
         memory.reclaim();
     };
@@ -105,5 +107,5 @@ fn steady_uploads_allocate_nothing_on_the_host() {
     let allocated = host_allocations(|| (1000..4000).for_each(&mut frame));
     assert_eq!(allocated, 0);
     assert!(ring.snapshot().written_bytes > 100 * ring.capacity(), "the ring went round");
-    quietly(|| device.finish());
+    uncounted(|| device.finish());
 }

@@ -10,8 +10,8 @@ use gpu_allocator::d3d12::{
     ResourceStateOrBarrierLayout, ResourceType,
 };
 use gpu_allocator::{AllocationError, MemoryLocation};
-use ringfence_harness::d3d12::D3d12Gpu;
-use ringfence_harness::{Gpu, OpenError, Options};
+use ringfence_testkit::d3d12::D3d12Gpu;
+use ringfence_testkit::{Gpu, OpenError, Options};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 

@@ -4,13 +4,13 @@ use ash::vk;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc};
 use gpu_allocator::{MemoryLocation, Result};
 use ringfence::vulkan::Features;
-use ringfence_harness::vulkan::VulkanGpu;
-use ringfence_harness::{Gpu, OpenError, Options};
+use ringfence_testkit::vulkan::VulkanGpu;
+use ringfence_testkit::{Gpu, OpenError, Options};
 
 /// What the device is opened with.
 enum Opened {
-    /// By the harness, with validation.
-    Harness(Box<VulkanGpu>),
+    /// By the test kit, with validation.
+    TestKit(Box<VulkanGpu>),
     /// By hand, for another version of Vulkan.
     Bare(Box<Bare>),
 }
@@ -42,7 +42,7 @@ impl Rig {
     /// `None` where there is no device and none is required.
     pub fn open() -> Option<Self> {
         match VulkanGpu::open(&Options { validation: true, ..Options::default() }) {
-            Ok(gpu) => Some(Self::over(Opened::Harness(Box::new(gpu)))),
+            Ok(gpu) => Some(Self::over(Opened::TestKit(Box::new(gpu)))),
             Err(OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none() => {
                 eprintln!("skipped: {what}");
                 None
@@ -79,7 +79,7 @@ impl Rig {
     pub fn another(&self) -> Allocator {
         let (instance, physical_device, device) = self.handles();
         let buffer_device_address = match &self.opened {
-            Opened::Harness(gpu) => gpu.device().desc().features.contains(Features::BUFFER_DEVICE_ADDRESS),
+            Opened::TestKit(gpu) => gpu.device().desc().features.contains(Features::BUFFER_DEVICE_ADDRESS),
             Opened::Bare(_) => false,
         };
         let desc = AllocatorCreateDesc {
@@ -95,7 +95,7 @@ impl Rig {
 
     fn handles(&self) -> (ash::Instance, vk::PhysicalDevice, ash::Device) {
         match &self.opened {
-            Opened::Harness(gpu) => {
+            Opened::TestKit(gpu) => {
                 let device = gpu.device();
                 (device.instance().clone(), device.physical(), device.raw().clone())
             }
@@ -196,7 +196,7 @@ impl Rig {
 
     /// Copies a whole buffer, and waits.
     pub fn copy(&self, from: vk::Buffer, to: vk::Buffer, size: u64) {
-        let Opened::Harness(gpu) = &self.opened else { panic!("the harness opened no device") };
+        let Opened::TestKit(gpu) = &self.opened else { panic!("the test kit opened no device") };
         let (raw, family) = (self.raw(), gpu.queue_family());
         let pool = vk::CommandPoolCreateInfo::default().queue_family_index(family);
         // SAFETY: everything is this device's, valid, and waited for before it is destroyed.
@@ -225,7 +225,7 @@ impl Rig {
         let Self { allocator, opened } = self;
         drop(allocator);
         match opened {
-            Opened::Harness(mut gpu) => assert_eq!(gpu.take_messages(), Vec::<String>::new()),
+            Opened::TestKit(mut gpu) => assert_eq!(gpu.take_messages(), Vec::<String>::new()),
             // SAFETY: nothing made on the device is left.
             Opened::Bare(bare) => unsafe {
                 bare.device.destroy_device(None);

@@ -7,7 +7,7 @@
 use ringfence::device::{Device, RawBuffer, RawTexture};
 use ringfence::upload::TexelReadback;
 use ringfence::{Frame, Readback, ReadbackDesc, ReadbackRing};
-use ringfence_harness::{Command, TextureRegion};
+use ringfence_testkit::{Command, TextureRegion};
 
 use super::stream::StreamError;
 use super::world::PICTURE;

@@ -10,7 +10,7 @@
 
 use ringfence::device::Device;
 use ringfence::{Frame, SyncPoint, Timeline};
-use ringfence_harness::{Command, Gpu};
+use ringfence_testkit::{Command, Gpu};
 
 use super::checks::Check;
 use super::stream::StreamError;

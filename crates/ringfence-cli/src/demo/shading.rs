@@ -12,7 +12,7 @@ use ringfence::{
     Allocator, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
     FastConstantsDesc, FastWriter, StaticConstants, UploadBatch,
 };
-use ringfence_harness::Command;
+use ringfence_testkit::Command;
 
 use super::checks::Checker;
 use super::frame::{List, Recording};

@@ -23,8 +23,8 @@ use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, BatchError, Buffer, Error, Location, ReadbackError, SubmittedError,
     Texture, Timeline, UploadBatch, UploadError,
 };
-use ringfence_harness::{Command, Disc, Gpu};
 use ringfence_report::FrameSample;
+use ringfence_testkit::{Command, Disc, Gpu};
 
 use super::checks::{Check, Checker};
 use super::frame::{List, Recording};

@@ -15,7 +15,7 @@ use ringfence::transient::{
     Certificate, Described, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientFigures,
 };
 use ringfence::{Allocator, Texels, TimelineId, UploadRing};
-use ringfence_harness::{Command, Disc, draw_reference};
+use ringfence_testkit::{Command, Disc, draw_reference};
 
 use super::checks::{Checker, region};
 use super::frame::{List, Recording};

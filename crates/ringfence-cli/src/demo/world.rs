@@ -1,7 +1,7 @@
 //! What should be on the device: objects that come and go, and their bytes, all from one seed.
 
 use fastrand::Rng;
-use ringfence_harness::Disc;
+use ringfence_testkit::Disc;
 
 /// The picture's side, in texels.
 pub const PICTURE: u32 = 256;

@@ -5,7 +5,9 @@ use ringfence::placement::{
     BufferLocation, BufferRequest, Dynamism, LocationKind, Placement, PlacementDesc, Route, Strategy, TextureKind,
 };
 
-use super::walk::{Commands, Device, KIB, World, every_call_fails_once, pattern};
+use ringfence_testkit::faults::pattern;
+
+use super::{Device, KIB, World, copy, every_call_fails_once};
 
 const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
 
@@ -64,17 +66,17 @@ fn uploads_of_every_size_and_default_buffers_of_both_strategies() {
         }
         // Through all of them, one after the other.
         let hops = held[2..].windows(2);
-        let hops = hops.map(|pair| Commands::copy(raw(&pair[0]), raw(&pair[1]), 2 * KIB));
-        let commands = hops.fold(Commands::default(), Commands::then);
-        let frame = world.timeline.begin();
-        world.submit(frame, commands);
+        let commands: Vec<_> = hops.map(|pair| copy(raw(&pair[0]), raw(&pair[1]), 2 * KIB)).collect();
+        let frame = world.timelines[0].begin();
+        world.submit(frame, &commands)?;
         for made in &held {
-            world.expect(raw(made), &bytes);
+            world.expect_at(raw(made), &bytes)?;
         }
         let alone = held.iter().filter(|made| made.kind() == LocationKind::StandAlone).count();
         assert!((2..=4).contains(&alone), "what found no room in its pool stands alone: {alone}");
         drop(held);
         end(placement);
+        Ok(())
     });
 }
 
@@ -99,6 +101,7 @@ fn textures_of_every_kind_aliased_ones_and_their_readback() {
         let back = world.step(|| placement.create_readback_texture(&texture(16, TextureUsage::SAMPLED), "back"));
         drop((heap, held, second, back));
         end(placement);
+        Ok(())
     });
 }
 
@@ -109,27 +112,29 @@ fn buffers_that_are_resized_with_their_bytes_and_fast_constants() {
         let constants = pattern(3, 256);
         let request = |size| BufferRequest { size, usage: COPIED, name: "resized", ..Default::default() };
         let mut held = world.step(|| placement.create_buffer(&request(4 * KIB)));
-        let frame = world.timeline.begin();
+        let frame = world.timelines[0].begin();
         let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
-        let mut commands = Commands::default();
+        let mut commands = Vec::new();
         for number in 0..24_u64 {
             // More than a page and more than a buddy.
             let staged = world.step(|| writer.write(&constants));
             let to = (*held.object(), held.offset() + number % 16 * 256);
-            commands = commands.then(Commands::copy((staged.buffer, staged.offset), to, 256));
+            commands.push(copy((staged.buffer, staged.offset), to, 256));
         }
         assert_eq!(placement.figures().fast_pages.range_count, 2, "what could not be flushed takes no room");
         drop(writer);
-        world.submit(frame, commands);
+        world.submit(frame, &commands)?;
         for size in [8 * KIB, 48 * KIB, 4 * KIB] {
-            let frame = world.timeline.begin();
-            let copy = world.step(|| placement.resize_buffer(&mut held, &frame, &request(size), 4 * KIB));
-            let copy = copy.expect("there are bytes to keep");
-            world.submit(frame, Commands::copy((copy.src, copy.src_offset), (copy.dst, copy.dst_offset), copy.size));
+            let frame = world.timelines[0].begin();
+            let kept = world.step(|| placement.resize_buffer(&mut held, &frame, &request(size), 4 * KIB));
+            let kept = kept.expect("there are bytes to keep");
+            let ringfence::resource::BufferCopy { src, src_offset, dst, dst_offset, size, .. } = kept;
+            world.submit(frame, &[copy((src, src_offset), (dst, dst_offset), size)])?;
             placement.end_frame();
         }
-        world.expect(raw(&held), &constants.repeat(16));
+        world.expect_at(raw(&held), &constants.repeat(16))?;
         drop(held);
         end(placement);
+        Ok(())
     });
 }

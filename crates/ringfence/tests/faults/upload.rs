@@ -9,7 +9,11 @@ use ringfence::{
     TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
 };
 
-use super::walk::{Commands, Device, KIB, World, every_call_fails_once, pattern};
+use ringfence_testkit::faults::pattern;
+
+use super::{Command, Device, KIB, World, copy, every_call_fails_once};
+use ringfence_testkit::Gpu;
+use ringfence_testkit::faults::Outcome;
 
 const WAIT: WhenFull = WhenFull::Wait { timeout: Duration::MAX };
 
@@ -22,15 +26,20 @@ fn texture(world: &World, side: u32) -> Texture<Device> {
     })
 }
 
+/// What a batch gathered, as a command; the batch is empty then.
+fn played(batch: &mut UploadBatch<Device>) -> Command {
+    Command::Upload(Box::new(std::mem::take(batch)))
+}
+
 /// Frames through a ring, by writers and by single writes; every byte is looked at.
-fn frames(world: &World, when_full: WhenFull) {
+fn frames(world: &mut World, when_full: WhenFull) -> Outcome {
     let desc = UploadDesc { capacity: 4 * KIB, page_bytes: KIB, when_full, ..Default::default() };
     let ring = world.step(|| UploadRing::new(&world.memory, desc));
-    let target = world.buffer(4 * KIB, Location::Device);
+    let target = world.buffer(4 * KIB, Location::Device)?;
     let mut writer = None;
     for number in 0..6 {
         let bytes = pattern(number, 3 * KIB);
-        let frame = world.timeline.begin();
+        let frame = world.timelines[0].begin();
         let writer = writer.get_or_insert_with(|| ring.writer(&frame).expect("the frame is the allocator's own"));
         writer.begin(&frame).expect("the frame is the allocator's own");
         let mut batch = UploadBatch::new();
@@ -40,13 +49,14 @@ fn frames(world: &World, when_full: WhenFull) {
         }
         let staged = world.step(|| ring.write_for(&frame, &bytes[2048..], 256));
         batch.copy(&staged, &target, 2 * KIB).expect("it fits");
-        world.submit(frame, Commands::batch(&mut batch));
+        world.submit(frame, &[played(&mut batch)])?;
         ring.validate().expect("the ring is sound");
         if number % 3 == 2 {
-            world.expect((*target.object(), 0), &bytes);
+            world.expect_at((*target.object(), 0), &bytes)?;
             world.memory.reclaim();
         }
     }
+    Ok(())
 }
 
 #[test]
@@ -57,8 +67,9 @@ fn a_ring_that_waits() {
 #[test]
 fn a_ring_that_grows_and_shrinks() {
     every_call_fails_once(|world| {
-        frames(world, WhenFull::Grow { capacity_max: 64 * KIB, timeout: Duration::MAX, shrink_after: 2 });
+        frames(world, WhenFull::Grow { capacity_max: 64 * KIB, timeout: Duration::MAX, shrink_after: 2 })?;
         (0..6).for_each(|_| _ = world.memory.reclaim());
+        Ok(())
     });
 }
 
@@ -75,41 +86,42 @@ fn constants_that_change_grow_are_updated_and_promoted() {
             ..Default::default()
         };
         let constants = world.step(|| ConstantBuffers::new(&world.memory, desc, NoViews));
-        let target = world.buffer(32 * KIB, Location::Device);
+        let target = world.buffer(32 * KIB, Location::Device)?;
         let mut dynamics: Vec<_> = (0..6).map(|_| constants.dynamic(200).expect("served")).collect();
         let mut fixed: Vec<_> =
             (0..3).map(|number| world.step(|| constants.create_static(&pattern(number, 300)))).collect();
         fixed.push(world.step(|| constants.create_static(&pattern(9, 3000))));
         for number in 0..3_u64 {
-            let frame = world.timeline.begin();
+            let frame = world.timelines[0].begin();
             let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
-            let (mut commands, mut expected) = (Commands::default(), Vec::new());
+            let (mut commands, mut expected) = (Vec::new(), Vec::new());
             let mut out = |buffer, offset, bytes: &[u8]| {
                 let to = (*target.object(), expected.len() as u64);
                 expected.extend_from_slice(bytes);
-                Commands::copy((buffer, offset), to, bytes.len() as u64)
+                copy((buffer, offset), to, bytes.len() as u64)
             };
             for (held, seed) in dynamics.iter_mut().zip(0..) {
                 let bytes = pattern(number * 10 + seed, 200);
                 held.set(0, &bytes).expect("it fits");
                 for _ in 0..4 {
                     let bound = world.step(|| writer.bind(held));
-                    commands = commands.then(out(bound.buffer, bound.offset, &bytes));
+                    commands.push(out(bound.buffer, bound.offset, &bytes));
                 }
             }
             fixed[0].update(&pattern(number + 100, 300)).expect("it fits");
             let mut batch = UploadBatch::new();
             world.step(|| constants.upload_statics(&mut writer, &mut batch));
             let first = fixed[0].bound();
-            commands = commands.then(out(first.buffer, first.offset, &pattern(number + 100, 300)));
+            commands.push(out(first.buffer, first.offset, &pattern(number + 100, 300)));
             let large = fixed[3].bound();
-            commands = commands.then(out(large.buffer, large.offset, &pattern(9, 3000)));
-            let before = Commands::batch(&mut batch).then(Commands::batch(writer.promoted()));
+            commands.push(out(large.buffer, large.offset, &pattern(9, 3000)));
+            commands.splice(0..0, [played(&mut batch), played(writer.promoted())]);
             drop(writer);
-            world.submit(frame, before.then(commands));
-            world.expect((*target.object(), 0), &expected);
+            world.submit(frame, &commands)?;
+            world.expect_at((*target.object(), 0), &expected)?;
             world.memory.reclaim();
         }
+        Ok(())
     });
 }
 
@@ -120,10 +132,10 @@ fn batches_of_texels_and_results_on_their_way_back() {
         let ring = world.step(|| UploadRing::new(&world.memory, desc));
         let results =
             world.step(|| ReadbackRing::new(&world.memory, ReadbackDesc { capacity: 32 * KIB, ..Default::default() }));
-        let (to, texture) = (world.buffer(KIB, Location::Device), texture(world, 24));
+        let (to, texture) = (world.buffer(KIB, Location::Device)?, texture(world, 24));
         let (bytes, texels) = (pattern(1, KIB), pattern(2, 24 * 24 * 4));
         for _ in 0..2 {
-            let frame = world.timeline.begin();
+            let frame = world.timelines[0].begin();
             let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
             let mut batch = UploadBatch::new();
             let staged = world.step(|| writer.write(&bytes, 4));
@@ -134,16 +146,16 @@ fn batches_of_texels_and_results_on_their_way_back() {
             batch.copy_texels(&staged, &texture, target).expect("it fits");
             let plain = world.step(|| results.reserve(&frame, KIB, 4));
             let square = world.step(|| results.reserve_texels(&frame, 24, 24, 4));
-            let layout =
-                ringfence::sim::BufferLayout { offset: square.readback().offset(), row_bytes: square.row_bytes() };
-            let region = ringfence::sim::TextureRegion { mip: 0, layer: 0, x: 0, y: 0, width: 24, height: 24 };
+            let mut region = world.region(24, 24, square.readback().offset());
+            region.row_bytes = square.row_bytes();
             let (src, dst) = (*texture.object(), *square.readback().buffer());
-            let out = ringfence::sim::Command::CopyTextureToBuffer { src, region, dst, layout };
-            let commands = Commands::batch(&mut batch)
-                .then(Commands::copy((*to.object(), 0), (*plain.buffer(), plain.offset()), KIB))
-                .then(Commands(vec![out]));
+            let commands = [
+                played(&mut batch),
+                copy((*to.object(), 0), (*plain.buffer(), plain.offset()), KIB),
+                Command::CopyTextureToBuffer { src, dst, region },
+            ];
             drop(writer);
-            world.submit(frame, commands);
+            world.submit(frame, &commands)?;
             world.step(|| plain.wait(Duration::MAX));
             let (mut read, mut read_texels) = (vec![0; KIB as usize], vec![0; texels.len()]);
             world.step(|| plain.read(&mut read));
@@ -153,6 +165,7 @@ fn batches_of_texels_and_results_on_their_way_back() {
             world.memory.reclaim();
             results.validate().expect("the ring is sound");
         }
+        Ok(())
     });
 }
 
@@ -161,9 +174,9 @@ fn a_copy_queue_whose_submission_fails_too() {
     every_call_fails_once(|world| {
         let desc = UploadDesc { capacity: 8 * KIB, when_full: WAIT, ..Default::default() };
         let ring = world.step(|| UploadRing::new(&world.memory, desc));
-        let mut transfer = TransferQueue::new(world.copies.clone(), ring);
+        let mut transfer = TransferQueue::new(world.timelines[1].clone(), ring);
         for number in 0..4 {
-            let (to, back) = (world.buffer(4 * KIB, Location::Device), world.buffer(4 * KIB, Location::Readback));
+            let (to, back) = (world.buffer(4 * KIB, Location::Device)?, world.buffer(4 * KIB, Location::Readback)?);
             let bytes = pattern(number, 4 * KIB);
             for at in (0..4 * KIB).step_by(KIB as usize) {
                 world.step(|| transfer.upload(&bytes[at as usize..][..KIB as usize], &to, at));
@@ -171,21 +184,22 @@ fn a_copy_queue_whose_submission_fails_too() {
             let busy = transfer.submit(|_, _| Err("busy"));
             assert_eq!(busy, Err(SubmitError::Submit("busy")));
             let point = transfer.submit(|batch, value| {
-                world.submit_to(1, &[], value, Commands::batch(batch));
+                world.gpu.submit(1, &[], &[played(batch)], value).expect("the device is not lost");
                 Ok::<(), UploadError>(())
             });
             let point = point.expect("submitted").expect("something was gathered");
-            let frame = world.timeline.begin();
+            let frame = world.timelines[0].begin();
             let value = frame.value();
-            let commands = Commands::copy((*to.object(), 0), (*back.object(), 0), 4 * KIB);
-            world.submit_to(0, &[point.value], value, commands);
-            world.timeline.submitted(frame).expect("in order");
-            world.wait(value);
+            let commands = [copy((*to.object(), 0), (*back.object(), 0), 4 * KIB)];
+            world.gpu.submit(0, &[(1, point.value)], &commands, value).expect("the device is not lost");
+            world.timelines[0].submitted(frame).expect("in order");
+            world.wait(value)?;
             let mut read = vec![0; bytes.len()];
             world.step(|| back.read(0, &mut read));
             assert!(read == bytes, "wrong bytes");
             drop((to, back));
             world.memory.reclaim();
         }
+        Ok(())
     });
 }

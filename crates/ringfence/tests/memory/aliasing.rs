@@ -6,10 +6,12 @@ use ringfence::device::{
 use ringfence::sim::Profile;
 use ringfence::{AccessError, AllocationDesc, AllocatorDesc, Dedicated, Error, Location};
 
-use crate::world::{KIB, MIB, World, info, needs};
+use ringfence_testkit::fixture::FaultyFixture;
 
-fn world(profile: Profile) -> World {
-    World::new(profile, AllocatorDesc::default())
+use crate::world::{KIB, MIB, info, needs};
+
+fn world(profile: Profile) -> FaultyFixture {
+    crate::world::world(profile, AllocatorDesc::default())
 }
 
 #[test]
@@ -19,7 +21,7 @@ fn resources_share_bytes_and_the_last_gives_them_back() {
     let first = memory.create_aliasing_buffer(&info(512 * KIB), 0, "first").expect("it fits");
     let second = memory.create_aliasing_buffer(&info(512 * KIB), 256 * KIB, "second").expect("it fits");
     assert_eq!(second.offset() - first.offset(), 256 * KIB);
-    assert_eq!(world.sim.hazards(), [], "the overlap is meant");
+    assert_eq!(world.device.hazards(), [], "the overlap is meant");
     drop((memory, first));
     world.memory.reclaim();
     assert_eq!(world.memory.statistics().total().range_count, 1, "the second still lies there");
@@ -49,7 +51,7 @@ fn mixed_memory_keeps_its_distance_and_tier_1_has_none() {
     for profile in [Profile::h200(), Profile::non_coherent(), Profile::lavapipe()] {
         let world = world(profile);
         let buffer = world.buffer(300, AllocationDesc::default()).expect("room");
-        let bits = world.sim.profile().texture_types;
+        let bits = world.device.profile().texture_types;
         let mixed = Requirements { memory_type_bits: bits, ..needs(20_000, 256) };
         let mut memory = world.memory.allocate_mixed(mixed, AllocationDesc::default()).expect("room");
         let neighbour = world.buffer(300, AllocationDesc::default()).expect("room");
@@ -58,7 +60,7 @@ fn mixed_memory_keeps_its_distance_and_tier_1_has_none() {
         let texture = Create::<Textures>::describe(world.memory.device(), &desc).expect("plain");
         let texture = memory.create_aliasing_texture(&texture, 0, "texture").expect("every class may");
         let other = memory.create_aliasing_buffer(&info(256), 0, "buffer").expect("every class may");
-        assert_eq!(world.sim.hazards(), [], "nothing is too close");
+        assert_eq!(world.device.hazards(), [], "nothing is too close");
         drop((buffer, memory, neighbour, texture, other));
         world.finish();
     }
@@ -124,7 +126,7 @@ fn small_buffers_share_a_driver_object_by_usage_class() {
     let small =
         |usage, location| world.memory.create_small_buffer(BufferDesc { size: 100, usage }, location).expect("room");
     let mut reads: Vec<_> = (0..500).map(|_| small(BufferUsage::VERTEX, Location::Upload)).collect();
-    assert_eq!(world.sim.live().buffers, 1, "500 in one");
+    assert_eq!(world.device.live().buffers, 1, "500 in one");
     let writes = small(BufferUsage::STORAGE, Location::Upload);
     assert_ne!(writes.object(), reads[0].object(), "what shaders write is apart");
     let constants = small(BufferUsage::CONSTANT, Location::Upload);

@@ -9,10 +9,12 @@ use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
 use ringfence::sim::{Live, Profile};
 use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location};
 
-use crate::world::{Device, KIB, MIB, World, needs, next};
+use ringfence_testkit::fixture::FaultyFixture;
+
+use crate::world::{Device, KIB, MIB, needs, next, on_card, world};
 
 /// Enough of one size that cells are made for it.
-fn many(world: &World, count: usize, size: u64) -> Vec<Allocation<Device>> {
+fn many(world: &FaultyFixture, count: usize, size: u64) -> Vec<Allocation<Device>> {
     let desc = AllocationDesc::default;
     (0..count).map(|_| world.memory.allocate(needs(size, 256), desc()).expect("there is room")).collect()
 }
@@ -53,7 +55,7 @@ fn what_is_found_at_hand_is_what_the_ladder_finds() {
         Profile::all().into_iter().flat_map(|profile| (1..3).map(move |seed| (profile.clone(), seed)))
     {
         let desc = AllocatorDesc { cells: false, ..Default::default() };
-        let (short, long) = (World::new(profile.clone(), desc), World::new(profile, desc));
+        let (short, long) = (world(profile.clone(), desc), world(profile, desc));
         long.memory.trace().start(std::io::sink()).expect("nothing was made");
         let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
         let (mut held, mut found) = (Vec::new(), 0);
@@ -85,7 +87,7 @@ fn what_is_found_at_hand_is_what_the_ladder_finds() {
 
 #[test]
 fn what_is_given_back_last_is_handed_out_next() {
-    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let world = world(Profile::h200(), AllocatorDesc::default());
     let mut held = many(&world, 100, KIB);
     let gone = held.remove(70);
     let (offset, block) = (gone.offset(), gone.spot());
@@ -98,7 +100,7 @@ fn what_is_given_back_last_is_handed_out_next() {
 
 #[test]
 fn cells_at_hand_are_no_ranges_in_use() {
-    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let world = world(Profile::h200(), AllocatorDesc::default());
     let mut held = many(&world, 200, KIB);
     held.drain(50..).for_each(free);
     let total = world.memory.statistics().total();
@@ -114,18 +116,18 @@ fn cells_at_hand_are_no_ranges_in_use() {
 #[test]
 fn blocks_go_after_their_grace_though_cells_were_at_hand() {
     let desc = AllocatorDesc { empty_blocks_kept: 0, empty_block_grace: 2, ..Default::default() };
-    let world = World::new(Profile::h200(), desc);
+    let world = world(Profile::h200(), desc);
     many(&world, 300, KIB).into_iter().for_each(free);
-    assert_ne!(world.sim.live(), Live::default());
+    assert_ne!(world.device.live(), Live::default());
     // One call sees that nobody uses what is at hand; then the chunks have their grace, and then the blocks.
     (0..8).for_each(|_| _ = world.memory.reclaim());
-    assert_eq!(world.sim.live(), Live::default());
+    assert_eq!(world.device.live(), Live::default());
     world.finish();
 }
 
 #[test]
 fn the_last_of_memory_is_found_though_another_thread_had_it_at_hand() {
-    let world = World::card(8 * MIB, 8 * MIB);
+    let world = on_card(8 * MIB, 8 * MIB);
     let best = world.memory.plan().memory_type(u32::MAX, AllocationDesc::default()).expect("there is one");
     let desc = AllocationDesc { memory_types: 1 << best, dedicated: Dedicated::Never, ..Default::default() };
     let take = || world.memory.allocate(needs(KIB, 256), desc).ok();
@@ -149,7 +151,7 @@ fn the_last_of_memory_is_found_though_another_thread_had_it_at_hand() {
 
 #[test]
 fn an_allocation_outlives_its_allocator_whatever_is_at_hand() {
-    let World { memory, sim, .. } = World::new(Profile::h200(), AllocatorDesc::default());
+    let FaultyFixture { memory, device: sim, .. } = world(Profile::h200(), AllocatorDesc::default());
     let take = || memory.allocate(needs(KIB, 256), AllocationDesc::default()).expect("there is room");
     let mut held: Vec<_> = (0..100).map(|_| take()).collect();
     held.drain(40..).for_each(free);
@@ -167,7 +169,7 @@ fn an_allocation_outlives_its_allocator_whatever_is_at_hand() {
 #[test]
 fn the_last_handle_may_go_while_other_threads_give_back() {
     for round in 0..20 {
-        let World { memory, sim, .. } = World::new(Profile::h200(), AllocatorDesc::default());
+        let FaultyFixture { memory, device: sim, .. } = world(Profile::h200(), AllocatorDesc::default());
         let barrier = Barrier::new(5);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -190,7 +192,7 @@ fn the_last_handle_may_go_while_other_threads_give_back() {
 
 #[test]
 fn threads_that_only_make_and_threads_that_only_give_back() {
-    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let world = world(Profile::h200(), AllocatorDesc::default());
     let (to, from) = sync_channel::<Allocation<Device>>(64);
     std::thread::scope(|scope| {
         scope.spawn(move || from.into_iter().for_each(free));

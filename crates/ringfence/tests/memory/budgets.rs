@@ -6,7 +6,7 @@ use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties};
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
 
-use crate::world::{KIB, MIB, World, card, needs, on_device};
+use crate::world::{KIB, MIB, card, needs, on_card, on_device, world};
 
 /// Memory of its own near the device.
 fn alone() -> AllocationDesc<'static> {
@@ -15,15 +15,15 @@ fn alone() -> AllocationDesc<'static> {
 
 #[test]
 fn within_budget_refuses_before_the_driver_is_asked() {
-    let world = World::card(64 * MIB, 64 * MIB);
-    world.sim.set_budget(0, Some(8 * MIB));
+    let world = on_card(64 * MIB, 64 * MIB);
+    world.device.set_budget(0, Some(8 * MIB));
     world.memory.reclaim();
     let strict = AllocationDesc { within_budget: true, ..on_device() };
-    let asked = world.sim.calls().allocate_memory;
+    let asked = world.device.calls().allocate_memory;
     let error = world.buffer(16 * MIB, strict).err();
     let Some(Error::OverBudget { size, budget, .. }) = error else { panic!("{error:?}") };
     assert_eq!((size, budget.budget_bytes, budget.usage_bytes), (16 * MIB, 8 * MIB, 0));
-    assert_eq!(world.sim.calls().allocate_memory, asked, "refused early");
+    assert_eq!(world.device.calls().allocate_memory, asked, "refused early");
     let beyond = world.buffer(16 * MIB, on_device()).expect("whoever may go beyond the budget does");
     drop(beyond);
     world.finish();
@@ -31,8 +31,8 @@ fn within_budget_refuses_before_the_driver_is_asked() {
 
 #[test]
 fn a_block_is_halved_to_stay_within_the_budget() {
-    let world = World::card(8 << 30, 8 << 30);
-    world.sim.set_budget(0, Some(3 * MIB));
+    let world = on_card(8 << 30, 8 << 30);
+    world.device.set_budget(0, Some(3 * MIB));
     world.memory.reclaim();
     let buffer = world.buffer(64 * KIB, on_device()).expect("there is room");
     assert_eq!(world.memory.statistics().types[0].block_bytes, 2 * MIB, "a block of 4 MiB would go beyond");
@@ -43,7 +43,7 @@ fn a_block_is_halved_to_stay_within_the_budget() {
 
 #[test]
 fn use_is_reckoned_between_the_drivers_answers() {
-    let world = World::card(1 << 30, 1 << 30);
+    let world = on_card(1 << 30, 1 << 30);
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
     for count in 1..=20 {
         let buffer = world.buffer(MIB, alone).expect("there is room");
@@ -59,7 +59,7 @@ fn use_is_reckoned_between_the_drivers_answers() {
 
 #[test]
 fn without_budgets_from_the_driver_four_fifths_of_the_heap_are_reckoned_with() {
-    let world = World::new(Profile::lavapipe(), AllocatorDesc::default());
+    let world = world(Profile::lavapipe(), AllocatorDesc::default());
     assert_eq!(world.memory.budgets().heap(0).budget_bytes, (2_u64 << 30) / 100 * 80);
     let strict = AllocationDesc { within_budget: true, ..Default::default() };
     assert!(matches!(world.buffer(1800 * MIB, strict), Err(Error::OverBudget { .. })));
@@ -70,7 +70,7 @@ fn without_budgets_from_the_driver_four_fifths_of_the_heap_are_reckoned_with() {
 fn a_limit_of_the_callers_own_makes_the_card_smaller() {
     let mut heap_bytes_max = [u64::MAX; 16];
     heap_bytes_max[0] = 32 * MIB;
-    let world = World::new(card(1 << 30, 1 << 30), AllocatorDesc { heap_bytes_max, ..Default::default() });
+    let world = world(card(1 << 30, 1 << 30), AllocatorDesc { heap_bytes_max, ..Default::default() });
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
     let first = world.buffer(20 * MIB, alone).expect("below the limit");
     let error = world.buffer(20 * MIB, alone).err();
@@ -87,7 +87,7 @@ fn a_small_window_is_not_used_up_by_default() {
     let window = profile.capabilities.memory_heaps.len() as u32;
     profile.capabilities.memory_heaps.push(ringfence::device::MemoryHeap { bytes: 256 * MIB, device_local: true });
     profile.capabilities.memory_types[4].heap = window;
-    let world = World::new(profile, AllocatorDesc::default());
+    let world = world(profile, AllocatorDesc::default());
     let near = AllocationDesc { location: Location::DeviceUpload, dedicated: Dedicated::Always, ..Default::default() };
     let buffers: Vec<_> = (0..10).map(|_| world.buffer(32 * MIB, near).expect("host memory will do")).collect();
     let in_window = buffers.iter().filter(|buffer| buffer.memory_type() == 4).count();
@@ -104,7 +104,7 @@ fn the_largest_number_of_memory_objects_is_obeyed_and_preferences_given_up_near_
     let mut profile = Profile::h200();
     profile.capabilities.memory_objects_max = 16;
     profile.dedicated_preferred_bytes = MIB;
-    let world = World::new(profile, AllocatorDesc::default());
+    let world = world(profile, AllocatorDesc::default());
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
     let mut held: Vec<_> = (0..11).map(|_| world.buffer(KIB, alone).expect("below the limit")).collect();
     let target = ringfence::device::Requirements { prefers_dedicated: true, ..crate::world::needs(2 * MIB, KIB) };
@@ -126,7 +126,7 @@ fn the_largest_number_of_memory_objects_is_obeyed_and_preferences_given_up_near_
 fn seed_003_06_the_largest_allocation_is_served_and_one_byte_more_is_not() {
     let mut profile = card(64 * MIB, 64 * MIB);
     profile.capabilities.memory_object_bytes_max = 8 * MIB;
-    let world = World::new(profile, AllocatorDesc::default());
+    let world = world(profile, AllocatorDesc::default());
     for bytes in [8 * MIB - 1, 8 * MIB] {
         drop(world.memory.allocate(needs(bytes, 256), alone()).expect("no more than the largest"));
     }
@@ -135,9 +135,9 @@ fn seed_003_06_the_largest_allocation_is_served_and_one_byte_more_is_not() {
         assert_eq!(refused, Some(Error::TooLarge { size: bytes, max: 8 * MIB }));
     }
     world.memory.reclaim();
-    let asked = world.sim.calls().allocate_memory;
+    let asked = world.device.calls().allocate_memory;
     assert!(world.memory.allocate(needs(8 * MIB + 1, 256), on_device()).is_err());
-    assert_eq!(world.sim.calls().allocate_memory, asked, "the driver was not asked");
+    assert_eq!(world.device.calls().allocate_memory, asked, "the driver was not asked");
     world.finish();
 }
 
@@ -145,16 +145,16 @@ fn seed_003_06_the_largest_allocation_is_served_and_one_byte_more_is_not() {
 fn seed_003_06_as_many_memory_objects_as_the_driver_has_and_no_more() {
     let mut profile = Profile::h200();
     profile.capabilities.memory_objects_max = 5;
-    let world = World::new(profile, AllocatorDesc::default());
+    let world = world(profile, AllocatorDesc::default());
     let mut held: Vec<_> = (0..5).map(|_| world.memory.allocate(needs(MIB, 256), alone()).expect("five")).collect();
     for _ in 0..3 {
-        let asked = world.sim.calls().allocate_memory;
+        let asked = world.device.calls().allocate_memory;
         let error = world.memory.allocate(needs(MIB, 256), alone()).err();
         // The simulated driver has the same limit: what it never heard of, the library has refused.
-        assert_eq!(world.sim.calls().allocate_memory, asked, "refused early");
+        assert_eq!(world.device.calls().allocate_memory, asked, "refused early");
         let cause = DeviceError::TooManyObjects;
         assert!(matches!(error, Some(Error::OutOfMemory { size: MIB, cause: held, .. }) if held == cause), "{error:?}");
-        assert_eq!(world.sim.live().memories, 5);
+        assert_eq!(world.device.live().memories, 5);
         // SAFETY: nothing uses it.
         unsafe { held.pop().expect("one").destroy_now() };
         held.push(world.memory.allocate(needs(MIB, 256), alone()).expect("one was freed"));
@@ -165,7 +165,7 @@ fn seed_003_06_as_many_memory_objects_as_the_driver_has_and_no_more() {
 
 #[test]
 fn seed_003_06_as_many_pools_as_are_set_and_no_more() {
-    let world = World::card(64 * MIB, 64 * MIB);
+    let world = on_card(64 * MIB, 64 * MIB);
     let algorithm = Algorithm::Equal { block_size: 64 * KIB };
     let desc = PoolDesc { block_bytes: 256 * KIB, block_count_max: 3, algorithm, ..Default::default() };
     let pool = world.memory.create_pool(desc).expect("such a pool");
@@ -197,14 +197,14 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
     let mut heap_bytes_max = [u64::MAX; 16];
     heap_bytes_max[window] = 16 * MIB;
     let desc = AllocatorDesc { heap_bytes_max, window_bytes_max: u64::MAX, ..Default::default() };
-    let world = World::new(profile, desc);
+    let world = world(profile, desc);
     let only = |memory_type: u32| AllocationDesc {
         memory_types: 1 << memory_type,
         within_budget: true,
         dedicated: Dedicated::Always,
         ..Default::default()
     };
-    world.sim.set_budget(0, Some(8 * MIB));
+    world.device.set_budget(0, Some(8 * MIB));
     world.memory.reclaim();
     let allocate = |bytes: u64, memory_type: u32| world.memory.allocate(needs(bytes, 256), only(memory_type));
     let held = [allocate(5 * MIB, 0).expect("of 8 MiB"), allocate(12 * MIB, shared).expect("of 16 MiB")];
@@ -216,11 +216,11 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
     assert_eq!(world.memory.budgets().heap(0).headroom_bytes(), 3 * MIB);
     assert_eq!(world.memory.budgets().heap(window as u32).headroom_bytes(), 4 * MIB);
     for (memory_type, left) in [(0, 3 * MIB), (shared, 4 * MIB)] {
-        let asked = world.sim.calls().allocate_memory;
+        let asked = world.device.calls().allocate_memory;
         let error = allocate(left + 1, memory_type).err();
         let Some(Error::OverBudget { size, budget, .. }) = error else { panic!("{error:?}") };
         assert_eq!((size, budget.headroom_bytes()), (left + 1, left));
-        assert_eq!(world.sim.calls().allocate_memory, asked, "refused early");
+        assert_eq!(world.device.calls().allocate_memory, asked, "refused early");
         drop(allocate(left, memory_type).expect("to the byte"));
         world.memory.reclaim();
     }
@@ -252,7 +252,7 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
 /// Until the card is full: what was made stays as it is, and the failure has the numbers.
 #[test]
 fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
-    let world = World::card(32 * MIB, 16 * MIB);
+    let world = on_card(32 * MIB, 16 * MIB);
     for desc in [on_device(), alone()] {
         let mut held = Vec::new();
         let error = loop {
@@ -295,9 +295,9 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
     const CALLS_MAX: u64 = 32;
     for cause in [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::TooManyObjects] {
         for desc in [on_device(), alone()] {
-            let world = World::card(1 << 30, 1 << 30);
+            let world = on_card(1 << 30, 1 << 30);
             let held = world.memory.allocate(needs(MIB, 256), alone()).expect("there is room");
-            let before = world.sim.live();
+            let before = world.device.live();
             world.faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(cause) });
             let faults = world.faults.clone();
             world.faults.set_hook(Some(Box::new(move |_, _| {
@@ -309,7 +309,7 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
             };
             assert_eq!((held_by_the_driver, budget.reserved_bytes), (cause, MIB));
             assert!(budget.headroom_bytes() > 512 * MIB, "neither budget nor limit was in the way");
-            assert_eq!(world.sim.live(), before);
+            assert_eq!(world.device.live(), before);
             world.memory.debug().validate().expect("the failure has changed nothing");
             world.faults.set_hook(None);
             world.faults.clear();

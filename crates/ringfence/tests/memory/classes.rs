@@ -1,12 +1,15 @@
 //! Buffers and textures in common blocks: whatever distance the device asks for is kept, and blocks are shared where that is
 //! cheap. The simulated device reports each pair that lies too close.
 
+use std::ops::Deref;
+
 use proptest::prelude::*;
 use ringfence::debugging::DebugDesc;
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{TextureDesc, TextureUsage};
-use ringfence::sim::{self, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture, Timeline};
+use ringfence::sim::{self, Profile};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Texture};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::world::{KIB, MIB, info};
 
@@ -56,23 +59,24 @@ enum Held {
     Texture(Texture<sim::Device>),
 }
 
-struct World {
-    device: sim::Device,
-    memory: Allocator<sim::Device>,
-    fence: sim::Fence,
-    timeline: Timeline<sim::Device>,
+struct Mixed {
+    base: Fixture,
     held: Vec<Option<Held>>,
     run: Option<Defrag<sim::Device>>,
 }
 
-impl World {
+impl Deref for Mixed {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.base
+    }
+}
+
+impl Mixed {
     fn new(profile: Profile, desc: AllocatorDesc) -> Self {
-        let device = sim::Device::new(profile, SimOptions::default());
-        let memory = Allocator::over(device.clone(), desc);
-        let fence = device.create_fence(0);
-        // SAFETY: every frame signals the fence.
-        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-        Self { device, memory, fence, timeline, held: Vec::new(), run: None }
+        let base = Fixture::new(FixtureDesc { profile, allocator: desc, ..Default::default() });
+        Self { base, held: Vec::new(), run: None }
     }
 
     fn apply(&mut self, op: &Op) {
@@ -97,10 +101,10 @@ impl World {
 
     /// A frame in which nothing is used, and whatever a pass finds is moved.
     fn frame(&mut self, moves: bool) {
-        let frame = self.timeline.begin();
+        let frame = self.timeline().begin();
         if moves {
             let desc = DefragDesc { host_memory: true, ..Default::default() };
-            let run = self.run.get_or_insert_with(|| self.memory.defragment(desc));
+            let run = self.run.get_or_insert_with(|| self.base.memory.defragment(desc));
             let mut pass = run.begin_pass(&frame).expect("the frame is ours");
             for index in 0..pass.moves().len() {
                 let number = pass.moves()[index].user_data as usize;
@@ -114,8 +118,8 @@ impl World {
                 self.run = None;
             }
         }
-        self.device.submit(0, &[], Vec::new(), (self.fence, frame.value())).expect("the device is not lost");
-        self.timeline.submitted(frame).expect("frames are submitted in order");
+        self.device.submit(0, &[], Vec::new(), (self.fence(), frame.value())).expect("the device is not lost");
+        self.timeline().submitted(frame).expect("frames are submitted in order");
         assert!(self.device.run_until_idle());
         self.memory.reclaim();
     }
@@ -134,7 +138,7 @@ proptest! {
     ) {
         let debug = DebugDesc { margin_bytes, ..Default::default() };
         let small = AllocatorDesc { cells, debug, device_block_bytes_max: MIB, ..Default::default() };
-        let mut world = World::new(close(distance), small);
+        let mut world = Mixed::new(close(distance), small);
         for op in &ops {
             world.apply(op);
             world.memory.debug().validate().map_err(|invalid| TestCaseError::fail(invalid.to_string()))?;
@@ -145,7 +149,7 @@ proptest! {
 
 /// Blocks that hold something, after a buffer and a texture.
 fn block_count(profile: Profile) -> (u64, Vec<String>) {
-    let mut world = World::new(profile, AllocatorDesc::default());
+    let mut world = Mixed::new(profile, AllocatorDesc::default());
     world.apply(&Op::Buffer { bytes: 5000, location: Location::Device });
     world.apply(&Op::Texture { desc: TextureDesc { width: 30, height: 30, ..Default::default() } });
     let snapshot = world.memory.snapshot();

@@ -3,14 +3,14 @@
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, PoolDesc};
 
-use crate::world::{KIB, MIB, World, info};
+use crate::world::{KIB, MIB, info, world};
 
 #[test]
 fn the_snapshot_is_written_as_vma_writes_its_own() {
     // So far apart that blocks are for buffers alone: VMA's format has a word for what those hold.
     let mut profile = Profile::h200();
     profile.capabilities.class_granularity_bytes = 64 * KIB;
-    let world = World::new(profile, AllocatorDesc::default());
+    let world = world(profile, AllocatorDesc::default());
     let named = AllocationDesc { name: "a \"name\"\n", user_data: 0xabc, ..Default::default() };
     let one = world.buffer(10 * KIB, named).expect("room");
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };

@@ -5,10 +5,12 @@ use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, Textures}
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
 
-use crate::world::{KIB, MIB, World, info, needs};
+use ringfence_testkit::fixture::FaultyFixture;
+
+use crate::world::{KIB, MIB, info, needs, world};
 
 /// A bit of everything. What fails is skipped: each failure has to leave everything as it was.
-fn program(world: &World) -> Result<(), Error> {
+fn program(world: &FaultyFixture) -> Result<(), Error> {
     let mut first_error = Ok(());
     let mut note = |result: Result<(), Error>| {
         world.memory.debug().validate().expect("sound after each step");
@@ -50,14 +52,14 @@ fn program(world: &World) -> Result<(), Error> {
 fn each_call_fails_once_and_nothing_is_leaked() {
     for profile in Profile::all() {
         let name = profile.name;
-        let calm = World::new(profile.clone(), AllocatorDesc::default());
+        let calm = world(profile.clone(), AllocatorDesc::default());
         program(&calm).expect("nothing fails unasked");
         let calls = calm.faults.calls();
         calm.finish();
         assert!(calls > 50, "the program makes {calls} calls that can fail");
         for error in [DeviceError::OutOfDeviceMemory, DeviceError::Other(-7)] {
             for nth in 0..calls {
-                let world = World::new(profile.clone(), AllocatorDesc::default());
+                let world = world(profile.clone(), AllocatorDesc::default());
                 world.faults.add(Rule::nth(nth, error));
                 let result = program(&world);
                 assert_eq!(world.faults.injected(), 1, "call {nth} of {calls} on {name}");
@@ -75,7 +77,7 @@ fn each_call_fails_once_and_nothing_is_leaked() {
 fn every_call_from_some_call_on_fails_and_nothing_is_leaked() {
     for profile in Profile::all() {
         for skip in (0..80).step_by(3) {
-            let world = World::new(profile.clone(), AllocatorDesc::default());
+            let world = world(profile.clone(), AllocatorDesc::default());
             world.faults.add(Rule { skip, ..Rule::new(DeviceError::TooManyObjects) });
             let _ = program(&world);
             world.finish();

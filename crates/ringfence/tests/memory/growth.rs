@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 use ringfence::device::ResourceClass;
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error};
 
-use crate::world::{KIB, MIB, World, card, needs, on_device};
+use ringfence_testkit::fixture::FaultyFixture;
+
+use crate::world::{KIB, MIB, card, needs, on_card, on_device, world};
 
 #[test]
 fn a_bare_device_costs_nothing_and_the_first_buffer_little() {
-    let world = World::card(16 << 30, 16 << 30);
-    assert_eq!(world.sim.calls().allocate_memory, 0);
+    let world = on_card(16 << 30, 16 << 30);
+    assert_eq!(world.device.calls().allocate_memory, 0);
     let buffer = world.buffer(KIB, on_device()).expect("room");
     assert_eq!(world.memory.statistics().total().reserved_bytes(), 4 * MIB);
     drop(buffer);
@@ -19,7 +21,7 @@ fn a_bare_device_costs_nothing_and_the_first_buffer_little() {
 
 #[test]
 fn blocks_double_and_their_number_stays_small() {
-    let world = World::card(16 << 30, 16 << 30);
+    let world = on_card(16 << 30, 16 << 30);
     let held: Vec<_> = (0..1000).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
     let total = world.memory.statistics().total();
     assert!((7..=10).contains(&total.block_count), "{total:?}");
@@ -30,7 +32,7 @@ fn blocks_double_and_their_number_stays_small() {
 
 #[test]
 fn a_loop_that_allocates_and_frees_each_frame_never_touches_the_driver() {
-    let world = World::card(16 << 30, 16 << 30);
+    let world = on_card(16 << 30, 16 << 30);
     let frame = || (0..20).map(|_| world.buffer(3 * MIB, on_device()).expect("room")).collect::<Vec<_>>();
     drop(frame());
     world.memory.reclaim();
@@ -47,7 +49,7 @@ fn a_loop_that_allocates_and_frees_each_frame_never_touches_the_driver() {
 #[test]
 fn without_grace_a_block_goes_with_what_empties_it_and_one_of_each_arena_stays() {
     let desc = AllocatorDesc { empty_block_grace: 0, cells: false, ..Default::default() };
-    let world = World::new(card(16 << 30, 16 << 30), desc);
+    let world = world(card(16 << 30, 16 << 30), desc);
     let reserved = || world.memory.statistics().total().reserved_bytes();
     for _ in 0..3 {
         let held: Vec<_> =
@@ -70,7 +72,7 @@ fn without_grace_a_block_goes_with_what_empties_it_and_one_of_each_arena_stays()
 #[test]
 fn without_cells_every_small_range_is_exact() {
     let bytes_of = |cells| {
-        let world = World::new(card(16 << 30, 16 << 30), AllocatorDesc { cells, ..Default::default() });
+        let world = world(card(16 << 30, 16 << 30), AllocatorDesc { cells, ..Default::default() });
         let held: Vec<_> = (0..500).map(|_| world.memory.allocate(needs(264, 8), on_device()).expect("room")).collect();
         let bytes = world.memory.statistics().total().used_bytes();
         drop(held);
@@ -83,7 +85,7 @@ fn without_cells_every_small_range_is_exact() {
 
 #[test]
 fn trimming_stops_at_the_target() {
-    let world = World::card(16 << 30, 16 << 30);
+    let world = on_card(16 << 30, 16 << 30);
     let held: Vec<_> = (0..100).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
     let reserved = world.memory.statistics().total().reserved_bytes();
     drop(held);
@@ -99,13 +101,13 @@ fn trimming_stops_at_the_target() {
 
 #[test]
 fn maintain_makes_the_next_block_before_it_is_needed() {
-    let world = World::card(16 << 30, 16 << 30);
+    let world = on_card(16 << 30, 16 << 30);
     let mut held = Vec::new();
     let mut waited = 0;
     for _ in 0..600 {
-        let before = world.sim.calls().allocate_memory;
+        let before = world.device.calls().allocate_memory;
         held.push(world.buffer(MIB, on_device()).expect("room"));
-        waited += world.sim.calls().allocate_memory - before;
+        waited += world.device.calls().allocate_memory - before;
         world.memory.growth().maintain();
     }
     assert_eq!(waited, 1, "only the very first allocation asked the driver");
@@ -116,9 +118,9 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
 
 #[test]
 fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
-    let world = World::card(16 << 30, 16 << 30);
+    let world = on_card(16 << 30, 16 << 30);
     assert_eq!(world.memory.growth().maintain(), 0, "nothing is in use");
-    world.sim.set_budget(0, Some(5 * MIB));
+    world.device.set_budget(0, Some(5 * MIB));
     world.memory.reclaim();
     let held: Vec<_> = (0..4).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
     assert_eq!(world.memory.growth().maintain(), 0, "a block of 8 MiB would go beyond the budget");
@@ -129,17 +131,17 @@ fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
 /// Frames that use more than half a block each: the mark rises until none of them waits, and falls when they are over.
 #[test]
 fn blocks_are_made_earlier_where_much_is_used_at_once() {
-    let world = World::card(128 << 30, 16 << 30);
+    let world = on_card(128 << 30, 16 << 30);
     let (mut held, mut waited) = (Vec::new(), Vec::new());
     for _ in 0..40 {
-        let before = world.sim.calls().allocate_memory;
+        let before = world.device.calls().allocate_memory;
         held.extend((0..50).map(|_| world.buffer(4 * MIB, on_device()).expect("room")));
-        waited.push(world.sim.calls().allocate_memory - before);
+        waited.push(world.device.calls().allocate_memory - before);
         world.memory.growth().maintain();
     }
     assert!(waited[..8].iter().sum::<u64>() > 1, "blocks are small at first: {waited:?}");
     assert_eq!(waited[16..].iter().sum::<u64>(), 0, "no frame waits any more: {waited:?}");
-    let ahead = |world: &World| {
+    let ahead = |world: &FaultyFixture| {
         let total = world.memory.statistics().total();
         total.block_bytes - total.range_bytes
     };
@@ -157,8 +159,8 @@ fn blocks_are_made_earlier_where_much_is_used_at_once() {
 
 #[test]
 fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
-    let world = World::card(16 << 30, 16 << 30);
-    let calls = || world.sim.calls().allocate_memory;
+    let world = on_card(16 << 30, 16 << 30);
+    let calls = || world.device.calls().allocate_memory;
     assert_eq!(world.memory.growth().reserve(ResourceClass::Buffer, 0, on_device()), Ok(0));
     let made = world.memory.growth().reserve(ResourceClass::Buffer, 1000 * MIB, on_device()).expect("room");
     assert_eq!((made, calls()), (1024 * MIB, 4), "four blocks of the largest size");
@@ -180,7 +182,7 @@ fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
 
 #[test]
 fn after_an_announcement_blocks_are_made_ahead_in_its_size() {
-    let world = World::card(16 << 30, 16 << 30);
+    let world = on_card(16 << 30, 16 << 30);
     world.memory.growth().maintain();
     let reserved = || world.memory.statistics().total().reserved_bytes() / MIB;
     world.memory.growth().reserve(ResourceClass::Buffer, 1024 * MIB, on_device()).expect("room");
@@ -200,7 +202,7 @@ fn after_an_announcement_blocks_are_made_ahead_in_its_size() {
 #[test]
 fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
     let desc = AllocatorDesc { empty_block_grace: 0, ..Default::default() };
-    let world = World::new(card(16 << 30, 16 << 30), desc);
+    let world = world(card(16 << 30, 16 << 30), desc);
     world.memory.growth().reserve(ResourceClass::Buffer, 600 * MIB, on_device()).expect("room");
     for _ in 0..3 {
         // SAFETY: nothing was placed there.
@@ -217,10 +219,10 @@ fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
 
 #[test]
 fn an_announcement_that_cannot_be_kept_changes_nothing() {
-    let world = World::card(1 << 30, 1 << 30);
+    let world = on_card(1 << 30, 1 << 30);
     let beyond = world.memory.growth().reserve(ResourceClass::Buffer, 2 << 30, on_device());
     assert_eq!(beyond, Err(Error::TooLarge { size: 2 << 30, max: 1 << 30 }));
-    world.sim.set_budget(0, Some(500 * MIB));
+    world.device.set_budget(0, Some(500 * MIB));
     world.memory.reclaim();
     let strict = AllocationDesc { within_budget: true, ..on_device() };
     let refused = world.memory.growth().reserve(ResourceClass::Buffer, 600 * MIB, strict);
@@ -238,7 +240,7 @@ fn an_announcement_that_cannot_be_kept_changes_nothing() {
 
 #[test]
 fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
-    let world = World::new(card(16 << 30, 16 << 30), AllocatorDesc::default());
+    let world = world(card(16 << 30, 16 << 30), AllocatorDesc::default());
     let maintenance = world.memory.growth().maintain_in_background().expect("a thread");
     let mut held = vec![world.buffer(MIB, on_device()).expect("room")];
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -257,7 +259,7 @@ fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
 
 #[test]
 fn cells_serve_what_is_common_and_give_their_chunks_back() {
-    let world = World::new(ringfence::sim::Profile::h200(), AllocatorDesc::default());
+    let world = world(ringfence::sim::Profile::h200(), AllocatorDesc::default());
     let desc = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
     let named = |index: u64| AllocationDesc { user_data: index, name: "cell", ..desc };
     let held: Vec<_> = (0..2000).map(|index| world.buffer(700, named(index)).expect("room")).collect();

@@ -7,7 +7,7 @@ use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryProperties};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error, Tried};
 
-use crate::world::{KIB, MIB, World, on_device};
+use crate::world::{KIB, MIB, on_card, on_device, world};
 
 const OUT: DeviceError = DeviceError::OutOfDeviceMemory;
 
@@ -18,7 +18,7 @@ fn at_least(bytes_min: u64) -> Rule {
 
 #[test]
 fn rung_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
-    let world = World::card(64 * MIB, 64 * MIB);
+    let world = on_card(64 * MIB, 64 * MIB);
     // A texture pool's block fills the card but for 8 MiB, and is empty again.
     let types = world.memory.device().inner().profile().texture_types;
     let texture = ringfence::device::Requirements {
@@ -40,7 +40,7 @@ fn rung_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
 #[test]
 fn rung_2_smaller_blocks_are_asked_for() {
     for (refused, granted) in [(256 * MIB, 128 * MIB), (128 * MIB, 64 * MIB), (64 * MIB, 32 * MIB)] {
-        let world = World::card(8 << 30, 8 << 30);
+        let world = on_card(8 << 30, 8 << 30);
         // Fill the small blocks that come first.
         let mut held = Vec::new();
         while world.memory.statistics().types[0].block_count < 6 {
@@ -60,7 +60,7 @@ fn rung_2_smaller_blocks_are_asked_for() {
 
 #[test]
 fn rung_3_memory_of_its_own() {
-    let world = World::card(8 << 30, 8 << 30);
+    let world = on_card(8 << 30, 8 << 30);
     world.faults.add(at_least(0));
     let buffer = world.buffer(64 * KIB, on_device()).expect("dedicated memory is asked for another way");
     assert!(buffer.is_dedicated());
@@ -72,7 +72,7 @@ fn rung_3_memory_of_its_own() {
 
 #[test]
 fn rung_4_the_next_memory_type() {
-    let world = World::card(8 << 30, 8 << 30);
+    let world = on_card(8 << 30, 8 << 30);
     world.faults.add(Rule { memory_types: 1, bytes_min: 1, ..Rule::new(OUT) });
     let buffer = world.buffer(64 * KIB, AllocationDesc::default()).expect("host memory will do");
     assert!(
@@ -91,7 +91,7 @@ fn rung_4_the_next_memory_type() {
 
 #[test]
 fn rung_5_the_eviction_callback_is_told_the_numbers_and_saves_the_request() {
-    let world = World::card(64 * MIB, 64 * MIB);
+    let world = on_card(64 * MIB, 64 * MIB);
     let cache = Arc::new(Mutex::new(Vec::new()));
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
     for _ in 0..4 {
@@ -116,7 +116,7 @@ fn rung_5_the_eviction_callback_is_told_the_numbers_and_saves_the_request() {
 
 #[test]
 fn what_the_callback_asks_for_does_not_call_it_again() {
-    let world = World::card(16 * MIB, 16 * MIB);
+    let world = on_card(16 * MIB, 16 * MIB);
     let calls = Arc::new(AtomicU32::new(0));
     let (counted, memory) = (Arc::clone(&calls), Arc::new(Mutex::new(None::<Allocator<crate::world::Device>>)));
     *memory.lock().unwrap() = Some(world.memory.clone());
@@ -137,7 +137,7 @@ fn what_the_callback_asks_for_does_not_call_it_again() {
 
 #[test]
 fn rung_6_a_typed_error_says_need_use_budget_and_what_was_tried() {
-    let world = World::card(64 * MIB, 64 * MIB);
+    let world = on_card(64 * MIB, 64 * MIB);
     let held = world.buffer(40 * MIB, AllocationDesc { dedicated: Dedicated::Always, ..on_device() }).expect("room");
     world.memory.budgets().set_eviction(Some(Box::new(|_| false)));
     let error =
@@ -159,11 +159,11 @@ fn rung_6_a_typed_error_says_need_use_budget_and_what_was_tried() {
 
 #[test]
 fn a_request_that_may_not_wait_never_asks_the_driver() {
-    let world = World::new(crate::world::card(64 * MIB, 64 * MIB), AllocatorDesc::default());
+    let world = world(crate::world::card(64 * MIB, 64 * MIB), AllocatorDesc::default());
     let hasty = AllocationDesc { never_grow: true, ..on_device() };
-    let asked = world.sim.calls().allocate_memory;
+    let asked = world.device.calls().allocate_memory;
     assert_eq!(world.buffer(KIB, hasty).err(), Some(Error::WouldGrow { size: 64 * KIB, location: Default::default() }));
-    assert_eq!(world.sim.calls().allocate_memory, asked);
+    assert_eq!(world.device.calls().allocate_memory, asked);
     let first = world.buffer(KIB, on_device()).expect("a block is made");
     drop((world.buffer(KIB, hasty).expect("the block has room"), first));
     world.finish();
@@ -171,7 +171,7 @@ fn a_request_that_may_not_wait_never_asks_the_driver() {
 
 #[test]
 fn an_error_that_freeing_cannot_help_ends_the_climb_at_once() {
-    let world = World::card(64 * MIB, 64 * MIB);
+    let world = on_card(64 * MIB, 64 * MIB);
     world.faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::Lost) });
     let before = world.faults.calls();
     assert_eq!(world.buffer(KIB, on_device()).err(), Some(Error::Device(DeviceError::Lost)));

@@ -5,7 +5,9 @@ use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
 use ringfence::sim::Profile;
 use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Error, Location, Plan, PlannedWay};
 
-use crate::world::{Device, KIB, MIB, World, card, needs};
+use ringfence_testkit::fixture::FaultyFixture;
+
+use crate::world::{Device, KIB, MIB, card, needs, world};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -42,7 +44,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// What the real call did, in the plan's words.
-fn done(world: &World, before: u64, made: &Allocation<Device>) -> (u32, PlannedWay, u64) {
+fn done(world: &FaultyFixture, before: u64, made: &Allocation<Device>) -> (u32, PlannedWay, u64) {
     let asked = world.memory.statistics().total().reserved_bytes().saturating_sub(before);
     let way = match (made.is_dedicated(), asked) {
         (true, _) => PlannedWay::Dedicated,
@@ -53,7 +55,7 @@ fn done(world: &World, before: u64, made: &Allocation<Device>) -> (u32, PlannedW
 }
 
 fn check(
-    world: &World,
+    world: &FaultyFixture,
     needs: Requirements,
     desc: AllocationDesc<'_>,
 ) -> Result<Option<Allocation<Device>>, TestCaseError> {
@@ -87,7 +89,7 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..80),
     ) {
         let profile = [card(128 * MIB, 128 * MIB), Profile::h200(), Profile::non_coherent()][which].clone();
-        let world = World::new(profile, AllocatorDesc { empty_block_grace: 3, ..Default::default() });
+        let world = world(profile, AllocatorDesc { empty_block_grace: 3, ..Default::default() });
         let mut held = Vec::new();
         for op in ops {
             match op {
@@ -104,7 +106,7 @@ proptest! {
                 Op::Free(_) => {}
                 Op::Reclaim => _ = world.memory.reclaim(),
                 Op::Budget(bytes) => {
-                    world.sim.set_budget(0, Some(bytes));
+                    world.device.set_budget(0, Some(bytes));
                     world.memory.reclaim();
                 }
             }
@@ -117,13 +119,13 @@ proptest! {
 
 #[test]
 fn a_plan_tells_waste_and_headroom() {
-    let world = World::new(card(128 * MIB, 128 * MIB), AllocatorDesc::default());
+    let world = world(card(128 * MIB, 128 * MIB), AllocatorDesc::default());
     let desc = AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() };
     let plan = world.memory.plan().buffer(&crate::world::info(1000), desc).expect("there is room");
     assert_eq!((plan.way, plan.asked_bytes, plan.heap), (PlannedWay::NewBlock, MIB, 0));
     assert_eq!(plan.headroom_bytes, 127 * MIB);
     assert_eq!((plan.bytes, plan.waste_bytes), (64 * KIB, 0), "the driver rounded, not the library");
-    assert_eq!(world.sim.live(), ringfence::sim::Live::default());
+    assert_eq!(world.device.live(), ringfence::sim::Live::default());
     // The seventeenth of a size gets a cell, of a class that may be larger.
     let held: Vec<_> = (0..16).map(|_| world.memory.allocate(needs(33 * KIB, 256), desc).expect("room")).collect();
     let plan = world.memory.plan().memory(needs(33 * KIB, 256), desc).expect("room");

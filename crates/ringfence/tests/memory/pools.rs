@@ -5,10 +5,12 @@ use ringfence::device::{Create, Requirements, ResourceClass, TextureDesc, Textur
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Error, PoolDesc};
 
-use crate::world::{KIB, MIB, World, info, needs};
+use ringfence_testkit::fixture::FaultyFixture;
 
-fn world() -> World {
-    World::new(Profile::h200(), AllocatorDesc::default())
+use crate::world::{KIB, MIB, info, needs};
+
+fn world() -> FaultyFixture {
+    crate::world::world(Profile::h200(), AllocatorDesc::default())
 }
 
 #[test]
@@ -148,11 +150,11 @@ fn a_block_that_could_never_hold_the_request_is_not_asked_for() {
     for algorithm in [Algorithm::Equal { block_size: 4 * KIB }, Algorithm::Buddy { granule: 256 * KIB }] {
         let desc = PoolDesc { memory_type: 1, block_bytes: 200 * KIB, algorithm, ..Default::default() };
         let pool = world.memory.create_pool(desc).expect("such a pool");
-        let asked = world.sim.calls().allocate_memory;
+        let asked = world.device.calls().allocate_memory;
         let error = pool.allocate(needs(150 * KIB, 64 * KIB), AllocationDesc::default());
         if let Err(error) = error {
             assert!(matches!(error, Error::PoolFull { .. }), "{error:?}");
-            assert_eq!(world.sim.calls().allocate_memory, asked);
+            assert_eq!(world.device.calls().allocate_memory, asked);
         } else {
             assert!(matches!(algorithm, Algorithm::Buddy { .. }));
         }

@@ -8,7 +8,7 @@ use ringfence::core::size_class::SizeClasses;
 use ringfence::sim::Profile;
 use ringfence::{Allocation, AllocatorDesc, Dedicated};
 
-use crate::world::{Device, KIB, MIB, World, needs, next, on_device};
+use crate::world::{Device, KIB, MIB, needs, next, on_device, world};
 
 /// One request, or what frees it.
 enum Op {
@@ -32,7 +32,7 @@ struct Cost {
 }
 
 fn replay(trace: &[Op]) -> Cost {
-    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let world = world(Profile::h200(), AllocatorDesc::default());
     let desc = ringfence::AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
     let mut live: HashMap<u64, Allocation<Device>> = HashMap::new();
     let (mut cost, mut asked, mut rounded) = (Cost::default(), 0, 0);

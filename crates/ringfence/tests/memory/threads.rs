@@ -5,11 +5,11 @@ use std::sync::Barrier;
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Location};
 
-use crate::world::{KIB, World, needs, next};
+use crate::world::{KIB, needs, next, world};
 
 #[test]
 fn sixty_four_threads_allocate_write_and_free_without_meeting() {
-    let world = World::new(Profile::lavapipe(), AllocatorDesc::default());
+    let world = world(Profile::lavapipe(), AllocatorDesc::default());
     let _maintenance = world.memory.growth().maintain_in_background().expect("a thread");
     let barrier = Barrier::new(64);
     std::thread::scope(|scope| {
@@ -60,7 +60,7 @@ fn sixty_four_threads_allocate_write_and_free_without_meeting() {
 
 #[test]
 fn growing_threads_make_no_more_blocks_than_they_need() {
-    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let world = world(Profile::h200(), AllocatorDesc::default());
     let barrier = Barrier::new(16);
     std::thread::scope(|scope| {
         for _ in 0..16 {

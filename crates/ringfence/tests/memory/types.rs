@@ -4,10 +4,10 @@ use ringfence::device::MemoryProperties as P;
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 
-use crate::world::{KIB, World, needs};
+use crate::world::{KIB, needs, on_card, world};
 
 fn chosen(profile: Profile, desc: AllocationDesc<'_>) -> Option<P> {
-    let world = World::new(profile.clone(), AllocatorDesc::default());
+    let world = world(profile.clone(), AllocatorDesc::default());
     let index = world.memory.plan().memory_type(profile.buffer_types, desc)?;
     Some(profile.capabilities.properties(index))
 }
@@ -46,7 +46,7 @@ fn properties_that_are_asked_for_decide() {
 fn lazily_allocated_and_protected_memory_is_used_by_name_only() {
     let profile = Profile::non_coherent();
     let bits = u32::MAX;
-    let world = World::new(profile.clone(), AllocatorDesc::default());
+    let world = world(profile.clone(), AllocatorDesc::default());
     let plain = world.memory.plan().memory_type(bits, AllocationDesc::default()).expect("a type");
     assert_eq!(profile.capabilities.properties(plain), P::DEVICE_LOCAL);
     for special in [P::LAZILY_ALLOCATED, P::PROTECTED] {
@@ -58,7 +58,7 @@ fn lazily_allocated_and_protected_memory_is_used_by_name_only() {
 
 #[test]
 fn bad_requests_are_typed_errors_with_the_numbers() {
-    let world = World::new(Profile::h200(), AllocatorDesc::default());
+    let world = world(Profile::h200(), AllocatorDesc::default());
     let ask = |needs| world.memory.allocate(needs, AllocationDesc::default()).err();
     assert_eq!(ask(needs(0, 4)), Some(Error::ZeroSize));
     for alignment in [0, 3, 96] {
@@ -66,13 +66,13 @@ fn bad_requests_are_typed_errors_with_the_numbers() {
     }
     let nowhere = ringfence::device::Requirements { memory_type_bits: 0, ..needs(KIB, 4) };
     assert_eq!(ask(nowhere), Some(Error::NoMemoryType { location: Location::Device, memory_type_bits: 0 }));
-    let max = world.sim.profile().capabilities.memory_object_bytes_max;
+    let max = world.device.profile().capabilities.memory_object_bytes_max;
     assert_eq!(ask(needs(max + 1, 4)), Some(Error::TooLarge { size: max + 1, max }));
     let unknown = ringfence::device::Requirements { memory_type_bits: 1 << 31, ..needs(KIB, 4) };
     assert!(matches!(ask(unknown), Some(Error::NoMemoryType { .. })));
-    assert_eq!(world.sim.calls().allocate_memory, 0, "the driver was never asked");
+    assert_eq!(world.device.calls().allocate_memory, 0, "the driver was never asked");
     world.finish();
-    let small = World::card(1 << 30, 2 << 30);
+    let small = on_card(1 << 30, 2 << 30);
     let beyond = small.memory.allocate(needs(3 << 30, 4), AllocationDesc::default()).err();
     assert_eq!(beyond, Some(Error::TooLarge { size: 3 << 30, max: 2 << 30 }), "above every heap");
     small.finish();

@@ -1,49 +1,24 @@
 //! A simulated device behind an injector of faults, an allocator over it, and the check that nothing is left.
 
-use ringfence::device::fault::{FaultInjector, Faults};
+use ringfence::device::fault::FaultInjector;
 use ringfence::device::{BufferDesc, BufferUsage, MemoryProperties, Requirements, ResourceClass};
-use ringfence::sim::{self, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error};
+use ringfence::sim::{self, Profile};
+use ringfence::{AllocationDesc, AllocatorDesc};
+use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 pub type Device = FaultInjector<sim::Device>;
 
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 
-pub struct World {
-    pub memory: Allocator<Device>,
-    pub faults: Faults,
-    pub sim: sim::Device,
+/// A device of this profile behind an injector of faults.
+pub fn world(profile: Profile, allocator: AllocatorDesc) -> FaultyFixture {
+    FaultyFixture::faulty(FixtureDesc { profile, allocator, timelines: 0, ..Default::default() })
 }
 
-impl World {
-    pub fn new(profile: Profile, desc: AllocatorDesc) -> Self {
-        let sim = sim::Device::new(profile, SimOptions::default());
-        let (device, faults) = FaultInjector::new(sim.clone());
-        Self { memory: Allocator::over(device, desc), faults, sim }
-    }
-
-    /// A card with one heap near the device and one in host memory, of these sizes.
-    pub fn card(device_bytes: u64, host_bytes: u64) -> Self {
-        Self::new(card(device_bytes, host_bytes), AllocatorDesc::default())
-    }
-
-    pub fn buffer(&self, size: u64, desc: AllocationDesc<'_>) -> Result<Buffer<Device>, Error> {
-        self.memory.create_buffer(&info(size), desc)
-    }
-
-    /// Everything that was made is let go of; nothing may be left but what is kept on purpose.
-    pub fn finish(self) {
-        self.memory.debug().validate().expect("the allocator is sound");
-        self.faults.clear();
-        self.memory.reclaim();
-        self.memory.budgets().trim();
-        let total = self.memory.statistics().total();
-        assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", self.memory.snapshot());
-        drop(self.memory);
-        assert_eq!(self.sim.live(), sim::Live::default(), "nothing is leaked");
-        assert_eq!(self.sim.hazards(), []);
-    }
+/// A card with one heap near the device and one in host memory, of these sizes.
+pub fn on_card(device_bytes: u64, host_bytes: u64) -> FaultyFixture {
+    world(card(device_bytes, host_bytes), AllocatorDesc::default())
 }
 
 pub fn card(device_bytes: u64, host_bytes: u64) -> Profile {

@@ -1,16 +1,11 @@
 //! The simulated device behind a wrapper that leaves its own host allocations out of the count.
 
-use crate::counting_allocator::uncounted;
 use ringfence::device::{
     Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements,
 };
 use ringfence::sim::{self, Fence, Memory, Profile, SimOptions};
+use ringfence_testkit::counting_allocator::uncounted;
 use std::time::Duration;
-
-/// Does something that is not counted.
-pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
-    uncounted(work)
-}
 
 /// A simulated device that does not count.
 #[derive(Clone, Debug)]
@@ -47,17 +42,17 @@ unsafe impl Driver for Quiet {
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { self.0.allocate_memory(desc) })
+        uncounted(|| unsafe { self.0.allocate_memory(desc) })
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { self.0.free_memory(memory) });
+        uncounted(|| unsafe { self.0.free_memory(memory) });
     }
 
     unsafe fn flush(&self, memory: &Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { self.0.flush(memory, offset, size) })
+        uncounted(|| unsafe { self.0.flush(memory, offset, size) })
     }
 
     unsafe fn read_back(
@@ -68,17 +63,17 @@ unsafe impl Driver for Quiet {
         into: &mut [u8],
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { self.0.read_back(memory, offset, mapped, into) })
+        uncounted(|| unsafe { self.0.read_back(memory, offset, mapped, into) })
     }
 
     unsafe fn completed(&self, fence: &Fence) -> Result<u64, DeviceError> {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { self.0.completed(fence) })
+        uncounted(|| unsafe { self.0.completed(fence) })
     }
 
     unsafe fn wait(&self, fence: &Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { self.0.wait(fence, value, timeout) })
+        uncounted(|| unsafe { self.0.wait(fence, value, timeout) })
     }
 
     fn budgets(&self) -> Option<HeapBudgets> {
@@ -106,12 +101,12 @@ where
 
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError> {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { Create::<K>::prepare(&self.0, info) })
+        uncounted(|| unsafe { Create::<K>::prepare(&self.0, info) })
     }
 
     unsafe fn discard(&self, unplaced: Self::Unplaced) {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { Create::<K>::discard(&self.0, unplaced) });
+        uncounted(|| unsafe { Create::<K>::discard(&self.0, unplaced) });
     }
 
     unsafe fn place(
@@ -121,7 +116,7 @@ where
         offset: u64,
     ) -> Result<Placed<Self::Object>, DeviceError> {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { Create::<K>::place(&self.0, unplaced, memory, offset) })
+        uncounted(|| unsafe { Create::<K>::place(&self.0, unplaced, memory, offset) })
     }
 
     unsafe fn dedicate(
@@ -130,16 +125,16 @@ where
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<Self::Object>, Memory), DeviceError> {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { Create::<K>::dedicate(&self.0, unplaced, desc) })
+        uncounted(|| unsafe { Create::<K>::dedicate(&self.0, unplaced, desc) })
     }
 
     unsafe fn destroy(&self, object: Self::Object) {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { Create::<K>::destroy(&self.0, object) });
+        uncounted(|| unsafe { Create::<K>::destroy(&self.0, object) });
     }
 
     unsafe fn set_name(&self, object: &Self::Object, name: &str) {
         // SAFETY: the caller's promise is the same.
-        quietly(|| unsafe { Create::<K>::set_name(&self.0, object, name) });
+        uncounted(|| unsafe { Create::<K>::set_name(&self.0, object, name) });
     }
 }

@@ -107,10 +107,10 @@ fn views_of_constants() {
             let desc = ConstantsDesc { dynamic_slots: 32, static_slots: 1, ..Default::default() };
             let views = Views(wanted, inside.clone());
             let buffers = ConstantBuffers::new(&world.memory, desc, views).expect("there is room");
-            let frame = world.timeline.begin();
+            let frame = world.timeline().begin();
             let mut writer = buffers.writer(&frame).expect("our own");
             let held = Arc::new(buffers.dynamic(256).expect("not too large"));
-            let (other, bound, timeline) = (buffers.clone(), Arc::clone(&held), world.timeline.clone());
+            let (other, bound, timeline) = (buffers.clone(), Arc::clone(&held), world.timeline().clone());
             inside.also(move |_| {
                 let frame = timeline.begin();
                 let mut writer = other.writer(&frame).expect("our own");
@@ -149,7 +149,7 @@ fn a_fill() {
     place("UploadWriter::write_with", AllocatorDesc::default(), |world, inside| {
         let desc = UploadDesc { capacity: 64 << 10, when_full: WhenFull::Fail, ..Default::default() };
         let ring = Arc::new(UploadRing::new(&world.memory, desc).expect("there is room"));
-        let frame = world.timeline.begin();
+        let frame = world.timeline().begin();
         let mut writer = ring.writer(&frame).expect("our own");
         let other = Arc::clone(&ring);
         inside.also(move |_| {
@@ -178,7 +178,7 @@ fn a_submission() {
         let ring = UploadRing::new(&world.memory, desc).expect("there is room");
         let to = world.memory.create_buffer(&BufferDesc { size: 1024, usage: usage() }, AllocationDesc::default());
         let to = to.expect("there is room");
-        let mut queue = TransferQueue::new(world.timeline.clone(), ring);
+        let mut queue = TransferQueue::new(world.timeline().clone(), ring);
         queue.upload(&[1; 300], &to, 0).expect("there is room");
         let submit = |queue: &mut TransferQueue<Device>, inside: Option<&Inside>| {
             queue.submit(|batch, value| {
@@ -186,14 +186,14 @@ fn a_submission() {
                 let mut commands = Vec::new();
                 // SAFETY: the frame is open, and submitted below.
                 unsafe { batch.play(&mut commands) };
-                world.device.submit(0, &[], commands, (world.fence, value))
+                world.device.submit(0, &[], commands, (world.fence(), value))
             })
         };
         let first = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| submit(&mut queue, Some(inside))));
         if first.is_err() {
             world.memory.reclaim();
             // What others write meanwhile goes elsewhere.
-            let frame = world.timeline.begin();
+            let frame = world.timeline().begin();
             queue.ring().write_for(&frame, &[2; 300], 4).expect("there is room");
             frame.discard();
             submit(&mut queue, None).expect("not lost").expect("it was kept");
@@ -286,7 +286,7 @@ fn recording_of_moves() {
             held.iter_mut().enumerate().filter(|(at, _)| at % 4 != 0).for_each(|(_, one)| drop(one.take()));
             world.memory.reclaim();
             let mut run = world.memory.defragment(DefragDesc { host_memory: true, ..Default::default() });
-            let frame = world.timeline.begin();
+            let frame = world.timeline().begin();
             let mut pass = run.begin_pass(&frame).expect("our own frame");
             assert!(!pass.moves().is_empty());
             for buffer in held.iter_mut().flatten() {
@@ -304,8 +304,8 @@ fn recording_of_moves() {
             assert_eq!(commands.len(), count, "each copy is recorded");
             assert!(record().is_empty(), "and once");
             drop(pass);
-            world.device.submit(0, &[], commands, (world.fence, frame.value())).expect("the device is not lost");
-            world.timeline.submitted(frame).expect("in order");
+            world.device.submit(0, &[], commands, (world.fence(), frame.value())).expect("the device is not lost");
+            world.timeline().submitted(frame).expect("in order");
             assert!(world.device.run_until_idle());
         });
     }

@@ -11,13 +11,13 @@ use ringfence::{
     UploadBatch, UploadDesc, UploadRing, WhenFull,
 };
 
-use crate::world::{Inside, World, buffer, limited, place, usage};
+use crate::world::{Inside, Limited, buffer, limited, place, usage};
 
 /// Everything below the limit is taken until the callback frees it.
 struct Starved<'a>(&'a Allocator<Device>);
 
 impl<'a> Starved<'a> {
-    fn new(world: &'a World, inside: &Inside) -> Self {
+    fn new(world: &'a Limited, inside: &Inside) -> Self {
         let hog: Arc<Mutex<Vec<Allocation<Device>>>> = Arc::new(Mutex::new(world.hog().into_iter().collect()));
         let inside = inside.clone();
         world.memory.budgets().set_eviction(Some(Box::new(move |_| {
@@ -90,7 +90,7 @@ fn a_ring_that_grows() {
         let when_full = WhenFull::grow(8 << 20);
         let desc = UploadDesc { capacity: 64 << 10, when_full, ..Default::default() };
         let ring = Arc::new(UploadRing::new(&world.memory, desc).expect("there is room"));
-        let frame = world.timeline.begin();
+        let frame = world.timeline().begin();
         let other = Arc::clone(&ring);
         inside.also(move |_| {
             let _ = other.write(&vec![1; 5 << 20], 4);
@@ -110,7 +110,7 @@ fn a_ring_of_results_that_grows() {
     place("eviction for a ring of results", limited(), |world, inside| {
         let desc = ReadbackDesc { capacity: 64 << 10, when_full: WhenFull::grow(8 << 20), ..Default::default() };
         let ring = ReadbackRing::new(&world.memory, desc).expect("there is room");
-        let frame = world.timeline.begin();
+        let frame = world.timeline().begin();
         let starved = Starved::new(world, inside);
         let held = ring.reserve(&frame, 5 << 20, 4).expect("made after all");
         ring.validate().expect("sound");
@@ -127,7 +127,7 @@ fn buffers_by_placement() {
         ("eviction for shared buffers", Dynamism::Static, 4096, Some(Strategy::Suballocated)),
         ("eviction for buffers alone", Dynamism::Static, 3 << 20, None),
     ] {
-        let run = move |world: &World, inside: &Inside| {
+        let run = move |world: &Limited, inside: &Inside| {
             let desc =
                 PlacementDesc { default_block_bytes: 1 << 20, default_buffer_bytes_max: 2 << 20, ..Default::default() };
             let placement = Placement::new(&world.memory, desc).expect("nothing is made yet");
@@ -154,11 +154,11 @@ fn constants() -> ConstantsDesc<'static> {
 fn constants_that_grow() {
     place("eviction for constants", limited(), |world, inside| {
         let buffers = ConstantBuffers::new(&world.memory, constants(), NoViews).expect("there is room");
-        let frame = world.timeline.begin();
+        let frame = world.timeline().begin();
         let mut writer = buffers.writer(&frame).expect("our own");
         let held = Arc::new(buffers.dynamic(64 << 10).expect("not too large"));
         let (other, bound) = (buffers.clone(), Arc::clone(&held));
-        let timeline = world.timeline.clone();
+        let timeline = world.timeline().clone();
         inside.also(move |_| {
             let frame = timeline.begin();
             let mut writer = other.writer(&frame).expect("our own");
@@ -199,9 +199,9 @@ fn static_constants_that_are_staged() {
         let buffers = ConstantBuffers::new(&world.memory, constants(), NoViews).expect("there is room");
         let held: Vec<_> =
             (0..80).map(|at| buffers.create_static(&vec![at; 64 << 10]).expect("there is room")).collect();
-        let frame = world.timeline.begin();
+        let frame = world.timeline().begin();
         let mut writer = buffers.writer(&frame).expect("our own");
-        let (other, timeline) = (buffers.clone(), world.timeline.clone());
+        let (other, timeline) = (buffers.clone(), world.timeline().clone());
         inside.also(move |_| {
             let frame = timeline.begin();
             let mut writer = other.writer(&frame).expect("our own");

@@ -10,7 +10,7 @@ use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location, 
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::world::{Inside, Mode, World, buffer, limited, place, usage, watched};
+use crate::world::{Inside, Limited, Mode, buffer, limited, place, usage, watched};
 
 /// Runs the caller's code wherever the library reports something of this name.
 struct Listener {
@@ -113,7 +113,7 @@ fn memory_is_allocated() {
     place("span of a ring's new buffer", AllocatorDesc::default(), |world, inside| {
         let desc = UploadDesc { capacity: 4096, when_full: WhenFull::grow(64 << 20), ..Default::default() };
         let ring = UploadRing::new(&world.memory, desc).expect("there is room");
-        let frame = world.timeline.begin();
+        let frame = world.timeline().begin();
         listening(inside, "allocate_memory", || _ = ring.write(&vec![1; 20 << 20], 4).expect("there is room"));
         drop(ring);
         world.submit(frame);
@@ -191,7 +191,7 @@ fn something_was_found() {
 }
 
 /// Memory with a byte written behind it.
-fn overrun(world: &World) -> Allocation<Device> {
+fn overrun(world: &Limited) -> Allocation<Device> {
     let needs = Requirements {
         size: 300,
         alignment: 64,
@@ -211,7 +211,7 @@ fn overrun(world: &World) -> Allocation<Device> {
 #[test]
 fn the_device_is_lost() {
     watched("event of a lost device", || {
-        let world = World::new(AllocatorDesc::default());
+        let world = Limited::new(AllocatorDesc::default());
         let memory = world.memory.clone();
         let inside = Inside::new(Mode::CallsBack, &memory);
         drop(buffer(&memory, 4096, ""));

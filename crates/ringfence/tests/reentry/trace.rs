@@ -7,7 +7,7 @@ use ringfence::sim::Device;
 use ringfence::trace::StartTraceError;
 use ringfence::{Allocator, AllocatorDesc};
 
-use crate::world::{Inside, Mode, World, buffer, place};
+use crate::world::{Inside, Limited, Mode, buffer, place};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Where {
@@ -60,7 +60,7 @@ fn panics(inside: &Inside) -> bool {
     inside.mode() == Mode::Panics && !inside.is_disarmed()
 }
 
-fn begin(world: &World, inside: &Inside, at: Where) {
+fn begin(world: &Limited, inside: &Inside, at: Where) {
     // A trace begins with an allocator that has made nothing.
     let _ = world.memory.trace().stop();
     world.memory.shutdown(Duration::MAX).expect("everything is complete");
@@ -72,7 +72,7 @@ fn begin(world: &World, inside: &Inside, at: Where) {
     }
 }
 
-fn end(world: &World, inside: &Inside, at: Where) {
+fn end(world: &Limited, inside: &Inside, at: Where) {
     let stopped = world.memory.trace().stop();
     inside.also(|_| ());
     match at {
@@ -84,7 +84,7 @@ fn end(world: &World, inside: &Inside, at: Where) {
 }
 
 /// Enough events for some chunks, from makers and droppers alone.
-fn events(world: &World, bytes: usize) {
+fn events(world: &Limited, bytes: usize) {
     let name = "a name of some length, so that not so many of them are needed for a chunk. ".repeat(10);
     for _ in 0..bytes / name.len() {
         drop(buffer(&world.memory, 256, &name).expect("there is room"));

@@ -1,5 +1,6 @@
 //! What the places have in common: a small device, the caller's code, and the watchdog.
 
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -7,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
-use ringfence::sim::{Device, Fence, Live, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Frame, Location, Timeline};
+use ringfence::sim::{Device, Live, Profile};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Frame, Location};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 /// What the caller's code does in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,27 +29,25 @@ fn patience() -> Duration {
 /// The bytes that an allocator takes of each heap at most.
 pub const LIMIT: u64 = 64 << 20;
 
-pub struct World {
-    pub device: Device,
-    pub memory: Allocator<Device>,
-    pub timeline: Timeline<Device>,
-    pub fence: Fence,
+pub struct Limited(pub Fixture);
+
+impl Deref for Limited {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.0
+    }
 }
 
-impl World {
+impl Limited {
     /// One memory type that is everything, so that what is short is short for all.
     pub fn new(desc: AllocatorDesc) -> Self {
-        let device = Device::new(Profile::lavapipe(), SimOptions::default());
-        let fence = device.create_fence(0);
-        let memory = Allocator::over(device.clone(), desc);
-        // SAFETY: the fence lives as long as the device, and every frame is submitted with it.
-        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-        Self { device, memory, timeline, fence }
+        Self(Fixture::new(FixtureDesc { profile: Profile::lavapipe(), allocator: desc, ..Default::default() }))
     }
 
     pub fn submit(&self, frame: Frame) {
-        self.device.submit(0, &[], vec![], (self.fence, frame.value())).expect("the device is not lost");
-        self.timeline.submitted(frame).expect("in order");
+        self.device.submit(0, &[], vec![], (self.fence(), frame.value())).expect("the device is not lost");
+        self.timeline().submitted(frame).expect("in order");
         assert!(self.device.run_until_idle());
     }
 
@@ -214,11 +214,11 @@ pub fn watched(name: &str, work: impl FnOnce() + Send + 'static) {
 }
 
 /// One place, all three ways. `run` brings the caller's code in once, and leaves nothing behind.
-pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&World, &Inside) + Clone + Send + 'static) {
+pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&Limited, &Inside) + Clone + Send + 'static) {
     for mode in [Mode::CallsBack, Mode::WaitsForAnotherThread, Mode::Panics] {
         let run = run.clone();
         watched(name, move || {
-            let world = World::new(desc);
+            let world = Limited::new(desc);
             let inside = Inside::new(mode, &world.memory);
             let outcome = catch_unwind(AssertUnwindSafe(|| run(&world, &inside)));
             assert!(inside.calls() > 0, "{name}, {mode:?}: the caller's code was reached");
@@ -227,7 +227,7 @@ pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&World, &Insi
                 _ => {}
             }
             // Nothing was submitted of the frame that a panic dropped.
-            world.timeline.discard_dropped();
+            world.timeline().discard_dropped();
             inside.disarm();
             world.memory.debug().validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
             world.memory.reclaim();
@@ -240,8 +240,8 @@ pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&World, &Insi
 }
 
 /// Nothing is left of anything.
-fn finish(name: &str, mode: Mode, world: World) {
-    let World { device, memory, timeline, .. } = world;
+fn finish(name: &str, mode: Mode, world: Limited) {
+    let Limited(Fixture { device, memory, timelines, .. }) = world;
     memory.debug().validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
     memory.shutdown(Duration::MAX).expect("everything is complete");
     let statistics = memory.statistics();
@@ -253,7 +253,7 @@ fn finish(name: &str, mode: Mode, world: World) {
     );
     assert_eq!(calls.create_object, calls.destroy_object, "{name}, {mode:?}: each object is destroyed once");
     assert_eq!(calls.allocate_memory, calls.free_memory, "{name}, {mode:?}: each memory object is freed once");
-    drop((memory, timeline));
+    drop((memory, timelines));
     assert_eq!(device.live(), Live::default(), "{name}, {mode:?}: nothing is alive on the device");
     assert_eq!(device.take_hazards(), [], "{name}, {mode:?}");
 }

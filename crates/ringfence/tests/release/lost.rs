@@ -7,11 +7,11 @@ use ringfence::lifetime::RetireBin;
 use ringfence::memory::ShutdownError;
 use ringfence::sim::Command;
 
-use super::world::{BYTES, Dice, QUEUES, World};
+use super::world::{BYTES, Dice, Program, QUEUES};
 
 /// Frames with drops, until some work is pending.
-fn busy(seed: u64) -> World {
-    let mut world = World::new(seed);
+fn busy(seed: u64) -> Program {
+    let mut world = Program::new(seed);
     for _ in 0..50 {
         (0..3).for_each(|_| world.make());
         (0..QUEUES).for_each(|queue| world.submit(queue));
@@ -46,7 +46,7 @@ fn a_device_lost_in_the_middle_releases_everything_once() {
 #[test]
 fn threads_that_drop_while_the_device_is_lost_lose_nothing_and_release_nothing_twice() {
     for seed in 0..10 {
-        let mut world = World::new(seed);
+        let mut world = Program::new(seed);
         (0..400).for_each(|_| world.make());
         (0..QUEUES).for_each(|queue| world.submit(queue));
         let held: Vec<_> = world.held.drain(..).collect();
@@ -83,7 +83,7 @@ fn shutdown_waits_as_long_as_it_takes_or_as_it_is_told() {
 
 #[test]
 fn shutdown_leaves_what_an_open_frame_holds_and_says_so() {
-    let mut world = World::new(4);
+    let mut world = Program::new(4);
     world.make();
     let open = world.timelines[1].begin();
     let frame = open.point();
@@ -98,7 +98,7 @@ fn shutdown_leaves_what_an_open_frame_holds_and_says_so() {
 /// The queue stands still, so that the end of the allocator cannot see that frame's end: nothing that it uses is freed.
 #[test]
 fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
-    let mut world = World::new(7);
+    let mut world = Program::new(7);
     world.make();
     let (from, to) = (*world.held[0].buffer.object(), *world.target(0).object());
     let frame = world.timelines[0].begin();
@@ -119,7 +119,7 @@ fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
 /// one's, which is still kept.
 #[test]
 fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
-    let (one, two) = (World::new(9), World::new(10));
+    let (one, two) = (Program::new(9), Program::new(10));
     let bin = RetireBin::new();
     let first = one.timelines[0].begin();
     one.memory.retirement().retire_into(&bin, 1);
@@ -141,7 +141,7 @@ fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
 /// The same with a queue that goes on: it is waited for, and nothing is leaked.
 #[test]
 fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
-    let mut world = World::new(8);
+    let mut world = Program::new(8);
     world.make();
     let (from, to) = (*world.held[0].buffer.object(), *world.target(0).object());
     let frame = world.timelines[0].begin();
@@ -157,7 +157,7 @@ fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
 fn each_end_of_a_frame_holds_what_it_may_use() {
     for seed in 0..200 {
         let mut dice = Dice(seed);
-        let world = World::new(seed);
+        let world = Program::new(seed);
         let timeline = world.timelines[0].clone();
         let fence = world.fences[0];
         let bin = RetireBin::new();
@@ -224,7 +224,7 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
 
 #[test]
 fn a_bounded_reclaim_leaves_the_rest_for_the_next() {
-    let mut world = World::new(5);
+    let mut world = Program::new(5);
     (0..10).for_each(|_| world.make());
     world.held.clear();
     let went: Vec<_> =
@@ -235,7 +235,7 @@ fn a_bounded_reclaim_leaves_the_rest_for_the_next() {
 
 #[test]
 fn an_open_frame_keeps_the_allocator_alive() {
-    let mut world = World::new(6);
+    let mut world = Program::new(6);
     world.make();
     let frame = world.timelines[0].begin();
     let device = world.device.clone();

@@ -1,6 +1,6 @@
 //! Three queues out of step, 10,000 frames, random drops: no hazard, and nothing held longer than it has to be.
 
-use super::world::{QUEUES, World, set};
+use super::world::{Program, QUEUES, set};
 
 const FRAMES: u64 = 10_000;
 
@@ -26,7 +26,7 @@ impl Held {
 
 /// Runs the frames. At the end of each, with the device standing still, exactly what may go must go.
 fn run(seed: u64, precise: bool) -> Held {
-    let mut world = World::new(seed);
+    let mut world = Program::new(seed);
     let (mut gone, mut held) = (Vec::<Gone>::new(), Held { objects: 0, extra_frames: 0 });
     for frame in 0..FRAMES {
         for _ in 0..world.dice.below(4) {

@@ -1,8 +1,11 @@
 //! A program with three queues that run out of step, and a list of what it let go of, kept beside the library.
 
+use std::ops::Deref;
+
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
-use ringfence::sim::{Command, Device, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, SyncSet, Timeline};
+use ringfence::sim::{Command, Device, SimOptions};
+use ringfence::{AllocationDesc, Allocator, Buffer, Location, SyncPoint, SyncSet, Timeline};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 pub const QUEUES: usize = 3;
 pub const BYTES: u64 = 64;
@@ -26,11 +29,8 @@ pub struct Used {
     pub users: [u64; QUEUES],
 }
 
-pub struct World {
-    pub device: Device,
-    pub memory: Allocator<Device>,
-    pub timelines: Vec<Timeline<Device>>,
-    pub fences: Vec<ringfence::sim::Fence>,
+pub struct Program {
+    pub base: Fixture,
     pub dice: Dice,
     /// What the program holds.
     pub held: Vec<Used>,
@@ -40,16 +40,20 @@ pub struct World {
     pub submitted: [u64; QUEUES],
 }
 
-impl World {
+impl Deref for Program {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.base
+    }
+}
+
+impl Program {
     pub fn new(seed: u64) -> Self {
-        let device = Device::new(Profile::h200(), SimOptions { seed, queues: QUEUES, ..Default::default() });
-        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let fences: Vec<_> = (0..QUEUES).map(|_| device.create_fence(0)).collect();
-        // SAFETY: the fences are the device's, and every submission signals its frame's value.
-        let timeline = |&fence| unsafe { memory.timeline(fence) }.expect("the device is not lost");
-        let timelines = fences.iter().map(timeline).collect();
-        let targets = (0..QUEUES).map(|_| buffer(&memory, Location::Device, BufferUsage::COPY_DST)).collect();
-        Self { device, memory, timelines, fences, dice: Dice(seed), held: vec![], targets, submitted: [0; QUEUES] }
+        let options = SimOptions { seed, queues: QUEUES, ..Default::default() };
+        let base = Fixture::new(FixtureDesc { options, timelines: QUEUES, ..Default::default() });
+        let targets = (0..QUEUES).map(|_| buffer(&base.memory, Location::Device, BufferUsage::COPY_DST)).collect();
+        Self { base, dice: Dice(seed), held: vec![], targets, submitted: [0; QUEUES] }
     }
 
     /// Makes a buffer with something in it.
@@ -83,7 +87,7 @@ impl World {
         &self.targets[queue]
     }
 
-    /// What the device has reached. Work stands still until [`World::go_on`], so that it stays what it is.
+    /// What the device has reached. Work stands still until [`Program::go_on`], so that it stays what it is.
     pub fn stand_still(&self) -> [u64; QUEUES] {
         (0..QUEUES).for_each(|queue| self.device.pause(queue));
         std::array::from_fn(|queue| self.timelines[queue].completed().expect("the device is not lost"))
@@ -103,7 +107,7 @@ impl World {
     /// Lets go of everything, the allocator too; nothing is left on the device, and nothing was destroyed twice.
     #[track_caller]
     pub fn close(self) {
-        let Self { device, memory, timelines, held, targets, .. } = self;
+        let Self { base: Fixture { device, memory, timelines, .. }, held, targets, .. } = self;
         drop((held, targets, timelines));
         drop(memory);
         let found: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();

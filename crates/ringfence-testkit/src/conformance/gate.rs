@@ -1,0 +1,51 @@
+//! The gate itself: a test that fails while work is held back ends, rather than waiting for that work for ever.
+
+use std::panic::catch_unwind;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use crate::Gpu;
+use ringfence::device::BufferUsage;
+use ringfence::{AllocatorDesc, Frame, Location, Timeline};
+
+use crate::rig::{PATIENCE, Rig, buffer, caught, run_on};
+
+/// Submits an empty frame of this timeline, of the first queue, behind the gate.
+fn hold_back<G: Gpu>(rig: &mut Rig<G>, timeline: &Timeline<G::Device>, frame: Frame) -> u64 {
+    let (gate, value) = (rig.gpu.gate(), frame.value());
+    rig.gpu.submit(0, &[(gate, 1)], &[], value).expect("the device is not lost");
+    timeline.submitted(frame).expect("frames are submitted in order");
+    value
+}
+
+/// Fails behind the gate, and holds what waits for the device when it is dropped: a second allocator.
+fn fail_behind_the_gate<G: Gpu>(rig: &mut Rig<G>) {
+    let (memory, timelines) = rig.allocator(AllocatorDesc::default());
+    let held = buffer(&memory, 64, BufferUsage::COPY_DST, Location::Device, "held");
+    let frame = timelines[0].begin();
+    hold_back(rig, &timelines[0], frame);
+    drop(held);
+    panic!("planted");
+}
+
+/// The failing test has a thread of its own: were it to hang, this one would say so.
+pub fn a_gated_test_that_fails_ends<G: Gpu>(rig: &mut Rig<G>) {
+    let options = rig.options.clone();
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let failed = catch_unwind(|| run_on::<G>(&options, fail_behind_the_gate)).expect_err("it fails");
+        sender.send(failed.downcast_ref().copied()).expect("it is waited for");
+    });
+    let failure: Option<&str> = receiver.recv_timeout(PATIENCE).expect("a test that fails behind the gate ends");
+    assert_eq!(failure, Some("planted"), "what is reported is its own failure");
+}
+
+pub fn a_panic_that_is_caught_leaves_the_gate_closed<G: Gpu>(rig: &mut Rig<G>) {
+    let timeline = rig.timelines[0].clone();
+    let frame = timeline.begin();
+    let value = hold_back(rig, &timeline, frame);
+    caught(|| panic!("planted")).expect_err("it panics");
+    assert!(timeline.completed().expect("the device is not lost") < value, "the work is still held back");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    assert!(timeline.wait(value, PATIENCE).expect("the device is not lost"));
+}

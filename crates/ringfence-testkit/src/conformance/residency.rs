@@ -1,0 +1,186 @@
+//! What is not used is evicted under pressure, comes back with its bytes, and is never touched while it is used. On devices
+//! that leave this to the system nothing happens, and says so.
+//!
+//! The pressure is made by a headroom larger than any heap: whatever may go is to go.
+
+use crate::Gpu;
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver, MemoryPriority, Priority};
+use ringfence::residency::{Committed, Residency, ResidencyDesc, ResidencyError};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, PoolDesc};
+
+use crate::rig::{PATIENCE, Rig, copy, pattern};
+
+const SIZE: u64 = 256 << 10;
+const PRESSURE: ResidencyDesc = ResidencyDesc { evict_bytes_per_commit_max: u64::MAX, headroom_bytes: u64::MAX / 2 };
+
+fn residency<G: Gpu>(rig: &Rig<G>, desc: ResidencyDesc) -> Residency<G::Device> {
+    // SAFETY: the tests list what their submissions use of what is evictable.
+    unsafe { rig.memory.residency(desc) }
+}
+
+fn evictable(dedicated: Dedicated) -> AllocationDesc<'static> {
+    AllocationDesc { name: "evictable", dedicated, evictable: true, ..Default::default() }
+}
+
+/// A buffer of the device's memory, alone in its memory object.
+fn make<G: Gpu>(rig: &Rig<G>) -> Buffer<G::Device> {
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
+    rig.memory.create_buffer(&info, evictable(Dedicated::Always)).expect("there is room")
+}
+
+/// Whether memory of this type can be evicted at all.
+fn can_evict(capabilities: &Capabilities, memory_type: u32) -> bool {
+    let properties = capabilities.properties(memory_type);
+    let mapped = ringfence::device::MemoryProperties::HOST_VISIBLE;
+    capabilities.residency && !properties.contains(mapped)
+}
+
+/// Copies a buffer to another in a frame of its own, after it has been committed.
+fn use_one<G: Gpu>(
+    rig: &mut Rig<G>,
+    residency: &Residency<G::Device>,
+    from: &Buffer<G::Device>,
+    to: &Buffer<G::Device>,
+) -> Committed {
+    let frame = rig.timeline().begin();
+    let mut list = residency.list();
+    list.add(from);
+    list.add(to);
+    list.add(from);
+    let committed = residency.commit(&list, &frame).expect("there is room for two");
+    let value = rig.submit(frame, &[copy(from, 0, to, 0, SIZE)]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    committed
+}
+
+pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: Gpu>(rig: &mut Rig<G>) {
+    let held: Vec<_> = (0..6).map(|_| make(rig)).collect();
+    let has = can_evict(rig.memory.device().capabilities(), held[0].memory_type());
+    let calm = residency(rig, ResidencyDesc::default());
+    let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
+    for (number, buffer) in held.iter().enumerate() {
+        upload.write(0, &pattern(number as u64, SIZE as usize)).expect("upload memory is mapped");
+        use_one(rig, &calm, &upload, buffer);
+    }
+    let objects = if has { 6 } else { 0 };
+    let statistics = calm.statistics();
+    assert_eq!((statistics.object_count >= objects, statistics.absent_bytes), (true, 0), "{statistics:?}");
+    let pressed = residency(rig, PRESSURE);
+    let back = rig.buffer(SIZE, Location::Readback, "back");
+    for round in 0..3 {
+        for (number, buffer) in held.iter().enumerate() {
+            let committed = use_one(rig, &pressed, buffer, &back);
+            let mut bytes = vec![0; SIZE as usize];
+            back.read(0, &mut bytes).expect("a readback buffer is mapped");
+            assert!(bytes == pattern(number as u64, SIZE as usize), "round {round}: bytes of {number}");
+            if has && (round, number) > (0, 0) {
+                assert_eq!((committed.returned_count, committed.returned_bytes), (1, held[number].size()));
+                assert_eq!(committed.evicted_bytes, held[number].size(), "the one that was used before");
+            }
+            let absent = pressed.statistics().absent_bytes;
+            assert_eq!(absent >= 5 * SIZE, has, "all but the one in use are evicted: {absent}");
+        }
+    }
+    if !has {
+        assert_eq!(pressed.statistics().evicted_count, 0);
+    }
+    // What is evicted can be dropped, and the rest brought back.
+    drop(held);
+    rig.memory.reclaim();
+    rig.memory.debug().validate().expect("the allocator is sound");
+    let statistics = pressed.statistics();
+    assert_eq!(statistics.absent_bytes, 0, "{statistics:?}");
+}
+
+pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: &mut Rig<G>) {
+    let (first, second) = (make(rig), make(rig));
+    let has = can_evict(rig.memory.device().capabilities(), first.memory_type());
+    let pressed = residency(rig, PRESSURE);
+    let back = rig.buffer(SIZE, Location::Readback, "back");
+    let frame = rig.timeline().begin();
+    let mut list = pressed.list();
+    list.add(&first);
+    let expected = usize::from(has);
+    assert_eq!((list.len(), list.is_empty()), (expected, !has));
+    pressed.commit(&list, &frame).expect("there is room");
+    rig.submit_behind_gate(1, frame, &[copy(&first, 0, &back, 0, SIZE)]);
+    // Another frame, which does not use it; the first has not run yet.
+    let frame = rig.timeline().begin();
+    list.clear();
+    list.add(&second);
+    pressed.commit(&list, &frame).expect("there is room");
+    assert_eq!(pressed.statistics().absent_bytes, 0, "both are in use");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    let value = rig.submit(frame, &[copy(&second, 0, &back, 0, SIZE)]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    let frame = rig.timeline().begin();
+    list.clear();
+    let committed = pressed.commit(&list, &frame).expect("there is nothing to bring back");
+    rig.submit(frame, &[]);
+    assert_eq!(committed.evicted_bytes >= 2 * SIZE, has);
+    let (_, theirs) = rig.allocator(AllocatorDesc::default());
+    assert_eq!(pressed.commit(&list, &theirs[0].begin()), Err(ResidencyError::ForeignFrame));
+    let (other, _) = rig.allocator(AllocatorDesc::default());
+    // SAFETY: nothing is submitted that uses anything of it.
+    let other = unsafe { other.residency(PRESSURE) }.list();
+    let frame = rig.timeline().begin();
+    assert_eq!(pressed.commit(&other, &frame), Err(ResidencyError::ForeignList));
+    frame.discard();
+}
+
+pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Rig<G>) {
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
+    let measured = rig.memory.create_buffer(&info, AllocationDesc::default()).expect("there is room");
+    let has = can_evict(rig.memory.device().capabilities(), measured.memory_type());
+    let desc = PoolDesc {
+        memory_type: measured.memory_type(),
+        block_bytes: 4 * measured.size(),
+        priority: Priority::Low,
+        ..Default::default()
+    };
+    let pool = rig.memory.create_pool(desc).expect("there is such a type");
+    let bytes = pattern(5, SIZE as usize);
+    let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
+    upload.write(0, &bytes).expect("upload memory is mapped");
+    let mut held: Vec<_> =
+        (0..3).map(|_| pool.create_buffer(&info, evictable(Dedicated::Auto)).expect("there is room")).collect();
+    let stays = pool.create_buffer(&info, AllocationDesc::default()).expect("there is room");
+    let pressed = residency(rig, PRESSURE);
+    use_one(rig, &pressed, &upload, &held[0]);
+    let nothing = |rig: &mut Rig<G>| {
+        let frame = rig.timeline().begin();
+        let committed = pressed.commit(&pressed.list(), &frame).expect("there is nothing to bring back");
+        rig.submit(frame, &[]);
+        committed.evicted_bytes
+    };
+    assert_eq!(nothing(rig), 0, "one of its four must not go");
+    drop(stays);
+    rig.gpu.wait_idle().expect("the device is not lost");
+    rig.memory.reclaim();
+    assert_eq!(nothing(rig), if has { 4 * measured.size() } else { 0 }, "the block as a whole");
+    // One that must not go brings the block back, and with it the others.
+    let stays = pool.create_buffer(&info, AllocationDesc::default()).expect("there is room");
+    assert_eq!(stays.offset(), 3 * measured.size(), "it lies in the same block");
+    assert_eq!(pressed.statistics().absent_bytes, 0);
+    rig.run(&[copy(&upload, 0, &stays, 0, SIZE)]);
+    assert!(rig.download(&held[0], SIZE) == bytes && rig.download(&stays, SIZE) == bytes);
+    held.clear();
+}
+
+pub fn priorities_are_told_where_the_system_listens<G: Gpu>(rig: &mut Rig<G>) {
+    let held = make(rig);
+    for priority in Priority::ALL {
+        assert!(held.set_priority(priority), "it has memory of its own");
+    }
+    let placed = rig.buffer(SIZE, Location::Device, "placed");
+    assert_eq!(placed.set_priority(Priority::High), placed.is_dedicated(), "a block has that of its pool");
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
+    for priority in Priority::ALL {
+        let desc = AllocationDesc { dedicated: Dedicated::Always, priority, ..Default::default() };
+        drop(rig.memory.create_buffer(&info, desc).expect("there is room"));
+    }
+    assert!(rig.memory.device().capabilities().memory_priority <= MemoryPriority::AtAnyTime);
+}

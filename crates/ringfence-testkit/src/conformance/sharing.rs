@@ -1,0 +1,266 @@
+//! Memory that two allocators see, each as a process of its own would: exported by one, imported by the other.
+
+use crate::{Command, Gpu};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
+use ringfence::sharing::{Share, ShareError, ShareKind, SharedMemory};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Location, Pool, PoolDesc};
+
+use crate::rig::{self, PATIENCE, Rig, skipped};
+
+const BYTES: u64 = 100_000;
+
+/// The kinds of handles that the device both makes and takes for buffers; says so if there is none.
+fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
+    let info = info::<G>(memory);
+    let works = |kind: &ShareKind| {
+        let support = memory.sharing().buffer_support(&info, *kind);
+        support.can_export && support.can_import
+    };
+    let found: Vec<_> = G::SHARE_KINDS.iter().copied().filter(works).collect();
+    if found.is_empty() {
+        skipped("the device shares no memory of buffers");
+        // Mesa's driver has file descriptors, and the simulated device its own.
+        let is_required = G::NAME == "sim" || std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
+        assert!(!is_required || G::NAME == "d3d12", "required");
+    }
+    found
+}
+
+/// The first of them.
+fn kind<G: Gpu>(memory: &Allocator<G::Device>) -> Option<ShareKind> {
+    kinds::<G>(memory).into_iter().next()
+}
+
+fn info<G: Gpu>(memory: &Allocator<G::Device>) -> ringfence::device::BufferInfo<'static, G::Device> {
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    Create::<Buffers>::describe(memory.device(), &BufferDesc { size: BYTES, usage }).expect("a plain buffer")
+}
+
+fn shared(kind: ShareKind) -> AllocationDesc<'static> {
+    AllocationDesc { name: "shared", share: Some(kind), ..Default::default() }
+}
+
+/// A handle; `None` on a Direct3D 12 that is not Windows' own and has none.
+fn export<G: Gpu>(buffer: &Buffer<G::Device>) -> Option<(<G::Device as Share>::Handle, SharedMemory)> {
+    match buffer.export() {
+        Ok(exported) => Some(exported),
+        Err(ShareError::Device(error)) if G::NAME == "d3d12" => {
+            skipped(&error.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub fn an_exported_buffer_is_the_importers_too<G: Gpu>(rig: &mut Rig<G>) {
+    for kind in kinds::<G>(&rig.memory) {
+        eprintln!("{kind:?}");
+        share_a_buffer(rig, kind);
+    }
+}
+
+fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
+    let (other, _timelines) = rig.allocator(AllocatorDesc::default());
+    let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
+    assert!(buffer.is_dedicated(), "it would show its neighbours else");
+    let Some((handle, told)) = export::<G>(&buffer) else { return };
+    assert_eq!((told.kind, told.offset, told.memory_bytes), (kind, 0, buffer.size()));
+    let told = SharedMemory::from_bytes(&told.to_bytes()).expect("its own bytes");
+    let desc = AllocationDesc { name: "imported", user_data: 5, ..Default::default() };
+    // SAFETY: the handle was told of just now, and nobody reads through the host.
+    let imported =
+        unsafe { other.sharing().import_buffer(&info::<G>(&other), handle, &told, desc) }.expect("the same device");
+    assert_eq!((imported.size(), imported.user_data(), imported.is_dedicated()), (buffer.size(), 5, true));
+    assert_eq!(other.statistics().total().dedicated_count, 1);
+
+    // The exporter's work writes, the importer's copies out, and the other way round.
+    for (seed, (from, to)) in [(1, (&buffer, &imported)), (2, (&imported, &buffer))] {
+        let expected = rig::pattern(seed, BYTES as usize);
+        let mut source = rig.buffer(BYTES, Location::Upload, "source");
+        source.write(0, &expected).expect("it is mapped");
+        rig.run(&[rig::copy(&source, 0, from, 0, BYTES)]);
+        assert_eq!(rig.download(to, BYTES), expected, "the same bytes");
+    }
+    // SAFETY: all work is complete.
+    unsafe { imported.destroy_now() };
+    other.shutdown(PATIENCE).expect("nothing waits");
+    assert_eq!(other.statistics().total().dedicated_count, 0);
+}
+
+pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G: Gpu>(rig: &mut Rig<G>) {
+    let Some(kind) = kind::<G>(&rig.memory) else { return };
+    let (other, _timelines) = rig.allocator(AllocatorDesc::default());
+    let exported = other.create_buffer(&info::<G>(&other), shared(kind)).expect("there is room");
+    let Some((handle, told)) = export::<G>(&exported) else { return };
+    // SAFETY: the handle was told of just now, and nobody reads through the host.
+    let imported = unsafe {
+        rig.memory.sharing().import_buffer(&info::<G>(&rig.memory), handle, &told, AllocationDesc::default())
+    };
+    let imported = imported.expect("the same device");
+    // The exporter is gone: the bytes are the importer's.
+    // SAFETY: nothing was submitted with it.
+    unsafe { exported.destroy_now() };
+    drop(other);
+    let expected = rig::pattern(3, BYTES as usize);
+    let mut source = rig.buffer(BYTES, Location::Upload, "source");
+    source.write(0, &expected).expect("it is mapped");
+    rig.run(&[rig::copy(&source, 0, &imported, 0, BYTES)]);
+    let back = rig.buffer(BYTES, Location::Readback, "back");
+    let frame = rig.timeline().begin();
+    rig.submit_behind_gate(1, frame, &[rig::copy(&imported, 0, &back, 0, BYTES)]);
+    let before = rig.memory.statistics().retired_count;
+    drop(imported);
+    rig.memory.reclaim();
+    assert_eq!(rig.memory.statistics().retired_count, before + 1, "it waits for the submission that reads it");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    rig.gpu.wait_idle().expect("the device is not lost");
+    rig.memory.reclaim();
+    assert_eq!(rig.memory.statistics().retired_count, before);
+    let mut bytes = vec![0; BYTES as usize];
+    back.read(0, &mut bytes).expect("it is mapped");
+    assert_eq!(bytes, expected);
+}
+
+pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
+    let Some(kind) = kind::<G>(&rig.memory) else { return };
+    if rig.memory.sharing().buffer_support(&info::<G>(&rig.memory), kind).needs_dedicated {
+        return skipped("the device shares no blocks");
+    }
+    let memory_type = memory_type::<G>(&rig.memory, kind);
+    let desc = PoolDesc { memory_type, block_bytes: 4 << 20, share: Some(kind), ..Default::default() };
+    let pool: Pool<G::Device> = rig.memory.create_pool(desc).expect("there is such a type");
+    let buffers: Vec<_> =
+        (0..3).map(|_| pool.create_buffer(&info::<G>(&rig.memory), AllocationDesc::default()).expect("room")).collect();
+    assert_eq!(pool.statistics().block_count, 1);
+    let Some((handle, told)) = export::<G>(&buffers[0]) else { return };
+    assert_eq!((told.memory_bytes, told.is_tied), (4 << 20, false));
+    let others: Vec<_> = buffers.iter().map(Buffer::offset).collect();
+
+    let (other, _timelines) = rig.allocator(AllocatorDesc::default());
+    // SAFETY: the handle was told of just now.
+    let block =
+        unsafe { other.sharing().import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) };
+    let mut block = block.expect("the same device");
+    let imported: Vec<Buffer<G::Device>> = others
+        .iter()
+        .map(|offset| block.create_aliasing_buffer(&info::<G>(&other), *offset, "in the block").expect("it lies there"))
+        .collect();
+    for (seed, (from, to)) in (10..).zip(buffers.iter().zip(&imported)) {
+        let expected = rig::pattern(seed, BYTES as usize);
+        let mut source = rig.buffer(BYTES, Location::Upload, "source");
+        source.write(0, &expected).expect("it is mapped");
+        rig.run(&[rig::copy(&source, 0, from, 0, BYTES)]);
+        assert_eq!(rig.download(to, BYTES), expected, "the same bytes");
+    }
+    let wrong = AllocationDesc { share: Some(unlike(kind)), ..Default::default() };
+    let refused = pool.create_buffer(&info::<G>(&rig.memory), wrong).expect_err("another kind");
+    assert!(matches!(refused, Error::WrongShare { pool: Some(held), .. } if held == kind), "{refused}");
+    drop((imported, block));
+    other.shutdown(PATIENCE).expect("all is complete");
+    other.debug().validate().expect("the allocator is sound");
+}
+
+/// A kind of handle that is not this one.
+fn unlike(kind: ShareKind) -> ShareKind {
+    if kind == ShareKind::OpaqueFd { ShareKind::Simulated } else { ShareKind::OpaqueFd }
+}
+
+fn memory_type<G: Gpu>(memory: &Allocator<G::Device>, kind: ShareKind) -> u32 {
+    // SAFETY: what is prepared is discarded.
+    let bits = unsafe {
+        let (unplaced, needs) =
+            Create::<Buffers>::prepare_shared(memory.device(), &info::<G>(memory), kind).expect("it can be shared");
+        Create::<Buffers>::discard(memory.device(), unplaced);
+        needs.memory_type_bits
+    };
+    memory.plan().memory_type(bits, AllocationDesc::default()).expect("there is a type")
+}
+
+pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let desc = TextureDesc { width: 64, height: 32, usage, ..Default::default() };
+    let describe = |memory: &Allocator<G::Device>| Create::<Textures>::describe(memory.device(), &desc).expect("plain");
+    let Some(kind) = G::SHARE_KINDS.iter().copied().find(|kind| {
+        let support = rig.memory.sharing().texture_support(&describe(&rig.memory), *kind);
+        support.can_export && support.can_import
+    }) else {
+        return skipped("the device shares no memory of textures");
+    };
+    let (other, _timelines) = rig.allocator(AllocatorDesc::default());
+    let texture = rig.memory.create_texture(&describe(&rig.memory), shared(kind)).expect("there is room");
+    let (handle, told) = match texture.export() {
+        Err(ShareError::Device(error)) if G::NAME == "d3d12" => return skipped(&error.to_string()),
+        exported => exported.expect("the device has handles"),
+    };
+    // SAFETY: the handle was told of just now.
+    let imported =
+        unsafe { other.sharing().import_texture(&describe(&other), handle, &told, AllocationDesc::default()) };
+    let imported = imported.expect("the same device");
+    let region = rig.region(64, 32, 0);
+    let bytes = region.row_bytes * 32;
+    let expected = rig::pattern(8, bytes as usize);
+    let mut source = rig.buffer(bytes, Location::Upload, "source");
+    source.write(0, &expected).expect("it is mapped");
+    let (src, dst) = (source.object().clone(), texture.object().clone());
+    let back = rig.buffer(bytes, Location::Readback, "back");
+    rig.run(&[Command::CopyBufferToTexture { src, dst, region, discard: true }]);
+    let (src, dst) = (texture.object().clone(), back.object().clone());
+    rig.run(&[Command::CopyTextureToBuffer { src, dst, region }]);
+    let mut texels = vec![0; bytes as usize];
+    back.read(0, &mut texels).expect("it is mapped");
+    let row = 64 * 4;
+    let rows = |bytes: &[u8]| bytes.chunks(region.row_bytes as usize).flat_map(|line| line[..row].to_vec()).collect();
+    let (got, wanted): (Vec<u8>, Vec<u8>) = (rows(&texels), rows(&expected));
+    assert_eq!(got, wanted);
+    // Its layout is the exporter's to hand over; what is shown here is that it lies on the same bytes and goes.
+    assert_eq!(imported.size(), texture.size());
+    // SAFETY: no work uses it.
+    unsafe { imported.destroy_now() };
+    other.shutdown(PATIENCE).expect("nothing waits");
+}
+
+pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
+    let info = || info::<G>(&rig.memory);
+    let plain = rig.memory.create_buffer(&info(), AllocationDesc::default()).expect("there is room");
+    assert!(matches!(plain.export(), Err(ShareError::NotShared)));
+    let missing = [ShareKind::Simulated, ShareKind::D3d12Heap].into_iter().find(|kind| !G::SHARE_KINDS.contains(kind));
+    let refused = rig.memory.create_buffer(&info(), shared(missing.expect("one is another device's")));
+    assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
+    // What its API has, and this device has not: nothing is half made.
+    for kind in G::SHARE_KINDS {
+        let support = rig.memory.sharing().buffer_support(&info(), *kind);
+        eprintln!("{kind:?}: {support:?}");
+        if support.can_export {
+            continue;
+        }
+        let before = rig.memory.statistics();
+        let refused = rig.memory.create_buffer(&info(), shared(*kind));
+        assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
+        assert_eq!(before.types, rig.memory.statistics().types, "nothing has changed");
+    }
+    let Some(kind) = kind::<G>(&rig.memory) else { return };
+    let buffer = rig.memory.create_buffer(&info(), shared(kind)).expect("there is room");
+    let Some((_, told)) = export::<G>(&buffer) else { return };
+    let before = rig.memory.statistics();
+    let import = |told: SharedMemory| {
+        let (handle, _) = buffer.export().expect("it can be shared");
+        // SAFETY: what is told wrongly is refused before the driver sees the handle.
+        let made = unsafe { rig.memory.sharing().import_buffer(&info(), handle, &told, AllocationDesc::default()) };
+        made.expect_err("it is wrong")
+    };
+    let other = SharedMemory { identity: [0x55; 32], ..told };
+    assert_eq!(import(other), ShareError::OtherDevice { kind });
+    let shifted = SharedMemory { offset: 1 << 40, ..told };
+    assert!(matches!(import(shifted), ShareError::DoesNotFit { offset, .. } if offset == 1 << 40));
+    let unknown = SharedMemory { memory_type: 31, ..told };
+    assert!(matches!(import(unknown), ShareError::Make(Error::UnknownMemoryType { memory_type: 31, .. })));
+    let empty = SharedMemory { memory_bytes: 0, ..told };
+    assert!(matches!(import(empty), ShareError::Make(Error::ZeroSize)));
+    let (handle, _) = buffer.export().expect("it can be shared");
+    // SAFETY: as above.
+    let whole =
+        unsafe { rig.memory.sharing().import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) };
+    assert_eq!(whole.expect_err("it is tied"), ShareError::Tied);
+    let after = rig.memory.statistics();
+    assert_eq!(before.types, after.types, "nothing has changed");
+}

@@ -1,0 +1,595 @@
+//! The upload ring: document 001 on real and simulated fences.
+
+use std::time::Duration;
+
+use crate::{Command, Gpu};
+use ringfence::{AllocatorDesc, Location, Staged, UploadDesc, UploadError, UploadRing, WhenFull};
+
+use crate::rig::{PATIENCE, Rig, pattern};
+
+pub fn ring<G: Gpu>(rig: &Rig<G>, capacity: u64, when_full: WhenFull) -> UploadRing<G::Device> {
+    let desc = UploadDesc { capacity, when_full, name: "ring", ..Default::default() };
+    UploadRing::new(&rig.memory, desc).expect("there is room")
+}
+
+pub const WAIT: WhenFull = WhenFull::Wait { timeout: PATIENCE };
+
+/// How long a wait takes that is meant to be in vain.
+const VAIN_WAIT: Duration = Duration::from_millis(20);
+const WAIT_IN_VAIN: WhenFull = WhenFull::Wait { timeout: VAIN_WAIT };
+
+/// Opens the gate up to `number`, and waits until the frame of that value is complete.
+fn render<G: Gpu>(rig: &mut Rig<G>, number: u64, value: u64) {
+    rig.gpu.open_gate(number).expect("the device is not lost");
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"), "frame {number} is rendered");
+}
+
+fn copy_from<G: Gpu>(staged: &Staged<G::Device>, to: &ringfence::Buffer<G::Device>, at: u64) -> Command<G::Device> {
+    Command::CopyBuffer {
+        src: staged.buffer.clone(),
+        src_offset: staged.offset,
+        dst: to.object().clone(),
+        dst_offset: at,
+        size: staged.size,
+    }
+}
+
+pub fn seed_001_01_one_ring_holds_mixed_data_of_several_frames<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let target = rig.buffer(16 << 10, Location::Device, "target");
+    let mut expected = Vec::new();
+    for number in 0..3 {
+        let frame = rig.timeline().begin();
+        let mut commands = Vec::new();
+        for (kind, alignment) in [4, 256, 512].into_iter().enumerate() {
+            let bytes = pattern(number * 3 + kind as u64, 1000);
+            let staged = ring.write(&bytes, alignment).expect("the ring has room for all three frames");
+            commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
+            expected.extend(bytes);
+        }
+        rig.submit(frame, &commands);
+    }
+    let read = rig.download(&target, expected.len() as u64);
+    assert_eq!(read, expected);
+    ring.validate().expect("the ring is sound");
+}
+
+pub fn seed_001_03_alignments_of_vertices_constants_and_texels<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let frame = rig.timeline().begin();
+    for alignment in [4, 256, 512, 4, 512, 256, 4] {
+        let staged = ring.write(&[1; 20], alignment).expect("there is room");
+        assert_eq!(staged.offset % alignment, 0);
+    }
+    assert_eq!(ring.write(&[1; 4], 3).err(), Some(UploadError::BadAlignment { alignment: 3 }));
+    assert_eq!(ring.write(&[1; 4], 0).err(), Some(UploadError::BadAlignment { alignment: 0 }));
+    assert_eq!(ring.write(&[], 4).err(), Some(UploadError::ZeroSize));
+    rig.submit(frame, &[]);
+}
+
+pub fn seed_001_02_and_04_a_submission_is_listed_at_its_first_write_only<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WhenFull::Fail);
+    let empty = rig.timeline().begin();
+    assert_eq!(ring.snapshot().submission_count, 0, "a frame without writes is not listed");
+    rig.submit_behind_gate(1, empty, &[]);
+    for number in 1..=3 {
+        let frame = rig.timeline().begin();
+        for _ in 0..5 {
+            ring.write(&[1; 64], 4).expect("there is room");
+            assert_eq!(ring.snapshot().submission_count, number);
+        }
+        rig.submit_behind_gate(1, frame, &[]);
+    }
+    rig.gpu.open_gate(1).expect("the device is not lost");
+}
+
+pub fn seed_001_09_a_write_that_fails_moves_nothing<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WhenFull::Fail);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 3000], 4).expect("there is room");
+    let before = ring.snapshot();
+    for (size, alignment) in [(2000, 4), (0, 4), (8, 3), (5000, 4)] {
+        ring.write(&vec![1; size], alignment).expect_err("it does not fit, or is wrong");
+        assert_eq!(ring.snapshot(), before);
+    }
+    let next = ring.write(&[1; 4], 4).expect("there is room");
+    assert!((3000..3328).contains(&next.offset), "right behind, but for the atom: {}", next.offset);
+    rig.submit(frame, &[]);
+}
+
+pub fn seed_001_10_the_fence_advances_after_each_submission<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    let mut last = rig.timeline().submitted_value();
+    for _ in 0..3 {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; 2048], 4).expect("there is room, maybe after a wait");
+        assert_eq!(rig.timeline().submitted_value(), last, "a write submits nothing");
+        last = rig.submit(frame, &[]);
+        assert_eq!(rig.timeline().submitted_value(), last);
+    }
+}
+
+pub fn seed_001_05_what_is_complete_is_freed_without_waiting<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WhenFull::Fail);
+    let block = vec![1; 32 << 10];
+    for _ in 0..6 {
+        let frame = rig.timeline().begin();
+        ring.write(&block, 4).expect("polling frees what is complete");
+        let value = rig.submit(frame, &[]);
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    }
+    assert_eq!(ring.snapshot().wait_count, 0);
+}
+
+pub fn seed_001_06_waits_for_the_oldest_submission_only<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let target = rig.buffer(32 << 10, Location::Device, "target");
+    let bytes = pattern(9, 30 << 10);
+    for _ in 0..2 {
+        let frame = rig.timeline().begin();
+        let staged = ring.write(&bytes, 4).expect("two halves fit");
+        rig.submit(frame, &[copy_from::<G>(&staged, &target, 0)]);
+    }
+    let frame = rig.timeline().begin();
+    let third = ring.write(&bytes, 4).expect("the oldest goes");
+    assert_eq!(third.offset, 0, "it took the place of the oldest");
+    let held = ring.snapshot();
+    assert!(held.submission_count <= 2 && held.used_bytes >= 30 << 10, "{held:?}");
+    rig.submit(frame, &[copy_from::<G>(&third, &target, 0)]);
+    assert_eq!(rig.download(&target, 30 << 10), bytes);
+}
+
+/// The gate holds back all but the oldest: a wait for anything else would be in vain.
+pub fn seed_001_06_what_is_not_the_oldest_is_not_waited_for<G: Gpu>(rig: &mut Rig<G>) {
+    const QUARTER: usize = 16 << 10;
+    let ring = ring(rig, 4 * QUARTER as u64, WAIT);
+    let target = rig.buffer(2 * QUARTER as u64, Location::Device, "target");
+    let stage = |rig: &mut Rig<G>, number: u64, quarters: usize| {
+        let frame = rig.timeline().begin();
+        let bytes = pattern(number, quarters * QUARTER);
+        let staged = ring.write(&bytes, 256).expect("there is room once the oldest is complete");
+        let value = rig.submit_behind_gate(number, frame, &[copy_from::<G>(&staged, &target, 0)]);
+        (staged.offset / QUARTER as u64, bytes, value)
+    };
+    for number in 1..=4 {
+        assert_eq!(stage(rig, number, 1).0, number - 1);
+    }
+    for number in 5..=6 {
+        rig.gpu.open_gate(number - 4).expect("the device is not lost");
+        assert_eq!(stage(rig, number, 1).0, number - 5, "in the place of the oldest");
+        assert_eq!(ring.snapshot().submission_count, 4, "no other was freed");
+    }
+    // It takes the space of two, and waits for one after the other.
+    (3..=4).for_each(|number| rig.gpu.open_gate(number).expect("the device is not lost"));
+    let (at, bytes, last) = stage(rig, 7, 2);
+    assert_eq!((at, ring.snapshot().submission_count), (2, 3), "of frames 3 and 4; 5 and 6 are still held back");
+    (5..=6).for_each(|number| rig.gpu.open_gate(number).expect("the device is not lost"));
+    render(rig, 7, last);
+    assert_eq!(rig.download(&target, bytes.len() as u64), bytes);
+}
+
+pub fn seed_001_06_a_wait_for_the_oldest_ends_at_its_timeout<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT_IN_VAIN);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4096], 4).expect("all of it");
+    let value = rig.submit_behind_gate(1, frame, &[]);
+    let next = rig.timeline().begin();
+    for count in 1..=2 {
+        let refused = ring.write(&[1; 4], 4);
+        assert!(matches!(refused, Err(UploadError::Timeout { .. })), "it waits: {refused:?}");
+        let held = ring.snapshot();
+        assert_eq!((held.wait_count, held.submission_count, held.used_bytes), (count, 1, 4096), "nothing was freed");
+    }
+    render(rig, 1, value);
+    ring.write(&[1; 4], 4).expect("the oldest is complete");
+    rig.submit(next, &[]);
+}
+
+pub fn seed_001_07_too_large_fails_before_any_wait<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4096], 4).expect("all of it");
+    let value = rig.submit_behind_gate(1, frame, &[]);
+    let next = rig.timeline().begin();
+    let before = ring.snapshot();
+    let refused = ring.write(&[1; 5000], 4);
+    assert!(matches!(refused, Err(UploadError::TooLarge { size: 5000.., capacity: 4096 })), "{refused:?}");
+    assert_eq!(ring.snapshot(), before);
+    assert_eq!(before.wait_count, 0, "a wait for what the gate holds back would last");
+    render(rig, 1, value);
+    rig.submit(next, &[]);
+}
+
+/// The document's story: frames 2 to 5 lie in the ring, frame 6 needs more than is free. Polling finds frame 3 done,
+/// which is not enough; waiting for frame 4 is; the data then lies where frames 3 and 4 were. The gate decides what the
+/// device has rendered.
+pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
+    const UNIT: usize = 4 << 10;
+    let ring = ring(rig, 8 * UNIT as u64, WAIT);
+    let target = rig.buffer(5 * UNIT as u64, Location::Device, "target");
+    let stage = |rig: &mut Rig<G>, number: u64, units: usize| {
+        let frame = rig.timeline().begin();
+        let bytes = pattern(number, units * UNIT);
+        let staged = ring.write(&bytes, 256).expect("there is room, maybe after a wait");
+        let commands = [copy_from::<G>(&staged, &target, 0)];
+        let (gate, value) = (rig.gpu.gate(), frame.value());
+        rig.gpu.submit(0, &[(gate, number)], &commands, value).expect("the device is not lost");
+        rig.timeline().submitted(frame).expect("in order");
+        (bytes, staged.offset / UNIT as u64, value)
+    };
+    let rendered = |rig: &mut Rig<G>, number: u64, value: u64| {
+        rig.gpu.open_gate(number).expect("the device is not lost");
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"), "frame {number} is rendered");
+    };
+    let (_, _, second) = stage(rig, 2, 3); // units 0 to 2
+    let (_, _, third) = stage(rig, 3, 2); // 3 and 4
+    rendered(rig, 2, second);
+    let (_, fourth_at, _) = stage(rig, 4, 3); // 5 to 7
+    let (_, fifth_at, _) = stage(rig, 5, 2); // 0 and 1, where frame 2 was
+    assert_eq!((fourth_at, fifth_at), (5, 0), "the data of frame 5 wraps");
+    // Figure 1: one unit is free, frame 6 needs five. Figure 2: polling finds frame 3 rendered, which makes three.
+    rendered(rig, 3, third);
+    // Figure 3: the rest waits for frame 4, which another thread of the program sets off here: the gate is open.
+    rig.gpu.open_gate(4).expect("the device is not lost");
+    let (bytes, sixth_at, sixth) = stage(rig, 6, 5);
+    // Figure 4: the data lies where frames 3 and 4 were, from the one unit on that was free before them.
+    assert_eq!(sixth_at, 2);
+    let held = ring.snapshot();
+    assert_eq!((held.submission_count, held.used_bytes), (2, 7 * UNIT as u64), "frames 5 and 6, and nothing else");
+    rig.gpu.open_gate(6).expect("the device is not lost");
+    assert!(rig.timeline().wait(sixth, PATIENCE).expect("the device is not lost"));
+    assert_eq!(rig.download(&target, 5 * UNIT as u64), bytes);
+    ring.validate().expect("the ring is sound");
+}
+
+/// As above, each figure by itself: what does not come to pass is waited for in vain, and leaves the ring as the figure
+/// shows it.
+pub fn seed_001_08_each_figure_shows_in_the_ring<G: Gpu>(rig: &mut Rig<G>) {
+    const UNIT: usize = 4 << 10;
+    let ring = ring(rig, 8 * UNIT as u64, WAIT_IN_VAIN);
+    let target = rig.buffer(5 * UNIT as u64, Location::Device, "target");
+    let stage = |rig: &mut Rig<G>, number: u64, units: usize| {
+        let frame = rig.timeline().begin();
+        ring.write(&pattern(number, units * UNIT), 256).expect("there is room");
+        rig.submit_behind_gate(number, frame, &[])
+    };
+    // Submissions, units in use, waits.
+    let figures = || {
+        let held = ring.snapshot();
+        (held.submission_count, held.used_bytes / UNIT as u64, held.wait_count)
+    };
+    let second = stage(rig, 2, 3);
+    let third = stage(rig, 3, 2);
+    render(rig, 2, second);
+    let fourth = stage(rig, 4, 3);
+    let fifth = stage(rig, 5, 2);
+    assert_eq!(figures(), (3, 7, 0), "what is rendered was freed by polling");
+    let frame = rig.timeline().begin();
+    let bytes = pattern(6, 5 * UNIT);
+    let vain = |what: &str| {
+        let refused = ring.write(&bytes, 256);
+        assert!(matches!(refused, Err(UploadError::Timeout { .. })), "{what}: {refused:?}");
+    };
+    vain("figure 1: not enough is free, and frame 3 is not rendered");
+    assert_eq!(figures(), (3, 7, 1));
+    render(rig, 3, third);
+    vain("figure 2: frame 3 is, which is not enough");
+    assert_eq!(figures(), (2, 5, 2), "the poll freed frame 3; the wait was for frame 4");
+    render(rig, 4, fourth);
+    let sixth = ring.write(&bytes, 256).expect("figure 3: frame 4 is rendered");
+    assert_eq!(
+        (sixth.offset / UNIT as u64, sixth.size),
+        (2, bytes.len() as u64),
+        "figure 4: where frames 3 and 4 were"
+    );
+    assert_eq!(figures(), (2, 7, 2), "frames 5 and 6");
+    render(rig, 5, fifth);
+    let value = rig.submit(frame, &[copy_from::<G>(&sixth, &target, 0)]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    assert_eq!(rig.download(&target, bytes.len() as u64), bytes);
+    ring.validate().expect("the ring is sound");
+}
+
+/// The last figure, with three of them: each is waited for in turn, and the allocation lies where all three were.
+pub fn seed_001_08_one_allocation_takes_the_space_of_several_submissions<G: Gpu>(rig: &mut Rig<G>) {
+    const UNIT: usize = 4 << 10;
+    let ring = ring(rig, 4 * UNIT as u64, WAIT);
+    let target = rig.buffer(3 * UNIT as u64, Location::Device, "target");
+    for number in 1..=4 {
+        let frame = rig.timeline().begin();
+        ring.write(&pattern(number, UNIT), 256).expect("there is room");
+        rig.submit_behind_gate(number, frame, &[]);
+    }
+    (1..=3).for_each(|number| rig.gpu.open_gate(number).expect("the device is not lost"));
+    let frame = rig.timeline().begin();
+    let bytes = pattern(5, 3 * UNIT);
+    let staged = ring.write(&bytes, 256).expect("frames 1 to 3 are complete in the end");
+    assert_eq!((staged.offset, ring.snapshot().submission_count), (0, 2), "of all three; frame 4 is held back");
+    rig.gpu.open_gate(4).expect("the device is not lost");
+    rig.submit(frame, &[copy_from::<G>(&staged, &target, 0)]);
+    assert_eq!(rig.download(&target, bytes.len() as u64), bytes);
+}
+
+pub fn seed_001_11_waits_are_counted_with_their_time_and_the_high_water_stays<G: Gpu>(rig: &mut Rig<G>) {
+    const BYTES: usize = 24 << 10;
+    let ring = ring(rig, 64 << 10, WAIT_IN_VAIN);
+    let stage = |rig: &mut Rig<G>, number: u64| {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; BYTES], 256).expect("there is room");
+        rig.submit_behind_gate(number, frame, &[])
+    };
+    let first = stage(rig, 1);
+    let second = stage(rig, 2);
+    let held = ring.snapshot();
+    let bytes = 2 * BYTES as u64;
+    assert_eq!((held.used_bytes, held.high_water_bytes, held.written_bytes), (bytes, bytes, bytes));
+    assert_eq!((held.wait_count, held.wait_ns), (0, 0), "nothing was waited for");
+    let frame = rig.timeline().begin();
+    let mut before = held;
+    for count in 1..=3 {
+        let refused = ring.write(&[1; BYTES], 256);
+        let Err(UploadError::Timeout { waited_ns }) = refused else { panic!("the gate is closed: {refused:?}") };
+        let now = ring.snapshot();
+        let wait_ns = now.wait_ns - before.wait_ns;
+        assert!(now.wait_count == count && wait_ns <= waited_ns, "{now:?}, {waited_ns} ns in all");
+        // The simulated device's time goes by at once.
+        let least_ns = if G::NAME == "sim" { 1 } else { VAIN_WAIT.as_nanos() as u64 };
+        assert!(wait_ns >= least_ns, "{wait_ns} ns");
+        assert_eq!((now.used_bytes, now.high_water_bytes, now.written_bytes), (bytes, bytes, bytes));
+        before = now;
+    }
+    render(rig, 1, first);
+    ring.write(&[1; BYTES], 256).expect("the first is complete");
+    let full = ring.snapshot();
+    assert_eq!((full.used_bytes, full.high_water_bytes), (64 << 10, 64 << 10), "the tail that was skipped counts");
+    assert_eq!((full.wait_count, full.wait_ns), (before.wait_count, before.wait_ns), "a poll is no wait");
+    render(rig, 2, second);
+    let value = rig.submit(frame, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    rig.memory.reclaim();
+    let empty = ring.snapshot();
+    assert_eq!((empty.used_bytes, empty.submission_count), (0, 0));
+    assert_eq!((empty.high_water_bytes, ring.high_water()), (64 << 10, 64 << 10), "what was once needed stays known");
+    assert_eq!(empty.written_bytes, 3 * BYTES as u64);
+}
+
+pub fn seed_001_11_the_ring_reports_its_high_water_and_waits<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    assert_eq!(ring.high_water(), 0);
+    for _ in 0..8 {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; 24 << 10], 256).expect("there is room, maybe after a wait");
+        rig.submit(frame, &[]);
+    }
+    let figures = ring.snapshot();
+    assert!(figures.high_water_bytes >= 48 << 10 && figures.high_water_bytes <= figures.capacity_bytes, "{figures:?}");
+    assert_eq!(figures.written_bytes, 8 * (24 << 10));
+    assert_eq!(rig.memory.snapshot().rings, [figures], "rings show in the allocator's snapshot");
+}
+
+pub fn fault_08_never_waits_for_what_is_not_submitted<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4096], 4).expect("all of it");
+    let refused = ring.write(&[1; 4], 4);
+    let point = frame.point();
+    assert!(
+        matches!(refused, Err(UploadError::Full { waits_for: Some(held), .. }) if held == point),
+        "the document's loop would wait here for ever: {refused:?}"
+    );
+    // The ring is usable afterwards.
+    rig.submit(frame, &[]);
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4], 4).expect("after the frame is submitted, waiting for it is of use");
+    rig.submit(frame, &[]);
+}
+
+pub fn a_write_without_an_open_frame_is_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame));
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4], 4).expect("a frame is open");
+    rig.submit(frame, &[]);
+    assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame), "it was submitted");
+}
+
+/// The submission waits for the gate, which is opened only afterwards.
+pub fn a_fence_that_never_signals_ends_in_a_timeout<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WhenFull::Wait { timeout: Duration::from_millis(20) });
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 4096], 4).expect("all of it");
+    let (gate, value) = (rig.gpu.gate(), frame.value());
+    rig.gpu.submit(0, &[(gate, 1)], &[], value).expect("the device is not lost");
+    rig.timeline().submitted(frame).expect("in order");
+    let next = rig.timeline().begin();
+    let refused = ring.write(&[1; 4], 4);
+    assert!(matches!(refused, Err(UploadError::Timeout { .. })), "{refused:?}");
+    rig.gpu.open_gate(1).expect("the device is not lost");
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    ring.write(&[1; 4], 4).expect("the ring is usable afterwards");
+    rig.submit(next, &[]);
+}
+
+/// What one thread wrote: where it lies, and what it must be.
+type Written<G> = Vec<(Staged<<G as Gpu>::Device>, Vec<u8>)>;
+
+pub fn sixteen_threads_write_into_one_ring<G: Gpu>(rig: &mut Rig<G>) {
+    const THREADS: u64 = 16;
+    let desc = UploadDesc { capacity: 2 << 20, page_bytes: 16 << 10, name: "shared", ..Default::default() };
+    let ring = UploadRing::new(&rig.memory, desc).expect("there is room");
+    let target = rig.buffer(1 << 20, Location::Device, "target");
+    for number in 0..24_u64 {
+        let frame = rig.timeline().begin();
+        let write = |thread: u64| {
+            let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+            let mut written: Written<G> = Vec::new();
+            for step in 0..16_u64 {
+                let seed = (number * THREADS + thread) * 16 + step;
+                let bytes = pattern(seed, 4 + (seed as usize * 37 % 700) * 4);
+                let alignment = [4, 256, 512][step as usize % 3];
+                let staged = match step % 8 {
+                    7 => ring.write_for(&frame, &bytes, alignment),
+                    _ => writer.write(&bytes, alignment),
+                };
+                let staged = staged.expect("there is room, maybe after a wait");
+                assert_eq!(staged.offset % alignment, 0);
+                written.push((staged, bytes));
+            }
+            written
+        };
+        let all: Written<G> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || write(thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no thread fails")).collect()
+        });
+        let (mut commands, mut expected) = (Vec::new(), Vec::new());
+        for (staged, bytes) in all {
+            commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
+            expected.extend(bytes);
+        }
+        rig.submit(frame, &commands);
+        rig.memory.reclaim();
+        ring.validate().expect("the ring is sound");
+        if number % 8 == 7 {
+            assert_eq!(rig.download(&target, expected.len() as u64), expected);
+        }
+    }
+    let figures = ring.snapshot();
+    assert!(figures.high_water_bytes <= 2 << 20 && figures.written_bytes > 0, "{figures:?}");
+    assert!(figures.written_bytes > 2 * figures.capacity_bytes, "the ring went round: {figures:?}");
+    assert_eq!(rig.memory.statistics().calls.staged, 24 * THREADS * 16, "every write is counted");
+}
+
+pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
+    let desc = UploadDesc { capacity: 64 << 10, page_bytes: 4 << 10, when_full: WhenFull::Fail, ..Default::default() };
+    let ring = UploadRing::new(&rig.memory, desc).expect("there is room");
+    let frame = rig.timeline().begin();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    assert_eq!(ring.snapshot().used_bytes, 0, "nothing before the first write");
+    let first = writer.write(&[1; 100], 4).expect("there is room");
+    assert_eq!(ring.snapshot().used_bytes, 4 << 10);
+    let second = writer.write(&[2; 100], 4).expect("there is room");
+    assert_eq!((second.offset - first.offset, ring.snapshot().used_bytes), (100, 4 << 10), "in the page");
+    let large = writer.write(&[3; 10_000], 256).expect("larger than a page");
+    assert!(large.offset >= 4 << 10 && large.offset.is_multiple_of(256));
+    let third = writer.write(&[4; 100], 4).expect("there is room");
+    assert_eq!(third.offset - first.offset, 200, "the page goes on");
+    for (bytes, alignment, error) in
+        [(&[][..], 4, UploadError::ZeroSize), (&[1; 8], 3, UploadError::BadAlignment { alignment: 3 })]
+    {
+        assert_eq!(writer.write(bytes, alignment).err(), Some(error));
+    }
+    let refused = writer.write(&vec![1; 65 << 10], 4);
+    assert!(matches!(refused, Err(UploadError::TooLarge { .. })), "{refused:?}");
+    rig.submit(frame, &[]);
+}
+
+pub fn writing_to_a_frame_that_is_over_is_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 64 << 10, WAIT);
+    let frame = rig.timeline().begin();
+    let point = frame.point();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    writer.write(&[1; 16], 4).expect("there is room");
+    rig.submit(frame, &[]);
+    let over = Some(UploadError::FrameOver { frame: point });
+    assert_eq!(writer.write(&[1; 16], 4).err(), over, "it was submitted");
+    let next = rig.timeline().begin();
+    assert_eq!(writer.write(&[1; 16], 4).err(), over, "another frame changes nothing");
+    writer.begin(&next).expect("the frame is the allocator's own");
+    writer.write(&[1; 16], 4).expect("it goes on with the next frame");
+    let point = next.point();
+    drop(next);
+    assert_eq!(writer.write(&[1; 16], 4).err(), Some(UploadError::FrameOver { frame: point }), "it was dropped");
+    // What it holds goes with a later one.
+    rig.run(&[]);
+}
+
+pub fn frames_of_another_allocator_are_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 4 << 10, WAIT);
+    let (other, timelines) = rig.allocator(AllocatorDesc::default());
+    let foreign = timelines[0].begin();
+    let refused = Some(UploadError::ForeignFrame { frame: foreign.point() });
+    assert_eq!(ring.write_for(&foreign, &[1; 4], 4).err(), refused);
+    assert_eq!(ring.writer(&foreign).err(), refused);
+    let frame = rig.timeline().begin();
+    let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
+    assert_eq!(writer.begin(&foreign).err(), refused);
+    writer.write(&[1; 4], 4).expect("the writer is as before");
+    drop((foreign, timelines, other));
+    rig.submit(frame, &[]);
+}
+
+/// A writer that sleeps through the frames after its own does not hold their space, nor gets theirs.
+pub fn an_idle_writer_holds_nothing_up<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 16 << 10, WAIT);
+    let first = rig.timeline().begin();
+    let mut idle = ring.writer(&first).expect("the frame is the allocator's own");
+    idle.write(&[1; 64], 4).expect("there is room");
+    rig.submit(first, &[]);
+    for _ in 0..10 {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; 10_000], 4).expect("there is room, maybe after a wait");
+        rig.submit(frame, &[]);
+    }
+    assert!(matches!(idle.write(&[1; 4], 4), Err(UploadError::FrameOver { .. })));
+}
+
+pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig<G>) {
+    let when_full = WhenFull::Grow { capacity_max: 64 << 10, timeout: PATIENCE, shrink_after: 5 };
+    let ring = ring(rig, 8 << 10, when_full);
+    let target = rig.buffer(64 << 10, Location::Device, "target");
+    let frame = rig.timeline().begin();
+    let (mut commands, mut expected) = (Vec::new(), Vec::new());
+    for number in 0..8 {
+        let bytes = pattern(number, 8 << 10);
+        let staged = ring.write(&bytes, 256).expect("the ring grows");
+        commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
+        expected.extend(bytes);
+    }
+    assert_eq!(ring.capacity(), 64 << 10, "at its cap");
+    let refused = ring.write(&[1; 60 << 10], 4);
+    assert!(matches!(refused, Err(UploadError::Full { waits_for: Some(_), .. })), "{refused:?}");
+    let refused = ring.write(&[1; 65 << 10], 4);
+    assert!(matches!(refused, Err(UploadError::TooLarge { capacity: 65536, .. })), "{refused:?}");
+    rig.submit(frame, &commands);
+    assert_eq!(rig.download(&target, expected.len() as u64), expected, "what lay in the buffers before it as well");
+    let frame = rig.timeline().begin();
+    ring.write(&[1; 60 << 10], 4).expect("at the cap it waits");
+    let value = rig.submit(frame, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    let mut seen = vec![ring.capacity()];
+    for _ in 0..40 {
+        let frame = rig.timeline().begin();
+        ring.write(&[1; 1024], 4).expect("there is room");
+        let value = rig.submit(frame, &[]);
+        assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+        rig.memory.reclaim();
+        if seen.last() != Some(&ring.capacity()) {
+            seen.push(ring.capacity());
+        }
+        ring.validate().expect("the ring is sound");
+    }
+    assert_eq!(seen, [64 << 10, 32 << 10, 16 << 10, 8 << 10], "by half, down to what it began with");
+    let figures = ring.snapshot();
+    assert_eq!(figures.shrink_count, 3);
+    assert!(figures.grow_count >= 3 && figures.high_water_bytes >= 60 << 10, "{figures:?}");
+}
+
+/// A later frame of the timeline was submitted first: the earlier one can never be, and its room is handed out again.
+pub fn a_writer_of_a_frame_that_was_overtaken_is_refused<G: Gpu>(rig: &mut Rig<G>) {
+    let ring = ring(rig, 16 << 10, WAIT);
+    let overtaken = rig.timeline().begin();
+    let mut writer = ring.writer(&overtaken).expect("the frame is the allocator's own");
+    writer.write(&[1; 64], 4).expect("there is room");
+    let later = rig.timeline().begin();
+    let value = rig.submit(later, &[]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    rig.memory.reclaim();
+    assert_eq!(ring.snapshot().used_bytes, 0, "the timeline is past both");
+    let refused = writer.write(&[1; 64], 4).err();
+    assert_eq!(refused, Some(UploadError::FrameOver { frame: overtaken.point() }), "others may have its page by now");
+    drop(overtaken);
+    let frame = rig.timeline().begin();
+    writer.begin(&frame).expect("the frame is the allocator's own");
+    writer.write(&[1; 64], 4).expect("there is room");
+    rig.submit(frame, &[]);
+}

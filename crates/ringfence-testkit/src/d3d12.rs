@@ -1,0 +1,305 @@
+//! Direct3D 12 devices: the first adapter that takes feature level 11.0, hardware before software.
+//!
+//! ```text
+//!   queue 0   direct     what comes to it: copies; drawing is not done here
+//!   queue 1   copy
+//!   queue 2   compute    and so on in turn: direct, copy, compute
+//! ```
+
+mod queue;
+mod record;
+mod texels;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ringfence::d3d12::{Device, ResourceInfo};
+use ringfence::device::sharing::ShareKind;
+use ringfence::device::{DeviceError, Driver, Hresult, TextureDesc};
+use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::{
+    CreateDXGIFactory1, DXGI_ADAPTER_FLAG_SOFTWARE, IDXGIAdapter, IDXGIAdapter1, IDXGIFactory1,
+};
+use windows::core::Interface;
+
+use self::queue::Queue;
+use crate::through::Through;
+use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
+
+/// How long dropping a device waits for work that does not end before it lets go of it all the same.
+const DROP_WAIT: Duration = Duration::from_secs(10);
+
+/// A Direct3D 12 device with its queues.
+pub struct D3d12Gpu {
+    device: Device,
+    queues: Vec<Queue>,
+    /// The fence that the host signals.
+    gate: ID3D12Fence,
+    /// The highest value of the gate that work waits for.
+    gate_awaited: Arc<AtomicU64>,
+    /// Where the debug layer's messages are, if it runs.
+    messages: Option<ID3D12InfoQueue>,
+    validation: Validation,
+}
+
+/// The devices there are, hardware before software.
+///
+/// # Errors
+/// There is no DXGI, or no adapter with Direct3D 12.
+pub fn enumerate() -> Result<Vec<Device>, OpenError> {
+    let devices: Vec<Device> = adapters()?.iter().filter_map(|adapter| create(adapter).ok()).collect();
+    if devices.is_empty() { Err(absent("no adapter with feature level 11.0")) } else { Ok(devices) }
+}
+
+fn absent(what: &str) -> OpenError {
+    OpenError::Absent(format!("no Direct3D 12 device: {what}"))
+}
+
+fn failed(what: &'static str) -> impl Fn(windows::core::Error) -> OpenError {
+    move |error| OpenError::Failed { what, error: device_error(&error) }
+}
+
+/// A failed call of the test kit.
+fn device_error(error: &windows::core::Error) -> DeviceError {
+    DeviceError::Hresult(Hresult { code: error.code().0, call: "a call of the test kit" })
+}
+
+fn adapters() -> Result<Vec<IDXGIAdapter1>, OpenError> {
+    // SAFETY: a call without arguments.
+    let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }.map_err(|_| absent("no DXGI factory"))?;
+    // SAFETY: a call on a live object with a number; a number past the last adapter is answered with an error.
+    let mut adapters: Vec<_> = (0..).map_while(|index| unsafe { factory.EnumAdapters1(index) }.ok()).collect();
+    adapters.sort_by_key(is_software);
+    Ok(adapters)
+}
+
+fn is_software(adapter: &IDXGIAdapter1) -> bool {
+    // SAFETY: a call without arguments on a live object.
+    let desc = unsafe { adapter.GetDesc1() };
+    desc.is_ok_and(|desc| desc.Flags & DXGI_ADAPTER_FLAG_SOFTWARE.0 as u32 != 0)
+}
+
+fn create(adapter: &IDXGIAdapter1) -> Result<Device, OpenError> {
+    let mut device: Option<ID3D12Device> = None;
+    // SAFETY: the pointer is to a local that lives through the call.
+    unsafe { D3D12CreateDevice(adapter, D3D_FEATURE_LEVEL_11_0, &mut device) }.map_err(failed("D3D12CreateDevice"))?;
+    let device = device.ok_or_else(|| absent("D3D12CreateDevice gave nothing"))?;
+    let adapter = adapter.cast::<IDXGIAdapter>().ok();
+    let what = "wrapping the device";
+    Device::new(&device, adapter.as_ref()).map_err(|error| OpenError::Failed { what, error })
+}
+
+/// Turns the debug layer on for devices made from now on, where it is installed: an error where it is not.
+fn enable_debug_layer() -> windows::core::Result<()> {
+    let mut debug: Option<ID3D12Debug> = None;
+    // SAFETY: the pointer is to a local that lives through the call; no device of the test kit is open yet.
+    unsafe { D3D12GetDebugInterface(&mut debug) }?;
+    if let Some(debug) = debug {
+        // SAFETY: a call without arguments on a live object.
+        unsafe { debug.EnableDebugLayer() };
+    }
+    Ok(())
+}
+
+/// What watches the device, after what [`enable_debug_layer`] said and with the layer's messages, if it has any.
+fn validation(options: &Options, enabled: windows::core::Result<()>, messages: Option<&ID3D12InfoQueue>) -> Validation {
+    match (options.validation, enabled, messages) {
+        (false, ..) => Validation::Off,
+        (true, Err(error), _) => {
+            Validation::Absent(format!("D3D12GetDebugInterface failed with {:#010x}", error.code().0))
+        }
+        (true, Ok(()), None) => Validation::Absent("the device has no ID3D12InfoQueue".to_owned()),
+        (true, Ok(()), Some(_)) => Validation::On("the Direct3D 12 debug layer".to_owned()),
+    }
+}
+
+impl Gpu for D3d12Gpu {
+    type Device = Device;
+
+    const SHARE_KINDS: &'static [ShareKind] = &[ShareKind::D3d12Heap];
+
+    const NAME: &'static str = "d3d12";
+
+    /// Unlike elsewhere, validation is no condition: the debug layer is an optional part of Windows, and Wine has none.
+    /// Where it is missing, [`Gpu::take_messages`] is empty and [`Gpu::validation`] says so.
+    fn open(options: &Options) -> Result<Self, OpenError> {
+        let enabled = if options.validation { enable_debug_layer() } else { Ok(()) };
+        let mut devices = enumerate()?.into_iter();
+        let wanted = options.name.as_deref().unwrap_or_default().to_lowercase();
+        let device = devices
+            .find(|device| device.capabilities().name.to_lowercase().contains(&wanted))
+            .ok_or_else(|| absent(&format!("no adapter whose name has {wanted:?} in it")))?;
+        let messages = if options.validation { device.raw().cast().ok() } else { None };
+        let validation = validation(options, enabled, messages.as_ref());
+        let queues = queues(&device, options.queues.max(1))?;
+        // SAFETY: a call with numbers on a live object.
+        let gate = unsafe { device.raw().CreateFence(0, D3D12_FENCE_FLAG_NONE) }.map_err(failed("making the gate"))?;
+        Ok(Self { device, queues, gate, gate_awaited: Arc::default(), messages, validation })
+    }
+
+    fn validation(&self) -> Validation {
+        self.validation.clone()
+    }
+
+    fn device(&self) -> Device {
+        self.device.clone()
+    }
+
+    fn queue_count(&self) -> usize {
+        self.queues.len()
+    }
+
+    fn fence(&self, queue: usize) -> ID3D12Fence {
+        self.queues[queue].fence().clone()
+    }
+
+    fn bind_queue(&self, queue: usize) -> Option<ID3D12CommandQueue> {
+        let device = self.device();
+        ringfence::device::sparse::Sparse::sparse_support(&device).map(|_| self.queues[queue].raw().clone())
+    }
+
+    fn texel_formats(&self) -> Vec<String> {
+        texels::FORMATS.iter().map(|(name, _)| name.trim_start_matches("DXGI_FORMAT_").to_owned()).collect()
+    }
+
+    fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<ResourceInfo> {
+        texels::describe(&self.device, format, desc)
+    }
+
+    fn subresource_pitch(&self) -> u64 {
+        D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into()
+    }
+
+    fn can_draw(&self) -> bool {
+        false
+    }
+
+    fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
+        // SAFETY: a call with a number on a live object.
+        unsafe { self.gate.Signal(value) }.map_err(|error| device_error(&error))
+    }
+
+    fn gate_opener(&self) -> GateOpener {
+        let (gate, awaited) = (self.gate.clone(), Arc::clone(&self.gate_awaited));
+        Box::new(move || {
+            let value = awaited.load(Ordering::Relaxed);
+            // SAFETY: calls with numbers on a live object.
+            unsafe {
+                if gate.GetCompletedValue() < value {
+                    // A device that is removed holds nothing back.
+                    let _ = gate.Signal(value);
+                }
+            }
+        })
+    }
+
+    fn submit(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        commands: &[Command<Device>],
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        self.wait_for(queue, waits)?;
+        self.queues[queue].submit(&self.device, commands, signal)
+    }
+
+    fn can_copy_through(&self) -> bool {
+        false
+    }
+
+    fn submit_through(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        through: Through<'_, Device>,
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        self.wait_for(queue, waits)?;
+        self.queues[queue].submit_through(&self.device, through, signal)
+    }
+
+    fn wait_idle(&mut self) -> Result<(), DeviceError> {
+        self.wait_all(Duration::MAX)
+    }
+
+    fn close(mut self) -> Vec<String> {
+        let _ = self.wait_all(DROP_WAIT);
+        self.take_messages()
+    }
+
+    fn take_messages(&mut self) -> Vec<String> {
+        self.messages.as_ref().map_or_else(Vec::new, take_messages)
+    }
+}
+
+impl D3d12Gpu {
+    fn wait_for(&self, queue: usize, waits: &[(usize, u64)]) -> Result<(), DeviceError> {
+        for (other, value) in waits {
+            if *other == self.gate() {
+                self.gate_awaited.fetch_max(*value, Ordering::Relaxed);
+            }
+            let fence = self.queues.get(*other).map_or(&self.gate, Queue::fence).clone();
+            self.queues[queue].wait_for(&fence, *value)?;
+        }
+        Ok(())
+    }
+
+    fn wait_all(&self, timeout: Duration) -> Result<(), DeviceError> {
+        for queue in &self.queues {
+            // SAFETY: the fence is this device's and alive.
+            unsafe { self.device.wait(queue.fence(), queue.submitted(), timeout) }?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for D3d12Gpu {
+    fn drop(&mut self) {
+        // Whatever a test left behind the gate has to end.
+        let _ = self.open_gate(u64::MAX - 1);
+        let _ = self.wait_all(DROP_WAIT);
+    }
+}
+
+/// As many of `count` queues as the device gives, at least one.
+fn queues(device: &Device, count: usize) -> Result<Vec<Queue>, OpenError> {
+    const KINDS: [D3D12_COMMAND_LIST_TYPE; 3] =
+        [D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_COMMAND_LIST_TYPE_COPY, D3D12_COMMAND_LIST_TYPE_COMPUTE];
+    let first = Queue::new(device, KINDS[0]).map_err(failed("CreateCommandQueue"))?;
+    let more = KINDS.into_iter().cycle().skip(1).take(count - 1);
+    let more = more.map_while(|kind| Queue::new(device, kind).ok());
+    Ok(std::iter::once(first).chain(more).collect())
+}
+
+/// The debug layer's warnings and errors since the last call.
+fn take_messages(queue: &ID3D12InfoQueue) -> Vec<String> {
+    // SAFETY: a call without arguments on a live object.
+    let count = unsafe { queue.GetNumStoredMessages() };
+    let messages = (0..count).filter_map(|index| message(queue, index)).collect();
+    // SAFETY: a call without arguments on a live object.
+    unsafe { queue.ClearStoredMessages() };
+    messages
+}
+
+fn message(queue: &ID3D12InfoQueue, index: u64) -> Option<String> {
+    let mut bytes = 0;
+    // SAFETY: without a message to fill, the call tells how many bytes one takes.
+    unsafe { queue.GetMessage(index, None, &mut bytes) }.ok()?;
+    // In words, so that the message, which begins the buffer, is aligned.
+    let mut buffer = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
+    let message = buffer.as_mut_ptr().cast::<D3D12_MESSAGE>();
+    // SAFETY: the buffer has the bytes that were asked for, aligned as a message is.
+    unsafe { queue.GetMessage(index, Some(message), &mut bytes) }.ok()?;
+    // SAFETY: the call has filled it in.
+    let message = unsafe { &*message };
+    let harmless = [D3D12_MESSAGE_SEVERITY_INFO, D3D12_MESSAGE_SEVERITY_MESSAGE].contains(&message.Severity);
+    if harmless || message.pDescription.is_null() {
+        return None;
+    }
+    // SAFETY: the description lies in the buffer, that many bytes long.
+    let text = unsafe { std::slice::from_raw_parts(message.pDescription, message.DescriptionByteLength) };
+    Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned())
+}

@@ -1,0 +1,215 @@
+//! Any device of the test kit behind an injector of faults: what is submitted goes to the device as it is, what the library
+//! asks of it goes through the rules.
+//!
+//! ```text
+//!   test ──submit──▶ FaultyGpu<G> ────────────────────────▶ G
+//!     └──▶ library ──▶ FaultInjector<G::Device> ──rules──▶ G::Device
+//! ```
+
+use ringfence::device::fault::{FaultInjector, Faults};
+use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
+use ringfence::device::sharing::ShareKind;
+use ringfence::device::sparse::Sparse;
+use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, TextureDesc, TextureInfo};
+
+use crate::through::Through;
+use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
+
+/// A device whose calls fail when a test wants them to.
+pub struct FaultyGpu<G: Gpu> {
+    inner: G,
+    faults: Faults,
+}
+
+impl<G: Gpu> FaultyGpu<G> {
+    /// Puts rules, none yet, between the library and a device.
+    #[must_use]
+    pub fn over(inner: G) -> Self {
+        Self { inner, faults: Faults::default() }
+    }
+
+    /// The rules.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The device itself.
+    #[must_use]
+    pub fn inner(&self) -> &G {
+        &self.inner
+    }
+}
+
+/// What is recorded behind an injector, as commands of the device itself.
+struct Recorder<D: Device>(Vec<Command<D>>, Vec<TextureTarget<RawTexture<D>>>);
+
+impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
+    unsafe fn begin_copies(&mut self, _: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]) {
+        self.1 = textures.to_vec();
+    }
+
+    unsafe fn copy_buffer(&mut self, src: &RawBuffer<D>, dst: &RawBuffer<D>, regions: &[CopyRegion]) {
+        self.0.extend(regions.iter().map(|&CopyRegion { src_offset, dst_offset, size }| Command::CopyBuffer {
+            src: src.clone(),
+            src_offset,
+            dst: dst.clone(),
+            dst_offset,
+            size,
+        }));
+    }
+
+    unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion) {
+        let is_it =
+            |held: &&TextureTarget<_>| held.texture == *dst && (held.mip, held.layer) == (region.mip, region.layer);
+        let mut dst = self.1.iter().find(is_it).cloned().expect("begin_copies has listed it");
+        self.0.push(Command::CopyBufferToTexels { src: src.clone(), dst: dst.clone(), region: *region });
+        // What is copied next to the same mip of the layer does not do away with this.
+        dst.discard = false;
+        self.1.retain(|held| !is_it(&held));
+        self.1.push(dst);
+    }
+
+    unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<D>, RawBuffer<D>>]) {
+        self.0.push(Command::ReadTexels(reads.to_vec()));
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]) {
+        self.0.push(Command::CopyTextures(copies.to_vec()));
+    }
+
+    unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
+}
+
+/// The same command for the device itself; its objects are the same.
+fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command<D>>) {
+    into.push(match *command {
+        Command::CopyBuffer { ref src, src_offset, ref dst, dst_offset, size } => {
+            Command::CopyBuffer { src: src.clone(), src_offset, dst: dst.clone(), dst_offset, size }
+        }
+        Command::Upload(ref batch) => {
+            let mut recorder = Recorder(Vec::new(), Vec::new());
+            // SAFETY: the recorder above records nothing on the device; it makes commands, and their submitter keeps the promise.
+            unsafe { batch.as_ref().clone().play(&mut recorder) };
+            return into.append(&mut recorder.0);
+        }
+        Command::CopyTextures(ref copies) => Command::CopyTextures(copies.clone()),
+        Command::CopyBufferToTexels { ref src, ref dst, region } => {
+            Command::CopyBufferToTexels { src: src.clone(), dst: dst.clone(), region }
+        }
+        Command::ReadTexels(ref reads) => Command::ReadTexels(reads.clone()),
+        Command::CopySubresource { ref buffer, ref texture, part, into_texture, discard } => {
+            let (buffer, texture) = (buffer.clone(), texture.clone());
+            Command::CopySubresource { buffer, texture, part, into_texture, discard }
+        }
+        Command::FillBuffer { ref dst, offset, size, value } => {
+            Command::FillBuffer { dst: dst.clone(), offset, size, value }
+        }
+        Command::CopyBufferToTexture { ref src, ref dst, region, discard } => {
+            Command::CopyBufferToTexture { src: src.clone(), dst: dst.clone(), region, discard }
+        }
+        Command::CopyTextureToBuffer { ref src, ref dst, region } => {
+            Command::CopyTextureToBuffer { src: src.clone(), dst: dst.clone(), region }
+        }
+        Command::TakeOver { ref buffer } => Command::TakeOver { buffer: buffer.clone() },
+        Command::Draw { ref discs, discs_offset, disc_count, ref target, width, height } => {
+            let (discs, target) = (discs.clone(), target.clone());
+            Command::Draw { discs, discs_offset, disc_count, target, width, height }
+        }
+    });
+}
+
+impl<G: Gpu> Gpu for FaultyGpu<G> {
+    type Device = FaultInjector<G::Device>;
+
+    const SHARE_KINDS: &'static [ShareKind] = G::SHARE_KINDS;
+
+    const NAME: &'static str = G::NAME;
+
+    fn open(options: &Options) -> Result<Self, OpenError> {
+        G::open(options).map(Self::over)
+    }
+
+    fn validation(&self) -> Validation {
+        self.inner.validation()
+    }
+
+    fn device(&self) -> Self::Device {
+        FaultInjector::with(self.inner.device(), self.faults.clone())
+    }
+
+    fn queue_count(&self) -> usize {
+        self.inner.queue_count()
+    }
+
+    fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence {
+        self.inner.fence(queue)
+    }
+
+    fn bind_queue(&self, queue: usize) -> Option<<G::Device as Sparse>::BindQueue> {
+        self.inner.bind_queue(queue)
+    }
+
+    fn texel_formats(&self) -> Vec<String> {
+        self.inner.texel_formats()
+    }
+
+    fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureInfo<'static, Self::Device>> {
+        self.inner.describe_texels(format, desc)
+    }
+
+    fn subresource_pitch(&self) -> u64 {
+        self.inner.subresource_pitch()
+    }
+
+    fn can_draw(&self) -> bool {
+        self.inner.can_draw()
+    }
+
+    fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
+        self.inner.open_gate(value)
+    }
+
+    fn gate_opener(&self) -> GateOpener {
+        self.inner.gate_opener()
+    }
+
+    fn submit(
+        &mut self,
+        queue: usize,
+        waits: &[(usize, u64)],
+        commands: &[Command<Self::Device>],
+        signal: u64,
+    ) -> Result<(), DeviceError> {
+        let mut unwrapped = Vec::with_capacity(commands.len());
+        commands.iter().for_each(|command| unwrap(command, &mut unwrapped));
+        self.inner.submit(queue, waits, &unwrapped, signal)
+    }
+
+    fn can_copy_through(&self) -> bool {
+        false
+    }
+
+    /// Bindings are tied to the device that the library sees: work through descriptors is for the device itself.
+    fn submit_through(
+        &mut self,
+        _queue: usize,
+        _waits: &[(usize, u64)],
+        _through: Through<'_, Self::Device>,
+        _signal: u64,
+    ) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported("work through descriptors behind an injector of faults"))
+    }
+
+    fn wait_idle(&mut self) -> Result<(), DeviceError> {
+        self.inner.wait_idle()
+    }
+
+    fn close(self) -> Vec<String> {
+        self.inner.close()
+    }
+
+    fn take_messages(&mut self) -> Vec<String> {
+        self.inner.take_messages()
+    }
+}

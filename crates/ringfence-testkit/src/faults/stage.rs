@@ -1,0 +1,315 @@
+//! What a scenario runs on: a device behind an injector of faults, an allocator with a timeline a queue, and what does again
+//! what failed, since a failed call has changed nothing.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::fmt::{Debug, Display};
+use std::rc::Rc;
+
+use ringfence::device::fault::{FaultInjector, Faults};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, RawBuffer, TextureDesc, Textures,
+};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
+
+use super::FaultyGpu;
+use crate::rig::PATIENCE;
+use crate::{Command, Gpu, TextureRegion};
+
+/// The device that the library sees.
+pub type Behind<G> = FaultInjector<<G as Gpu>::Device>;
+
+/// A buffer of a [`Stage`].
+pub type FaultyBuffer<G> = Buffer<Behind<G>>;
+
+/// What ends a scenario: a typed error of the library, as text.
+pub struct Failure(pub String);
+
+impl Debug for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// How a scenario ends. Wrong bytes are a panic.
+pub type Outcome = Result<(), Failure>;
+
+/// An open device behind an injector of faults, with an allocator and a timeline a queue.
+pub struct Stage<G: Gpu> {
+    /// Over the injector.
+    pub memory: Allocator<Behind<G>>,
+    /// One a queue.
+    pub timelines: Vec<Timeline<Behind<G>>>,
+    /// The rules.
+    pub faults: Faults,
+    /// The device. It outlives all the rest.
+    pub gpu: FaultyGpu<G>,
+    /// What calls are made to fail with in this run.
+    error: Option<DeviceError>,
+    texts: Rc<RefCell<BTreeSet<String>>>,
+    errors_seen: Rc<Cell<u64>>,
+}
+
+/// Does what may fail, and does it once more if it did. Borrows nothing of the stage.
+pub struct Trial<G: Gpu> {
+    memory: Allocator<Behind<G>>,
+    faults: Faults,
+    texts: Rc<RefCell<BTreeSet<String>>>,
+    errors_seen: Rc<Cell<u64>>,
+}
+
+impl<G: Gpu> Trial<G> {
+    /// What fails leaves a sound allocator, and succeeds the second time, unless the fault lasts.
+    ///
+    /// # Errors
+    /// That of the second call.
+    ///
+    /// # Panics
+    /// The call fails without a fault, or leaves an unsound allocator.
+    pub fn run<T, E: Display>(&self, mut work: impl FnMut() -> Result<T, E>) -> Result<T, Failure> {
+        let injected = self.faults.injected();
+        let first = work();
+        self.memory.debug().validate().expect("sound after each step");
+        let Err(error) = first else { return first.map_err(|error| Failure(error.to_string())) };
+        let text = error.to_string();
+        assert!(self.faults.injected() > injected || is_loss(&text), "an error without a fault: {text}");
+        self.texts.borrow_mut().insert(text);
+        self.errors_seen.set(self.errors_seen.get() + 1);
+        let again = work().map_err(|error| Failure(error.to_string()));
+        self.memory.debug().validate().expect("sound after each step");
+        again
+    }
+}
+
+fn is_loss(text: &str) -> bool {
+    text.contains(&DeviceError::Lost.to_string())
+}
+
+impl<G: Gpu> Stage<G> {
+    pub(super) fn new(gpu: G, allocator: AllocatorDesc, error: Option<DeviceError>) -> Self {
+        let gpu = FaultyGpu::over(gpu);
+        let faults = gpu.faults().clone();
+        let memory = Allocator::over(gpu.device(), allocator);
+        let (texts, errors_seen) = Default::default();
+        let mut stage = Self { timelines: Vec::new(), memory, faults, gpu, error, texts, errors_seen };
+        stage.timelines = (0..stage.gpu.queue_count())
+            .map(|queue| {
+                // SAFETY: scenarios drop what they make before the stage, and signal every frame that they submit.
+                unsafe { stage.memory.timeline(stage.gpu.fence(queue)) }.expect("no rule yet")
+            })
+            .collect();
+        stage
+    }
+
+    /// What does again what failed.
+    #[must_use]
+    pub fn trial(&self) -> Trial<G> {
+        Trial {
+            memory: self.memory.clone(),
+            faults: self.faults.clone(),
+            texts: Rc::clone(&self.texts),
+            errors_seen: Rc::clone(&self.errors_seen),
+        }
+    }
+
+    /// A call that may fail where faults last for one call: it fails once at the most, only because it was made to, and with that
+    /// error; then everything is as before, and the same call succeeds.
+    ///
+    /// # Panics
+    /// Else.
+    #[track_caller]
+    pub fn step<T, E: Debug>(&self, mut call: impl FnMut() -> Result<T, E>) -> T {
+        let injected = self.faults.injected();
+        match call() {
+            Ok(made) => made,
+            Err(error) => {
+                let text = format!("{error:?}");
+                let cause = self.error.unwrap_or_else(|| panic!("nothing was made to fail: {text}"));
+                assert_eq!(self.faults.injected(), injected + 1, "it was another call's failure: {text}");
+                assert!(text.contains(&format!("{cause:?}")), "the cause {cause:?} is not reported: {text}");
+                self.errors_seen.set(self.errors_seen.get() + 1);
+                self.memory.debug().validate().expect("sound after the fault");
+                call().unwrap_or_else(|error| panic!("nothing fails twice: {error:?}"))
+            }
+        }
+    }
+
+    pub(super) fn errors_seen(&self) -> u64 {
+        self.errors_seen.get()
+    }
+
+    /// Each error that a [`Trial`] saw says what happened.
+    pub(super) fn check_texts(&self, error: DeviceError) {
+        for text in self.texts.borrow().iter() {
+            let named = text.contains(&error.to_string());
+            let summed_up = error.is_out_of_memory() && (text.contains("out of memory") || text.contains("budget"));
+            assert!(named || summed_up, "the error does not say what happened: {text}");
+        }
+    }
+
+    /// A buffer to copy from, and to copy to.
+    ///
+    /// # Errors
+    /// It failed twice.
+    pub fn buffer(&self, size: u64, location: Location) -> Result<FaultyBuffer<G>, Failure> {
+        let both = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+        let usage = if location == Location::Readback { BufferUsage::COPY_DST } else { both };
+        self.buffer_for(size, usage, AllocationDesc { location, name: "of a scenario", ..Default::default() })
+    }
+
+    /// A buffer.
+    ///
+    /// # Errors
+    /// It failed twice.
+    pub fn buffer_for(
+        &self,
+        size: u64,
+        usage: BufferUsage,
+        desc: AllocationDesc<'_>,
+    ) -> Result<FaultyBuffer<G>, Failure> {
+        self.trial().run(|| {
+            let info = Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size, usage })?;
+            self.memory.create_buffer(&info, desc)
+        })
+    }
+
+    /// A texture.
+    ///
+    /// # Errors
+    /// It failed twice.
+    pub fn texture(&self, desc: TextureDesc, how: AllocationDesc<'_>) -> Result<Texture<Behind<G>>, Failure> {
+        self.trial().run(|| {
+            let info = Create::<Textures>::describe(self.memory.device(), &desc)?;
+            self.memory.create_texture(&info, how)
+        })
+    }
+
+    /// An upload buffer with these bytes.
+    ///
+    /// # Errors
+    /// It failed twice.
+    pub fn filled(&self, bytes: &[u8]) -> Result<FaultyBuffer<G>, Failure> {
+        let mut buffer = self.buffer(bytes.len() as u64, Location::Upload)?;
+        self.trial().run(|| buffer.write(0, bytes))?;
+        Ok(buffer)
+    }
+
+    /// Submits as `frame` to the first queue. Returns its value.
+    ///
+    /// # Errors
+    /// The device is lost.
+    pub fn submit(&mut self, frame: Frame, commands: &[Command<Behind<G>>]) -> Result<u64, Failure> {
+        let value = frame.value();
+        self.gpu.submit(0, &[], commands, value)?;
+        self.timelines[0].submitted(frame)?;
+        Ok(value)
+    }
+
+    /// Waits for a value of the first queue.
+    ///
+    /// # Errors
+    /// It failed twice.
+    ///
+    /// # Panics
+    /// The work takes longer than [`PATIENCE`].
+    pub fn wait(&self, value: u64) -> Outcome {
+        let reached = self.trial().run(|| self.timelines[0].wait(value, PATIENCE))?;
+        assert!(reached, "the work completes");
+        Ok(())
+    }
+
+    /// Submits to the first queue and waits.
+    ///
+    /// # Errors
+    /// It failed twice, or the device is lost.
+    pub fn run(&mut self, commands: &[Command<Behind<G>>]) -> Outcome {
+        let frame = self.timelines[0].begin();
+        let value = self.submit(frame, commands)?;
+        self.wait(value)
+    }
+
+    /// Checks that a buffer holds these bytes from its start, seen through a copy on the device.
+    ///
+    /// # Errors
+    /// It failed twice, or the device is lost.
+    ///
+    /// # Panics
+    /// It holds others.
+    pub fn expect(&mut self, from: &FaultyBuffer<G>, bytes: &[u8]) -> Outcome {
+        self.expect_at((from.object().clone(), 0), bytes)
+    }
+
+    /// As [`Stage::expect`], of a buffer from an offset on.
+    ///
+    /// # Errors
+    /// As [`Stage::expect`].
+    ///
+    /// # Panics
+    /// As [`Stage::expect`].
+    pub fn expect_at(&mut self, (src, src_offset): (RawBuffer<Behind<G>>, u64), bytes: &[u8]) -> Outcome {
+        let size = bytes.len() as u64;
+        let back = self.buffer(size, Location::Readback)?;
+        let dst = back.object().clone();
+        self.run(&[Command::CopyBuffer { src, src_offset, dst, dst_offset: 0, size }])?;
+        self.expect_back(&back, bytes)
+    }
+
+    /// Checks that a readback buffer holds these bytes.
+    ///
+    /// # Errors
+    /// It failed twice.
+    ///
+    /// # Panics
+    /// It holds others.
+    pub fn expect_back(&self, back: &FaultyBuffer<G>, bytes: &[u8]) -> Outcome {
+        let mut read = vec![0; bytes.len()];
+        self.trial().run(|| back.read(0, &mut read))?;
+        assert!(read == bytes, "wrong bytes");
+        Ok(())
+    }
+
+    /// All texels of the first mip of an RGBA8 texture, and rows in a buffer as the device copies them.
+    #[must_use]
+    pub fn region(&self, width: u32, height: u32, buffer_offset: u64) -> TextureRegion {
+        let alignment = self.memory.device().capabilities().texture_copy_row_alignment;
+        let row_bytes = (u64::from(width) * 4).next_multiple_of(alignment);
+        TextureRegion { buffer_offset, row_bytes, mip: 0, layer: 0, width, height, texel_bytes: 4 }
+    }
+
+    /// The end: nothing may be left, neither in the allocator nor on the device.
+    pub(super) fn finish(mut self) -> Vec<String> {
+        self.memory.debug().validate().expect("sound");
+        let idle = self.gpu.wait_idle();
+        // Frames that ended with an early return: the device is idle, and nothing is submitted any more.
+        self.timelines.iter().for_each(Timeline::discard_dropped);
+        let done = self.memory.shutdown(PATIENCE).expect("what was submitted is complete, or the device is lost");
+        assert_eq!(done.waiting, 0, "nothing waits");
+        assert_eq!(done.device_lost, idle == Err(DeviceError::Lost));
+        let (statistics, snapshot) = (self.memory.statistics(), self.memory.snapshot());
+        assert_eq!(statistics.total().range_count + statistics.total().dedicated_count, 0, "left: {snapshot:?}");
+        assert_eq!(statistics.calls.allocate_memory, statistics.calls.free_memory, "every memory object is freed");
+        assert_eq!(statistics.calls.create_object, statistics.calls.destroy_object, "every object is destroyed");
+        let Self { memory, timelines, gpu, .. } = self;
+        drop((timelines, memory));
+        gpu.close()
+    }
+}
+
+/// A copy of `size` bytes from the start of one buffer to that of another.
+#[must_use]
+pub fn copy<G: Gpu>(from: &FaultyBuffer<G>, to: &FaultyBuffer<G>, size: u64) -> Command<Behind<G>> {
+    let (src, dst) = (from.object().clone(), to.object().clone());
+    Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size }
+}
+
+/// Bytes that repeat late and differ by seed.
+#[must_use]
+pub fn pattern(seed: u64, size: u64) -> Vec<u8> {
+    crate::rig::pattern(seed, size as usize)
+}

@@ -1,0 +1,173 @@
+//! What most tests on the simulated device need: the device, an allocator over it, timelines, and the check at the end.
+
+use std::time::Duration;
+
+use ringfence::device::fault::{FaultInjector, Faults};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
+use ringfence::sim::{self, Command, Fence, Profile, SimOptions};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, Timeline};
+
+/// A simulated device with an allocator over it.
+pub struct Fixture<D: Device = sim::Device> {
+    /// The device itself.
+    pub device: sim::Device,
+    /// The rules of [`FaultyFixture`]; they reach nothing in others.
+    pub faults: Faults,
+    /// Over the device, or over the injector in front of it.
+    pub memory: Allocator<D>,
+    /// As many as [`FixtureDesc::timelines`] says. The first is [`Fixture::timeline`].
+    pub timelines: Vec<Timeline<D>>,
+    /// The fence of each timeline.
+    pub fences: Vec<Fence>,
+}
+
+/// A fixture whose driver calls fail when a test wants them to.
+pub type FaultyFixture = Fixture<FaultInjector<sim::Device>>;
+
+/// How a [`Fixture`] is made.
+#[derive(Clone, Debug)]
+pub struct FixtureDesc {
+    /// Which device.
+    pub profile: Profile,
+    /// How it runs.
+    pub options: SimOptions,
+    /// How the allocator is set up.
+    pub allocator: AllocatorDesc,
+    /// How many timelines there are.
+    pub timelines: usize,
+}
+
+impl Default for FixtureDesc {
+    fn default() -> Self {
+        Self {
+            profile: Profile::h200(),
+            options: SimOptions::default(),
+            allocator: AllocatorDesc::default(),
+            timelines: 1,
+        }
+    }
+}
+
+impl Fixture {
+    /// Makes one.
+    ///
+    /// # Panics
+    /// The profile has not what the description asks for.
+    #[must_use]
+    pub fn new(desc: FixtureDesc) -> Self {
+        let device = sim::Device::new(desc.profile, desc.options);
+        Self::over(device.clone(), device, Faults::default(), desc.allocator, desc.timelines)
+    }
+
+    /// A second allocator on a device.
+    ///
+    /// # Panics
+    /// The device is lost.
+    #[must_use]
+    pub fn on(device: &sim::Device, allocator: AllocatorDesc) -> Self {
+        Self::over(device.clone(), device.clone(), Faults::default(), allocator, 1)
+    }
+}
+
+impl FaultyFixture {
+    /// As [`Fixture::new`], with an injector of faults between the library and the device. It has no rule yet.
+    ///
+    /// # Panics
+    /// The profile has not what the description asks for.
+    #[must_use]
+    pub fn faulty(desc: FixtureDesc) -> Self {
+        let device = sim::Device::new(desc.profile, desc.options);
+        let (injector, faults) = FaultInjector::new(device.clone());
+        Self::over(injector, device, faults, desc.allocator, desc.timelines)
+    }
+}
+
+impl<D> Fixture<D>
+where
+    D: Device<Fence = Fence> + for<'a> Create<Buffers, Info<'a> = BufferDesc>,
+{
+    fn over(inner: D, device: sim::Device, faults: Faults, allocator: AllocatorDesc, timelines: usize) -> Self {
+        let memory = Allocator::over(inner, allocator);
+        let fences: Vec<_> = (0..timelines).map(|_| device.create_fence(0)).collect();
+        // SAFETY: the fences live as long as the device, and each submission of a test signals the value of its frame. A test
+        // that breaks this on purpose looks at what the simulated device reports; no byte of the host is reached by it.
+        let timeline = |&fence| unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        let timelines = fences.iter().map(timeline).collect();
+        Self { device, faults, memory, timelines, fences }
+    }
+
+    /// The first timeline.
+    #[must_use]
+    pub fn timeline(&self) -> &Timeline<D> {
+        &self.timelines[0]
+    }
+
+    /// The fence of the first timeline.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fences[0]
+    }
+
+    /// A buffer of `size` bytes, to copy from and to.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`].
+    pub fn buffer(&self, size: u64, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
+        let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+        self.memory.create_buffer(&BufferDesc { size, usage }, desc)
+    }
+
+    /// Submits commands to the first queue, in a frame of their own. Returns its value.
+    ///
+    /// # Panics
+    /// The device is lost.
+    pub fn submit(&self, commands: Vec<Command>) -> u64 {
+        self.submit_frame(self.timeline().begin(), commands)
+    }
+
+    /// Submits commands to the first queue, as `frame`. Returns its value.
+    ///
+    /// # Panics
+    /// The device is lost, or a later frame was submitted.
+    pub fn submit_frame(&self, frame: Frame, commands: Vec<Command>) -> u64 {
+        let value = frame.value();
+        self.device.submit(0, &[], commands, (self.fence(), value)).expect("the device is not lost");
+        self.timeline().submitted(frame).expect("in order");
+        value
+    }
+
+    /// Submits nothing as `frame`, and waits for it.
+    ///
+    /// # Panics
+    /// As [`Fixture::submit_frame`].
+    pub fn complete(&self, frame: Frame) {
+        let value = self.submit_frame(frame, vec![]);
+        assert!(self.timeline().wait(value, Duration::MAX).expect("the device is not lost"));
+    }
+
+    /// What the simulated device has found since the last call.
+    #[must_use]
+    pub fn hazards(&self) -> Vec<String> {
+        self.device.take_hazards().iter().map(ToString::to_string).collect()
+    }
+
+    /// The end: all that the test made is dropped. Nothing is left on the device, and it has found nothing.
+    ///
+    /// # Panics
+    /// Else.
+    #[track_caller]
+    pub fn finish(self) {
+        self.faults.clear();
+        self.memory.debug().validate().expect("the allocator is sound");
+        let Self { device, memory, timelines, .. } = self;
+        drop(timelines);
+        memory.shutdown(Duration::MAX).expect("all work completes");
+        let total = memory.statistics().total();
+        assert_eq!((total.range_count, total.dedicated_count), (0, 0), "left: {:?}", memory.snapshot());
+        assert_eq!(memory.debug().take_findings(), [], "debugging found nothing");
+        drop(memory);
+        let found: Vec<String> = device.take_hazards().iter().map(ToString::to_string).collect();
+        assert!(found.is_empty(), "{found:#?}");
+        assert_eq!(device.live(), sim::Live::default(), "nothing is leaked");
+    }
+}

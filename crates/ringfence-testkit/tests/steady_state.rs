@@ -1,0 +1,88 @@
+//! A frame in steady state makes no driver object and no host allocation (rule 5 of the design): counted.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ringfence::{Allocator, AllocatorDesc, UploadDesc, UploadRing};
+use ringfence_testkit::counting_allocator::{CountingAllocator, host_allocation_count};
+use ringfence_testkit::sim::SimGpu;
+use ringfence_testkit::{Gpu, Options};
+
+#[global_allocator]
+static HOST: CountingAllocator = CountingAllocator;
+
+/// Does something of the library's and adds what it allocated to `total`.
+fn counted<R>(total: &mut u64, work: impl FnOnce() -> R) -> R {
+    let before = host_allocation_count();
+    let result = work();
+    *total += host_allocation_count() - before;
+    result
+}
+
+/// Streams frames, checks the driver calls of the steady ones, and says how often the host allocated in them.
+fn stream<G: Gpu>(gpu: &mut G) -> u64 {
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    // SAFETY: the fence lives as long as the device, and every frame below is signalled.
+    let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
+    let desc = UploadDesc { capacity: 64 << 10, ..Default::default() };
+    let ring = UploadRing::new(&memory, desc).expect("there is room");
+    let mut in_flight = VecDeque::with_capacity(4);
+    let (bytes, mut allocations) = ([7; 5000], 0);
+    let mut calls = memory.statistics().calls;
+    for number in 0..600 {
+        if number == 100 {
+            // What is reused has reached its size by now.
+            allocations = 0;
+            calls = memory.statistics().calls;
+        }
+        if in_flight.len() == 3 {
+            let value = in_flight.pop_front().expect("three are in flight");
+            let waited = counted(&mut allocations, || timeline.wait(value, Duration::from_secs(30)));
+            assert!(waited.expect("the device is not lost"));
+        }
+        let frame = counted(&mut allocations, || timeline.begin());
+        for _ in 0..4 {
+            counted(&mut allocations, || ring.write(&bytes, 256)).expect("the ring holds four frames");
+        }
+        let value = frame.value();
+        gpu.submit(0, &[], &[], value).expect("the device is not lost");
+        counted(&mut allocations, || timeline.submitted(frame)).expect("in order");
+        counted(&mut allocations, || memory.reclaim());
+        in_flight.push_back(value);
+    }
+    let after = memory.statistics().calls;
+    assert_eq!(after.made(), calls.made(), "driver objects made or destroyed in 500 steady frames");
+    drop((ring, timeline));
+    memory.shutdown(Duration::from_secs(30)).expect("all work is complete");
+    allocations
+}
+
+/// Driver objects only: the simulated device itself keeps its books on the host's heap.
+#[test]
+fn a_steady_frame_makes_no_driver_object_on_the_simulated_device() {
+    stream(&mut SimGpu::open(&Options::default()).expect("the simulated device is always there"));
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn a_steady_frame_makes_nothing_on_vulkan() {
+    match ringfence_testkit::vulkan::VulkanGpu::open(&Options::default()) {
+        Ok(mut gpu) => assert_eq!(stream(&mut gpu), 0, "host allocations in 500 steady frames"),
+        Err(ringfence_testkit::OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none() => {
+            ringfence_testkit::report::skipped(what);
+        }
+        Err(error) => panic!("no Vulkan device: {error}"),
+    }
+}
+
+#[cfg(all(windows, feature = "d3d12"))]
+#[test]
+fn a_steady_frame_makes_nothing_on_direct3d_12() {
+    match ringfence_testkit::d3d12::D3d12Gpu::open(&Options::default()) {
+        Ok(mut gpu) => assert_eq!(stream(&mut gpu), 0, "host allocations in 500 steady frames"),
+        Err(ringfence_testkit::OpenError::Absent(what)) if std::env::var_os("RINGFENCE_REQUIRE_D3D12").is_none() => {
+            ringfence_testkit::report::skipped(what);
+        }
+        Err(error) => panic!("no Direct3D 12 device: {error}"),
+    }
+}
