@@ -33,7 +33,7 @@ impl Memory {
         self.heap.as_ref()
     }
 
-    /// Index into [`Capabilities::memory_types`].
+    /// Index into [`Capabilities::memory_types`](ringfence_hal::Capabilities::memory_types).
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.memory_type

@@ -24,13 +24,13 @@ pub struct Requirements {
 /// A memory object to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryDesc<'a> {
-    /// Index into [`Capabilities::memory_types`].
+    /// Index into [`Capabilities::memory_types`](super::Capabilities::memory_types).
     pub memory_type: u32,
     /// Bytes.
     pub size: u64,
     /// The strictest alignment in bytes of what will be placed in it.
     pub alignment: u64,
-    /// The class of what will be placed in it, where [`Capabilities::class_groups`] parts them.
+    /// The class of what will be placed in it, where [`Capabilities::class_groups`](super::Capabilities::class_groups) parts them.
     pub class: ResourceClass,
     /// How much it matters.
     pub priority: Priority,

@@ -87,7 +87,8 @@ impl Device {
     }
 
     /// Puts a queue into another family than 0: what its work uses is then that family's until it is released, as with
-    /// Vulkan's exclusive sharing ([`Command::Release`]), and [`HazardKind::NotOwned`] for others.
+    /// Vulkan's exclusive sharing ([`Command::Release`]), and [`HazardKind::NotOwned`](super::HazardKind::NotOwned) for
+    /// others.
     pub fn set_family(&self, queue: usize, family: u32) {
         self.with(|state| state.queues.set_family(queue, family));
     }

@@ -15,7 +15,8 @@ pub struct SimOptions {
     pub poison: u8,
     /// Whether calls take the time that the profile says; else it is only counted.
     pub spends_time: bool,
-    /// Whether commands of one submission that use the same bytes have to be kept apart by [`Command::Barrier`].
+    /// Whether commands of one submission that use the same bytes have to be kept apart by
+    /// [`Command::Barrier`](super::Command::Barrier).
     pub watches_barriers: bool,
 }
 

@@ -75,3 +75,17 @@ impl Features {
         missing.fold(self, |all, (flag, _)| all.difference(flag))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_without_what_they_need_are_dropped() {
+        let alone = Features::DESCRIPTOR_BUFFER | Features::PAGEABLE_DEVICE_LOCAL_MEMORY | Features::SPARSE_BUFFERS;
+        assert_eq!(alone.usable(), Features::SPARSE_BUFFERS);
+        let both = alone | Features::BUFFER_DEVICE_ADDRESS | Features::MEMORY_PRIORITY;
+        assert_eq!(both.usable(), both);
+        assert_eq!(format!("{alone:?}"), "Features(DESCRIPTOR_BUFFER | PAGEABLE_DEVICE_LOCAL_MEMORY | SPARSE_BUFFERS)");
+    }
+}
