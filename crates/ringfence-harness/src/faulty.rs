@@ -90,7 +90,7 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
         Command::Upload(ref batch) => {
             let mut recorder = Recorder(Vec::new(), Vec::new());
             // SAFETY: only told to the recorder above, which makes commands of it; those who submit them answer for them.
-            unsafe { batch.as_ref().clone().play(&mut recorder) };
+            unsafe { batch.as_ref().clone().record(&mut recorder) };
             return into.append(&mut recorder.0);
         }
         Command::CopyTextures(ref copies) => Command::CopyTextures(copies.clone()),

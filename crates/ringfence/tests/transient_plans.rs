@@ -9,7 +9,7 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers};
 use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::trace::{Event, Reader, State, TraceError};
 use ringfence::transient::{
-    Certificate, Described, Execution, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError,
+    Described, Execution, FramePass, FrameResource, LayoutProof, TransientAllocator, TransientDesc, TransientError,
     UsedResource,
 };
 use ringfence::{Allocator, AllocatorDesc, Timeline};
@@ -102,8 +102,8 @@ impl Shape {
     }
 }
 
-/// Of three frames of a shape: the offsets, which stay, the certificate, and the barriers of the last one.
-fn laid_out(world: &World, shape: &Shape, transition_steps: u64) -> (Vec<u64>, Certificate, usize) {
+/// Of three frames of a shape: the offsets, which stay, the proof, and the barriers of the last one.
+fn laid_out(world: &World, shape: &Shape, transition_steps: u64) -> (Vec<u64>, LayoutProof, usize) {
     let desc = TransientDesc { transition_steps, ..Default::default() };
     let mut transient = TransientAllocator::new(&world.memory, desc);
     let mut seen: Option<(Vec<u64>, u64)> = None;
@@ -111,17 +111,17 @@ fn laid_out(world: &World, shape: &Shape, transition_steps: u64) -> (Vec<u64>, C
     for number in 0..3 {
         let execution = shape.plan(world, &mut transient).expect("there is room");
         let offsets = shape.offsets(&execution);
-        let certificate = Certificate { is_reused: false, ..execution.certificate() };
-        assert_eq!(execution.certificate().is_reused, number > 0);
+        let proof = LayoutProof { is_reused: false, ..execution.layout_proof() };
+        assert_eq!(execution.layout_proof().is_reused, number > 0);
         let figures = execution.figures();
         execution.finish(&[]);
         transient.end_frame();
         transient.validate().expect("sound");
         let (before, misses) = seen.get_or_insert_with(|| (offsets.clone(), figures.misses));
         assert_eq!(&offsets, &*before, "the plan stays");
-        // What waits for nobody gets a heap of its own while the other queue's work of the last frame may still run.
+        // A frame that waits for no pass gets a heap of its own while the other queue's work of the last frame may still run.
         assert!(figures.misses == *misses || shape.queues.contains(&1), "nothing is made again");
-        result = Some((offsets, certificate, figures.aliasing_count));
+        result = Some((offsets, proof, figures.aliasing_count));
     }
     result.expect("three frames")
 }
@@ -135,12 +135,12 @@ fn a_new_shape_is_laid_out_with_fewer_transitions_at_the_same_height() {
         let items = shape.items();
         let default = TransientDesc::default().transition_steps;
         let [plain, lowered, most] = [0, default, 10_000_000].map(|steps| {
-            let (offsets, certificate, _) = laid_out(&world, &shape, steps);
-            verify(&items, &offsets, certificate.height).expect("the checker proves it");
-            assert!(certificate.height >= certificate.lower_bound);
-            (transitions(&items, &offsets).len(), certificate)
+            let (offsets, proof, _) = laid_out(&world, &shape, steps);
+            verify(&items, &offsets, proof.height).expect("the checker proves it");
+            assert!(proof.height >= proof.lower_bound);
+            (transitions(&items, &offsets).len(), proof)
         });
-        assert_eq!((plain.1, lowered.1), (lowered.1, most.1), "the certificate stays what it was");
+        assert_eq!((plain.1, lowered.1), (lowered.1, most.1), "the proof stays what it was");
         assert!(most.0 <= lowered.0 && lowered.0 <= plain.0, "seed {seed}");
         (found, in_frame, in_the_end) = (found + plain.0, in_frame + lowered.0, in_the_end + most.0);
     }
@@ -169,9 +169,9 @@ fn on_several_queues_every_layout_with_fewer_transitions_is_proven() {
         };
         let items: Vec<_> = shape.infos.iter().zip(&shape.lives).map(item).collect();
         let [plain, lowered] = [0, 100_000].map(|steps| {
-            let (offsets, certificate, _) = laid_out(&world, &shape, steps);
-            verify_passes(&graph, &items, &offsets, certificate.height).expect("the checker proves it");
-            certificate
+            let (offsets, proof, _) = laid_out(&world, &shape, steps);
+            verify_passes(&graph, &items, &offsets, proof.height).expect("the checker proves it");
+            proof
         });
         assert_eq!(plain, lowered);
     }
@@ -209,7 +209,7 @@ struct Recording(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Recording {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panicked").write(bytes)
+        self.0.lock().expect("no thread panicked").write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -238,7 +238,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     drop(transient);
     world.memory.reclaim();
     world.memory.stop_trace().expect("memory can be written");
-    let bytes = recording.0.lock().expect("nobody panicked").clone();
+    let bytes = recording.0.lock().expect("no thread panicked").clone();
 
     let (mut state, mut made, mut most) = (State::new(), Vec::new(), (0, 0));
     let mut events = Vec::new();
@@ -258,7 +258,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     assert!(names.starts_with(&["depth", "normals"]) && names.len() <= 3, "{names:?}");
     assert!(made.iter().all(|(_, offset, bytes)| *bytes >= 100_000 && *offset <= 2 * bytes));
     assert_eq!(most, (made.len(), made.iter().map(|(.., bytes)| bytes).sum()));
-    assert!(state.transient_objects().is_empty() && state.transient_bytes() == 0, "all were let go of");
+    assert!(state.transient_objects().is_empty() && state.transient_bytes() == 0, "all were released");
     let at = |wanted: &dyn Fn(&Event) -> bool| events.iter().rposition(wanted).expect("there is one");
     let last_let_go = at(&|event| matches!(event, Event::TransientLetGo { .. }));
     assert!(last_let_go < at(&|event| matches!(event, Event::BlockFreed { .. })), "before the heap");
@@ -273,7 +273,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let other = World::new();
     other.memory.start_trace(empty.clone()).expect("nothing was made");
     other.memory.stop_trace().expect("memory can be written");
-    let mut old = empty.0.lock().expect("nobody panicked").clone();
+    let mut old = empty.0.lock().expect("no thread panicked").clone();
     old[8..12].copy_from_slice(&1_u32.to_le_bytes());
     assert!(Reader::new(&old[..]).expect("version 1 is read").all(|event| event.is_ok()));
 }

@@ -61,7 +61,7 @@ impl World {
                 let text = format!("{error:?}");
                 let cause = self.error.unwrap_or_else(|| panic!("nothing was made to fail: {text}"));
                 assert_eq!(self.faults.injected(), injected + 1, "it was another call's failure: {text}");
-                assert!(text.contains(&format!("{cause:?}")), "the cause {cause:?} is not told: {text}");
+                assert!(text.contains(&format!("{cause:?}")), "the cause {cause:?} is not in the text: {text}");
                 self.refused.set(self.refused.get() + 1);
                 self.memory.validate().expect("sound after the fault");
                 call().unwrap_or_else(|error| panic!("nothing fails twice: {error:?}"))
@@ -111,7 +111,7 @@ impl World {
         assert!(read == bytes, "wrong bytes");
     }
 
-    /// Everything that was made has been let go of.
+    /// Everything that was made has been released.
     fn finish(self) {
         self.faults.clear();
         self.memory.validate().expect("sound at the end");
@@ -169,7 +169,7 @@ impl Commands {
     pub fn batch(batch: &mut UploadBatch<Device>) -> Self {
         let mut commands = Self::default();
         // SAFETY: what the batch copies is alive until the frame is complete, which is submitted with these commands.
-        unsafe { batch.play(&mut commands) };
+        unsafe { batch.record(&mut commands) };
         commands
     }
 
@@ -183,7 +183,7 @@ impl Record<Device> for Commands {
     unsafe fn begin_copies(&mut self, _: &[RawBuffer<Device>], _: &[TextureTarget<RawTexture<Device>>]) {}
 
     unsafe fn copy_buffer(&mut self, src: &RawBuffer<Device>, dst: &RawBuffer<Device>, regions: &[CopyRegion]) {
-        // SAFETY: the caller promises what is asked.
+        // SAFETY: the caller promises what the contract requires.
         unsafe { Record::<sim::Device>::copy_buffer(&mut self.0, src, dst, regions) };
     }
 
@@ -193,17 +193,17 @@ impl Record<Device> for Commands {
         dst: &RawTexture<Device>,
         region: &TexelRegion,
     ) {
-        // SAFETY: the caller promises what is asked.
+        // SAFETY: the caller promises what the contract requires.
         unsafe { Record::<sim::Device>::copy_buffer_to_texture(&mut self.0, src, dst, region) };
     }
 
     unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<Device>, RawBuffer<Device>>]) {
-        // SAFETY: the caller promises what is asked.
+        // SAFETY: the caller promises what the contract requires.
         unsafe { Record::<sim::Device>::read_texels(&mut self.0, reads) };
     }
 
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<Device>>]) {
-        // SAFETY: the caller promises what is asked.
+        // SAFETY: the caller promises what the contract requires.
         unsafe { Record::<sim::Device>::copy_textures(&mut self.0, copies) };
     }
 

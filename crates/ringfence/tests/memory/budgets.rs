@@ -23,7 +23,7 @@ fn within_budget_refuses_before_the_driver_is_asked() {
     let Some(Error::OverBudget { size, budget, .. }) = error else { panic!("{error:?}") };
     assert_eq!((size, budget.budget_bytes, budget.usage_bytes), (16 * MIB, 8 * MIB, 0));
     assert_eq!(world.sim.calls().allocate_memory, asked, "refused early");
-    let beyond = world.buffer(16 * MIB, on_device()).expect("whoever may go beyond the budget does");
+    let beyond = world.buffer(16 * MIB, on_device()).expect("a request that may exceed the budget does");
     drop(beyond);
     world.finish();
 }
@@ -93,7 +93,7 @@ fn a_small_window_is_not_used_up_by_default() {
     assert_eq!(in_window, 4, "128 of 256 MiB are left for what cannot do without");
     assert!(buffers.iter().all(|buffer| buffer.is_mapped()), "the others are host-visible all the same");
     let device: Vec<_> = (0..10).map(|_| world.buffer(32 * MIB, AllocationDesc::default()).expect("room")).collect();
-    assert!(device.iter().all(|buffer| buffer.memory_type() == 1), "nobody else goes there");
+    assert!(device.iter().all(|buffer| buffer.memory_type() == 1), "no other request goes there");
     drop((buffers, device));
     world.finish();
 }

@@ -32,7 +32,7 @@ impl World {
         self.memory.create_buffer(&info(size), desc)
     }
 
-    /// Everything that was made is let go of; nothing may be left but what is kept on purpose.
+    /// Everything that was made is released; nothing may be left but what is kept on purpose.
     pub fn finish(self) {
         self.memory.validate().expect("the allocator is sound");
         self.faults.clear();
