@@ -68,13 +68,13 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
             (0..capacity).map(|_| table.insert(&words(&buffers[0])?)).collect::<Result<Vec<_>, _>>()
         })?;
         let frame = timeline.begin();
-        let mut lease = heap.lease(&frame)?;
+        let mut frame_tables = heap.frame_descriptors(&frame)?;
         for _ in 0..frame_slots / 8 {
             // Written again, so that no two tables are identical.
             shown.write(0, &words(&buffers[0])?)?;
-            time(&mut copy, || lease.table(&[shown.all()]))?;
+            time(&mut copy, || frame_tables.table(&[shown.all()]))?;
         }
-        drop(lease);
+        drop(frame_tables);
         let index = entries[round as usize % entries.len()].slot();
         let slot = |index, at: usize| Slot {
             index,

@@ -30,9 +30,9 @@ fn allocate_and_free(memory: &Allocator<Device>, size: u64) {
     unsafe { allocation.destroy_now() };
 }
 
-/// A cell of a pool: no lock.
+/// A slot of a pool: no lock.
 #[inline(never)]
-fn cell(memory: &Allocator<Device>) {
+fn slot(memory: &Allocator<Device>) {
     (0..TIMES).for_each(|_| allocate_and_free(memory, 512));
 }
 
@@ -61,7 +61,7 @@ fn main() {
         allocate_and_free(&memory, 512);
     }
     drop_and_reclaim(&memory);
-    cell(&memory);
+    slot(&memory);
     range(&memory);
     drop_and_reclaim(&memory);
 }

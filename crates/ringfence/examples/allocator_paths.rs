@@ -1,7 +1,7 @@
 //! A fixed amount of work on each hot path of the allocator, for counting instructions: `ci/callgrind.sh`.
 //!
 //! The device is the simulated one, which none of these paths calls. Each path is one function that is not inlined and does
-//! [`OPERATIONS`] operations, half of them allocations and half of them what gives them back.
+//! [`OPERATIONS`] operations, half of them allocations and half of them frees.
 
 use std::hint::black_box;
 
@@ -11,7 +11,7 @@ use ringfence::lifetime::RetireBin;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Timeline};
 
-/// Allocations and what gives them back, in each path.
+/// Allocations and frees, in each path.
 const OPERATIONS: usize = 20_000;
 
 /// xorshift64*: the same numbers in every run.
@@ -66,17 +66,17 @@ impl Churn {
         steps.iter_mut().for_each(|(at, _)| *at = (random.next() % live as u64) as usize);
         let mut churn = Self { memory, live: held, steps };
         // To a steady state: as many holes as there will be.
-        churn.play(|held, _| free(held));
+        churn.run(|held, _| free(held));
         churn.memory.reclaim();
         churn.steps.truncate(OPERATIONS / 2);
         churn
     }
 
     #[inline(always)]
-    fn play(&mut self, give_back: impl Fn(Allocation<Device>, usize)) {
+    fn run(&mut self, free: impl Fn(Allocation<Device>, usize)) {
         for (number, &(at, size)) in self.steps.iter().enumerate() {
             if let Some(held) = self.live[at].take() {
-                give_back(held, number);
+                free(held, number);
             }
             self.live[at] = Some(self.memory.allocate(needs(size), AllocationDesc::default()).expect("it fits"));
         }
@@ -92,27 +92,27 @@ fn free(held: Allocation<Device>) {
 #[inline(never)]
 fn cells_free_now(churn: &mut Churn) {
     black_box("cells_free_now"); // Else the linker folds it with its equals.
-    churn.play(|held, _| free(held));
+    churn.run(|held, _| free(held));
 }
 
 #[inline(never)]
 fn ranges_free_now(churn: &mut Churn) {
     black_box("ranges_free_now");
-    churn.play(|held, _| free(held));
+    churn.run(|held, _| free(held));
 }
 
 /// The same with 50 times as many of few sizes: hundreds of pools.
 #[inline(never)]
 fn cells_of_many(churn: &mut Churn) {
     black_box("cells_of_many");
-    churn.play(|held, _| free(held));
+    churn.run(|held, _| free(held));
 }
 
-/// Given back as a program does: dropped, and reclaimed once a frame of 100.
+/// Released as a program does: dropped, and reclaimed once a frame of 100.
 #[inline(never)]
 fn cells_drop_and_reclaim(churn: &mut Churn) {
     let memory = churn.memory.clone();
-    churn.play(|held, number| {
+    churn.run(|held, number| {
         drop(held);
         if number % 100 == 99 {
             memory.reclaim();
@@ -120,13 +120,13 @@ fn cells_drop_and_reclaim(churn: &mut Churn) {
     });
 }
 
-/// Frames in which nothing was given back: what every frame costs, here with cells of every size class.
+/// Frames in which nothing was released: what every frame costs, here with cells of every size class.
 #[inline(never)]
 fn frames_of_nothing(memory: &Allocator<Device>) {
     (0..OPERATIONS).for_each(|_| _ = memory.reclaim());
 }
 
-/// A thousand live descriptors of one slot each, given back and taken in no order.
+/// A thousand live descriptors of one slot each, freed and allocated in no order.
 #[inline(never)]
 fn descriptors_of_one_slot(heap: &CpuDescriptorHeap<Device>, live: &mut [Option<CpuDescriptors<Device>>; 1000]) {
     for number in 0..OPERATIONS / 2 {

@@ -1,4 +1,4 @@
-//! What it costs to let go of an object and to get it back, the driver's part left out: nanoseconds an object.
+//! What it costs to release an object and to get it back, the driver's part left out: nanoseconds an object.
 //!
 //! `cargo run --release -p ringfence --example retire_cost [FRAMES]`
 //!
@@ -35,8 +35,8 @@ fn table<const WORDS: usize>(most: u64) {
     }
 }
 
-/// Frames in which each thread lets go of so many objects, on three timelines with three frames in flight. Nanoseconds
-/// an object, of a thread, in the middle frame: for letting go, for getting back.
+/// Frames in which each thread releases so many objects, on three timelines with three frames in flight. Nanoseconds
+/// an object, of a thread, in the middle frame: for release, for getting back.
 fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64) -> (f64, f64) {
     let memory =
         Allocator::over(sim::Device::new(sim::Profile::h200(), sim::SimOptions::default()), AllocatorDesc::default());
@@ -72,7 +72,7 @@ fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64)
         retire_ns.push(ns as f64 / objects as f64);
         let started = Instant::now();
         bin.collect([number.saturating_sub(IN_FLIGHT); 3].as_slice(), usize::MAX, &mut passed);
-        // Whoever destroys the objects looks at each.
+        // The reclaim visits each object.
         passed.iter().for_each(|object| _ = std::hint::black_box(object[0]));
         let count = passed.len();
         passed.clear();

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:>10} {:>8} {:>16} {:>12} {:>14}", "trace", "names", "ns a buffer", "events", "bytes an event");
     for named in [false, true] {
         let mut best = [f64::MAX; 2];
-        let mut told = None;
+        let mut summary_of_run = None;
         // In turn, so that what else the machine does falls on both.
         for _ in 0..7 {
             for on in [false, true] {
@@ -31,14 +31,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 };
                 let (ns, summary) = run(named, to)?;
                 best[usize::from(on)] = best[usize::from(on)].min(ns);
-                told = summary.or(told);
+                summary_of_run = summary.or(summary_of_run);
             }
         }
         println!("{:>10} {named:>8} {:>16.1}", "off", best[0]);
-        let summary = told.unwrap_or_default();
+        let summary = summary_of_run.unwrap_or_default();
         let bytes = summary.bytes as f64 / summary.event_count as f64;
         println!("{:>10} {named:>8} {:>16.1} {:>12} {bytes:>14.1}", "on", best[1], summary.event_count);
-        // A buffer is three events: allocated, let go of, free again.
+        // A buffer is three events: allocated, released, free again.
         println!("{:>10} {named:>8} {:>16.1} an event", "", (best[1] - best[0]) / 3.0);
     }
     let mut best = [f64::MAX; 2];
@@ -51,10 +51,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-type Told = (f64, Option<ringfence::trace::TraceSummary>);
+type Run = (f64, Option<ringfence::trace::TraceSummary>);
 
 /// Frames in which so many buffers come and go. The best frame's nanoseconds a buffer.
-fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Told, Box<dyn std::error::Error>> {
+fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Run, Box<dyn std::error::Error>> {
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device, AllocatorDesc::default());
     if let Some(to) = to {

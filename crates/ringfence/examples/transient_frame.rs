@@ -60,16 +60,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{name:>8} in bytes {:>9} to {:>9}", bytes.start, bytes.end);
         }
         // Before each pass: what `execution.barriers()` lists for it; then its draws.
-        let certificate = execution.certificate();
+        let proof = execution.layout_proof();
         gpu.submit(0, &[], vec![], (fence, value))?;
         execution.finish(&[timeline.submitted(frame)?]);
         transient.end_frame();
         memory.reclaim();
         let calls = memory.statistics().calls.made() - calls_before;
-        println!(
-            "frame {number}: {} bytes, at least {}; {calls} driver calls",
-            certificate.height, certificate.lower_bound
-        );
+        println!("frame {number}: {} bytes, at least {}; {calls} driver calls", proof.height, proof.lower_bound);
     }
 
     let figures = transient.figures();

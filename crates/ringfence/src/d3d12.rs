@@ -2,8 +2,6 @@
 
 mod transient;
 
-use std::ops::Deref;
-
 use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::{ID3D12Device, ID3D12GraphicsCommandList};
 use windows::Win32::Graphics::Dxgi::IDXGIAdapter;
@@ -13,33 +11,7 @@ use crate::device::DeviceError;
 pub use ringfence_d3d12::*;
 use ringfence_memory::memory::AllocatorDesc;
 
-/// A buffer of a Direct3D 12 device.
-pub type Buffer = ringfence_memory::Buffer<Device>;
-/// A texture of a Direct3D 12 device.
-pub type Texture = ringfence_memory::Texture<Device>;
-/// A queue's progress on a Direct3D 12 device.
-pub type Timeline = ringfence_memory::lifetime::Timeline<Device>;
-/// An upload ring of a Direct3D 12 device.
-pub type UploadRing = crate::upload::UploadRing<Device>;
-
-/// An allocator over a Direct3D 12 device, made from the API's own objects. It is a [`ringfence_memory::Allocator`] in all
-/// else, and goes wherever a reference to one does.
-#[derive(Clone, Debug)]
-pub struct Allocator(ringfence_memory::Allocator<Device>);
-
-impl Deref for Allocator {
-    type Target = ringfence_memory::Allocator<Device>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl From<Allocator> for ringfence_memory::Allocator<Device> {
-    fn from(allocator: Allocator) -> Self {
-        allocator.0
-    }
-}
+native_types!("Direct3D 12");
 
 impl Allocator {
     /// An allocator over a device: for one with optional features.

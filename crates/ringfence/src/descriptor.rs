@@ -10,18 +10,18 @@
 //!   │ ring of chunks│ free list:  Persistent │ BindlessTable │ SamplerTable │
 //!   └───────────────┴───────────────────────────────────────────────────────┘
 //!        ▲                                   │ bind(frame): once a command list
-//!     FrameLease (one a thread) ─▶ Table     ▼
+//!     FrameDescriptors ─▶ Table               ▼
 //!                                         Binding
 //! ```
 //!
 //! # The rules behind it
 //!
-//! - *A slot that a shader may still read is never written* (rule 2 of the design). What is let go of waits for every
+//! - *A slot that a shader may still read is never written* (rule 2 of the design). What is released waits for every
 //!   submission that had begun by then; a table of a frame waits for that frame. [`Allocator::reclaim`](crate::Allocator)
-//!   hands back what has passed.
-//! - *A CPU-only descriptor is a value*: it may be written, copied and let go of at any time. Where the API has an object
+//!   frees what has passed.
+//! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. Where the API has an object
 //!   behind it (Vulkan's image views and samplers), the object lives until nothing that is under way can use it.
-//! - *The device's part is mechanism only* ([`device::descriptors`](crate::device::descriptors)); this room holds all the
+//! - *The device's part is mechanism only* ([`device::descriptors`](crate::device::descriptors)); this module holds all the
 //!   policy, once, for every device.
 //!
 //! # What is in use
@@ -31,7 +31,7 @@
 //!
 //! | model | where | what follows |
 //! |---|---|---|
-//! | `Heaps` | Direct3D 12, simulated | all of this room as it stands |
+//! | `Heaps` | Direct3D 12, simulated | all of this module as it stands |
 //! | `Buffers` | Vulkan with `VK_EXT_descriptor_buffer` | the same; each type is an array of its own in one buffer |
 //! | `UpdateAfterBind` | Vulkan with descriptor indexing | the same; slots up to the device's limits of such sets |
 //! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees what was there at its [`ShaderVisibleHeap::bind`]; few slots; image views of each dimension are an array of their own |
@@ -43,7 +43,7 @@
 //! | allocate a CPU-only slot | O(1), one atomic exchange |
 //! | – through [`LocalDescriptors`] | O(1), nothing atomic |
 //! | – several side by side | O(log slots) under a short lock; a driver call for a new block |
-//! | lease, table | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
+//! | frame descriptors, table | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
 //! | bindless insert, remove | O(1) under a short lock, one driver call outside of it |
 //! | bind | on plain sets O(slots) if the heap was written since the last; else nothing |
 //! | reclaim | O(what comes back) |
@@ -56,8 +56,8 @@ mod bindless;
 mod constants;
 mod cpu;
 mod desc;
+mod frame_descriptors;
 mod heap;
-mod lease;
 mod local;
 mod persistent;
 mod samplers;
@@ -76,8 +76,8 @@ pub use bindless::{BindlessDesc, BindlessIndex, BindlessTable};
 pub use constants::ConstantView;
 pub use cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, TableSource};
 pub use desc::{ShaderVisibleDesc, VisibleStatistics};
+pub use frame_descriptors::{FrameDescriptors, Table};
 pub use heap::Heap;
-pub use lease::{FrameLease, Table};
 pub use local::LocalDescriptors;
 pub use persistent::Persistent;
 pub use ringfence_memory::memory::DescriptorSnapshot;

@@ -16,7 +16,7 @@
 //! drop(buffer);
 //! ```
 //!
-//! Use after it was let go of:
+//! Use after it was released:
 //!
 //! ```compile_fail,E0382
 //! # use ringfence::device::{BufferDesc, BufferUsage};
@@ -67,7 +67,7 @@
 //! buffer.destroy_now();
 //! ```
 //!
-//! A fence of which nobody has said that it tells the truth:
+//! A fence without the promise that submissions signal it:
 //!
 //! ```compile_fail,E0133
 //! # use ringfence::{Allocator, AllocatorDesc, sim};
@@ -114,9 +114,9 @@
 //! # let timeline = unsafe { memory.timeline(device.create_fence(0)) }.unwrap();
 //! let heap = ShaderVisibleHeap::new(&memory, ShaderVisibleDesc::default()).unwrap();
 //! let frame = timeline.begin();
-//! let mut lease = heap.lease(&frame).unwrap();
+//! let mut frame_tables = heap.frame_descriptors(&frame).unwrap();
 //! timeline.submitted(frame).unwrap();
-//! let _ = lease.table(&[]);
+//! let _ = frame_tables.table(&[]);
 //! ```
 //!
 //! A view of what is gone:

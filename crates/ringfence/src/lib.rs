@@ -14,18 +14,32 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
-//! | [`defrag`] | moving what is in memory together, a bounded [`pass`](defrag::DefragPass) at a time |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
-//! | [`sharing`] | memory that other processes and APIs see too |
-//! | [`sparse`] | buffers that get their memory page by page |
-//! | [`residency`] | what is near the device when not everything has room |
-//! | [`transient`] | resources of a frame that share bytes, the [`TransientAllocator`](transient::TransientAllocator) |
-//! | [`upload`] | the [`UploadRing`] |
-//! | [`debugging`] | guards, fills, leaks and a history, by choice at run time |
-//! | [`device`] | what is asked of a device, and how to bring your own |
-//! | [`sim`] | the simulated GPU with its hazard finder |
-//! | `vulkan`, `d3d12` | the backends, by feature |
-//! | [`core`] | the algorithms alone |
+//! | [`defrag`] | compaction, a bounded [`pass`](defrag::DefragPass) at a time |
+//! | [`residency`] | what stays in device memory when the budget is too small |
+//! | [`sharing`] | memory that other processes and APIs map too |
+//! | [`sparse`] | buffers and textures that get their memory page by page |
+//! | [`debugging`], [`trace`] | guards, fills, leaks and a history; recordings |
+//! | [`upload`] | rings of mapped memory, constants, batches of copies, readback |
+//! | [`descriptor`] | CPU-only and shader-visible descriptors, bindless tables, samplers |
+//! | [`transient`] | resources of a frame that share bytes: the [`TransientAllocator`](transient::TransientAllocator) |
+//! | [`placement`] | an engine's policy: which request goes to which pool |
+//! | [`device`] | the contract of a device (crate `ringfence-hal`), and how to write your own |
+//! | [`alias`] | the planner of offsets for known lifetimes (crate `ringfence-alias`) |
+//! | [`core`] | the algorithms alone (crate `ringfence-core`) |
+//! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each by the feature of its name |
+//!
+//! [`memory`] to [`trace`] are those of the crate `ringfence-memory`; the four after them are this crate's own.
+//!
+//! | feature | what it compiles |
+//! |---|---|
+//! | `vulkan` | the backend over `ash` |
+//! | `d3d12` | the backend over `windows`; nothing off Windows |
+//! | `sim` | the simulated GPU with its hazard finder; programs need it for their tests, seldom elsewhere |
+//! | `serde` | snapshots and figures as JSON |
+//! | `tracing` | spans and events of the crate `tracing` for slow driver calls, waits and failures |
+//!
+//! None is on by default.
 //!
 //! # Threads
 //!
@@ -33,6 +47,8 @@
 //! class, held for a few hundred nanoseconds, and never across a driver call.
 //!
 //! # An example without a GPU
+//!
+//! With the feature `sim`:
 //!
 //! ```
 //! use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
@@ -74,6 +90,10 @@ struct Readme;
 
 #[cfg(doctest)]
 mod guide;
+
+#[cfg(any(feature = "vulkan", all(windows, feature = "d3d12")))]
+#[macro_use]
+mod native;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;

@@ -12,12 +12,12 @@
 //!   fast constants ───── 64 KiB pages from buddies of their own: [`FastConstants`](crate::FastConstants)
 //! ```
 //!
-//! Every threshold is a default of [`PlacementDesc`]. What a request comes to remembers its allocator ([`Route`]) and is
-//! let go of as its [`LocationKind`] asks, deferred until the submitted work of all queues that had begun is complete,
+//! Every threshold is a default of [`PlacementDesc`]. A location remembers its allocator ([`Route`]). It is
+//! released as its [`LocationKind`] says, deferred until the submitted work of all queues that had begun is complete,
 //! by sync points and not by a count of frames. [`Placement::end_frame`] cleans up, and destroys blocks that were empty
 //! for a lag of frames.
 //!
-//! Where the library decides by itself, as [`Allocator::create_buffer`](crate::Allocator::create_buffer) does, it asks
+//! Where the library decides by itself, as [`Allocator::create_buffer`](crate::Allocator::create_buffer) does, it needs
 //! less of the caller; this policy is for programs that want an engine's separation of uses, or its few driver buffers.
 //!
 //! # Deviations from the document

@@ -12,8 +12,8 @@
 //!
 //! [`TransientAllocator`] serves graph executions, in one of two ways:
 //!
-//! - *As it goes*: [`Execution::acquire_texture`] and [`Execution::discard`] in the order of the passes. Tries the heaps
-//!   at hand, first fit, else gets one. Where an object was made before from the same description at the same offset, it
+//! - *As it goes*: [`Execution::acquire_texture`] and [`Execution::discard`] in the order of the passes. It tries the
+//!   existing heaps, first fit, else makes one. Where an object was made before from the same description at the same offset, it
 //!   is used again: a frame like the last makes nothing.
 //! - *Planned*: all resources with first and last passes are declared up front ([`TransientAllocator::plan`]) and laid
 //!   out by [`ringfence_alias`]; a frame of the same shape as one before uses its plan again.
@@ -47,20 +47,20 @@
 //! - The placement is by first fit over the history of the bytes rather than a free list, since a range can be free for
 //!   one queue and not yet for another.
 //! - What a driver wants to have memory of its own ([`requires_dedicated`](crate::device::Requirements)) is cached by
-//!   its description too, and shares bytes with nobody.
+//!   its description too, and shares bytes with no other resource.
 //! - Buffers, textures and render targets share heaps where the device lets them (`class_groups`), else they have heaps
 //!   of their own: that is what heap tier 1 costs.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | acquire | O(spans of the heaps at hand); no driver call and no host allocation on a hit |
+//! | acquire | O(spans of the existing heaps); no driver call and no host allocation on a hit |
 //! | discard | O(log spans) |
 //! | finish | O(heaps · objects) |
 //!
 //! # Threads
 //!
-//! Placement goes in the order of the passes, so that an execution is one thread's; there is no lock. Objects are let go
-//! of through the allocator's retirement, which all threads share.
+//! Placement goes in the order of the passes, so that an execution is one thread's; there is no lock. Objects are released
+//! through the allocator's retirement, which all threads share.
 
 mod advice;
 mod allocator;
@@ -84,7 +84,7 @@ pub use allocator::{Execution, TransientAllocator};
 pub use barrier::{Barrier, Direct3d12Barrier};
 pub use desc::{Flushed, TransientDesc, TransientFigures};
 pub use error::TransientError;
-pub use frame::{Certificate, Described, FramePass, FrameResource, UsedResource};
+pub use frame::{Described, FramePass, FrameResource, LayoutProof, UsedResource};
 pub use handle::{Transient, TransientBuffer, TransientTexture};
 pub use heap::TransientKind;
 pub use pass::{Pass, QUEUES_MAX, TransientId};

@@ -1,7 +1,5 @@
 //! The allocator over a Vulkan device, and Vulkan's own handles of what it makes.
 
-use std::ops::Deref;
-
 use ash::vk;
 use smallvec::SmallVec;
 
@@ -11,33 +9,7 @@ use crate::device::descriptors::HeapKind;
 use ringfence_memory::memory::AllocatorDesc;
 pub use ringfence_vulkan::*;
 
-/// A buffer of a Vulkan device.
-pub type Buffer = ringfence_memory::Buffer<Device>;
-/// An image of a Vulkan device.
-pub type Texture = ringfence_memory::Texture<Device>;
-/// A queue's progress on a Vulkan device.
-pub type Timeline = ringfence_memory::lifetime::Timeline<Device>;
-/// An upload ring of a Vulkan device.
-pub type UploadRing = crate::upload::UploadRing<Device>;
-
-/// An allocator over a Vulkan device, made from the API's own objects. It is a [`ringfence_memory::Allocator`] in all
-/// else, and goes wherever a reference to one does.
-#[derive(Clone, Debug)]
-pub struct Allocator(ringfence_memory::Allocator<Device>);
-
-impl Deref for Allocator {
-    type Target = ringfence_memory::Allocator<Device>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl From<Allocator> for ringfence_memory::Allocator<Device> {
-    fn from(allocator: Allocator) -> Self {
-        allocator.0
-    }
-}
+native_types!("Vulkan");
 
 impl Allocator {
     /// An allocator over a device: for one with optional features.

@@ -1,4 +1,4 @@
-//! CPU-only descriptors on the simulated device: slots at hand beside a naive twin, under threads, and at the end of life.
+//! CPU-only descriptors on the simulated device: cached slots beside a naive twin, under threads, and at the end of life.
 
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -29,7 +29,7 @@ impl Heaps {
         CpuDescriptorHeap::new(&self.memory, desc).expect("small")
     }
 
-    /// So often that what nobody uses has gone back.
+    /// So often that unused slots have gone back.
     fn reclaim(&self) {
         (0..6).for_each(|_| _ = self.memory.reclaim());
     }
@@ -42,7 +42,7 @@ enum CpuStep {
     AllocateLocally,
     FreeLocally(usize),
     Reclaim,
-    Lease,
+    Local,
 }
 
 fn cpu_step() -> impl Strategy<Value = CpuStep> {
@@ -53,14 +53,14 @@ fn cpu_step() -> impl Strategy<Value = CpuStep> {
         4 => Just(CpuStep::AllocateLocally),
         4 => any::<usize>().prop_map(CpuStep::FreeLocally),
         2 => Just(CpuStep::Reclaim),
-        1 => Just(CpuStep::Lease),
+        1 => Just(CpuStep::Local),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A set of the slots that somebody has, beside the stocks, singles and blocks: none is had twice, none is lost.
+    /// A set of the slots in use, beside caches, singles and blocks: no slot is allocated twice, none is lost.
     #[test]
     fn no_cpu_only_slot_is_had_twice_or_lost(steps in prop::collection::vec(cpu_step(), 1..300)) {
         let world = Heaps::new();
@@ -91,9 +91,9 @@ proptest! {
                     world.memory.reclaim();
                     None
                 }
-                CpuStep::Lease => {
+                CpuStep::Local => {
                     local = heap.local();
-                    prop_assert_eq!(used(), taken(&held), "nothing lies at a lease");
+                    prop_assert_eq!(used(), taken(&held), "a local cache keeps nothing");
                     None
                 }
                 CpuStep::Drop(_) | CpuStep::FreeLocally(_) => None,
@@ -110,13 +110,13 @@ proptest! {
         drop((held, local));
         prop_assert_eq!(used(), 0);
         world.reclaim();
-        prop_assert_eq!(heap.statistics().block_count, 0, "nothing at hand keeps a block for long");
+        prop_assert_eq!(heap.statistics().block_count, 0, "no cached slot keeps a block for long");
         drop(heap);
         world.0.finish();
     }
 }
 
-/// Threads take single slots, from the heap and from leases, and drop each other's: no slot is ever had twice, and all of
+/// Threads take single slots, from the heap and from local caches, and drop each other's: no slot is ever had twice, and all of
 /// them come back.
 #[test]
 fn threads_that_drop_each_others_slots_never_have_one_twice() {
@@ -141,7 +141,7 @@ fn threads_that_drop_each_others_slots_never_have_one_twice() {
                 let mut local = heap.local();
                 for number in 0..3000 {
                     let one = if number % 3 == 0 { local.allocate() } else { heap.allocate(1) };
-                    to.send(taken(one.expect("few are held"))).expect("somebody listens");
+                    to.send(taken(one.expect("few are held"))).expect("a thread receives");
                     if number > 100 {
                         let one: CpuDescriptors<Device> = received.recv().expect("as many come as go");
                         given(&one);
@@ -170,20 +170,20 @@ fn a_run_gets_what_lies_at_hand_before_a_block_is_made() {
     let heap = world.heap(16);
     let held: Vec<_> = (0..16).map(|_| heap.allocate(1).expect("a block")).collect();
     drop(held);
-    let run = heap.allocate(16).expect("what lies at hand is free");
+    let run = heap.allocate(16).expect("cached slots are free");
     assert_eq!((heap.statistics().block_count, heap.statistics().free_size), (1, 0));
     drop((run, heap));
     world.0.finish();
 }
 
-/// The heap's handles, the allocator and a lease go before the last descriptor, which ends it all from another thread.
+/// The heap's handles, the allocator and a local cache go before the last descriptor, which ends it all from another thread.
 #[test]
 fn descriptors_outlive_their_heap_and_end_it() {
     let world = Heaps::new();
     let heap = world.heap(16);
     let mut local = heap.local();
     let held = [heap.allocate(1), heap.allocate(5), local.allocate(), local.allocate()].map(|one| one.expect("room"));
-    drop(heap.allocate(1).expect("lies at hand"));
+    drop(heap.allocate(1).expect("a cached slot"));
     drop(heap);
     let [one, run, first, second] = held;
     local.free(first);

@@ -75,8 +75,8 @@ fn view(of: &Buffer<Device>) -> View<'_, Device> {
     View::buffer(of, BufferView { kind, offset: 0, size: BYTES }).expect("it was made for storage")
 }
 
-/// A hundred inserts and a hundred removes a frame, two or three frames in flight, each of which goes through what it was
-/// told of. A slot that came back too early would be a hazard: the device watches every descriptor that is pending.
+/// A hundred inserts and a hundred removes a frame, two or three frames in flight, each of which reads the
+/// indices that it knows. A slot that came back too early would be a hazard: the device watches every descriptor that is pending.
 #[test]
 fn a_million_inserts_and_removes_over_ten_thousand_frames_are_without_hazard_or_growth() {
     const FRAMES: u64 = 10_000;
@@ -219,7 +219,7 @@ fn resources_and_frames_of_another_allocator_are_refused() {
     assert_eq!(table.free_count(), 2);
     let frame = other.timeline().begin();
     assert_eq!(heap.bind(&frame).err(), Some(DescriptorError::Foreign));
-    assert_eq!(heap.lease(&frame).err(), Some(DescriptorError::Foreign));
+    assert_eq!(heap.frame_descriptors(&frame).err(), Some(DescriptorError::Foreign));
     assert_eq!(BindlessTable::new(&other.memory, &heap, BindlessDesc::default()).err(), Some(DescriptorError::Foreign));
     frame.discard();
     drop((theirs, table, heap));
@@ -319,8 +319,8 @@ proptest! {
                 }
                 Step::Table(count) => {
                     let frame = world.timeline().begin();
-                    let lease = heap.lease(&frame).expect("its own frame");
-                    let made = { lease }.table(&[shown.part(0..count.min(4)).expect("one to four")]);
+                    let table = heap.frame_descriptors(&frame).expect("its own frame");
+                    let made = { table }.table(&[shown.part(0..count.min(4)).expect("one to four")]);
                     if let Ok(made) = made {
                         prop_assert!(made.start() + made.len() <= 64, "inside the frame region");
                     }
@@ -384,8 +384,8 @@ fn each_failing_driver_call_changes_nothing_and_is_a_typed_error() {
         run.write(1, &view).inspect_err(|_| assert!(heap.validate().is_ok()))?;
         heap.grow(8).inspect_err(|_| assert_eq!((heap.slots(), heap.statistics().heap_count), (16, 1)))?;
         let frame = timeline.begin();
-        heap.lease(&frame)?.table(&[shown.part(0..1)?])?;
-        heap.lease(&frame)?.table_of(&[view])?;
+        heap.frame_descriptors(&frame)?.table(&[shown.part(0..1)?])?;
+        heap.frame_descriptors(&frame)?.table_of(&[view])?;
         drop(heap.bind(&frame)?);
         table.validate()?;
         heap.validate()?;

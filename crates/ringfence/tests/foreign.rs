@@ -280,24 +280,26 @@ fn cases() -> Vec<Case> {
             settle(a, b);
             said
         }),
-        ("ShaderVisibleHeap::lease", |a, b| refused(a.heap.lease(&b.timeline.begin()).map(drop))),
+        ("ShaderVisibleHeap::frame_descriptors", |a, b| {
+            refused(a.heap.frame_descriptors(&b.timeline.begin()).map(drop))
+        }),
         ("ShaderVisibleHeap::bind", |a, b| refused(a.heap.bind(&b.timeline.begin()).map(drop))),
         ("ShaderVisibleHeap::gpu_handle", |a, b| panics(|| a.heap.gpu_handle(0, &b.timeline.begin()))),
         ("Binding::and", |a, b| {
             let frame = a.timeline.begin();
             refused(a.heap.bind(&frame).expect("our own").and(&b.heap).map(drop))
         }),
-        ("FrameLease::table", |a, b| {
+        ("FrameDescriptors::table", |a, b| {
             let mut held = b.cpu.allocate(1).expect("room");
             held.write(0, &b.view()).expect("its own");
             let frame = a.timeline.begin();
-            let mut lease = a.heap.lease(&frame).expect("our own");
-            refused(lease.table(&[held.all()]).map(drop))
+            let mut tables = a.heap.frame_descriptors(&frame).expect("our own");
+            refused(tables.table(&[held.all()]).map(drop))
         }),
-        ("FrameLease::table_of", |a, b| {
+        ("FrameDescriptors::table_of", |a, b| {
             let frame = a.timeline.begin();
-            let mut lease = a.heap.lease(&frame).expect("our own");
-            refused(lease.table_of(&[b.view()]).map(drop))
+            let mut tables = a.heap.frame_descriptors(&frame).expect("our own");
+            refused(tables.table_of(&[b.view()]).map(drop))
         }),
         ("Persistent::write", |a, b| {
             let mut run = a.heap.allocate(1).expect("room");

@@ -153,7 +153,7 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
     world.device.submit(0, &[], vec![], (world.fence(), frame.value())).expect("not lost");
     let next = world.timeline().begin();
     let refused = ring.write_for(&next, &[1; 3000], 4).err();
-    // The device has signalled what nobody said was submitted: it may be free by now, else the wait is refused by name.
+    // The device has signalled what the program never reported as submitted: it may be free by now, else the wait is refused by name.
     let names =
         |error: &UploadError| matches!(error, UploadError::Full { waits_for: Some(held), .. } if *held == point);
     assert!(refused.as_ref().is_none_or(names), "{refused:?}");

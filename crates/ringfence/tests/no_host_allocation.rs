@@ -27,7 +27,7 @@ use ringfence_testkit::counting_allocator::{CountingAllocator, host_allocation_c
 #[global_allocator]
 static HOST: CountingAllocator = CountingAllocator;
 
-/// Objects are numbers, fences are counters, and memory is one piece that nobody writes to.
+/// Objects are numbers, fences are counters, and memory is one piece that no code writes to.
 struct Bare {
     capabilities: Capabilities,
     next: AtomicU64,
@@ -128,7 +128,7 @@ macro_rules! creates {
 creates!(Buffers, Buffer);
 creates!(Textures, Texture);
 
-// SAFETY: heaps and views are numbers that nobody reads.
+// SAFETY: heaps and views are numbers that no code reads.
 unsafe impl Descriptors for Bare {
     type Heap = u64;
     type Bound = u64;
@@ -369,14 +369,14 @@ fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
     let mut counts = (0..300_u64).map(|number| {
         let before = host_allocation_count();
         let frame = world.timelines[0].begin();
-        let mut lease = heap.lease(&frame).expect("its own frame");
+        let mut tables = heap.frame_descriptors(&frame).expect("its own frame");
         for first in 0..32_u32 {
             let parts = [shown.part(first..first + 2).expect("inside"), shown.part(40..43).expect("inside")];
-            let table = lease.table(&parts).expect("room");
-            assert_eq!(lease.table(&parts), Ok(table));
-            lease.table_of(&[View::buffer(&buffer, range).expect("in range")]).expect("room");
+            let table = tables.table(&parts).expect("room");
+            assert_eq!(tables.table(&parts), Ok(table));
+            tables.table_of(&[View::buffer(&buffer, range).expect("in range")]).expect("room");
         }
-        drop(lease);
+        drop(tables);
         drop(heap.bind(&frame).expect("nothing to make"));
         world.fences[0].store(frame.value().saturating_sub(number % 3), Ordering::Relaxed);
         world.timelines[0].submitted(frame).expect("in order");
@@ -442,7 +442,7 @@ fn a_planned_frame_like_the_last_allocates_nothing_on_the_host() {
     let mut counts = (0..200).map(|_| {
         world.frame(|_| {
             let execution = transient.plan(&passes, &resources, |_| true).expect("room");
-            assert!(execution.certificate().height > 0);
+            assert!(execution.layout_proof().height > 0);
             execution.finish(&[]);
             transient.end_frame();
         })
@@ -450,5 +450,5 @@ fn a_planned_frame_like_the_last_allocates_nothing_on_the_host() {
     assert!(counts.by_ref().take(100).sum::<u64>() > 0, "the count counts");
     assert_eq!(counts.sum::<u64>(), 0);
     assert!(transient.figures().misses < 200);
-    assert!(transient.certificate().is_reused);
+    assert!(transient.layout_proof().is_reused);
 }

@@ -161,7 +161,7 @@ fn failed_calls_change_nothing_and_are_typed_errors() {
     assert_eq!(world.device.hazards(), []);
 }
 
-/// Whoever breaks the promise is told so by the simulated device.
+/// The simulated device reports a broken promise.
 #[test]
 fn what_is_used_without_being_listed_is_found() {
     let world = Pressed::new(ResidencyDesc::default());

@@ -29,9 +29,9 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
     let memory = &world.memory;
     let share = AllocationDesc { name: "shared", share: Some(ShareKind::Simulated), ..Default::default() };
     let exported = memory.create_buffer(&info(1000), share)?;
-    let (handle, told) = exported.export()?;
+    let (handle, layout) = exported.export()?;
     // SAFETY: the handle was made just now for this description.
-    let imported = unsafe { memory.sharing().import_buffer(&info(1000), handle, &told, AllocationDesc::default()) }?;
+    let imported = unsafe { memory.sharing().import_buffer(&info(1000), handle, &layout, AllocationDesc::default()) }?;
     drop(exported);
     drop(imported);
     let mut sparse =

@@ -9,7 +9,7 @@ use ringfence::device::{BufferDesc, BufferUsage, Buffers};
 use ringfence::sim::{Device, SimOptions};
 use ringfence::trace::{Event, Reader, State, TraceError};
 use ringfence::transient::{
-    Certificate, Described, Execution, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError,
+    Described, Execution, FramePass, FrameResource, LayoutProof, TransientAllocator, TransientDesc, TransientError,
     UsedResource,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
@@ -92,7 +92,7 @@ impl Shape {
 }
 
 /// Of three frames of a shape: the offsets, which stay, the certificate, and the barriers of the last one.
-fn laid_out(world: &Fixture, shape: &Shape, transition_steps: u64) -> (Vec<u64>, Certificate, usize) {
+fn laid_out(world: &Fixture, shape: &Shape, transition_steps: u64) -> (Vec<u64>, LayoutProof, usize) {
     let desc = TransientDesc { transition_steps, ..Default::default() };
     let mut transient = TransientAllocator::new(&world.memory, desc);
     let mut seen: Option<(Vec<u64>, u64)> = None;
@@ -100,17 +100,17 @@ fn laid_out(world: &Fixture, shape: &Shape, transition_steps: u64) -> (Vec<u64>,
     for number in 0..3 {
         let execution = shape.plan(world, &mut transient).expect("there is room");
         let offsets = shape.offsets(&execution);
-        let certificate = Certificate { is_reused: false, ..execution.certificate() };
-        assert_eq!(execution.certificate().is_reused, number > 0);
+        let proof = LayoutProof { is_reused: false, ..execution.layout_proof() };
+        assert_eq!(execution.layout_proof().is_reused, number > 0);
         let figures = execution.figures();
         execution.finish(&[]);
         transient.end_frame();
         transient.validate().expect("sound");
         let (before, misses) = seen.get_or_insert_with(|| (offsets.clone(), figures.misses));
         assert_eq!(&offsets, &*before, "the plan stays");
-        // What waits for nobody gets a heap of its own while the other queue's work of the last frame may still run.
+        // A frame that waits for no pass gets a heap of its own while the other queue's work of the last frame may still run.
         assert!(figures.misses == *misses || shape.queues.contains(&1), "nothing is made again");
-        result = Some((offsets, certificate, figures.aliasing_count));
+        result = Some((offsets, proof, figures.aliasing_count));
     }
     result.expect("three frames")
 }
@@ -124,12 +124,12 @@ fn a_new_shape_is_laid_out_with_fewer_transitions_at_the_same_height() {
         let items = shape.items();
         let default = TransientDesc::default().transition_steps;
         let [plain, lowered, most] = [0, default, 10_000_000].map(|steps| {
-            let (offsets, certificate, _) = laid_out(&world, &shape, steps);
-            verify(&items, &offsets, certificate.height).expect("the checker proves it");
-            assert!(certificate.height >= certificate.lower_bound);
-            (transitions(&items, &offsets).len(), certificate)
+            let (offsets, proof, _) = laid_out(&world, &shape, steps);
+            verify(&items, &offsets, proof.height).expect("the checker proves it");
+            assert!(proof.height >= proof.lower_bound);
+            (transitions(&items, &offsets).len(), proof)
         });
-        assert_eq!((plain.1, lowered.1), (lowered.1, most.1), "the certificate stays what it was");
+        assert_eq!((plain.1, lowered.1), (lowered.1, most.1), "the proof stays what it was");
         assert!(most.0 <= lowered.0 && lowered.0 <= plain.0, "seed {seed}");
         (found, in_frame, in_the_end) = (found + plain.0, in_frame + lowered.0, in_the_end + most.0);
     }
@@ -158,9 +158,9 @@ fn on_several_queues_every_layout_with_fewer_transitions_is_proven() {
         };
         let items: Vec<_> = shape.infos.iter().zip(&shape.lives).map(item).collect();
         let [plain, lowered] = [0, 100_000].map(|steps| {
-            let (offsets, certificate, _) = laid_out(&world, &shape, steps);
-            verify_passes(&graph, &items, &offsets, certificate.height).expect("the checker proves it");
-            certificate
+            let (offsets, proof, _) = laid_out(&world, &shape, steps);
+            verify_passes(&graph, &items, &offsets, proof.height).expect("the checker proves it");
+            proof
         });
         assert_eq!(plain, lowered);
     }
@@ -198,7 +198,7 @@ struct Recording(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Recording {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panicked").write(bytes)
+        self.0.lock().expect("no thread panicked").write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -247,7 +247,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     assert!(names.starts_with(&["depth", "normals"]) && names.len() <= 3, "{names:?}");
     assert!(made.iter().all(|(_, offset, bytes)| *bytes >= 100_000 && *offset <= 2 * bytes));
     assert_eq!(most, (made.len(), made.iter().map(|(.., bytes)| bytes).sum()));
-    assert!(state.transient_objects().is_empty() && state.transient_bytes() == 0, "all were let go of");
+    assert!(state.transient_objects().is_empty() && state.transient_bytes() == 0, "all were released");
     let at = |wanted: &dyn Fn(&Event) -> bool| events.iter().rposition(wanted).expect("there is one");
     let last_let_go = at(&|event| matches!(event, Event::TransientReleased { .. }));
     assert!(last_let_go < at(&|event| matches!(event, Event::BlockFreed { .. })), "before the heap");

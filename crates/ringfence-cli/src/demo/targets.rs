@@ -12,7 +12,7 @@
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture};
 use ringfence::device::{TextureDesc, TextureUsage, Textures};
 use ringfence::transient::{
-    Certificate, Described, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientFigures,
+    Described, FramePass, FrameResource, LayoutProof, TransientAllocator, TransientDesc, TransientFigures,
 };
 use ringfence::{Allocator, Texels, TimelineId, UploadRing};
 use ringfence_testkit::{Command, Disc, draw_reference};
@@ -102,7 +102,7 @@ pub struct TargetTotals {
     pub misses: u64,
     pub hits: u64,
     /// Of the frame with most.
-    pub most: (TransientFigures, Certificate),
+    pub most: (TransientFigures, LayoutProof),
 }
 
 /// The targets on a device.
@@ -225,16 +225,16 @@ impl<D: Device> Targets<D> {
             textures.push(execution.texture(execution.planned(at)?)?.clone());
             buffers.push(execution.buffer(execution.planned(targets.len() + at)?)?.clone());
         }
-        let (figures, certificate) = (execution.figures(), execution.certificate());
+        let (figures, proof) = (execution.figures(), execution.layout_proof());
         execution.finish(&recording.ends());
         self.transient.end_frame();
         let totals = &mut self.totals;
         totals.frames += 1;
-        totals.planned += u64::from(!certificate.is_reused);
+        totals.planned += u64::from(!proof.is_reused);
         (totals.misses, totals.hits) = (figures.misses, figures.hits);
         totals.aliasing_barriers += figures.aliasing_count as u64;
         if figures.requested_bytes > totals.most.0.requested_bytes {
-            totals.most = (figures, certificate);
+            totals.most = (figures, proof);
         }
         Ok((textures, buffers))
     }

@@ -61,11 +61,11 @@ pub fn frames(count: u32) -> Vec<u8> {
     for number in 0..count {
         let frame = timeline.begin();
         let value = frame.value();
-        let mut lease = visible.lease(&frame).expect("its own frame");
+        let mut frame_tables = visible.frame_descriptors(&frame).expect("its own frame");
         for at in 0..number % 5 {
-            lease.table(&[shown.part(0..1 + at % 4).expect("one of four")]).expect("room");
+            frame_tables.table(&[shown.part(0..1 + at % 4).expect("one of four")]).expect("room");
         }
-        drop(lease);
+        drop(frame_tables);
         kept.push((visible.allocate(1 + number % 3).expect("room"), cpu.allocate(1 + number % 4).expect("room")));
         if number % 4 == 3 {
             kept.drain(..2);

@@ -247,9 +247,9 @@ pub fn work_goes_through_bindless_persistent_and_table_descriptors<G: Gpu>(rig: 
     let mut persistent = heap.allocate(2).expect("room");
     persistent.copy(1, &[shown[1].all()]).expect("the slot is fresh");
     let frame = rig.timeline().begin();
-    let mut lease = heap.lease(&frame).expect("its own frame");
-    let in_table = lease.table(&[shown[0].all(), shown[2].all()]).expect("room");
-    drop(lease);
+    let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
+    let in_table = frame_tables.table(&[shown[0].all(), shown[2].all()]).expect("room");
+    drop(frame_tables);
     let at = [index.slot(), persistent.start() + 1, in_table.start() + 1];
     let jobs: Vec<_> = (0..3)
         .map(|at_index| {
@@ -343,22 +343,26 @@ pub fn identical_tables_of_a_frame_share_one_copy<G: Gpu>(rig: &mut Rig<G>) {
     let buffers = ["one", "two"].map(|name| storage(rig, name));
     let mut shown = [shown::<G>(&cpu, &buffers[0]), shown::<G>(&cpu, &buffers[1])];
     let frame = rig.timeline().begin();
-    let (mut one, mut other) = (heap.lease(&frame).expect("its own frame"), heap.lease(&frame).expect("its own frame"));
+    let (mut one, mut other) = (
+        heap.frame_descriptors(&frame).expect("its own frame"),
+        heap.frame_descriptors(&frame).expect("its own frame"),
+    );
     let table = one.table(&[shown[0].all(), shown[1].all()]).expect("room");
     assert_eq!(one.table(&[shown[0].all(), shown[1].all()]), Ok(table));
-    assert_eq!(other.table(&[shown[0].all(), shown[1].all()]), Ok(table), "another lease of the same frame");
+    assert_eq!(other.table(&[shown[0].all(), shown[1].all()]), Ok(table), "another frame_tables of the same frame");
     let turned = one.table(&[shown[1].all(), shown[0].all()]).expect("room");
     assert_ne!(turned, table);
     drop((one, other));
     // A descriptor that was written again is another content, wherever it lies.
     shown[0].write(0, &words(&buffers[0])).expect("a storage buffer");
-    let fresh = heap.lease(&frame).expect("its own frame").table(&[shown[0].all(), shown[1].all()]).expect("room");
+    let fresh =
+        heap.frame_descriptors(&frame).expect("its own frame").table(&[shown[0].all(), shown[1].all()]).expect("room");
     assert_ne!(fresh, table);
     let statistics = heap.statistics();
     assert_eq!((statistics.tables_made, statistics.tables_shared), (3, 2));
     rig.submit(frame, &[]);
     let frame = rig.timeline().begin();
-    heap.lease(&frame).expect("its own frame").table(&[shown[1].all()]).expect("room");
+    heap.frame_descriptors(&frame).expect("its own frame").table(&[shown[1].all()]).expect("room");
     assert_eq!(heap.statistics().tables_made, 4, "another frame has copies of its own");
     rig.submit(frame, &[]);
 }
@@ -368,26 +372,26 @@ pub fn tables_are_refused_with_the_numbers<G: Gpu>(rig: &mut Rig<G>) {
     let target = storage(rig, "shown");
     let mut many = cpu.allocate(FRAME_SLOTS).expect("blocks grow");
     let frame = rig.timeline().begin();
-    let mut lease = heap.lease(&frame).expect("its own frame");
-    assert_eq!(lease.table(&[]).err(), Some(DescriptorError::ZeroCount));
-    assert_eq!(lease.table(&[many.all()]).err(), Some(DescriptorError::Unwritten { index: 0 }));
+    let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
+    assert_eq!(frame_tables.table(&[]).err(), Some(DescriptorError::ZeroCount));
+    assert_eq!(frame_tables.table(&[many.all()]).err(), Some(DescriptorError::Unwritten { index: 0 }));
     for index in 0..FRAME_SLOTS {
         many.write(index, &words(&target)).expect("a storage buffer");
     }
     assert!(matches!(many.write(FRAME_SLOTS, &words(&target)), Err(DescriptorError::OutOfRange { .. })));
-    lease.table(&[many.part(0..6).expect("inside")]).expect("a chunk of 6");
-    lease.table(&[many.part(6..10).expect("inside")]).expect("a chunk of 4");
+    frame_tables.table(&[many.part(0..6).expect("inside")]).expect("a chunk of 6");
+    frame_tables.table(&[many.part(6..10).expect("inside")]).expect("a chunk of 4");
     let full = DescriptorError::Full { region: Region::Frame, need: 7, free: 6, largest_free: 6 };
-    assert_eq!(lease.table(&[many.part(0..7).expect("inside")]).err(), Some(full));
-    lease.table(&[many.part(9..15).expect("inside")]).expect("what is left");
-    let never = lease.table(&[many.all(), many.all()]).err();
+    assert_eq!(frame_tables.table(&[many.part(0..7).expect("inside")]).err(), Some(full));
+    frame_tables.table(&[many.part(9..15).expect("inside")]).expect("what is left");
+    let never = frame_tables.table(&[many.all(), many.all()]).err();
     assert_eq!(never, Some(DescriptorError::TooMany { count: 2 * u64::from(FRAME_SLOTS), max: FRAME_SLOTS.into() }));
     assert_eq!(heap.statistics().frame_high_water, FRAME_SLOTS.into());
-    drop(lease);
+    drop(frame_tables);
     rig.submit(frame, &[]);
     rig.run(&[]);
     let frame = rig.timeline().begin();
-    heap.lease(&frame)
+    heap.frame_descriptors(&frame)
         .expect("its own frame")
         .table(&[many.all()])
         .expect("the frame is complete: polling finds all of it free");
@@ -406,11 +410,11 @@ pub fn threads_lease_chunks_side_by_side<G: Gpu>(rig: &mut Rig<G>) {
             let record = |at: usize| {
                 let (heap, frame, shown, barrier) = (&heap, &frame, &shown, &barrier);
                 move || {
-                    let mut lease = heap.lease(frame).expect("its own frame");
+                    let mut frame_tables = heap.frame_descriptors(frame).expect("its own frame");
                     barrier.wait();
                     // Four slots, all of the chunk: tables of one that differ by what lies behind them.
-                    let own = lease.table(&[shown[at].all()]).expect("room");
-                    let pair = lease.table(&[shown[at].all(), shown[(at + 1) % THREADS].all()]).expect("room");
+                    let own = frame_tables.table(&[shown[at].all()]).expect("room");
+                    let pair = frame_tables.table(&[shown[at].all(), shown[(at + 1) % THREADS].all()]).expect("room");
                     (own, pair)
                 }
             };
@@ -530,9 +534,9 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
             let target = storage(rig, "shown by default");
             let index = table.insert(&words(&target)).expect("it has an entry");
             let frame = rig.timeline().begin();
-            let mut lease = heap.lease(&frame).expect("its own frame");
-            lease.table_of(&[words(&target)]).expect("a table of one");
-            drop(lease);
+            let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
+            frame_tables.table_of(&[words(&target)]).expect("a table of one");
+            drop(frame_tables);
             let binding = heap.bind(&frame).expect("there is room for a set");
             rig.submit(frame, &[]);
             drop(binding);
@@ -750,9 +754,9 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
         } else {
             of_static.clone()
         };
-        let mut lease = heap.lease(&frame).expect("its own frame");
-        let table = lease.table(&[view.source(), shown[number].all()]).expect("room");
-        drop(lease);
+        let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
+        let table = frame_tables.table(&[view.source(), shown[number].all()]).expect("room");
+        drop(frame_tables);
         assert_eq!(table.start(), 0, "nothing else is under way");
         // What is read is the constants' own buffer; what it is called does not matter to the job.
         let at = |index: u32, cpu| Slot {
@@ -833,10 +837,10 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
         for index in 0..shown.len() {
             shown.write(index, &words(&buffer)).expect("a storage buffer");
         }
-        let mut lease = heap.lease(&frame).expect("its own frame");
-        let first = lease.table(&[shown.all()]).expect("room");
-        assert_eq!(lease.table(&[shown.all()]), Ok(first));
-        drop(lease);
+        let mut frame_tables = heap.frame_descriptors(&frame).expect("its own frame");
+        let first = frame_tables.table(&[shown.all()]).expect("room");
+        assert_eq!(frame_tables.table(&[shown.all()]), Ok(first));
+        drop(frame_tables);
         let entry = table.insert(&words(&buffer)).ok();
         let run = heap.allocate(1).ok();
         match round % 2 {

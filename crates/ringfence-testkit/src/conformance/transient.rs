@@ -496,15 +496,15 @@ pub fn a_planned_frame_like_the_last_makes_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let mut seen = None;
     for number in 0..8 {
         let execution = shape.plan(&mut transient).expect("there is room");
-        let certificate = execution.certificate();
-        assert!(certificate.height >= certificate.lower_bound && certificate.lower_bound > 0);
-        assert_eq!(certificate.is_reused, number > 0);
+        let proof = execution.layout_proof();
+        assert!(proof.height >= proof.lower_bound && proof.lower_bound > 0);
+        assert_eq!(proof.is_reused, number > 0);
         let places: Vec<_> = (0..graph.sides.len())
             .map(|target| execution.place::<Textures>(execution.planned(target).unwrap()).unwrap())
             .collect();
         let barriers: Vec<_> =
             execution.barriers().iter().map(|held| (held.before, held.after, held.depends, held.aliases)).collect();
-        assert_eq!(execution.figures().peak_bytes, certificate.height);
+        assert_eq!(execution.figures().peak_bytes, proof.height);
         assert!(matches!(execution.planned::<Buffers>(0), Err(TransientError::NotPlanned { place: 0 })));
         assert!(execution.planned::<Textures>(graph.sides.len()).is_err());
         execution.finish(&[]);
@@ -572,7 +572,7 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     let [of_target, of_texture, of_buffer] =
         [ResourceClass::RenderTarget, ResourceClass::Texture, ResourceClass::Buffer]
             .map(|class| groups[class as usize]);
-    let certificate = execution.certificate();
+    let proof = execution.layout_proof();
     for (one, other, parted) in
         [(0, 1, of_target != of_texture), (1, 2, of_texture != of_buffer), (0, 2, of_target != of_buffer)]
     {
@@ -584,8 +584,8 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     let mut distinct = heaps.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    assert_eq!(distinct.len(), certificate.group_count);
-    assert!(certificate.height <= execution.figures().requested_bytes);
+    assert_eq!(distinct.len(), proof.group_count);
+    assert!(proof.height <= execution.figures().requested_bytes);
 }
 
 /// What is planned on the graphics queue does not lie under the last frame's async compute.
@@ -633,7 +633,7 @@ pub fn bad_planned_frames_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     let late = [FramePass { waits: &[1], ..FramePass::on(queue) }, FramePass::on(queue)];
     assert_eq!(refused(&late, 0, &[]), TransientError::NotPlanned { place: 1 });
     let empty = transient.plan(&[], &[], |_| true).expect("an empty frame is a frame");
-    assert_eq!(empty.certificate().height, 0);
+    assert_eq!(empty.layout_proof().height, 0);
 }
 
 /// Whoever waits may have the bytes, whoever does not may not, though it comes later.

@@ -54,7 +54,7 @@ impl<'a> Recorder<'a> {
         match command {
             Command::Upload(batch) => {
                 // SAFETY: the list is open; that the batch fits is what whoever made the command answers for.
-                unsafe { batch.as_ref().clone().play(&mut CopyRecorder::new(self.device, self.list)) };
+                unsafe { batch.as_ref().clone().record(&mut CopyRecorder::new(self.device, self.list)) };
                 Ok(())
             }
             Command::CopyTextures(copies) => {

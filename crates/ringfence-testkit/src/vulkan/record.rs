@@ -47,7 +47,7 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
     // SAFETY: the resources are the device's; that they fit the command is what whoever made it answers for.
     unsafe {
         match *command {
-            Command::Upload(ref batch) => batch.as_ref().clone().play(&mut CopyRecorder::new(device, commands)),
+            Command::Upload(ref batch) => batch.as_ref().clone().record(&mut CopyRecorder::new(device, commands)),
             Command::CopyTextures(ref copies) => CopyRecorder::new(device, commands).copy_textures(copies),
             Command::CopyBufferToTexels { src, ref dst, ref region } => {
                 let mut recorder = CopyRecorder::new(device, commands);

@@ -73,10 +73,10 @@ pub fn tables_and_bindless<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     for _ in 0..2 {
         let frame = stage.timelines[0].begin();
         let binding = trial.run(|| heap.bind(&frame))?;
-        let mut lease = trial.run(|| heap.lease(&frame))?;
-        trial.run(|| lease.table(&[slots.all()]))?;
-        trial.run(|| lease.table_of(std::slice::from_ref(&view)))?;
-        drop(lease);
+        let mut frame_tables = trial.run(|| heap.frame_descriptors(&frame))?;
+        trial.run(|| frame_tables.table(&[slots.all()]))?;
+        trial.run(|| frame_tables.table_of(std::slice::from_ref(&view)))?;
+        drop(frame_tables);
         stage.submit(frame, &[])?;
         drop(binding);
     }

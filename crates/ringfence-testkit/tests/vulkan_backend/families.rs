@@ -167,7 +167,7 @@ impl<'a> World<'a> {
                     if released.is_some() {
                         recorder.acquire(to, from, &[self.buffer.raw()], &self.target());
                     }
-                    batch.play(&mut recorder);
+                    batch.record(&mut recorder);
                 }
             });
             Ok(())

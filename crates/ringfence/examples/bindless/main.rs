@@ -27,7 +27,7 @@ const BYTES: u64 = 256;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What the shader is told: where to write, and what to read. All are slots of one heap.
+/// What the shader receives: where to write, and what to read. All are slots of one heap.
 #[derive(Clone, Copy)]
 struct Draw {
     to: u32,
@@ -75,7 +75,7 @@ fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
     // SAFETY: every submission signals the fence with the value of its frame, and is waited for below.
     let timeline = unsafe { memory.timeline(gpu.fence()) }?;
-    // Few slots do on every device; a program would ask for thousands where `visible_slots_max` allows it.
+    // Few slots do on every device; a program would have thousands where `visible_slots_max` allows it.
     let types = ViewTypes::STORAGE_BUFFER;
     let slots = memory.device().visible_slots_max(HeapKind::Resources, types).min(1024);
     let desc = ShaderVisibleDesc { types, frame_slots: 0, persistent_slots: slots, ..Default::default() };
@@ -94,7 +94,7 @@ fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
         materials.push_back(material(&memory, &table, colour)?);
 
         let result = buffer(&memory, Location::Readback)?;
-        let index = table.insert(&words(&result)?)?;
+        let index = table.insert(&view(&result)?)?;
         let picks: [&Material<_>; PICKS] =
             std::array::from_fn(|pick| &materials[(pick * 3 + colour as usize) % MATERIALS]);
         let draw = Draw { to: index.slot(), from: picks.map(|material| material.index.slot()) };
@@ -156,7 +156,7 @@ fn material<D: Descriptors>(
 ) -> Result<Material<D>, Failure> {
     let mut buffer = buffer(memory, Location::Upload)?;
     buffer.write(0, &colour.to_le_bytes())?;
-    let index = table.insert(&words(&buffer)?)?;
+    let index = table.insert(&view(&buffer)?)?;
     Ok(Material { colour, index, _buffer: buffer })
 }
 
@@ -166,7 +166,7 @@ fn buffer<D: Descriptors>(memory: &Allocator<D>, location: Location) -> Result<B
     Ok(memory.create_buffer(&info, AllocationDesc { location, ..Default::default() })?)
 }
 
-fn words<D: Descriptors>(buffer: &Buffer<D>) -> Result<View<'_, D>, DescriptorError> {
+fn view<D: Descriptors>(buffer: &Buffer<D>) -> Result<View<'_, D>, DescriptorError> {
     View::buffer(
         buffer,
         BufferView { kind: BufferViewKind::Storage { stride: 0, writes: true }, offset: 0, size: BYTES },

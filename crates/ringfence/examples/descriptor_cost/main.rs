@@ -50,7 +50,7 @@ fn main() {
     let world = World { memory, timeline, buffer, visible, cpu: cpu.expect("a block"), table };
 
     let paths: [Path; 5] = [
-        ("CPU-only: one given back, one taken", cpu_only, COUNT),
+        ("CPU-only: one freed, one allocated", cpu_only, COUNT),
         ("bindless: inserted, removed, reclaimed", bindless, COUNT),
         ("frame: a table of one descriptor", table_of_one, COUNT),
         ("frame: a table of eight descriptors", table_of_eight, COUNT),
@@ -67,7 +67,7 @@ fn main() {
     }
 }
 
-/// 1,000 are held; each of `COUNT` gives one back and takes one.
+/// 1,000 are held; each of `COUNT` frees one and allocates one.
 #[inline(never)]
 fn cpu_only(world: &World) {
     let mut held: Vec<_> = (0..1000).map(|_| world.cpu.allocate(1).expect("blocks grow")).collect();
@@ -107,14 +107,14 @@ fn tables(world: &World, slots: u32, anew: bool) {
     let view = view(&world.buffer);
     (0..slots).for_each(|slot| shown.write(slot, &view).expect("a storage buffer"));
     let frame = world.timeline.begin();
-    let mut lease = world.visible.lease(&frame).expect("its own frame");
+    let mut frame_tables = world.visible.frame_descriptors(&frame).expect("its own frame");
     for _ in 0..COUNT {
         if anew {
             shown.write(0, &view).expect("a storage buffer");
         }
-        black_box(lease.table(&[shown.all()]).expect("there is room"));
+        black_box(frame_tables.table(&[shown.all()]).expect("there is room"));
     }
-    drop(lease);
+    drop(frame_tables);
     frame.discard();
     world.memory.reclaim();
 }

@@ -41,7 +41,7 @@ impl<D: Descriptors> Binding<D> {
     ///
     /// # Errors
     /// [`DescriptorError::AlreadyBound`] if there is one of this kind or the binding was set on its list already;
-    /// the heap is another allocator's; or the driver has no memory for it. What was bound is let go of then.
+    /// the heap is another allocator's; or the driver has no memory for it. What was bound is released then.
     pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
         let kind = heap.kind();
         let shared: *const () = Arc::as_ptr(&heap.keeper.shared).cast();
@@ -59,7 +59,7 @@ impl<D: Descriptors> Binding<D> {
         Ok(self)
     }
 
-    /// What the command list is to take for a kind, in the device's own terms.
+    /// What the command list is to take for a kind, as the device's own object.
     #[must_use]
     pub fn bound(&self, kind: HeapKind) -> Option<&D::Bound> {
         self.bound.iter().find(|bound| bound.core.kind == kind).map(|bound| &bound.raw)
@@ -68,7 +68,7 @@ impl<D: Descriptors> Binding<D> {
     /// Everything that the command list is to take, at its one setting.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] if it was asked for before: a list is never bound again.
+    /// [`DescriptorError::AlreadyBound`] at the second call: a list is bound once.
     pub fn set_once(&mut self) -> Result<impl Iterator<Item = &D::Bound>, DescriptorError> {
         if std::mem::replace(&mut self.is_set, true) {
             let kind = self.bound.first().map_or(HeapKind::Resources, |bound| bound.core.kind);

@@ -37,7 +37,7 @@ use ringfence_memory::trace::Event;
 /// How a bindless table is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindlessDesc {
-    /// Entries that it holds at most. [`BindlessDesc::CAPACITY`] asks for up to so many: where the heap's persistent region has
+    /// Entries that it holds at most. [`BindlessDesc::CAPACITY`] requests up to so many: where the heap's persistent region has
     /// no run as long, for half of its longest, which [`BindlessTable::capacity`] says.
     pub capacity: u32,
     /// Whether slots are made to show nothing when they come back, so that a late use shows: a driver call for each.
@@ -66,13 +66,13 @@ pub struct BindlessIndex {
 }
 
 impl BindlessIndex {
-    /// What shaders are told: the slot, counted from the start of the heap. Stays the same as long as the entry lives.
+    /// What shaders receive: the slot, counted from the start of the heap. Stays the same as long as the entry lives.
     #[must_use]
     pub const fn slot(self) -> u32 {
         self.slot
     }
 
-    /// How often the slot was given out and taken back before, twice: even while it is free.
+    /// Twice the number of times that the slot was allocated before: even while it is free.
     #[must_use]
     pub const fn generation(self) -> u32 {
         self.generation
@@ -180,7 +180,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
         };
         let at = self.state.base + slot;
-        // SAFETY: the slot was free, so it is this call's alone, and nothing under way was told to read it.
+        // SAFETY: the slot was free, so it is this call's alone, and no submitted work reads it.
         if let Err(error) = unsafe { heap.write_slot(shared, at, view) } {
             self.state.entries.lock().undo(slot);
             return Err(error);
@@ -221,7 +221,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     }
 
     /// Puts another view in the place of an entry, under another index: submissions under way go on with the old one, later
-    /// ones are told the new.
+    /// ones see the new one.
     ///
     /// # Errors
     /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]; the old entry then stays.
@@ -318,7 +318,7 @@ impl Entries {
         Some((slot, *generation))
     }
 
-    /// Takes [`Entries::begin`] back: nobody has seen the entry.
+    /// Takes [`Entries::begin`] back: no caller has seen the entry.
     fn undo(&mut self, slot: u32) {
         let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_sub(1);
@@ -335,8 +335,8 @@ impl Entries {
         Ok(slot)
     }
 
-    /// Whether the slot, let go of, has had its last generation: a further one would be that of an entry of long ago, whose
-    /// index somebody may still hold. One slot in 2³¹ inserts goes that way.
+    /// Whether the slot, released, has had its last generation: a further one would be that of an entry of long ago, whose
+    /// index a program may still hold. That happens to one slot in 2³¹ inserts.
     fn is_worn_out(&self, slot: u32) -> bool {
         self.generations[slot as usize] == 0
     }

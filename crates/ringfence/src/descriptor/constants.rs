@@ -4,7 +4,7 @@
 //!   ConstantBuffers   pool   │ slot 0 │ slot 1 │ slot 2 │ …        one buffer
 //!                               ▲        ▲        ▲
 //!   CpuDescriptorHeap run    │ view 0 │ view 1 │ view 2 │ …        written once, with the pool
-//!                                        └ ConstantView ── source() ──▶ FrameLease::table, Persistent::copy
+//!                                        └ ConstantView ── source() ──▶ FrameDescriptors::table, Persistent::copy
 //! ```
 //!
 //! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](crate::ConstantBuffers::new): what is bound

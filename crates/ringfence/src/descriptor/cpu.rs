@@ -10,7 +10,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate, drop: one slot | O(1), one atomic exchange: out of what the thread has at hand, and back there |
+//! | allocate, drop: one slot | O(1), one atomic exchange: from the thread's cache, and back |
 //! | – others | O(log slots), one short lock; a driver call for a new block, outside of the lock |
 //! | write | one driver call |
 //! | reclaim | O(1), and a driver call for each block that has been empty for its grace |
@@ -50,7 +50,7 @@ pub struct CpuHeapDesc<'a> {
     pub types: ViewTypes,
     /// Slots of a block. A larger request gets a block of its own size.
     pub block_slots: u32,
-    /// How many empty blocks are kept for good.
+    /// How many empty blocks are kept permanently.
     pub empty_blocks_kept: usize,
     /// For how many calls of [`Allocator::reclaim`] an empty block beyond those is kept.
     pub empty_block_grace: u64,
@@ -91,7 +91,7 @@ pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
     state: Arc<State<D, A>>,
 }
 
-/// What handles share. When the last goes, nothing that lies at hand keeps the heap any more.
+/// What handles share. When the last goes, no cached slot keeps the heap any more.
 struct Open<D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
 }
@@ -187,7 +187,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         }
     }
 
-    /// Single descriptors for one thread, which nobody else is asked about: for whoever takes and lets go of many.
+    /// Single descriptors for one thread, without a shared step: for a thread that allocates and frees many.
     #[must_use]
     pub fn local(&self) -> LocalDescriptors<D, A> {
         LocalDescriptors::new(self.clone())
@@ -225,7 +225,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         let found = if is_single { slots.take_single(keeper) } else { slots.take(keeper, count, alignment) };
         if found.is_err() {
             drop(slots);
-            return self.allocate_with_nothing_at_hand(count, alignment);
+            return self.allocate_without_caches(count, alignment);
         }
         let mut batch: Batch<_> = (0..wanted).map_while(|_| slots.take_single(keeper).ok()).collect();
         drop(slots);
@@ -237,9 +237,9 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         found
     }
 
-    /// Before a block is made: what lies at hand may be what is missing.
+    /// Before a block is made: cached slots may be what is missing.
     #[cold]
-    fn allocate_with_nothing_at_hand(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
+    fn allocate_without_caches(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
         state.stocks.empty(|single| state.slots.lock().give_back(single));
         let mut slots = state.slots.lock();
@@ -345,7 +345,7 @@ fn new_content() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A run of CPU-only descriptors: {heap, start, length}. Dropping it gives the slots back at once.
+/// A run of CPU-only descriptors: {heap, start, length}. Dropping it frees the slots at once.
 pub struct CpuDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
     /// Taken when it is dropped.
     run: Option<BoxedRun<D, A>>,
@@ -368,7 +368,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         self.len() == 1 && Arc::ptr_eq(&self.held().keeper, &heap.keeper)
     }
 
-    /// Takes the slots out, to be let go of otherwise.
+    /// Takes the slots out, to be released otherwise.
     #[inline]
     pub(super) fn take_run(&mut self) -> Option<BoxedRun<D, A>> {
         self.run.take()
@@ -507,7 +507,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
     }
 }
 
-/// Nobody has the slots any more: they show nothing, and a trace is told.
+/// Ends the use of the slots: they show nothing, and a trace records it.
 #[inline]
 pub(super) fn let_go<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     let Keeper { shared, state } = &*run.held().keeper;
@@ -530,14 +530,14 @@ fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
         if std::mem::replace(content, UNWRITTEN) == UNWRITTEN {
             continue;
         }
-        // SAFETY: the slot is this run's, which nobody else has; shaders do not see the heap.
+        // SAFETY: the slot is this run's, which nothing else has; shaders do not see the heap.
         if let Some(leftover) = unsafe { shared.device.clear_view(heap.object(), slot) } {
             state.leftovers.until_now(shared, leftover);
         }
     }
 }
 
-/// Puts a single slot that shows nothing into this thread's stock, for the next that asks; anything else comes back.
+/// Puts a single slot that shows nothing into this thread's stock, for the next request; anything else comes back.
 #[inline]
 fn put_at_hand<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
     if run.contents.len() != 1 {
@@ -578,7 +578,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         unsafe { heap.destroy(device) };
     }
 
-    /// Whoever has a stock does not wait for the lock meanwhile.
+    /// A thread with a cache does not wait for the lock meanwhile.
     fn statistics(&self) -> BlocksStatistics {
         let slots = self.slots.lock();
         slots.statistics(self.stocks.len())
@@ -586,7 +586,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 
     fn discard_leftovers(&self, device: &D, passed: &Passed, device_lost: bool) {
         self.leftovers.release(passed, device_lost, |leftover| {
-            // SAFETY: every submission that had begun when the slot let go of it is complete, or the device is lost.
+            // SAFETY: every submission that had begun when the slot released it is complete, or the device is lost.
             unsafe { device.discard_leftover(leftover) };
         });
     }

@@ -10,10 +10,10 @@ pub struct ShaderVisibleDesc<'a> {
     pub kind: HeapKind,
     /// For resources: the types of view.
     pub types: ViewTypes,
-    /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] asks for up to so many: fewer
+    /// Slots for tables that live for a frame; may be 0. [`ShaderVisibleDesc::FRAME_SLOTS`] requests up to so many: fewer
     /// where the device has fewer, which [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) says.
     pub frame_slots: u32,
-    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] asks for up to so many.
+    /// Slots for what lives until it is released; may be 0. [`ShaderVisibleDesc::PERSISTENT_SLOTS`] requests up to so many.
     pub persistent_slots: u32,
     /// Slots that a thread takes of the frame region at a time; at least 1. Fewer where a default region is
     /// made smaller.
@@ -31,7 +31,7 @@ impl ShaderVisibleDesc<'_> {
     /// The default of [`ShaderVisibleDesc::persistent_slots`]: so many where the device has them.
     pub const PERSISTENT_SLOTS: u32 = 48 << 10;
 
-    /// With as many slots as the device has where defaults ask for more. What is asked for by other numbers stays.
+    /// With as many slots as the device has where defaults request more. Other numbers stay.
     fn fitted(self, slots_max: u32) -> Self {
         let (frame, persistent) = (self.frame_slots, self.persistent_slots);
         if u64::from(frame) + u64::from(persistent) <= slots_max.into() {
@@ -74,7 +74,7 @@ pub struct VisibleStatistics {
     pub persistent_slots: u64,
     /// Of those, free.
     pub persistent_free: u64,
-    /// Things let go of that wait for the device.
+    /// Things released that wait for the device.
     pub waiting_count: u64,
     /// Tables that were copied.
     pub tables_made: u64,
@@ -87,24 +87,24 @@ pub struct VisibleStatistics {
 /// The description with numbers that the device has, and the slots of the whole heap.
 pub(super) fn check_desc<'a, D: Descriptors>(
     device: &D,
-    asked: ShaderVisibleDesc<'a>,
+    requested: ShaderVisibleDesc<'a>,
 ) -> Result<(ShaderVisibleDesc<'a>, u32), DescriptorError> {
-    if !asked.kind.can_be_shader_visible() {
+    if !requested.kind.can_be_shader_visible() {
         return Err(DescriptorError::BadView("shaders do not see descriptors of this kind"));
     }
-    let max = device.visible_slots_max(asked.kind, asked.types);
+    let max = device.visible_slots_max(requested.kind, requested.types);
     let total = |desc: &ShaderVisibleDesc<'_>| u64::from(desc.frame_slots) + u64::from(desc.persistent_slots);
-    if total(&asked) == 0 || asked.chunk_slots == 0 {
+    if total(&requested) == 0 || requested.chunk_slots == 0 {
         return Err(DescriptorError::ZeroCount);
     }
-    let desc = asked.fitted(max);
+    let desc = requested.fitted(max);
     let count = total(&desc);
     let most = count.max(desc.slots_max.into());
     if most > max.into() || count == 0 {
-        return Err(DescriptorError::TooMany { count: most.max(total(&asked)), max: max.into() });
+        return Err(DescriptorError::TooMany { count: most.max(total(&requested)), max: max.into() });
     }
     // A smaller region has room for several threads all the same.
-    let is_smaller = desc.frame_slots < asked.frame_slots;
+    let is_smaller = desc.frame_slots < requested.frame_slots;
     let chunk_slots = if is_smaller { desc.chunk_slots.min((desc.frame_slots / 8).max(1)) } else { desc.chunk_slots };
     Ok((ShaderVisibleDesc { chunk_slots, ..desc }, count as u32))
 }

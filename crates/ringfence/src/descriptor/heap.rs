@@ -1,11 +1,11 @@
-//! A driver's heap with what is asked of it again and again: where its slots are.
+//! A driver's heap, and where its slots are.
 
 use std::fmt;
 
 use crate::device::DeviceError;
 use crate::device::descriptors::{CpuHandle, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, ViewTypes};
 
-/// A heap of descriptors. Its start for the host, its start for shaders and its increment are asked for once.
+/// A heap of descriptors. Its start for the host, its start for shaders and its increment are read once.
 pub struct Heap<D: Descriptors> {
     object: D::Heap,
     start: HeapStart,

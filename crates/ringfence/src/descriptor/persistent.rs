@@ -1,4 +1,4 @@
-//! Runs of slots that live until they are let go of.
+//! Runs of slots that live until they are released.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::state::{Keeper, Retired};
 use super::{DescriptorError, SlotAllocator, TableSource, View};
 use crate::device::descriptors::Descriptors;
 
-/// A run of persistent slots. Each is written once; to change it, take another run. Dropping it lets go of the slots: they
+/// A run of persistent slots. Each is written once; to change it, take another run. Dropping it releases the slots: they
 /// come back once every submission that has begun by then is complete.
 pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
     pub(super) keeper: Arc<Keeper<D, A>>,
@@ -23,7 +23,7 @@ pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
-    /// The first slot, counted from the start of the heap: what shaders are told.
+    /// The first slot, counted from the start of the heap: what shaders receive.
     #[must_use]
     pub fn start(&self) -> u32 {
         self.start
@@ -43,7 +43,7 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_unwritten(index, 1)?;
         let Keeper { shared, state } = &*self.keeper;
-        // SAFETY: the slot is this run's and was not written since the run was taken, so no work was told to read it.
+        // SAFETY: the slot is this run's and was not written since the run was taken, so no submitted work reads it.
         unsafe { state.write_slot(shared, self.start + index, view) }?;
         self.mark(index, 1);
         Ok(())
@@ -57,7 +57,7 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
         let Keeper { shared, state } = &*self.keeper;
         let count = self.keeper.check_sources(sources)?;
         self.check_unwritten(index, count)?;
-        // SAFETY: as in `write`; the sources are borrowed, so that nobody writes them.
+        // SAFETY: as in `write`; the sources are borrowed, so that no thread writes them.
         unsafe { state.copy_to_slots(&shared.device, self.start + index, sources) };
         self.mark(index, count);
         Ok(())

@@ -1,4 +1,4 @@
-//! Samplers, one slot for each distinct one: programs ask for thousands, and few differ.
+//! Samplers, one slot for each distinct one: programs request thousands, and few differ.
 //!
 //! ```text
 //!   request ──▶ by content ──▶ slot, and how many hold it ──last one dropped──▶ removed from the bindless table
@@ -115,7 +115,7 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
     }
 }
 
-/// A sampler that someone asked for. Its slot stays as long as one of its kind is held.
+/// A sampler of a table. Its slot stays as long as one of equal description is held.
 pub struct Sampler<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<State<D, A>>,
     key: Key,
@@ -123,7 +123,7 @@ pub struct Sampler<D: Descriptors, A: SlotAllocator = FreeList> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> Sampler<D, A> {
-    /// What shaders are told.
+    /// What shaders receive.
     #[must_use]
     pub fn slot(&self) -> u32 {
         self.index.slot()

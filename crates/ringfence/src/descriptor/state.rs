@@ -1,9 +1,9 @@
 //! What is behind a shader-visible heap: epochs of driver heaps, the regions, and what waits.
 //!
 //! ```text
-//!   State ── persistent region, frame region, leases        Persistent, FrameLease, BindlessTable
+//!   State ── persistent region, frame region              Persistent, FrameDescriptors, BindlessTable
 //!     └── Core ── epochs ── Epoch { heap, shadow }           Binding
-//!              └─ waiting: ranges, leftovers, bindings, old epochs ── reclaim ──▶ given back or destroyed
+//!              └─ waiting: ranges, leftovers, bindings, old epochs ── reclaim ──▶ freed or destroyed
 //! ```
 
 use std::sync::Arc;
@@ -49,10 +49,10 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) scratch: Mutex<Passed>,
     pub(super) tables_made: AtomicU64,
     pub(super) tables_shared: AtomicU64,
-    /// Persistent slots that were let go of and wait for the device.
+    /// Persistent slots that were released and wait for the device.
     pub(super) waiting_slots: AtomicU64,
-    /// What a trace was told last of the tables: slots in use, made, shared.
-    pub(super) told: Mutex<[u64; 3]>,
+    /// What a trace recorded last of the tables: slots in use, made, shared.
+    pub(super) traced: Mutex<[u64; 3]>,
     pub(super) closed: AtomicBool,
     pub(super) only: Mutex<Option<OnlyOne>>,
 }
@@ -151,7 +151,7 @@ impl<D: Descriptors> Epoch<D> {
         ) {
             Ok(shadow) => Ok(Self { number, heap, shadow: Some(shadow) }),
             Err(error) => {
-                // SAFETY: nobody has seen it.
+                // SAFETY: no other thread has seen it.
                 unsafe { heap.destroy(device) };
                 Err(error)
             }
@@ -184,14 +184,14 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         }
     }
 
-    /// Brings the persistent region into a larger heap that nobody has seen yet.
+    /// Brings the persistent region into a larger heap that no frame sees yet.
     pub(super) fn copy_shadow(&self, device: &D, from: &Epoch<D>, to: &Epoch<D>) {
         let (Some(src), Some(dst)) = (&from.shadow, &to.shadow) else { return };
         let to_shadow =
             ViewCopy { src: src.object(), src_start: 0, dst: dst.object(), dst_start: 0, count: src.slots() };
         let to_heap = ViewCopy { dst: to.heap.object(), dst_start: self.frame_slots, ..to_shadow };
-        // SAFETY: the heaps are this device's and have the slots; the new ones are nobody's yet; who would write the old
-        // shadow holds the lock of the epochs, which the caller has for itself.
+        // SAFETY: the heaps are this device's and have the slots; no frame sees the new ones yet; a writer of the old
+        // shadow needs the lock of the epochs, which the caller holds exclusively.
         unsafe { device.copy_views(&[to_shadow, to_heap]) };
     }
 
@@ -293,22 +293,22 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells a trace what has changed with the tables of frames since it was told last.
-    fn tell_tables(&self, trace: &Trace) {
+    /// Records in a trace what has changed with the tables of frames since the last record.
+    fn trace_tables(&self, trace: &Trace) {
         if !trace.is_on() {
             return;
         }
         let [made, shared] = [&self.tables_made, &self.tables_shared].map(|count| count.load(Ordering::Relaxed));
         let now = [self.ring.lock().used(), made, shared];
-        let before = std::mem::replace(&mut *self.told.lock(), now);
+        let before = std::mem::replace(&mut *self.traced.lock(), now);
         if now != before {
             let (made, shared) = (made - before[1], shared - before[2]);
             trace.record(|| Event::DescriptorTables { heap: self.number, frame_used: now[0], made, shared });
         }
     }
 
-    /// Tells a trace of the heap that new frames see.
-    pub(super) fn tell_heap(&self, trace: &Trace) {
+    /// Records in a trace the heap that new frames see.
+    pub(super) fn trace_heap(&self, trace: &Trace) {
         trace.record(|| Event::DescriptorHeap {
             heap: self.number,
             owner: self.number,
@@ -331,7 +331,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     fn release(&self, device: &D, trace: &Trace, retired: Retired<D>) -> Option<Retired<D>> {
         match retired {
             Retired::Leftover(leftover) => {
-                // SAFETY: every submission that had begun when its slot let go of it is complete.
+                // SAFETY: every submission that had begun when its slot released it is complete.
                 unsafe { device.discard_leftover(leftover) };
             }
             Retired::Bound(epoch, bound) => {
@@ -351,7 +351,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         drop(blocks);
         if self.owning {
             for slot in start..start + allocation.size() as u32 {
-                // SAFETY: the run was let go of, and every submission that had begun by then is complete.
+                // SAFETY: the run was released, and every submission that had begun by then is complete.
                 unsafe { self.clear_passed(device, slot) };
             }
         }
@@ -360,7 +360,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         trace.record(|| Event::DescriptorsFreed { heap: self.number, first: start.into(), count });
         self.waiting_slots.fetch_sub(allocation.size(), Ordering::Relaxed);
         let freed = self.persistent.lock().free(allocation);
-        debug_assert!(freed.is_ok(), "an allocation is given back once");
+        debug_assert!(freed.is_ok(), "an allocation is freed once");
     }
 
     /// The frames of an old heap are complete. A binding that a program still holds keeps it for another while.
@@ -373,7 +373,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         let (_, epoch) = epochs.old.remove(at);
         drop(epochs);
         if let Some(epoch) = Arc::into_inner(epoch) {
-            // SAFETY: the frames that it served are complete, and nobody holds it.
+            // SAFETY: the frames that it served are complete, and nothing holds it.
             unsafe { epoch.destroy(device) };
         }
         None
@@ -431,13 +431,13 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
     fn reclaim(&self, device: &D, trace: &Trace, passed: &Passed, device_lost: bool) -> bool {
-        // Before the queue is looked at, so that what the last handle let go of is in it.
+        // Before the queue is looked at, so that what the last handle released is in it.
         let closed = self.closed.load(Ordering::Acquire);
         self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));
         let mut held: SmallVec<[Retired<D>; 2]> = SmallVec::new();
         self.core.waiting.release(passed, device_lost, |retired| held.extend(self.release(device, trace, retired)));
         held.into_iter().for_each(|retired| self.core.waiting.until(&SyncSet::new(), retired));
-        self.tell_tables(trace);
+        self.trace_tables(trace);
         if !closed || self.core.waiting.len() > 0 || !self.ring.lock().is_empty() {
             return true;
         }

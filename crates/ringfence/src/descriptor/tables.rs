@@ -52,7 +52,7 @@ impl TableCache {
     }
 }
 
-/// The tables that all leases of a frame share, for the frames that are under way.
+/// The tables that all threads of a frame share, for the frames that are under way.
 #[derive(Default)]
 pub(super) struct FrameTables(SmallVec<[SharedTables; 4]>);
 
@@ -63,7 +63,7 @@ struct SharedTables {
 }
 
 impl FrameTables {
-    /// How many frames are told apart; of more, the oldest is forgotten, which only costs copies.
+    /// How many frames are kept. Beyond them the oldest is forgotten, which only costs copies.
     const FRAMES: usize = 8;
 
     pub(super) fn of(&mut self, key: (SyncPoint, u64)) -> &mut TableCache {

@@ -66,7 +66,7 @@ impl<'a, D: Descriptors> View<'a, D> {
         Ok(Self { shown: Shown::Portable { view: PortableView::Sampler(desc), owner: None, kind, types } })
     }
 
-    /// A view in the API's own words, for what the portable ones have no word for.
+    /// A view in the API's own description, for what the portable one cannot describe.
     ///
     /// # Safety
     /// The view is valid as the API demands and of this heap kind, and what it shows is the device's and alive.
@@ -75,7 +75,7 @@ impl<'a, D: Descriptors> View<'a, D> {
         Self { shown: Shown::Native { view, kind } }
     }
 
-    /// In the device's words, if a heap of this kind and these types takes it.
+    /// The device's description, if a heap of this kind and these types takes it.
     pub(super) fn describe(
         &self,
         shared: &Shared<D>,

@@ -4,7 +4,7 @@
 //!   0              frame_slots                               slots       slots_max
 //!   ├───────────────┼──────────────────────────────────────────┼ ─ ─ ─ ─ ─ ─┤
 //!   │ frame region  │ persistent region: a free list           │ grow()     │
-//!   │ a ring of     │ let go of ─▶ waits ─▶ reclaim ─▶ free     │ a larger   │
+//!   │ a ring of     │ released ─▶ waits ─▶ reclaim ─▶ free      │ a larger   │
 //!   │ chunks        │                                          │ heap, the  │
 //!   └───────────────┴──────────────────────────────────────────┴ same slots ┘
 //!
@@ -31,7 +31,7 @@ use super::desc::{ShaderVisibleDesc, VisibleStatistics, check_desc};
 use super::state::{Core, Epoch, Epochs, Keeper, Retired, State};
 use super::tables::FrameTables;
 use super::waiting::Waiting;
-use super::{Binding, DescriptorError, FrameLease, Persistent, Region, SlotAllocator};
+use super::{Binding, DescriptorError, FrameDescriptors, Persistent, Region, SlotAllocator};
 use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::Passed;
@@ -98,7 +98,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             tables_made: AtomicU64::new(0),
             tables_shared: AtomicU64::new(0),
             waiting_slots: AtomicU64::new(0),
-            told: Mutex::new([0; 3]),
+            traced: Mutex::new([0; 3]),
             closed: AtomicBool::new(false),
             only: Mutex::new(Some(only)),
         };
@@ -106,15 +106,15 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             state.persistent.get_mut().insert(desc.frame_slots, A::with_slots(desc.persistent_slots));
         }
         let state = Arc::new(state);
-        state.tell_heap(&shared.trace);
+        state.trace_heap(&shared.trace);
         shared.descriptor_heaps.add(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
     }
 
-    /// A run of slots that lives until it is let go of.
+    /// A run of slots that lives until it is released.
     ///
     /// # Errors
-    /// 0 slots, or no run as long as that is free: what was let go of comes back in [`Allocator::reclaim`].
+    /// 0 slots, or no run as long as that is free: what was released comes back in [`Allocator::reclaim`].
     pub fn allocate(&self, count: u32) -> Result<Persistent<D, A>, DescriptorError> {
         self.allocate_aligned(count, 1)
     }
@@ -149,10 +149,10 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     ///
     /// # Errors
     /// [`DescriptorError::Foreign`] if the frame is another allocator's.
-    pub fn lease<'f>(&self, frame: &'f Frame) -> Result<FrameLease<'f, D, A>, DescriptorError> {
+    pub fn frame_descriptors<'f>(&self, frame: &'f Frame) -> Result<FrameDescriptors<'f, D, A>, DescriptorError> {
         self.check_frame(frame)?;
         let epoch = Arc::clone(self.keeper.state.core.epochs.read().of(frame.point()));
-        Ok(FrameLease::new(Arc::clone(&self.keeper), epoch, frame.point()))
+        Ok(FrameDescriptors::new(Arc::clone(&self.keeper), epoch, frame.point()))
     }
 
     fn check_frame(&self, frame: &Frame) -> Result<(), DescriptorError> {
@@ -187,7 +187,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let mut epochs = state.core.epochs.write();
         if !Arc::ptr_eq(&epochs.current, &before) {
             drop(epochs);
-            // SAFETY: nobody has seen it.
+            // SAFETY: no other thread has seen it.
             unsafe { next.destroy(&shared.device) };
             return Err(DescriptorError::BadView("the heap is being grown by another thread"));
         }
@@ -198,7 +198,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         state.core.waiting.until(&until, Retired::Epoch(old.number));
         epochs.old.push((until, old));
         drop(epochs);
-        state.tell_heap(&shared.trace);
+        state.trace_heap(&shared.trace);
         state.persistent.lock().insert(before.heap.slots(), A::with_slots(more_slots));
         Ok(())
     }

@@ -27,7 +27,7 @@ impl<T> Waiting<T> {
         self.bin.retire(points, item);
     }
 
-    /// Gives out what need not wait any more. Nobody who puts something in waits meanwhile.
+    /// Hands out what need not wait any more. No thread that adds something waits meanwhile.
     pub(super) fn release(&self, passed: &Passed, device_lost: bool, each: impl FnMut(T)) {
         if self.bin.is_empty() {
             return;

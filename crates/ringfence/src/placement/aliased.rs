@@ -7,7 +7,7 @@
 //!
 //! Where each texture lies is the caller's plan; that their uses do not overlap in time, and a barrier between them, is
 //! what the caller answers for: else their texels are not what was drawn. The host never sees these bytes, so nothing
-//! worse can come of it. A texture's object is let go of like any other, and the heap once the last one is gone.
+//! worse can come of it. A texture's object is released like any other, and the heap once the last one is gone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl<D: Device> AliasedHeap<D> {
         let memory_type = shared.order.candidates(Location::Device, needs.memory_type_bits).next().ok_or(none)?;
         let arena = shared.arena_index(memory_type, needs.class);
         let backing = shared.make_heap(arena, bytes, ALIGNMENT.max(needs.alignment), name)?;
-        let Backing::Heap { memory, number, .. } = backing else { unreachable!("a heap was asked for") };
+        let Backing::Heap { memory, number, .. } = backing else { unreachable!("a heap was requested") };
         shared.device.note_aliasing(&memory.object, 0, bytes, true);
         let whole = Arc::new(Place::heap(memory, arena, number));
         Ok(Self { shared: Arc::clone(shared), whole, arena, bytes })
@@ -102,7 +102,7 @@ impl<D: Device> AliasedHeap<D> {
 }
 
 impl<D: Device> Drop for AliasedHeap<D> {
-    /// The heap is let go of like a texture in it: whoever is last gives the memory back.
+    /// The heap is released like a texture in it: the last one frees the memory.
     fn drop(&mut self) {
         self.shared.retire(None, Place::aliased(&self.whole, 0));
     }

@@ -124,7 +124,7 @@ impl<D: Device> Inner<D> {
 
     fn new_default_pool(&self, usage: BufferUsage, strategy: Strategy) -> DefaultPool<D> {
         let PlacementDesc { default_block_bytes, idle_frames, .. } = self.desc;
-        // Whoever asks for less of the same finds it here, and copies are for everybody.
+        // A later request with fewer usages takes this pool; every pool may be copied from and to.
         let usage = usage | BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let ranges = match strategy {
             Strategy::Placed => DefaultRanges::Placed(HeapPools::new(
@@ -178,7 +178,7 @@ impl<D: Device> Inner<D> {
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
 
-    /// What the usage asks for, at least what the request does.
+    /// The largest alignment that the usage or the request needs.
     fn alignment(&self, request: &BufferRequest<'_>) -> u64 {
         let capabilities = self.memory.device().capabilities();
         let by_usage = [
@@ -191,8 +191,8 @@ impl<D: Device> Inner<D> {
             (BufferUsage::COPY_DST, 16),
             (BufferUsage::empty(), 16),
         ];
-        let asked = by_usage.into_iter().filter(|(usage, _)| request.usage.contains(*usage));
-        asked
+        let needed = by_usage.into_iter().filter(|(usage, _)| request.usage.contains(*usage));
+        needed
             .map(|(_, alignment)| alignment)
             .fold(request.alignment.max(capabilities.non_coherent_atom_bytes), u64::max)
     }

@@ -103,7 +103,7 @@ pub struct BufferRequest<'a> {
     /// Whether the host rewrites it.
     pub dynamism: Dynamism,
     /// Alignment of its first byte in the driver's buffer and, up to 64 KiB, in memory; a power of two, 0 for what the usage
-    /// asks for.
+    /// needs.
     pub alignment: u64,
     /// How a static one is placed; `None` for what [`PlacementDesc`] says of its usage.
     pub strategy: Option<Strategy>,
@@ -147,7 +147,7 @@ impl TextureKind {
     /// Every kind, in the order of the pools.
     pub const ALL: [Self; 4] = [Self::SmallSampled, Self::Sampled, Self::RenderTarget, Self::Storage];
 
-    /// The kind by use, size left aside: small textures are told apart once the driver has measured them.
+    /// The kind by use, size left aside: small textures are known once the driver has measured them.
     #[must_use]
     pub fn of(desc: &TextureDesc) -> Self {
         if desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL) {
@@ -201,21 +201,21 @@ pub enum Route {
     Aliased,
 }
 
-/// The four kinds of locations: how something is let go of.
+/// The four kinds of locations: how something is released.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LocationKind {
     /// Memory of its own: the driver's object goes to the to-delete list, and its memory with it.
     StandAlone,
     /// In a pool or a buddy: its range goes back to it, deferred.
     Suballocated,
-    /// In a page: nothing is done, the page is let go of as a whole.
+    /// In a page: nothing is done, the page is released as a whole.
     Fast,
     /// In memory that is shared in turns: the driver's object goes to the to-delete list, the memory stays.
     HeapAliased,
 }
 
 impl Route {
-    /// How what goes this way is let go of.
+    /// How what goes this way is released.
     #[must_use]
     pub const fn kind(self) -> LocationKind {
         match self {

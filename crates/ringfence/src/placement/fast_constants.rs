@@ -10,7 +10,7 @@
 //!
 //! Giving one constant back does nothing, so there is no call for it: its page goes as a whole. Pages go back in any
 //! order, each when its own frame is complete; a queue that is late holds up none but its own, as a ring's tail would.
-//! A page is one thread's until it lets go of it, so that no lock, no pin and no check of progress is in the way.
+//! A page is one thread's until it releases it, so that no lock, no pin and no check of progress is in the way.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -104,7 +104,7 @@ struct Books<D: Device> {
 pub(super) enum Cleaning {
     /// Destroys those that were empty for long.
     Own,
-    /// Nothing: somebody else does.
+    /// Nothing: the placement policy does.
     Others,
 }
 
@@ -123,7 +123,7 @@ struct State<D: Device> {
 
 /// Pages for constants that live for one frame. Shared by all threads; each writes through a [`FastWriter`] of its own.
 ///
-/// Dropping it and its writers lets go of the pages; they live until the submissions that use them are complete.
+/// Dropping it and its writers releases the pages; they live until the submissions that use them are complete.
 pub struct FastConstants<D: Device> {
     state: Arc<State<D>>,
 }
@@ -200,7 +200,7 @@ impl<D: Device> FastConstants<D> {
         self.state.buddies.figures()
     }
 
-    /// A buddy that has been empty for long enough, by the clock of whoever asks.
+    /// A buddy that has been empty for long enough, by the caller's clock.
     pub(super) fn take_idle(&self, tick: u64) -> Option<Backing<D>> {
         self.state.buddies.take_idle(tick)
     }
@@ -224,7 +224,7 @@ impl<D: Device> State<D> {
         {
             let mut passed = self.polled.lock();
             shared.lifetimes.read(&shared.device, &mut passed)?;
-            self.give_back(|retired, pages| _ = retired.reclaim(&*passed, |page| pages.push(page)));
+            self.free_passed(|retired, pages| _ = retired.reclaim(&*passed, |page| pages.push(page)));
         }
         if let Some(page) = self.free_page() {
             return Ok(page);
@@ -317,8 +317,8 @@ impl<D: Device> Drop for Claim<'_, D> {
 }
 
 impl<D: Device> State<D> {
-    /// Gives the pages back to their buddies that the device is done with.
-    fn give_back(&self, take_passed: impl FnOnce(&mut RetireQueue<Page<D>>, &mut Vec<Page<D>>)) {
+    /// Frees the pages that the device is done with.
+    fn free_passed(&self, take_passed: impl FnOnce(&mut RetireQueue<Page<D>>, &mut Vec<Page<D>>)) {
         let mut pages = {
             let mut books = self.books.lock();
             let mut pages = std::mem::take(&mut books.passed);
@@ -326,15 +326,15 @@ impl<D: Device> State<D> {
             books.in_use -= pages.len() as u32;
             pages
         };
-        // Not under the lock: whoever watches the device's lifetimes is told of each.
-        pages.drain(..).for_each(|page| page.bytes.give_back_now());
+        // Not under the lock: a subscriber of the device's lifetimes may run.
+        pages.drain(..).for_each(|page| page.bytes.free_range_now());
         self.books.lock().passed = pages;
     }
 }
 
 impl<D: Device> ReclaimRing for State<D> {
     fn reclaim(&self, completed: &Completed<'_>) -> bool {
-        self.give_back(|retired, pages| {
+        self.free_passed(|retired, pages| {
             let page = |page| pages.push(page);
             if completed.device_lost {
                 retired.release_all(page)
@@ -413,7 +413,7 @@ impl<D: Device> FastWriter<D> {
     }
 
     /// Copies constants into the thread's page, at the device's alignment for them. They may be used by the writer's
-    /// frame; there is nothing to give back.
+    /// frame; there is nothing to free.
     ///
     /// # Errors
     /// No bytes, or more than a page; the frame was submitted or dropped; all pages are in use, or there is no memory
@@ -489,7 +489,7 @@ impl<D: Device> FastWriter<D> {
         Ok((offset, bump))
     }
 
-    /// Lets go of the page, for once its frame is complete.
+    /// Releases the page, for once its frame is complete.
     fn retire(&mut self) {
         if let Some(Own { page, .. }) = self.page.take() {
             self.state.books.lock().retired.retire(&SyncSet::from(self.frame.point()), page);
@@ -508,7 +508,7 @@ impl<D: Device> Drop for FastWriter<D> {
     }
 }
 
-/// Views are of whole multiples of the alignment on Direct3D 12: nobody else's bytes are in them. Without a division; an
+/// Views are of whole multiples of the alignment on Direct3D 12: no other bytes are in them. Without a division; an
 /// alignment that is no power of two is refused by the page.
 #[inline]
 const fn padded(bytes: &[u8], alignment: u64) -> u64 {

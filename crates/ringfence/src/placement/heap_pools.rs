@@ -98,7 +98,7 @@ impl<D: Device> HeapPools<D> {
     fn make_heap(&self, shared: &Shared<D>, arena: u32, bytes: u64, needs: Requirements) -> Result<Block<D>, Error> {
         let alignment = needs.alignment.max(COMMON_ALIGNMENT);
         let backing = shared.make_heap(arena, bytes, alignment, self.name)?;
-        let Backing::Heap { memory, .. } = &backing else { unreachable!("a heap was asked for") };
+        let Backing::Heap { memory, .. } = &backing else { unreachable!("a heap was requested") };
         let memory = Arc::clone(memory);
         Ok(Block { backing, memory, base: 0, mapped: None, address: None })
     }

@@ -1,4 +1,4 @@
-//! What a request comes to: a driver object and the bytes in it, with one owner, let go of as its kind asks.
+//! The result of a request: a driver object and the bytes in it, with one owner.
 //!
 //! | kind | on drop | once the device is done with it |
 //! |---|---|---|
@@ -24,7 +24,7 @@ use ringfence_memory::{Buffer, Resource, Texture};
 
 /// A buffer that the placement policy gave: a driver buffer of its own, or a range of one that others share.
 ///
-/// Dropping it lets go of it, deferred until every submission that had begun by then is complete.
+/// Dropping it releases it, deferred until every submission that had begun by then is complete.
 pub struct BufferLocation<D: Device> {
     /// Its object is shared with other locations iff `is_range`.
     buffer: ManuallyDrop<Buffer<D>>,
@@ -55,8 +55,8 @@ impl<D: Device> BufferLocation<D> {
         Self { buffer: ManuallyDrop::new(buffer), is_range: true, offset, size, route }
     }
 
-    /// Gives a range back to its pool: whoever calls this knows that the device is done with it.
-    pub(crate) fn give_back_now(self) {
+    /// Frees a range of its pool. The caller knows that the device is done with it.
+    pub(crate) fn free_range_now(self) {
         debug_assert!(self.is_range, "an object of one's own is destroyed by the allocator");
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is neither dropped nor used again.
@@ -78,7 +78,7 @@ impl<D: Device> BufferLocation<D> {
         self.offset
     }
 
-    /// As many bytes as were asked for.
+    /// The requested bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
@@ -90,7 +90,7 @@ impl<D: Device> BufferLocation<D> {
         self.route
     }
 
-    /// How it is let go of.
+    /// How it is released.
     #[must_use]
     pub fn kind(&self) -> LocationKind {
         self.route.kind()
@@ -137,7 +137,7 @@ impl<D: Device> BufferLocation<D> {
         Arc::ptr_eq(self.buffer.shared(), shared)
     }
 
-    /// What the driver rounded up is nobody's.
+    /// Not what the driver rounded up.
     fn check(&self, offset: u64, len: usize) -> Result<(), AccessError> {
         let size = len as u64;
         match offset.checked_add(size) {
@@ -152,7 +152,7 @@ impl<D: Device> BufferLocation<D> {
     /// No submission that is under way uses it.
     pub unsafe fn destroy_now(self) {
         if self.is_range {
-            return self.give_back_now();
+            return self.free_range_now();
         }
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is neither dropped nor used again.
@@ -161,10 +161,10 @@ impl<D: Device> BufferLocation<D> {
         unsafe { buffer.destroy_now() };
     }
 
-    /// Lets go of it for once `points` have passed, whatever other submissions are under way.
+    /// Releases it for once `points` have passed, whatever other submissions are under way.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator, or of none. It is let go of as if it were dropped then.
+    /// If a point is on a timeline of another allocator, or of none. It is released as if it were dropped then.
     ///
     /// # Safety
     /// Only submissions that complete with these points use it.
@@ -209,7 +209,7 @@ impl<D: Device> TextureLocation<D> {
         &self.texture
     }
 
-    /// The texture, without the policy's word on it; let go of in the same way.
+    /// The texture, without the policy's word on it; released in the same way.
     #[must_use]
     pub fn into_texture(self) -> Texture<D> {
         self.texture
@@ -236,7 +236,7 @@ impl<D: Device> TextureLocation<D> {
         self.route
     }
 
-    /// How it is let go of.
+    /// How it is released.
     #[must_use]
     pub fn kind(&self) -> LocationKind {
         self.route.kind()

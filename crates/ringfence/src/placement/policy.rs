@@ -229,7 +229,7 @@ impl<D: Device> Placement<D> {
         &self.inner.fast
     }
 
-    /// Memory that textures share in turns: as many bytes as asked for, of the memory type that suits textures like
+    /// Memory that textures share in turns: `bytes` of the memory type that suits textures like
     /// `like` best.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ impl<D: Device> Placement<D> {
         AliasedHeap::new(self.shared(), like, bytes, name)
     }
 
-    /// The end of a frame: destroys and gives back what the submitted work of all queues is done
+    /// The end of a frame: destroys and frees what the submitted work of all queues is done
     /// with, and then destroys the blocks of the upload, texture and default-buffer allocators that were empty for long
     /// enough. Waits for nothing.
     pub fn end_frame(&self) -> Reclaimed {

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! The pool knows nothing of the GPU: ranges come back when the allocator's release says that they may. Blocks that were
-//! empty for long enough are taken out by whoever ends a frame, and destroyed outside of every lock.
+//! empty for long enough are taken out at the end of a frame, and destroyed outside of every lock.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate in a block at hand | that of the range allocator, one short lock, no driver call |
+//! | allocate in an existing block | that of the range allocator, one short lock, no driver call |
 //! | allocate that needs a block | driver calls, under the lock of those who also found no room, and no other |
-//! | give back | that of the range allocator, one short lock, no driver call |
+//! | free | that of the range allocator, one short lock, no driver call |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,7 +87,7 @@ pub(super) struct RangePool<D: Device, A> {
     granule: u64,
     state: Mutex<Blocks<A, Block<D>>>,
     growth: Lock<()>,
-    /// Nobody allocates any more: what is empty goes at once.
+    /// No call allocates any more: an empty block goes at once.
     closed: AtomicBool,
 }
 
@@ -98,8 +98,8 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         Self { block_bytes, ranges, granule, state, growth: Lock::new(()), closed: AtomicBool::new(false) }
     }
 
-    /// A range in a block at hand, or in one that `make` gives: asked for so many bytes, while no lock is held that
-    /// somebody needs who finds room.
+    /// A range in an existing block, or in one that `make` makes with so many bytes. `make` runs without a lock that
+    /// an allocation in an existing block needs.
     pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,
@@ -212,8 +212,8 @@ impl PoolFigures {
 
 impl<D: Device, A: RangeAllocator + Send + 'static> RangeOwner<D> for RangePool<D, A> {
     fn give_back(&self, allocation: &BlockAllocation) {
-        // Whoever holds a range is its only owner, so that it is live: a refusal is a defect of this library.
-        self.state.lock().free(allocation).expect("a pooled range is live until it is given back");
+        // A range has one owner, so that it is live: a failure is a defect of this library.
+        self.state.lock().free(allocation).expect("a pooled range is live until it is freed");
     }
 
     fn take_empty(&self) -> Option<Backing<D>> {

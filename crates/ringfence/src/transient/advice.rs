@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   as recorded   shadows  depth  fog  lit  bloom      load ▁▅██▃
-//!   suggested     depth  shadows  lit  fog  bloom      load ▃▅▆▅▃     whoever reads still comes after whoever wrote
+//!   suggested     depth  shadows  lit  fog  bloom      load ▃▅▆▅▃     each read still comes after its write
 //! ```
 //!
 //! It is a suggestion, for a tool or a log: nothing is laid out by it. Who reads what whom wrote says which passes may be

@@ -11,7 +11,7 @@ use ringfence_core::sync::{SyncPoint, TimelineId};
 use super::barrier::Barrier;
 use super::desc::{Flushed, TransientDesc, TransientFigures};
 use super::error::TransientError;
-use super::frame::{Certificate, FramePass, FrameResource, UsedResource, check_places};
+use super::frame::{FramePass, FrameResource, LayoutProof, UsedResource, check_places};
 use super::handle::{Transient, TransientBuffer, TransientTexture};
 use super::heap::{Tenancy, TransientKind};
 use super::pass::{Clock, Pass, TransientId};
@@ -67,7 +67,7 @@ impl<D: Device> TransientAllocator<D> {
     /// An order of the passes of one queue in which the resources need fewer bytes, with what it saves; today's order if
     /// none was found. Passes are named by their places in today's order, `0..pass_count`. `order` holds pairs *(before,
     /// after)* that must stay in order besides those that the uses ask for: a pass that writes a buffer of another
-    /// allocator, say. `go_on` is asked before every pass that is tried elsewhere, and told the load reached so far.
+    /// allocator, say. `go_on` runs before each pass that is tried elsewhere, with the load reached so far.
     ///
     /// Loads are sums of what the driver says that the resources need, as if all could share one heap. Asks the driver for
     /// what it was not asked before; makes nothing.
@@ -160,8 +160,8 @@ impl<D: Device> TransientAllocator<D> {
 
     /// How good the layout of the last planned frame is.
     #[must_use]
-    pub fn certificate(&self) -> Certificate {
-        self.0.plans.certificate
+    pub fn layout_proof(&self) -> LayoutProof {
+        self.0.plans.proof
     }
 
     /// The end of a frame: heaps that were in the cache for too long go. Says how many. Call it once a frame,
@@ -170,7 +170,7 @@ impl<D: Device> TransientAllocator<D> {
         self.0.end_frame()
     }
 
-    /// Lets go of every object and heap that is not in use now, without regard to numbers and ages: when memory is short,
+    /// Releases every object and heap that is not in use now, without regard to numbers and ages: when memory is short,
     /// or the window has another size. Says how many objects.
     pub fn trim(&mut self) -> usize {
         self.0.trim()
@@ -186,7 +186,7 @@ impl<D: Device> TransientAllocator<D> {
 }
 
 impl<D: Device> Drop for TransientAllocator<D> {
-    /// Everything is let go of, and destroyed once the device is done with it.
+    /// Everything is released, and destroyed once the device is done with it.
     fn drop(&mut self) {
         self.0.trim();
     }
@@ -243,7 +243,7 @@ impl<'a, D: Device> Execution<'a, D> {
     /// meaning, and [`TransientAllocator::barriers`] says what has to be recorded at the beginning of the pass.
     ///
     /// The name is given to a driver object that is made, and stays with it when it is used again. Passes of one queue
-    /// acquire in their order. O(spans of the heaps at hand); makes an object or a heap only where there is none to hand.
+    /// acquire in their order. O(spans of the existing heaps); makes an object or a heap only where there is none to hand.
     ///
     /// # Errors
     /// No memory; the driver refuses the description; a pass that is not of this execution, or earlier than one that has
@@ -277,7 +277,7 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(transient.handle(object, pass))
     }
 
-    /// Ends a resource's use: `last` are the passes after which nobody uses it, each after the one that acquired it. With
+    /// Ends a resource's use: `last` are the passes after which no pass uses it, each after the one that acquired it. With
     /// none, that pass itself was the only one. Its bytes may then be another's; the object stays for the next time, and
     /// the handle gives it until the next execution begins. O(log spans).
     ///
@@ -321,12 +321,12 @@ impl<'a, D: Device> Execution<'a, D> {
         self.transient.0.plans.passes.get(place).copied()
     }
 
-    /// Ends the execution and flushes: objects that were not used for long are let go of, beyond a number that each heap
+    /// Ends the execution and flushes: objects that were not used for long are released, beyond a number that each heap
     /// keeps, and heaps without objects go to the cache.
     ///
     /// `ends` holds for each queue the point at which the execution's passes there are complete: that of the last frame
     /// that holds them ([`Frame::point`](crate::Frame::point)). From it the next executions know what is complete; without
-    /// it (points of other allocators' timelines say nothing) they take passes of other queues to be still running, and give nobody bytes that those have used.
+    /// it (points of other allocators' timelines say nothing) they take passes of other queues to be still running, and reuse no bytes of theirs.
     ///
     /// What is still in use is taken to be used by every pass. O(heaps · objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> Flushed {

@@ -21,7 +21,7 @@
 
 use super::error::TransientError;
 use super::pass::{Clock, Pass, QUEUES_MAX, TransientId};
-use super::spans::NOBODY;
+use super::spans::NO_OBJECT;
 
 /// What has to be recorded at the beginning of a pass.
 ///
@@ -111,11 +111,11 @@ impl Barriers {
         let (mut before, mut others, mut last_use) = (None, 0_u32, 0);
         for (tenant, users) in past {
             last_use = last_use.max(users.on(pass.queue));
-            if tenant != object && tenant != NOBODY && before != Some(TransientId(tenant)) {
+            if tenant != object && tenant != NO_OBJECT && before != Some(TransientId(tenant)) {
                 before = Some(TransientId(tenant));
                 others += 1;
-            } else if tenant == NOBODY && *users != Clock::default() {
-                // Somebody who is gone.
+            } else if tenant == NO_OBJECT && *users != Clock::default() {
+                // An object that no longer exists.
                 others += 2;
             }
         }

@@ -35,7 +35,7 @@ impl Default for TransientDesc<'_> {
 /// What the end of an execution did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Flushed {
-    /// Objects that were let go of; they are destroyed once the device is done with what had begun.
+    /// Objects that were released; they are destroyed once the device is done with what had begun.
     pub released: usize,
     /// Heaps that went to the cache.
     pub heaps_cached: usize,
@@ -61,7 +61,7 @@ pub struct TransientFigures {
     pub hits: u64,
     /// Acquires that made an object.
     pub misses: u64,
-    /// Objects that were let go of.
+    /// Objects that were released.
     pub released: u64,
     /// Bytes that the resources of the last execution would need side by side.
     pub requested_bytes: u64,

@@ -1,11 +1,11 @@
 //! How objects and heaps go: by age and number, then proven by sync points.
 //!
 //! ```text
-//!   object   in use ──discard──▶ unused ──more than are kept, and older than the latency──▶ let go of
+//!   object   in use ──discard──▶ unused ──more than are kept, and older than the latency──▶ released
 //!                       ▲           │                                                          │ the device has passed
 //!                       └──acquire──┘                                                          ▼ all that had begun
 //!                                                                                          destroyed
-//!   heap     with objects ──the last one went──▶ in the cache ──idle for long──▶ let go of ──▶ freed
+//!   heap     with objects ──the last one went──▶ in the cache ──idle for long──▶ released ──▶ freed
 //! ```
 
 use ringfence_core::sync::SyncPoint;
@@ -37,7 +37,7 @@ impl<D: Device> State<D> {
         Flushed { released, heaps_cached: self.cache_empty_heaps(), left_in_use }
     }
 
-    /// Lets go of what is beyond the number that is kept and older than the latency, the oldest first.
+    /// Releases what is beyond the number that is kept and older than the latency, the oldest first.
     fn release_unused(&mut self) -> usize {
         let mut scratch = std::mem::take(&mut self.scratch);
         let before = self.figures.released;
@@ -75,7 +75,7 @@ impl<D: Device> State<D> {
         (self.figures.released - before) as usize
     }
 
-    /// Lets go of an object: it is destroyed once everything that had begun is complete.
+    /// Releases an object: it is destroyed once everything that had begun is complete.
     fn release(&mut self, number: u32) {
         let object = self.objects[number as usize].take().expect("a number in the list is an object's");
         self.free_objects.push(number);
@@ -131,10 +131,10 @@ impl<D: Device> State<D> {
         count
     }
 
-    /// Lets go of an empty heap: it is freed once everything that had begun is complete.
+    /// Releases an empty heap: it is freed once everything that had begun is complete.
     fn release_heap(&self, heap: Heap<D>) {
         let place = Place::aliased(&heap.whole, 0);
-        // First, so that whoever gives the place back is the last to hold it.
+        // First, so that the place below is the last reference.
         drop(heap);
         self.shared.retire(None, place);
     }

@@ -48,7 +48,7 @@ pub struct FrameResource<'a, 'i, D: Device> {
     pub info: Described<'a, 'i, D>,
     /// The pass that uses it first; every other use comes after that pass.
     pub first: usize,
-    /// The passes after which nobody uses it; none if `first` is its only use.
+    /// The passes after which no pass uses it; none if `first` is its only use.
     pub last: &'a [usize],
     /// For debuggers.
     pub name: &'a str,
@@ -56,7 +56,7 @@ pub struct FrameResource<'a, 'i, D: Device> {
 
 /// How good a frame's layout is.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Certificate {
+pub struct LayoutProof {
     /// Bytes of the heaps, all groups together.
     pub height: u64,
     /// Bytes below which no layout can be, as far as was proven.

@@ -106,7 +106,7 @@ impl<D: Device> Object<D> {
 
 /// See the [module](self).
 pub(super) struct Heap<D: Device> {
-    /// Whoever lets go of it last gives the memory back: this, or the last object that waits for the device.
+    /// The last reference frees the memory: this one, or that of the last object that waits for the device.
     pub(super) whole: Arc<Place<D>>,
     pub(super) arena: u32,
     pub(super) bytes: u64,
@@ -154,9 +154,9 @@ impl Cache {
     }
 }
 
-/// Where in a heap something can go.
+/// Where in a heap a resource can go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Spot {
+pub(super) struct Fit {
     pub(super) offset: u64,
     /// The object that lies there already, if one was made from the same description.
     pub(super) object: Option<u32>,
@@ -166,21 +166,21 @@ impl<D: Device> Heap<D> {
     /// Room for a pass that begins at `clock`: where such an object was made before, as low as possible, or else the
     /// lowest range that is free.
     ///
-    /// On one queue, and as long as the same is asked for in the same order, this is first fit: what first fit found
+    /// On one queue, and as long as requests are the same in the same order, this is first fit: what first fit found
     /// before is the lowest range that is free now, and the object is there. With several queues, what is free when an
     /// execution begins depends on how far the device is; taking what is made already then saves making it elsewhere.
-    pub(super) fn find(&self, key: Option<&ObjectKey>, size: u64, alignment: u64, clock: &Clock) -> Option<Spot> {
+    pub(super) fn find(&self, key: Option<&ObjectKey>, size: u64, alignment: u64, clock: &Clock) -> Option<Fit> {
         let made = key.map_or(&[][..], |key| self.cache.all(key));
         let hit = made.iter().find(|(offset, _)| self.spans.is_free(*offset, size, clock));
         if let Some(&(offset, object)) = hit {
-            return Some(Spot { offset, object: Some(object) });
+            return Some(Fit { offset, object: Some(object) });
         }
         let offset = self.spans.fit(size, alignment, clock)?;
-        Some(Spot { offset, object: None })
+        Some(Fit { offset, object: None })
     }
 }
 
-/// Hashes words by multiplying and rotating: keys are sizes, formats and flags that nobody chooses to collide.
+/// Hashes words by multiplying and rotating: keys are sizes, formats and flags which no attacker chooses.
 #[derive(Default)]
 pub(super) struct WordHasher(u64);
 

@@ -242,7 +242,7 @@ mod tests {
         order.refresh(|timeline| if timeline.index() == 1 { 3 } else { 0 });
         let copy = order.pass(timeline(2), &[]).unwrap();
         assert!(is_before(&order, c1, copy));
-        assert!(!is_before(&order, c2, copy), "its end was not told");
+        assert!(!is_before(&order, c2, copy), "its end is not known");
         assert!(!is_before(&order, g1, copy));
         order.close(&[SyncPoint::new(timeline(1), 4)]);
         order.refresh(|_| 6);

@@ -32,7 +32,7 @@ impl Clock {
         clock
     }
 
-    /// Whether everything that `other` asks for is over.
+    /// Whether everything that `other` names is over.
     #[inline]
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(have, want)| have >= want)

@@ -4,14 +4,14 @@
 //!   passes, resources ──▶ shape, as words ──▶ a plan with the same words? ── no ──▶ measured, grouped, planned
 //!                                                      │ yes                              │
 //!                                                      ▼                                  ▼
-//!               a heap for each group in which every range is free in time, else one is got
+//!               a heap for each group in which every range is free in time, else one is made
 //!                                                      ▼
 //!                        each object by description and offset: found, or made
 //! ```
 //!
 //! Groups are what one heap may hold: on heap tier 1 render targets, textures and buffers apart, elsewhere together. A
 //! group's heap is as large as its plan is high. While async compute of the frame before still runs, its heap is not
-//! taken for a frame that does not wait for it: another is got, so that there are as many as frames overlap.
+//! taken for a frame that does not wait for it: another is made, so that there are as many as frames overlap.
 //!
 //! A new shape keeps the offsets of the frame before where that makes its heap no higher than it is: what is found in
 //! the caches need not be made.
@@ -32,7 +32,7 @@ use ringfence_alias::Progress;
 use smallvec::SmallVec;
 
 use super::error::TransientError;
-use super::frame::{Certificate, Described, FramePass, FrameResource};
+use super::frame::{Described, FramePass, FrameResource, LayoutProof};
 use super::heap::{Heap, Object, ObjectKey, TransientKind};
 use super::layout::{self, Piece};
 use super::pass::{Clock, Pass};
@@ -74,7 +74,7 @@ impl<D: Device> State<D> {
         let plan = &mut self.plans.kept[index];
         plan.used = self.execution + 1;
         self.plans.last = index;
-        self.plans.certificate = Certificate {
+        self.plans.proof = LayoutProof {
             height: plan.groups.iter().map(|group| group.height).sum(),
             lower_bound: plan.groups.iter().map(|group| group.lower_bound).sum(),
             group_count: plan.groups.len(),
@@ -283,13 +283,13 @@ impl<D: Device> State<D> {
                     },
                 )
         };
-        let at_hand = |wanted: &dyn Fn(&Heap<D>) -> bool| {
+        let existing = |wanted: &dyn Fn(&Heap<D>) -> bool| {
             let heaps = (0..).zip(&self.heaps);
             let mut heaps = heaps.filter_map(|(at, heap)| Some((at, heap.as_ref().filter(|heap| heap.is_planned)?)));
             heaps.find(|(_, heap)| wanted(heap)).map(|(at, _)| at)
         };
         let same = |heap: &Heap<D>| heap.last_plan == Some(plan.id) && is_free(heap);
-        if let Some(heap) = at_hand(&same).or_else(|| at_hand(&is_free)) {
+        if let Some(heap) = existing(&same).or_else(|| existing(&is_free)) {
             return Ok(heap);
         }
         if let Some(at) = self.idle_heaps.iter().position(is_free) {

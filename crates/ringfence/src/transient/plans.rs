@@ -8,7 +8,7 @@
 
 use std::hash::Hasher;
 
-use super::frame::Certificate;
+use super::frame::LayoutProof;
 use super::heap::{ObjectKey, WordHasher};
 use super::layout::LastLayout;
 use super::pass::Pass;
@@ -22,7 +22,7 @@ pub(super) const OWN_MEMORY: u32 = u32::MAX;
 pub(super) struct Planned {
     pub(super) key: Option<ObjectKey>,
     pub(super) needs: Requirements,
-    /// [`OWN_MEMORY`] for what shares with nobody.
+    /// [`OWN_MEMORY`] for what shares with no other resource.
     pub(super) group: u32,
     pub(super) offset: u64,
     /// The object that it was last; it may have gone since.
@@ -65,7 +65,7 @@ pub(super) struct Plans {
     pub(super) placed: Vec<(u32, u32)>,
     /// Of each group the heap.
     pub(super) heaps: Vec<u32>,
-    pub(super) certificate: Certificate,
+    pub(super) proof: LayoutProof,
 }
 
 /// Shapes that are kept; the one that was not used for longest goes.
@@ -76,7 +76,7 @@ impl Plans {
     pub(super) fn forget_frame(&mut self) {
         self.placed.clear();
         self.passes.clear();
-        self.certificate = Certificate::default();
+        self.proof = LayoutProof::default();
     }
 
     /// The plan of exactly this shape, the last one first.

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! First fit by address, as engines place transient resources. A range is taken only if everything that used its bytes
-//! before comes before the pass that takes it: being given back alone is not enough, where there are several queues.
+//! before comes before the pass that takes it: being freed is not enough, where there are several queues.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | fit | O(spans) |
-//! | is free, take, give back | O(log spans) and a move of the spans behind |
+//! | is free, take, free | O(log spans) and a move of the spans behind |
 
 use ringfence_core::range::Invalid;
 use smallvec::SmallVec;
@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use super::pass::Clock;
 
 /// No object.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_OBJECT: u32 = u32::MAX;
 
 /// A run of bytes with one history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Spans(Vec<Span>);
 
 impl Spans {
     pub(super) fn new(bytes: u64) -> Self {
-        Self(vec![Span { offset: 0, end: bytes, tenant: NOBODY, in_use: false, users: Clock::default() }])
+        Self(vec![Span { offset: 0, end: bytes, tenant: NO_OBJECT, in_use: false, users: Clock::default() }])
     }
 
     /// The lowest offset at which a pass that begins at `clock` may have `size` bytes.
@@ -80,13 +80,13 @@ impl Spans {
         first..first + count
     }
 
-    /// Makes `offset..offset + size` the tenant's, whoever had it.
+    /// Makes `offset..offset + size` the tenant's.
     pub(super) fn take(&mut self, offset: u64, size: u64, tenant: u32) {
         self.put(Span { offset, end: offset + size, tenant, in_use: true, users: Clock::default() });
     }
 
-    /// Gives a tenant's bytes back, to be used again when `users` is over.
-    pub(super) fn give_back(&mut self, offset: u64, size: u64, tenant: u32, users: Clock) {
+    /// Frees a tenant's bytes, to be used again when `users` is over.
+    pub(super) fn free(&mut self, offset: u64, size: u64, tenant: u32, users: Clock) {
         self.put(Span { offset, end: offset + size, tenant, in_use: false, users });
     }
 
@@ -113,10 +113,10 @@ impl Spans {
     /// Forgets tenants that are gone and uses that are over, and joins what then has the same history.
     pub(super) fn tidy(&mut self, is_gone: impl Fn(u32) -> bool, completed: &Clock) {
         for span in &mut self.0 {
-            if span.tenant != NOBODY && is_gone(span.tenant) {
-                span.tenant = NOBODY;
+            if span.tenant != NO_OBJECT && is_gone(span.tenant) {
+                span.tenant = NO_OBJECT;
             }
-            if span.tenant == NOBODY && completed.covers(&span.users) {
+            if span.tenant == NO_OBJECT && completed.covers(&span.users) {
                 span.users = Clock::default();
             }
         }
@@ -138,7 +138,7 @@ impl Spans {
         for span in &self.0 {
             Invalid::unless(span.offset == at, "the spans cover the heap without a gap", at)?;
             Invalid::unless(span.offset < span.end, "no span is empty", at)?;
-            Invalid::unless(!span.in_use || span.tenant != NOBODY, "what is in use has a tenant", at)?;
+            Invalid::unless(!span.in_use || span.tenant != NO_OBJECT, "what is in use has a tenant", at)?;
             at = span.end;
         }
         Invalid::unless(at == bytes, "the spans cover the heap to its end", at)
@@ -192,7 +192,7 @@ mod tests {
                 if step == 3 && !live.is_empty() {
                     let (tenant, offset, size) = live.swap_remove(which.index(live.len()));
                     let users = Clock::of(pass);
-                    spans.give_back(offset, size, tenant, users);
+                    spans.free(offset, size, tenant, users);
                     twin.0[offset as usize..(offset + size) as usize].fill((None, users));
                 } else {
                     let found = spans.fit(size, 1 << shift, &clock);

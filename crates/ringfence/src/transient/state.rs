@@ -11,7 +11,7 @@ use super::desc::{TransientDesc, TransientFigures};
 use super::error::TransientError;
 use super::frame::Described;
 use super::handle::Transient;
-use super::heap::{Cache, Heap, Object, ObjectKey, Spot, Tenancy, TransientKind, WordHasher};
+use super::heap::{Cache, Fit, Heap, Object, ObjectKey, Tenancy, TransientKind, WordHasher};
 use super::order::Order;
 use super::pass::{Clock, Pass};
 use super::plans::Plans;
@@ -141,7 +141,7 @@ impl<D: Device> State<D> {
         self.objects.iter().flatten().filter(used).map(|object| object.size).sum()
     }
 
-    /// What the driver measured for a description; asked once for each.
+    /// What the driver measured for a description; one driver call for each.
     pub(super) fn measure<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -190,18 +190,18 @@ impl<D: Device> State<D> {
         if wanted.needs.requires_dedicated {
             return self.find_or_make_solo::<K>(info, wanted, clock);
         }
-        let (heap, spot) = self.find_spot(wanted, clock)?;
-        match spot.object {
+        let (heap, fit) = self.find_fit(wanted, clock)?;
+        match fit.object {
             Some(object) => {
                 self.figures.hits += 1;
                 Ok(object)
             }
-            None => self.make_in_heap::<K>(info, wanted, heap, spot.offset),
+            None => self.make_in_heap::<K>(info, wanted, heap, fit.offset),
         }
     }
 
-    /// A spot in a heap at hand, or in a new one, memory type by memory type.
-    fn find_spot(&mut self, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Spot), TransientError> {
+    /// A place in an existing heap, or in a new one, memory type by memory type.
+    fn find_fit(&mut self, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Fit), TransientError> {
         let shared = Arc::clone(&self.shared);
         let bits = wanted.needs.memory_type_bits;
         let mut result = Err(Error::NoMemoryType { location: Location::Device, memory_type_bits: bits }.into());
@@ -216,23 +216,23 @@ impl<D: Device> State<D> {
         result
     }
 
-    fn find_in_arena(&mut self, arena: u32, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Spot), TransientError> {
+    fn find_in_arena(&mut self, arena: u32, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Fit), TransientError> {
         let Wanted { key, needs, .. } = wanted;
         let find = |heap: &Heap<D>| {
             let fits = heap.arena == arena && heap.alignment >= needs.alignment;
             fits.then(|| heap.find(key.as_ref(), needs.size, needs.alignment, clock)).flatten()
         };
         for (number, heap) in (0..).zip(&self.heaps) {
-            if let Some(spot) = heap.as_ref().filter(|heap| !heap.is_planned).and_then(find) {
-                return Ok((number, spot));
+            if let Some(fit) = heap.as_ref().filter(|heap| !heap.is_planned).and_then(find) {
+                return Ok((number, fit));
             }
         }
-        if let Some((at, spot)) = (0..).zip(&self.idle_heaps).find_map(|(at, heap)| Some((at, find(heap)?))) {
+        if let Some((at, fit)) = (0..).zip(&self.idle_heaps).find_map(|(at, heap)| Some((at, find(heap)?))) {
             let heap = self.idle_heaps.remove(at);
-            return Ok((self.add_heap(Heap { is_planned: false, ..heap }), spot));
+            return Ok((self.add_heap(Heap { is_planned: false, ..heap }), fit));
         }
         let heap = self.make_heap(arena, needs.size.max(self.desc.heap_bytes), needs)?;
-        Ok((self.add_heap(heap), Spot { offset: 0, object: None }))
+        Ok((self.add_heap(heap), Fit { offset: 0, object: None }))
     }
 
     /// Asks the driver for a heap; for one of just what is needed if there is no room for more.
@@ -251,7 +251,7 @@ impl<D: Device> State<D> {
                 break;
             }
         }
-        let (Backing::Heap { memory, number, .. }, bytes) = made? else { unreachable!("a heap was asked for") };
+        let (Backing::Heap { memory, number, .. }, bytes) = made? else { unreachable!("a heap was requested") };
         self.shared.device.note_aliasing(&memory.object, 0, bytes, true);
         Ok(Heap {
             whole: Arc::new(Place::heap(memory, arena, number)),
@@ -400,7 +400,7 @@ impl<D: Device> State<D> {
         self.occupy_until(number, pass, None);
     }
 
-    /// The same; where `over` is given, the bytes are given back at once, to be used again when it is reached.
+    /// The same; where `over` is given, the bytes are freed at once, to be used again when it is reached.
     pub(super) fn occupy_until(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
         let (frame, execution) = (self.frame, self.execution);
         let Self { objects, heaps, barriers, peaks, figures, .. } = self;
@@ -415,7 +415,7 @@ impl<D: Device> State<D> {
                 let past = past.iter().map(|span| (span.tenant, &span.users));
                 barriers.acquire(pass, number, object.is_texture, past);
                 match over {
-                    Some(users) => heap.spans.give_back(object.offset, object.size, number, users),
+                    Some(users) => heap.spans.free(object.offset, object.size, number, users),
                     None => heap.spans.take(object.offset, object.size, number),
                 }
                 heap.last_plan = None;
@@ -431,14 +431,14 @@ impl<D: Device> State<D> {
         self.acquired.push(number);
     }
 
-    /// Gives the object's bytes back, to be used again when `users` is over.
+    /// Frees the object's bytes, to be used again when `users` is over.
     pub(super) fn vacate(&mut self, number: u32, users: Clock) {
         let object = self.object(number);
         object.tenancy = None;
         object.users = users;
         let (offset, size) = (object.offset, object.size);
         if let Some(heap) = object.heap {
-            self.heap(heap).spans.give_back(offset, size, number, users);
+            self.heap(heap).spans.free(offset, size, number, users);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The copies of a frame, gathered and merged, to be recorded in one go.
 //!
 //! ```text
-//!   copy(a → B at 0)       sorted, merged                     play
+//!   copy(a → B at 0)       sorted, merged                     record
 //!   copy(c → D at 64)      B: ring 0..96 → 0..96              begin_copies [B, D]       1 call, 1 barrier a destination
 //!   copy(b → B at 32)  ──▶ D: ring 512..576 → 64..128    ──▶  copy_buffer ring → B      1 call, 1 region
 //!                                                             copy_buffer ring → D
@@ -14,7 +14,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | add a copy | O(1) expected |
-//! | [`UploadBatch::play`] | O(copies · log copies) once after the last copy was added; then O(regions) |
+//! | [`UploadBatch::record`] | O(copies · log copies) once after the last copy was added; then O(regions) |
 //! | … where copies to one destination overlap | O(copies²) for that destination |
 //! | [`UploadBatch::clear`] | O(copies); its memory is kept: a steady frame makes nothing |
 
@@ -51,7 +51,7 @@ pub struct UploadBatch<D: Device> {
 /// What a batch does, and what it spared.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BatchFigures {
-    /// Copies that were asked for, texels included.
+    /// Requested copies, texels included.
     pub copy_count: u64,
     /// Bytes that they have, those of textures as they lie in the ring.
     pub copy_bytes: u64,
@@ -86,7 +86,7 @@ pub enum BatchError {
     /// The bytes lie outside the destination.
     #[error("bytes {offset}..{offset}+{size} lie outside the destination of {target_size} bytes")]
     OutOfRange {
-        /// First byte that was asked for.
+        /// The first requested byte.
         offset: u64,
         /// How many.
         size: u64,
@@ -305,7 +305,7 @@ impl<D: Device> UploadBatch<D> {
     /// - No destination was dropped before that frame began, and each was made to be copied to. Copies lie inside the
     ///   size that it was described with (they were checked against that of its memory, which may be a little more).
     /// - Texels do not overlap.
-    pub unsafe fn play(&mut self, into: &mut impl Record<D>) {
+    pub unsafe fn record(&mut self, into: &mut impl Record<D>) {
         if self.is_empty() {
             return;
         }

@@ -132,7 +132,7 @@ pub struct ConstantsDesc<'a> {
     pub share_equal: bool,
     /// What the constants may be used for, besides.
     pub usage: BufferUsage,
-    /// Where dynamic constants live: in device memory that the host writes itself, unless told otherwise, and in upload
+    /// Where dynamic constants live: in device memory that the host writes itself, unless the description says otherwise, and in upload
     /// memory where the device has none of that to spare. Measured on an NVIDIA H200 by the example `constants_placement`
     /// (512 slots of 256 bytes, one draw of all): reading there takes 0.55 of the time of upload memory at one read a frame,
     /// 0.66 at 16 and 0.81 at 128, the writes included.
@@ -324,7 +324,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     }
 
     /// Stages what static buffers were given since the last time, through the dynamic pools, and adds the copies to
-    /// `batch`; says how many buffers' content that is. Play the batch before what uses them, in the frame of `writer`.
+    /// `batch`; says how many buffers' content that is. Record the batch before what uses them, in the frame of `writer`.
     ///
     /// # Errors
     /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is

@@ -15,13 +15,13 @@ pub enum UploadError {
     /// The alignment is 0 or not a power of two.
     #[error("the alignment {alignment} is not a power of two")]
     BadAlignment {
-        /// What was asked for, in bytes.
+        /// The requested bytes.
         alignment: u64,
     },
     /// The ring could never hold this, however long one waited: make a larger one.
     #[error("{size} bytes never fit in a ring of {capacity} bytes")]
     TooLarge {
-        /// What was asked for, in bytes.
+        /// The requested bytes.
         size: u64,
         /// The ring's capacity in bytes, or its cap if it grows.
         capacity: u64,
@@ -29,7 +29,7 @@ pub enum UploadError {
     /// There is no room, and waiting is of no use or not wanted.
     #[error("{size} bytes do not fit: {free} of {capacity} bytes are free ({})", unsubmitted(.waits_for))]
     Full {
-        /// What was asked for, in bytes.
+        /// The requested bytes.
         size: u64,
         /// Bytes that are free, maybe in two parts.
         free: u64,
@@ -41,7 +41,7 @@ pub enum UploadError {
     /// There is no room, since results that arrived long ago were neither read nor dropped.
     #[error("{size} bytes do not fit: the oldest of {capacity} bytes have arrived, and wait to be read or dropped")]
     Unread {
-        /// What was asked for, in bytes.
+        /// The requested bytes.
         size: u64,
         /// The ring's capacity in bytes.
         capacity: u64,

@@ -6,7 +6,7 @@
 //!   ───┼───────────────────┼──────────────▶ positions       pins: [ free, 7168, free, 9216 ]
 //!      │◀─ may be written ─┴─▶
 //!
-//!   thread                                   whoever releases, under the lock
+//!   writing thread                           releasing thread, under the lock
 //!   1  pin := position                       1  released := end of what has passed
 //!   2  released > position? then unpin,      2  some pin below that? then released := back to where it was,
 //!      the page is gone                         and those bytes stay
@@ -91,7 +91,7 @@ pub(super) fn release<T>(
 #[repr(align(64))]
 pub(super) struct Pin {
     position: AtomicU64,
-    /// Whether somebody has it, standing or not.
+    /// Whether a thread has it, standing or not.
     is_held: AtomicBool,
 }
 
@@ -104,7 +104,7 @@ impl Pin {
         fence_in_model();
     }
 
-    /// Unpins. What was written before is seen by whoever sees this.
+    /// Unpins. What was written before is visible to a thread that sees this.
     #[inline]
     pub(super) fn free(&self) {
         self.position.store(Self::FREE, Ordering::Release);
@@ -116,9 +116,9 @@ impl Pin {
 pub(super) struct Pins(Vec<Arc<Pin>>);
 
 impl Pins {
-    /// A pin that nobody else has, standing at `position`. O(pins); makes one only if all are taken.
+    /// A pin that no other thread has, standing at `position`. O(pins); makes one only if all are taken.
     pub(super) fn claim(&mut self, position: u64) -> HeldPin {
-        // Claimed only here, where `&mut` keeps others away. Whoever had it last has let go of it before: it does not
+        // Claimed only here, where `&mut` keeps others away. Its last owner has released it before: it does not
         // free what stands from here on.
         if let Some(pin) = self.0.iter().find(|pin| !pin.is_held.load(Ordering::Acquire)) {
             pin.is_held.store(true, Ordering::Relaxed);

@@ -4,10 +4,10 @@
 //!   reserve(frame) ──▶ Readback: where the device may write ──record the copy, submit──▶
 //!                          │ is_ready? wait?
 //!                          ▼
-//!                      read ──▶ bytes, the host's caches invalidated        drop ──▶ the room is free
+//!                      read ──▶ bytes, the host's caches invalidated        drop ──▶ its bytes are free
 //! ```
 //!
-//! The room of a result is used again once its frame is complete *and* the [`Readback`] is dropped, in the order of
+//! The bytes of a result are used again once its frame is complete *and* the [`Readback`] is dropped, in the order of
 //! reservation: results that are never read hold up those behind them, and a ring that is full because of that says so
 //! ([`UploadError::Unread`]).
 //!
@@ -46,7 +46,7 @@ use ringfence_memory::{AccessError, Error};
 pub struct ReadbackDesc<'a> {
     /// Bytes that it holds at most: the results that are under way or not read yet.
     pub capacity: u64,
-    /// What the room may be used for, besides being copied to.
+    /// What the bytes may be used for, besides being copied to.
     pub usage: BufferUsage,
     /// What to do when it is full.
     pub when_full: WhenFull,
@@ -75,11 +75,11 @@ pub enum ReadbackError {
         /// When it is.
         point: SyncPoint,
     },
-    /// More or fewer bytes were asked for than the result has.
-    #[error("{asked} bytes were asked for of a result of {size}")]
+    /// The request has more or fewer bytes than the result.
+    #[error("{requested} bytes were requested of a result of {size}")]
     Size {
-        /// Bytes that were asked for.
-        asked: u64,
+        /// The requested bytes.
+        requested: u64,
         /// Bytes of the result.
         size: u64,
     },
@@ -195,7 +195,7 @@ impl<D: Device> ReadbackRing<D> {
     }
 }
 
-/// A result that the device is to write, and its room. Dropping it gives the room back, once its frame is complete.
+/// A result that the device is to write, and its bytes in the ring. Dropping it frees them once its frame is complete.
 #[must_use = "a result that is dropped cannot be read"]
 pub struct Readback<D: Device> {
     state: Arc<RingState<D>>,
@@ -256,7 +256,7 @@ impl<D: Device> Readback<D> {
         }
     }
 
-    /// Copies the result out. The frame's last command has to make it visible to the host, where the API asks for that
+    /// Copies the result out. The frame's last command has to make it visible to the host, where the API requires that
     /// (Vulkan: a barrier to `HOST_READ`).
     ///
     /// # Errors
@@ -264,7 +264,7 @@ impl<D: Device> Readback<D> {
     pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
         self.check_ready()?;
         if into.len() as u64 != self.size {
-            return Err(ReadbackError::Size { asked: into.len() as u64, size: self.size });
+            return Err(ReadbackError::Size { requested: into.len() as u64, size: self.size });
         }
         self.read_at(0, into)
     }
@@ -292,7 +292,7 @@ pub struct TexelReadback<D: Device> {
 }
 
 impl<D: Device> TexelReadback<D> {
-    /// The room.
+    /// The bytes of the ring.
     pub fn readback(&self) -> &Readback<D> {
         &self.readback
     }
@@ -306,13 +306,13 @@ impl<D: Device> TexelReadback<D> {
     /// Bytes of the texels, without padding.
     #[must_use]
     pub fn texel_bytes(&self) -> u64 {
-        // No more than the room, which has a number.
+        // No more than the bytes of the ring, whose count is a number.
         self.layout.tight()
     }
 
     /// The copies that bring the texels here, one a layer, to be recorded with
-    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the room was reserved for.
-    /// None if the room was reserved without a texture.
+    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved for.
+    /// None if the bytes were reserved without a texture.
     #[must_use]
     pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
         &self.reads
@@ -324,9 +324,9 @@ impl<D: Device> TexelReadback<D> {
     /// As [`Readback::read`].
     pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
         self.readback.check_ready()?;
-        let (asked, size) = (into.len() as u64, self.texel_bytes());
-        if asked != size {
-            return Err(ReadbackError::Size { asked, size });
+        let (requested, size) = (into.len() as u64, self.texel_bytes());
+        if requested != size {
+            return Err(ReadbackError::Size { requested, size });
         }
         if self.layout.size == size {
             return self.readback.read_at(0, into);

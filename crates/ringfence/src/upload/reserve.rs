@@ -1,10 +1,10 @@
 //! How a ring finds space: it polls, waits or grows; and how it shrinks after a long quiet time.
 //!
 //! ```text
-//!   try ──fits──▶ lease
+//!   try ──fits──▶ reserved
 //!    │ full
 //!    ▼
-//!   poll: what is complete goes ──fits──▶ lease
+//!   poll: what is complete is freed ──fits──▶ reserved
 //!    │ still full
 //!    ├── Fail ──────────▶ Full
 //!    ├── Grow ──▶ a buffer of twice the size, made without the lock; at the cap, or without memory: as Wait
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Growing at full and shrinking by half at a quarter leaves a factor of two between them, so that no load makes a ring
-//! go up and down. The buffer that is left is let go of like any other: it is destroyed once every submission that had
+//! go up and down. The buffer that is left is released like any other: it is destroyed once every submission that had
 //! begun by then is complete, and no thread writes to it any more. What a ring holds together with the buffers that it
 //! left and that wait is thus at most twice its cap.
 //!
@@ -66,12 +66,12 @@ impl<D: Device> RingState<D> {
             return Err(UploadError::NoFrame);
         }
         self.shared().check_lost()?;
-        if let Some(lease) = self.try_reserve(users, request, pin)? {
-            return Ok(lease);
+        if let Some(reserved) = self.try_reserve(users, request, pin)? {
+            return Ok(reserved);
         }
         self.poll()?;
-        if let Some(lease) = self.try_reserve(users, request, pin)? {
-            return Ok(lease);
+        if let Some(reserved) = self.try_reserve(users, request, pin)? {
+            return Ok(reserved);
         }
         match self.config.desc.when_full {
             WhenFull::Fail => Err(self.full(request.size, None)),
@@ -94,15 +94,15 @@ impl<D: Device> RingState<D> {
             let Some(oldest) = self.books.lock().ring.oldest().cloned() else {
                 // Another thread has freed all of it just now.
                 match self.try_reserve(users, request, pin)? {
-                    Some(lease) => return Ok(lease),
+                    Some(reserved) => return Ok(reserved),
                     None if self.books.lock().ring.is_empty() => return Err(self.full(request.size, None)),
                     None => continue,
                 }
             };
             self.wait_for(&oldest, deadline, request.size, started)?;
             let held_up = self.books.lock().release(&mut |users| *users == oldest);
-            if let Some(lease) = self.try_reserve(users, request, pin)? {
-                return Ok(lease);
+            if let Some(reserved) = self.try_reserve(users, request, pin)? {
+                return Ok(reserved);
             }
             if held_up {
                 self.wait_for_a_thread(request.size, deadline, started)?;
@@ -155,17 +155,17 @@ impl<D: Device> RingState<D> {
         timeout: Duration,
     ) -> Result<Reserved<D>, UploadError> {
         loop {
-            let refused = match self.grow(request.size) {
+            let failure = match self.grow(request.size) {
                 Ok(true) => None,
                 Ok(false) => return self.wait_for_room(users, request, pin, timeout),
                 Err(error) => Some(error),
             };
-            if let Some(lease) = self.try_reserve(users, request, pin)? {
-                return Ok(lease);
+            if let Some(reserved) = self.try_reserve(users, request, pin)? {
+                return Ok(reserved);
             }
-            let Some(refused) = refused else { continue };
+            let Some(failure) = failure else { continue };
             return match self.wait_for_room(users, request, pin, timeout) {
-                Err(UploadError::Full { .. }) => Err(refused.into()),
+                Err(UploadError::Full { .. }) => Err(failure.into()),
                 result => result,
             };
         }
@@ -258,7 +258,7 @@ impl<D: Device> ReclaimRing for RingState<D> {
     }
 
     fn upkeep(&self) {
-        // What goes with a buffer is made by the program's code. Under a lock the next call of reclaim asks again.
+        // What goes with a buffer is made by the program's code. Under a lock the next call of reclaim tries again.
         if !is_locked() {
             self.shrink();
         }

@@ -20,7 +20,7 @@ use ringfence_memory::memory::RingSnapshot;
 
 /// A ring of mapped memory that every thread may write to. See the [module](crate::upload).
 ///
-/// For many small writes of one thread there is [`UploadRing::writer`]. Dropping the ring lets go of its buffer, which
+/// For many small writes of one thread there is [`UploadRing::writer`]. Dropping the ring releases its buffer, which
 /// lives until the submissions that use it are complete.
 pub struct UploadRing<D: Device> {
     state: Arc<RingState<D>>,
@@ -92,10 +92,10 @@ impl<D: Device> UploadRing<D> {
         alignment: u64,
         filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
     ) -> Result<Staged<D>, UploadError> {
-        let lease = self.state.reserve(users, Request::exactly(size, alignment), None)?;
-        let Reserved { segment, range, .. } = &lease;
+        let reserved = self.state.reserve(users, Request::exactly(size, alignment), None)?;
+        let Reserved { segment, range, .. } = &reserved;
         let offset = range.offset();
-        // SAFETY: the ring gives these bytes to nobody else as long as the pin stands.
+        // SAFETY: the ring gives these bytes to no other thread as long as the pin stands.
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         self.state.count_written(1, size);
         Ok(staged(segment, offset, size))

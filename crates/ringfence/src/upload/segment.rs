@@ -22,7 +22,7 @@ pub(super) struct Config<D: Device> {
 
 /// Makes what goes with a buffer of so many bytes for as long as it lives.
 pub(super) type Pair<D> = Box<dyn Fn(&Buffer<D>, u64) -> Result<Paired, Error> + Send + Sync>;
-/// What goes with a buffer; only who asked for it knows what it is.
+/// What goes with a buffer; only its maker knows what it is.
 pub(super) type Paired = Box<dyn Any + Send + Sync>;
 
 impl<D: Device> Config<D> {
@@ -43,7 +43,7 @@ pub(crate) struct Segment<D: Device> {
     pub(crate) address: Option<u64>,
     /// Which of its bytes may have been handed out again.
     pub(super) released: Released,
-    /// Leases start and end at multiples of this: the atom of flushes, where there is one.
+    /// Reservations start and end at multiples of this: the atom of flushes, where there is one.
     pub(super) atom: u64,
     /// What goes with it, if anything does.
     pub(super) paired: Option<Paired>,

@@ -84,7 +84,7 @@ impl Calm {
 pub(crate) struct RingState<D: Device> {
     pub(super) memory: Allocator<D>,
     pub(super) config: Config<D>,
-    /// Which buffer the ring has now: [`Segment::generation`], for whoever wants to know without the lock.
+    /// Which buffer the ring has now: [`Segment::generation`], to be read without the lock.
     pub(super) generation: AtomicU64,
     pub(super) books: Mutex<Books<D>>,
     /// Held while a new buffer is made for the ring, so that one thread does; not while the program's code runs, so that
@@ -171,11 +171,11 @@ impl<D: Device> RingState<D> {
         pin: Option<&Pin>,
     ) -> Result<Option<Reserved<D>>, UploadError> {
         let mut books = self.books.lock();
-        match books.lease(users, request, request.page, pin) {
+        match books.reserve(users, request, request.page, pin) {
             Err(RingError::Full { .. } | RingError::TooLarge { .. }) if request.page > request.size => {}
             result => return self.sort_out(result),
         }
-        let result = books.lease(users, request, request.size, pin);
+        let result = books.reserve(users, request, request.size, pin);
         self.sort_out(result)
     }
 
@@ -183,7 +183,7 @@ impl<D: Device> RingState<D> {
     fn sort_out(&self, result: Result<Reserved<D>, RingError>) -> Result<Option<Reserved<D>>, UploadError> {
         let capacity = self.config.capacity_max();
         match result {
-            Ok(lease) => Ok(Some(lease)),
+            Ok(reserved) => Ok(Some(reserved)),
             Err(RingError::Full { .. }) => Ok(None),
             Err(RingError::TooLarge { size, .. }) if size <= capacity => Ok(None),
             Err(RingError::TooLarge { size, .. }) => Err(UploadError::TooLarge { size, capacity }),
@@ -239,13 +239,13 @@ impl<D: Device> RingState<D> {
         let (tail, used) = (tail(&books.ring, &books.segment.released), books.ring.used());
         let released = &books.segment.released;
         Invalid::unless(released.holds(tail), "what is in use is its owners'", tail)?;
-        Invalid::unless(tail == 0 || !released.holds(tail - 1), "what is released is nobody's", tail)?;
+        Invalid::unless(tail == 0 || !released.holds(tail - 1), "what is released has no owner", tail)?;
         Invalid::unless(used <= books.segment.buffer.size(), "no more is in use than the buffer has", used)
     }
 }
 
 impl<D: Device> Books<D> {
-    fn lease(
+    fn reserve(
         &mut self,
         users: &SyncSet,
         request: Request,

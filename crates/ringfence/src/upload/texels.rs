@@ -210,7 +210,7 @@ impl Layout {
         self.row * self.rows * self.slices * self.layers
     }
 
-    /// Bytes to leave out before the first, if the room begins at `offset`.
+    /// Bytes to leave out before the first, if the bytes begin at `offset`.
     pub(super) fn skip(&self, offset: u64) -> u64 {
         offset.next_multiple_of(self.multiple) - offset
     }

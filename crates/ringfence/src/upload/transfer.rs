@@ -58,7 +58,7 @@ pub enum SubmitError<E> {
 }
 
 impl<D: Device> TransferQueue<D> {
-    /// Uploads through a ring of its own, on the queue of this timeline. Whoever else submits to it has to keep the
+    /// Uploads through a ring of its own, on the queue of this timeline. Other code that submits to it has to keep the
     /// order of the frames' values.
     #[must_use]
     pub fn new(timeline: Timeline<D>, ring: UploadRing<D>) -> Self {

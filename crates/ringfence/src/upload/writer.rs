@@ -70,7 +70,7 @@ impl<D: Device> Page<D> {
 }
 
 /// Bytes of the ring's buffer, where the writer's pin stands.
-struct Spot<D: Device> {
+struct Target<D: Device> {
     /// Where it lies, if not in the writer's page: no count that threads share is touched for a page's writes.
     large: Option<Arc<Segment<D>>>,
     offset: u64,
@@ -120,7 +120,7 @@ impl<D: Device> UploadWriter<D> {
     }
 
     /// As [`UploadWriter::write`], with the bytes written in place by `fill`. It is given exactly `size` bytes, whose
-    /// content is nobody's business: the memory may be slow to read. What it leaves out the device finds as it is.
+    /// content is not to be read: the memory may be slow to read. Bytes that it leaves out keep what they hold.
     ///
     /// # Errors
     /// As [`UploadWriter::write`].
@@ -176,11 +176,11 @@ impl<D: Device> UploadWriter<D> {
             self.page = None;
             return Err(self.over());
         }
-        let Spot { large, offset } = self.spot(size, alignment)?;
+        let Target { large, offset } = self.target(size, alignment)?;
         let _unpin = Unpin(&self.pin);
         let own = self.page.as_ref().map(|page| &page.segment);
-        let segment = large.as_ref().or(own).expect("a spot lies in the page, or brings its segment");
-        // SAFETY: the bytes are this writer's alone: the ring gives them to nobody else as long as the pin stands.
+        let segment = large.as_ref().or(own).expect("the target lies in the page, or brings its segment");
+        // SAFETY: the bytes are this writer's alone: the ring gives them to no other thread as long as the pin stands.
         unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
         let of = {
             let _filling = Filling::begin();
@@ -196,25 +196,25 @@ impl<D: Device> UploadWriter<D> {
     }
 
     /// Finds room and leaves the pin standing on it.
-    fn spot(&mut self, size: u64, alignment: u64) -> Result<Spot<D>, UploadError> {
+    fn target(&mut self, size: u64, alignment: u64) -> Result<Target<D>, UploadError> {
         if let Some(page) = &mut self.page
             && let Some(offset) = page.place(size, alignment)
         {
             self.pin.set(page.position);
             if page.segment.released.holds(page.position) {
                 page.next = offset + size;
-                return Ok(Spot { large: None, offset });
+                return Ok(Target { large: None, offset });
             }
             // The frame was submitted and completed under this thread's hands.
             self.pin.free();
             self.page = None;
             return Err(self.over());
         }
-        self.lease(size, alignment)
+        self.reserve(size, alignment)
     }
 
-    /// Takes a page, or, for what is larger than one, just the room for it.
-    fn lease(&mut self, size: u64, alignment: u64) -> Result<Spot<D>, UploadError> {
+    /// Takes a page, or, for what is larger than one, just its bytes.
+    fn reserve(&mut self, size: u64, alignment: u64) -> Result<Target<D>, UploadError> {
         self.count();
         let page = self.state.page_bytes();
         let request = if size > page {
@@ -225,10 +225,10 @@ impl<D: Device> UploadWriter<D> {
         let Reserved { segment, range, .. } = self.state.reserve(&self.users, request, Some(&self.pin))?;
         let offset = range.offset();
         if size > page {
-            return Ok(Spot { large: Some(segment), offset });
+            return Ok(Target { large: Some(segment), offset });
         }
         self.page = Some(Page { segment, position: range.position(), next: offset + size, end: range.end() });
-        Ok(Spot { large: None, offset })
+        Ok(Target { large: None, offset })
     }
 
     /// Adds to the ring's figures what was written since the last time.

@@ -93,7 +93,7 @@ fn memory_for_a_resource_that_the_program_places() {
     // SAFETY: the description is valid.
     let (raw, needs) = unsafe { Create::<Buffers>::prepare(device, &info(KIB)) }.expect("a plain buffer");
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
-    // SAFETY: the buffer was measured just now, and is placed by nobody else.
+    // SAFETY: the buffer was measured just now, and no other call places it.
     let memory = unsafe { world.memory.allocate_for::<Buffers>(&raw, needs, alone) }.expect("room");
     assert!(memory.is_dedicated());
     // SAFETY: the memory was made for it.

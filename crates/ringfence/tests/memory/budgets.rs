@@ -94,7 +94,7 @@ fn a_small_window_is_not_used_up_by_default() {
     assert_eq!(in_window, 4, "128 of 256 MiB are left for what cannot do without");
     assert!(buffers.iter().all(|buffer| buffer.is_mapped()), "the others are host-visible all the same");
     let device: Vec<_> = (0..10).map(|_| world.buffer(32 * MIB, AllocationDesc::default()).expect("room")).collect();
-    assert!(device.iter().all(|buffer| buffer.memory_type() == 1), "nobody else goes there");
+    assert!(device.iter().all(|buffer| buffer.memory_type() == 1), "no other request goes there");
     drop((buffers, device));
     world.finish();
 }

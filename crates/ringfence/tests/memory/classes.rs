@@ -165,6 +165,6 @@ fn a_small_distance_is_kept_within_a_block_and_a_large_one_by_blocks() {
         let expected = (2, vec!["buffers".to_owned(), "textures".to_owned()]);
         assert_eq!(block_count(close(distance)), expected, "{distance} bytes");
     }
-    assert_eq!(block_count(Profile::d3d12_tier1()).0, 2, "heap tier 1 parts them for good");
+    assert_eq!(block_count(Profile::d3d12_tier1()).0, 2, "heap tier 1 separates them permanently");
     assert_eq!(block_count(Profile::d3d12_modern()).0, 1, "tier 2 does not");
 }

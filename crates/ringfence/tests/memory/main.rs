@@ -1,13 +1,13 @@
 //! The memory manager on simulated devices: what needs small heaps, faults or limits to be seen.
 
 mod aliasing;
-mod at_hand;
 mod budgets;
+mod caches;
 mod classes;
 mod export;
+mod fallback;
 mod faults;
 mod growth;
-mod ladder;
 mod plan;
 mod pools;
 mod size_classes;

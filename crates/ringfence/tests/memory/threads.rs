@@ -35,7 +35,7 @@ fn sixty_four_threads_allocate_write_and_free_without_meeting() {
                         let mut seen = [0; 1];
                         for at in [0, gone.size() - 1] {
                             gone.read(at, &mut seen).expect("mapped");
-                            assert_eq!(seen, [mark], "nobody else has written there");
+                            assert_eq!(seen, [mark], "no other thread has written there");
                         }
                         if random.is_multiple_of(3) {
                             drop(gone);
@@ -72,6 +72,6 @@ fn growing_threads_make_no_more_blocks_than_they_need() {
             });
         }
     });
-    assert_eq!(world.memory.statistics().total().block_count, 1, "whoever waits for a block takes the one that came");
+    assert_eq!(world.memory.statistics().total().block_count, 1, "a thread that waits for a block takes the new one");
     world.finish();
 }

@@ -9,7 +9,7 @@
 //! | `UploadWriter::write_with` | the closure that fills: `closures.rs` |
 //! | `TransferQueue::submit` | the closure that submits: `closures.rs` |
 //! | `TransientAllocator::plan`, `suggest_order` | the closure that says whether to go on: `closures.rs` |
-//! | `DefragPass::record`, `UploadBatch::play` | a `Record` of the caller's: `closures.rs` |
+//! | `DefragPass::record`, `UploadBatch::record` | a `Record` of the caller's: `closures.rs` |
 //! | fault injection | `Drop` of the hook before: `closures.rs` |
 //! | slow paths, findings | the subscriber of `tracing` (feature `tracing`): `subscriber.rs` |
 //!

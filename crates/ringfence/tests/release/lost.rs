@@ -151,7 +151,7 @@ fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
     world.close();
 }
 
-/// Frames that are begun, discarded, dropped and submitted in every order; what is let go of in one of them goes when
+/// Frames that are begun, discarded, dropped and submitted in every order; what is released in one of them goes when
 /// nothing that was begun before can use it any more, and not before.
 #[test]
 fn each_end_of_a_frame_holds_what_it_may_use() {
@@ -161,7 +161,7 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
         let timeline = world.timelines[0].clone();
         let fence = world.fences[0];
         let bin = RetireBin::new();
-        // Open frames, ascending; values that may be signalled; what was let go of, with those that may use it.
+        // Open frames, ascending; values that may be signalled; what was released, with those that may use it.
         let (mut open, mut pending) = (Vec::<Frame>::new(), Vec::<u64>::new());
         let (mut twin, mut reached, mut submitted) = (Vec::<(u64, Vec<u64>)>::new(), 0, 0);
         for number in 0..120 {
@@ -240,7 +240,7 @@ fn an_open_frame_keeps_the_allocator_alive() {
     let frame = world.timelines[0].begin();
     let device = world.device.clone();
     drop(world);
-    assert_eq!(device.live().buffers, 4, "the frame may use what was let go of during it");
+    assert_eq!(device.live().buffers, 4, "the frame may use what was released during it");
     frame.discard();
     assert_eq!(device.live(), Default::default());
     assert!(device.take_hazards().is_empty());

@@ -4,7 +4,7 @@ use super::world::{Program, QUEUES, set};
 
 const FRAMES: u64 = 10_000;
 
-/// Something let go of: the last value of each queue that uses it, and what the library was told to wait for.
+/// Something released: the last value of each queue that uses it, and what the library waits for.
 struct Gone {
     users: [u64; QUEUES],
     waits: [u64; QUEUES],

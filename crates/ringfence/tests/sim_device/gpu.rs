@@ -130,7 +130,7 @@ impl Gpu {
     }
 
     pub fn flush(&self, of: Owned, offset: u64, size: u64) {
-        // SAFETY: nobody writes meanwhile; the rest the device checks.
+        // SAFETY: no thread writes meanwhile; the rest the device checks.
         unsafe { self.device.flush(&of.memory, offset, size) }.unwrap();
     }
 

@@ -214,7 +214,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(())
     }
 
-    /// The copies that bring to device memory what this frame reads there (see [`ConstantsDesc::promote_reads`]). Play
+    /// The copies that bring to device memory what this frame reads there (see [`ConstantsDesc::promote_reads`]). Record
     /// them once all is bound, into a list that is submitted, in the same frame, ahead of what was bound.
     ///
     /// [`ConstantsDesc::promote_reads`]: super::ConstantsDesc::promote_reads

@@ -10,7 +10,7 @@
 //!   pools  ▢ ▢ ▢ ■ ■ ■ ▢ ▢ ▢ ■ ▢     never moved, never dropped while the buffers exist
 //! ```
 //!
-//! A slot that is let go of is given out again once every submission that had begun by then is complete.
+//! A slot that is released is given out again once every submission that had begun by then is complete.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,7 +46,7 @@ struct Pool<D: Device, V: ConstantViews<D>> {
     address: Option<u64>,
     slot_bytes: u64,
     heap: Option<V::Heap>,
-    /// Set when the only slot of a large pool is let go of.
+    /// Set when the only slot of a large pool is released.
     gone: AtomicBool,
 }
 
@@ -131,7 +131,7 @@ struct Listed<D: Device, V: ConstantViews<D>> {
 struct Books<D: Device, V: ConstantViews<D>> {
     /// By class; none for large constants.
     pools: [Vec<Listed<D, V>>; LARGE],
-    /// Slots that were let go of, by class, index of the pool and slot.
+    /// Slots that were released, by class, index of the pool and slot.
     retired: RetireQueue<(usize, usize, u32)>,
     pending: Gathered<D, V>,
     large_count: usize,
@@ -280,7 +280,7 @@ impl<D: Device, V: ConstantViews<D>> Drop for Untaken<'_, D, V> {
 /// A constant buffer whose content rarely changes, in device memory, at one place for its life. Made by
 /// [`ConstantBuffers::create_static`].
 ///
-/// Dropping it lets go of its slot, which is given out again once every submission that had begun by then is complete.
+/// Dropping it releases its slot, which is given out again once every submission that had begun by then is complete.
 pub struct StaticConstants<D: Device, V: ConstantViews<D>> {
     shared: Arc<Shared<D, V>>,
     pool: Arc<Pool<D, V>>,
@@ -347,7 +347,7 @@ impl<D: Device, V: ConstantViews<D>> Drop for StaticConstants<D, V> {
         let mut books = self.shared.statics.books.lock();
         books.pending.remove(SlotKey { pool: self.pool.id, slot: self.slot });
         if self.pool.class == LARGE {
-            // The buffer goes with the last that holds the pool: whoever stages it just now, or this.
+            // The buffer goes with the last that holds the pool: a thread that stages it just now, or this one.
             self.pool.gone.store(true, Ordering::Release);
             books.large_count -= 1;
             return;
@@ -421,7 +421,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         staged.map(|()| done)
     }
 
-    /// What was not staged waits for the next time, unless it was let go of or given newer content meanwhile.
+    /// What was not staged waits for the next time, unless it was released or given newer content meanwhile.
     fn put_back(&self, staging: &Gathered<D, V>, done: usize) {
         let mut books = self.books.lock();
         for Pending { key, pool, first, size } in &staging.list[done..] {

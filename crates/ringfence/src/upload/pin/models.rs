@@ -1,4 +1,4 @@
-//! The pins in every order of steps that a writer and whoever releases can come to.
+//! The pins in every order of steps that a writer and a releasing thread can take.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
 //!
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// A page of one byte, the pin standing on it.
-    fn lease(&self, tag: u32, pin: &Pin) -> Option<Page> {
+    fn reserve(&self, tag: u32, pin: &Pin) -> Option<Page> {
         let mut books = self.books.lock().unwrap();
         let range = books.0.allocate(1, 1, &tag).ok()?;
         pin.set(range.position());
@@ -82,18 +82,18 @@ fn a_late_writer_and_the_next_owner_of_its_bytes_never_meet() {
     model(None, || {
         let world = Arc::new(World::new(1));
         let late = world.claim(Pin::FREE);
-        let page = world.lease(1, &late).unwrap();
+        let page = world.reserve(1, &late).unwrap();
         late.free();
         let writing = Arc::clone(&world);
         let writer = thread::spawn(move || (writing.write_again(page, &late), late));
         let in_the_way = world.release(1);
         let pin = world.claim(Pin::FREE);
-        let next = world.lease(2, &pin);
+        let next = world.reserve(2, &pin);
         assert_eq!(next.is_none(), in_the_way, "a pinned byte stays, another is handed out");
         next.into_iter().for_each(|page| world.write(page));
         let (_, late) = writer.join().unwrap();
         drop((pin, late));
-        assert!(!world.release(2), "nobody is in the way any more");
+        assert!(!world.release(2), "no pin is in the way any more");
         assert_eq!(world.used(), 0, "and nothing is lost");
     });
 }
@@ -106,7 +106,7 @@ fn who_was_told_no_stays_away_and_who_was_told_yes_is_waited_for() {
         let writers: Vec<_> = [1, 2]
             .map(|tag| {
                 let pin = world.claim(Pin::FREE);
-                let page = world.lease(tag, &pin).unwrap();
+                let page = world.reserve(tag, &pin).unwrap();
                 pin.free();
                 let world = Arc::clone(&world);
                 thread::spawn(move || world.write_again(page, &pin))
@@ -114,7 +114,7 @@ fn who_was_told_no_stays_away_and_who_was_told_yes_is_waited_for() {
             .into();
         world.release(2);
         let pin = world.claim(Pin::FREE);
-        while let Some(page) = world.lease(3, &pin) {
+        while let Some(page) = world.reserve(3, &pin) {
             world.write(page);
         }
         writers.into_iter().for_each(|writer| _ = writer.join().unwrap());
@@ -129,12 +129,12 @@ fn a_writer_that_moves_on_to_its_next_page_leaves_the_last_one_to_others() {
     model(3, || {
         let world = Arc::new(World::new(2));
         let pin = world.claim(Pin::FREE);
-        let page = world.lease(1, &pin).unwrap();
+        let page = world.reserve(1, &pin).unwrap();
         let writing = Arc::clone(&world);
         let writer = thread::spawn(move || {
             writing.write(page);
             pin.free();
-            let next = writing.lease(2, &pin);
+            let next = writing.reserve(2, &pin);
             next.into_iter().for_each(|page| writing.write(page));
             pin.free();
         });
@@ -142,7 +142,7 @@ fn a_writer_that_moves_on_to_its_next_page_leaves_the_last_one_to_others() {
             world.release(1);
         }
         let mine = world.claim(Pin::FREE);
-        let page = world.lease(3, &mine);
+        let page = world.reserve(3, &mine);
         page.into_iter().for_each(|page| world.write(page));
         drop(mine);
         writer.join().unwrap();
@@ -170,7 +170,7 @@ fn what_a_writer_wrote_is_seen_by_who_releases_its_page() {
     model(None, || {
         let world = Arc::new(World::new(1));
         let pin = world.claim(Pin::FREE);
-        let page = world.lease(1, &pin).unwrap();
+        let page = world.reserve(1, &pin).unwrap();
         let writing = Arc::clone(&world);
         let writer = thread::spawn(move || {
             writing.write(page);

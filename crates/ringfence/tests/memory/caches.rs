@@ -1,4 +1,4 @@
-//! What is found without the ladder: what it would have found. Cells that threads have at hand: given back, they are the
+//! The short path finds what the full decision finds. Slots in thread caches: freed, they are the
 //! next ones; and they are never in the way.
 
 use std::collections::HashSet;
@@ -68,8 +68,8 @@ fn what_is_found_at_hand_is_what_the_ladder_finds() {
             let (needs, desc) = any_request(&mut state);
             match [&short, &long].map(|world| world.memory.allocate(needs, desc)) {
                 [Ok(one), Ok(other)] => {
-                    let told = |made: &Allocation<_>| (made.spot(), made.memory_type(), made.is_dedicated());
-                    assert_eq!(told(&one), told(&other), "seed {seed}, step {step}: {needs:?}, {desc:?}");
+                    let described = |made: &Allocation<_>| (made.spot(), made.memory_type(), made.is_dedicated());
+                    assert_eq!(described(&one), described(&other), "seed {seed}, step {step}: {needs:?}, {desc:?}");
                     found += 1;
                     held.push([one, other]);
                 }
@@ -135,7 +135,7 @@ fn the_last_of_memory_is_found_though_another_thread_had_it_at_hand() {
     let count = all.len();
     assert!(count > 4_000, "most of 8 MiB, not {count} KiB");
     std::thread::scope(|scope| {
-        // The other thread gives all of it back, to its own stock as far as that has room.
+        // The other thread frees all of it, into its own cache as far as that has space.
         scope.spawn(|| {
             let mut all = all;
             all.pop().map_or_else(|| unreachable!("there are thousands"), free);
@@ -144,7 +144,7 @@ fn the_last_of_memory_is_found_though_another_thread_had_it_at_hand() {
         });
     });
     let again: Vec<_> = std::iter::from_fn(take).collect();
-    assert_eq!(again.len(), count, "everything that was given back is had again");
+    assert_eq!(again.len(), count, "everything that was freed is allocated again");
     drop(again);
     world.finish();
 }
@@ -202,7 +202,7 @@ fn threads_that_only_make_and_threads_that_only_give_back() {
             live.insert(made.spot());
             to.send(made).expect("the other thread takes them");
         }
-        assert!(live.len() < 1_000, "what is given back elsewhere is used again: {}", live.len());
+        assert!(live.len() < 1_000, "what is freed elsewhere is used again: {}", live.len());
         drop(to);
     });
     world.finish();

@@ -16,11 +16,11 @@ struct Listener(Arc<Mutex<Vec<(Level, String)>>>);
 
 impl Listener {
     fn heard(&self, metadata: &Metadata<'_>, name: &str) {
-        self.0.lock().expect("nobody panicked").push((*metadata.level(), name.to_owned()));
+        self.0.lock().expect("no thread panicked").push((*metadata.level(), name.to_owned()));
     }
 
     fn count(&self, name: &str) -> usize {
-        self.0.lock().expect("nobody panicked").iter().filter(|(_, held)| held == name).count()
+        self.0.lock().expect("no thread panicked").iter().filter(|(_, held)| held == name).count()
     }
 }
 
@@ -75,7 +75,7 @@ fn slow_paths_are_told_and_fast_ones_are_not() {
         // SAFETY: nothing is submitted.
         let _ = unsafe { memory.timeline(device.create_fence(0)) };
     });
-    assert!(listener.0.lock().expect("nobody panicked").len() < 10, "nothing for each buffer");
+    assert!(listener.0.lock().expect("no thread panicked").len() < 10, "nothing for each buffer");
 }
 
 /// A subscriber that does all that it can with the allocator that tells it something.
@@ -111,7 +111,7 @@ impl Subscriber for Nosy {
     fn exit(&self, _: &Id) {}
 }
 
-/// Told of a loss in the middle of a reclaim, it ends the allocator's life there and then.
+/// Notified of a loss in the middle of a reclaim, it ends the allocator's life there and then.
 #[test]
 fn a_subscriber_may_shut_the_allocator_down_that_tells_it_of_a_loss() {
     let (done, is_done) = std::sync::mpsc::channel();
@@ -130,7 +130,7 @@ fn a_subscriber_may_shut_the_allocator_down_that_tells_it_of_a_loss() {
             *held.lock().expect("no panic") = Some(memory.clone());
             let done = memory.reclaim();
             assert!(done.device_lost && done.waiting == 0, "{done:?}");
-            assert!(held.lock().expect("no panic").is_none(), "it was told");
+            assert!(held.lock().expect("no panic").is_none(), "it was notified");
             drop(frame);
         });
         _ = done.send(());

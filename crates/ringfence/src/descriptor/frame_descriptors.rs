@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   frame region   ┌──────────────┬──────────────┬──────────────┬───────────┐
-//!                  │ chunk, lease │ chunk, lease │ chunk, lease │   free    │     the ring: one lock a chunk
+//!                  │ chunk, frame_tables │ chunk, frame_tables │ chunk, frame_tables │   free    │     the ring: one lock a chunk
 //!                  │ A, frame 7   │ B, frame 7   │ A, frame 8   │           │
 //!                  └──┬───────────┴──────────────┴──────────────┴───────────┘
 //!                     └ ▓▓▓░░░░░  tables: a bump, no lock
 //! ```
 //!
-//! Identical tables of a frame share one copy: those of the same lease always, those of other threads unless two look at the
+//! Identical tables of a frame share one copy: those of the same frame_tables always, those of other threads unless two look at the
 //! same moment (then each makes its own rather than wait).
 
 use std::fmt;
@@ -48,8 +48,8 @@ impl Table {
 }
 
 /// Slots for the tables of one frame, held by one thread. Made by
-/// [`ShaderVisibleHeap::lease`](super::ShaderVisibleHeap::lease); the slots come back when the frame is complete.
-pub struct FrameLease<'f, D: Descriptors, A: SlotAllocator> {
+/// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors); the slots come back when the frame is complete.
+pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
     epoch: Arc<Epoch<D>>,
     frame: SyncPoint,
@@ -58,11 +58,11 @@ pub struct FrameLease<'f, D: Descriptors, A: SlotAllocator> {
     end: u32,
     /// Its own tables.
     tables: TableCache,
-    /// The frame is not submitted as long as a lease writes its tables.
+    /// The frame is not submitted as long as a frame_tables writes its tables.
     _frame: PhantomData<&'f Frame>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
+impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
     pub(super) fn new(keeper: Arc<Keeper<D, A>>, epoch: Arc<Epoch<D>>, frame: SyncPoint) -> Self {
         let tables = keeper.state.spare_tables.lock().pop().unwrap_or_default();
         Self { keeper, epoch, frame, next: 0, end: 0, tables, _frame: PhantomData }
@@ -85,8 +85,8 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
         }
         let start = self.take(len)?;
         let runs = sources.iter().map(|source| (source.heap.object(), source.start, source.contents.len() as u32));
-        // SAFETY: the slots are this lease's alone, and no work was told to read them; the sources were checked, and are
-        // borrowed, so that nobody writes them.
+        // SAFETY: the slots are this frame_tables's alone, and no submitted work reads them; the sources were checked, and are
+        // borrowed, so that no thread writes them.
         unsafe { copy_runs(&shared.device, self.epoch.heap.object(), start, runs) };
         self.tables.add(hash, contents.clone(), start);
         if let Some(mut frames) = state.frames.try_lock() {
@@ -99,7 +99,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
     /// A table of views, written straight into the slots.
     ///
     /// # Errors
-    /// As [`FrameLease::table`]; or the driver refuses a view: the slots are lost to this frame then.
+    /// As [`FrameDescriptors::table`]; or the driver refuses a view: the slots are lost to this frame then.
     pub fn table_of(&mut self, views: &[View<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);
@@ -112,7 +112,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
         let described = described?;
         let start = self.take(count)?;
         for (slot, view) in (start..).zip(&described) {
-            // SAFETY: the slots are this lease's alone, and no work was told to read them; the views were checked.
+            // SAFETY: the slots are this frame_tables's alone, and no submitted work reads them; the views were checked.
             let leftover = unsafe { shared.device.write_view(self.epoch.heap.object(), slot, view) }?;
             if let Some(leftover) = leftover {
                 state.retire_leftover(shared, leftover);
@@ -139,14 +139,14 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
     /// Slots from the chunk, or from a new one. What is left of the old chunk comes back with the frame.
     fn take(&mut self, count: u32) -> Result<u32, DescriptorError> {
         if count > self.end - self.next {
-            (self.next, self.end) = self.lease_chunk(count)?;
+            (self.next, self.end) = self.take_chunk(count)?;
         }
         let start = self.next;
         self.next += count;
         Ok(start)
     }
 
-    fn lease_chunk(&self, count: u32) -> Result<(u32, u32), DescriptorError> {
+    fn take_chunk(&self, count: u32) -> Result<(u32, u32), DescriptorError> {
         let (shared, state) = (&self.keeper.shared, &self.keeper.state);
         let wanted = count.max(state.chunk_slots);
         if let Some(chunk) = self.try_chunk(wanted) {
@@ -174,7 +174,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameLease<'_, D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for FrameLease<'_, D, A> {
+impl<D: Descriptors, A: SlotAllocator> Drop for FrameDescriptors<'_, D, A> {
     fn drop(&mut self) {
         let mut tables = std::mem::take(&mut self.tables);
         tables.clear();
@@ -182,8 +182,8 @@ impl<D: Descriptors, A: SlotAllocator> Drop for FrameLease<'_, D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for FrameLease<'_, D, A> {
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for FrameDescriptors<'_, D, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FrameLease({}, {} slots left of the chunk)", self.frame, self.end - self.next)
+        write!(f, "FrameDescriptors({}, {} slots left of the chunk)", self.frame, self.end - self.next)
     }
 }

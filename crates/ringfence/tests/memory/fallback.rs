@@ -1,4 +1,4 @@
-//! Each rung of the pressure ladder, reached by making the ones above it fail.
+//! Each step of the fallback order, reached by making the steps before it fail.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ fn rung_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
 }
 
 #[test]
-fn rung_2_smaller_blocks_are_asked_for() {
+fn step_2_smaller_blocks_are_requested() {
     for (refused, granted) in [(256 * MIB, 128 * MIB), (128 * MIB, 64 * MIB), (64 * MIB, 32 * MIB)] {
         let world = on_card(8 << 30, 8 << 30);
         // Fill the small blocks that come first.

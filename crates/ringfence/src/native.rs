@@ -1,0 +1,35 @@
+//! What the modules of the two backends share: names for their device's types, and an allocator with a constructor of its own.
+
+/// The types of one backend. `$api` is its name in the documentation.
+macro_rules! native_types {
+    ($api:literal) => {
+        #[doc = concat!("A buffer of a ", $api, " device.")]
+        pub type Buffer = ringfence_memory::Buffer<Device>;
+        #[doc = concat!("A texture of a ", $api, " device.")]
+        pub type Texture = ringfence_memory::Texture<Device>;
+        #[doc = concat!("A queue's progress on a ", $api, " device.")]
+        pub type Timeline = ringfence_memory::lifetime::Timeline<Device>;
+        #[doc = concat!("An upload ring of a ", $api, " device.")]
+        pub type UploadRing = crate::upload::UploadRing<Device>;
+
+        #[doc = concat!("An allocator over a ", $api, " device, made from the API's own objects.")]
+        ///
+        /// It is a [`ringfence_memory::Allocator`] in all else, and goes wherever a reference to one does.
+        #[derive(Clone, Debug)]
+        pub struct Allocator(ringfence_memory::Allocator<Device>);
+
+        impl std::ops::Deref for Allocator {
+            type Target = ringfence_memory::Allocator<Device>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+
+        impl From<Allocator> for ringfence_memory::Allocator<Device> {
+            fn from(allocator: Allocator) -> Self {
+                allocator.0
+            }
+        }
+    };
+}
