@@ -277,7 +277,7 @@ impl<D: Device> Allocator<D> {
             }
             let backing = Arc::new(self.backing(class)?);
             let mut blocks = state.blocks.lock();
-            let id = blocks.insert(Arc::clone(&backing), Tlsf::new(SHARED_BYTES));
+            let id = blocks.insert(Arc::clone(&backing), Tlsf::exact(SHARED_BYTES));
             let allocation = blocks.allocate_in(id, size, alignment).expect("a new block holds a small buffer");
             Ok((backing, allocation))
         })
