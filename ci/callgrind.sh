@@ -32,6 +32,18 @@ count() {
 }
 count ringfence-core hot_paths >"$scratch/all"
 count ringfence allocator_paths >>"$scratch/all"
+# A frame of a renderer is counted without what the simulated device does in it, which is three quarters.
+frame() {
+    cargo build --quiet --release -p ringfence --example frame_loop
+    valgrind --tool=callgrind --toggle-collect='frame_loop::a_frame*' --callgrind-out-file="$scratch/out" \
+        "${CARGO_TARGET_DIR:-target}/release/examples/frame_loop" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+    callgrind_annotate --inclusive=yes --threshold=100 "$scratch/out" | awk '
+        { count = $1; gsub(",", "", count) }
+        /PROGRAM TOTALS/ { all = count }
+        /ringfence_sim::Device::with / { device = count }
+        END { printf "frame_of_a_renderer %.1f\n", (all - device) / 200 }'
+}
+frame >>"$scratch/all"
 # A path that callgrind names otherwise, `new` for instance, is no path of ours.
 grep -vE '^(new|play|free|needs|allocator) ' "$scratch/all" | sort >"$scratch/counts"
 

@@ -4,6 +4,7 @@ mod clock;
 mod contenders;
 mod defrag;
 mod device;
+mod frames;
 mod makers;
 mod output;
 mod paced;
@@ -134,6 +135,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     range_section(&arguments, &mut report)?;
     if arguments.wants("paths") {
         paths::section(repetitions, &mut report)?;
+    }
+    if arguments.wants("frames") {
+        frames::section(repetitions, &mut report)?;
     }
     if arguments.wants("threads") {
         let time = Duration::from_millis(if arguments.quick { 50 } else { 200 });

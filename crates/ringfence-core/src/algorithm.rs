@@ -13,7 +13,7 @@ use crate::buddy::Buddy;
 use crate::fixed_pool::FixedPool;
 use crate::free_list::FreeList;
 use crate::linear_ranges::LinearRanges;
-use crate::range::{AllocError, Allocate, FreeError, Freed, Invalid, Peek, Range, RangeAllocator, Span, check_request};
+use crate::range::{AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Span, check_request};
 use crate::tlsf::Tlsf;
 use core::convert::Infallible;
 use core::fmt;
@@ -127,34 +127,6 @@ impl RangeAllocator for AnyAllocator {
         each!(self, inner => inner.may_hold(size))
     }
 
-    fn park_when_told(&mut self) {
-        each!(self, inner => inner.park_when_told());
-    }
-
-    fn parked_size(&self) -> u64 {
-        each!(self, inner => inner.parked_size())
-    }
-
-    fn free_or_park(&mut self, range: Range, is_welcome: impl FnOnce(u64) -> bool) -> Result<Freed, FreeError> {
-        each!(self, inner => inner.free_or_park(range, is_welcome))
-    }
-
-    fn allocate_parked(&mut self, slot: u32, size: u64, alignment: u64) -> Option<Range> {
-        each!(self, inner => inner.allocate_parked(slot, size, alignment))
-    }
-
-    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
-        each!(self, inner => inner.allocate_at_hand(size, alignment))
-    }
-
-    fn largest_at_hand(&self) -> u64 {
-        each!(self, inner => inner.largest_at_hand())
-    }
-
-    fn merge_parked(&mut self) {
-        each!(self, inner => inner.merge_parked());
-    }
-
     fn live_count(&self) -> usize {
         each!(self, inner => inner.live_count())
     }
@@ -175,14 +147,6 @@ impl RangeAllocator for AnyAllocator {
 impl Peek for AnyAllocator {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         each!(self, inner => inner.peek(size, alignment))
-    }
-
-    fn peek_at_hand(&self, size: u64, alignment: u64) -> Option<u64> {
-        each!(self, inner => inner.peek_at_hand(size, alignment))
-    }
-
-    fn peek_parked(&self, slot: u32, alignment: u64) -> Option<u64> {
-        each!(self, inner => inner.peek_parked(slot, alignment))
     }
 }
 

@@ -8,11 +8,8 @@
 //!   empties   [ D from tick 7 on ]           in the order in which they became empty
 //! ```
 //!
-//! A request takes what was given back a moment ago, if there is a range like it: that is parked, by the rule of
-//! `blocks/shelf.rs`, and counts as free everywhere but in the index. Else it tries the blocks with enough free space in
-//! ascending order of it (the fullest first, so that others can drain), passes over those that are known to have no free
-//! span as long, and those that do not find one at once. If none does, all that is parked is merged, and each is asked to
-//! look long.
+//! A request tries the blocks with enough free space in ascending order of it (the fullest first, so that others can
+//! drain), and passes over those that are known to have no free span as long.
 //!
 //! Making a heap may take the driver milliseconds, and no lock that an allocation needs may be held meanwhile. So
 //! [`Blocks`] never makes or destroys one. A caller with a lock around it does:
@@ -27,9 +24,9 @@
 //!
 //! | operation | cost, besides the allocator's own |
 //! |---|---|
-//! | `try_allocate` | O(1) if one like it was given back; else O(log blocks), and a look at each block in turn that has the space but not in one piece |
+//! | `try_allocate` | O(log blocks), and a look at each block in turn that has the space but not in one piece |
 //! | `free`, `allocate_in` | O(1); O(log blocks) if the block overtakes another one |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks), and the empty ones behind it moved; host memory grows in `insert`, and once when a block holds 64 ranges |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks), and the empty ones behind it moved; host memory grows in `insert` |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
@@ -37,16 +34,14 @@ mod check;
 mod growable;
 mod index;
 mod names;
-mod shelf;
 
 pub use growable::{BlockSource, GrowError, GrowableBlocks};
 pub use names::{BlockAllocation, BlockId};
 
-use crate::range::{AllocError, FreeError, Freed, Range, RangeAllocator, Serial, Serials, check_request};
+use crate::range::{AllocError, FreeError, Range, RangeAllocator, Serial, Serials, check_request};
 use alloc::vec::Vec;
 use core::fmt;
-use index::{Index, NOT_ASKED};
-use shelf::{Entry, LIVE_MIN, Shelf};
+use index::Index;
 
 /// How blocks grow and when empty ones go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,9 +87,8 @@ struct Block<A, H> {
     serial: Serial,
     /// Units when empty: the allocator's capacity.
     initial_size: u64,
-    /// The allocator's free size but for what is parked, as the index has it; the block stands in the index iff this is
-    /// not 0.
-    at_hand: u64,
+    /// The allocator's free size, as the index has it; the block stands in the index iff this is not 0.
+    free_size: u64,
 }
 
 /// A block in which nothing lives.
@@ -117,12 +111,6 @@ pub struct Blocks<A, H> {
     vacant: Vec<u32>,
     /// Every block whose free size is not 0, by that and its age.
     index: Index,
-    /// Every span that is parked in a block.
-    shelf: Shelf,
-    /// Units of all blocks together, and of what is free there but for what is parked. Sums beyond 64 bits, which no
-    /// memory has, wrap around.
-    capacity: u64,
-    at_hand: u64,
     /// Every block in which nothing lives, the longest empty first.
     empties: Vec<Empty>,
     /// The latest tick that was told.
@@ -140,9 +128,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             slots: Vec::new(),
             vacant: Vec::new(),
             index: Index::new(),
-            shelf: Shelf::new(),
-            capacity: 0,
-            at_hand: 0,
             empties: Vec::new(),
             now: 0,
             serials: Serials::new(),
@@ -164,36 +149,14 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if size > self.desc.basic_size { size } else { self.desc.basic_size }
     }
 
-    /// Allocates from the blocks that there are. What others gave back a moment ago is handed out whole: then it has up to a
-    /// seventh more than was asked for, or one unit.
+    /// Allocates from the blocks that there are.
     ///
     /// # Errors
     /// Size 0, a bad alignment, or [`AllocError::OutOfSpace`] with the sums over all blocks (which costs O(blocks)).
-    /// A failed call changes nothing that is handed out; what is parked may have been merged.
+    /// A failed call changes nothing.
     #[inline]
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
-        match self.allocate_parked(size, alignment) {
-            Some(allocation) => Ok(allocation),
-            None => self.allocate_at_hand(size, alignment),
-        }
-    }
-
-    /// A span that is parked, in whatever block.
-    #[inline(always)]
-    fn allocate_parked(&mut self, size: u64, alignment: u64) -> Option<BlockAllocation> {
-        let found = self.shelf.find(size)?;
-        let Entry { block: slot, node } = found.entry;
-        let block = self.slots.get_mut(slot as usize)?.as_mut()?;
-        let range = block.allocator.allocate_parked(node, size, alignment)?;
-        self.shelf.take(&found);
-        Some(BlockAllocation::new(BlockId { serial: block.serial, slot }, range))
-    }
-
-    /// From the blocks in the order of the index.
-    #[inline(never)]
-    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
-        self.shelf.count_allocation();
         let mut next = self.index.first_of(size);
         while let Some(slot) = next {
             if let Some(allocation) = self.probe(slot, size, alignment) {
@@ -201,61 +164,16 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             }
             next = self.index.after(slot);
         }
-        self.allocate_at_length(size, alignment)
-    }
-
-    /// The last resort before a refusal: everything is merged, and each block asked to look long.
-    #[cold]
-    #[inline(never)]
-    fn allocate_at_length(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
-        self.merge_parked();
-        let ask = |allocator: &mut A| {
-            if allocator.may_hold(size) { allocator.allocate(size, alignment).ok() } else { None }
-        };
-        self.ask_each(size, ask).ok_or_else(|| self.out_of_space(size, alignment))
-    }
-
-    /// Merges what is parked anywhere.
-    fn merge_parked(&mut self) {
-        if self.shelf.is_empty() {
-            return;
-        }
-        for slot in 0..self.slots.len() as u32 {
-            self.merge_parked_in(slot);
-        }
-        self.shelf.close();
-    }
-
-    /// Merges what is parked in a block, of which the shelf is not told; false if there is nothing.
-    fn merge_parked_in(&mut self, slot: u32) -> bool {
-        let Some(block) = self.slots.get_mut(slot as usize).and_then(Option::as_mut) else { return false };
-        if block.allocator.parked_size() == 0 {
-            return false;
-        }
-        block.allocator.merge_parked();
-        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(block.allocator.free_size());
-        block.at_hand = block.allocator.free_size();
-        self.index.update(slot, (block.at_hand, block.serial));
-        self.index.raise_granted_max(slot, NOT_ASKED);
-        true
-    }
-
-    /// Before a block is asked for something else than the next range, or is empty.
-    fn clear_shelf_of(&mut self, slot: u32) {
-        if self.merge_parked_in(slot) {
-            self.shelf.forget(slot);
-        }
+        Err(self.out_of_space(size, alignment))
     }
 
     /// As [`Blocks::try_allocate`], with another call of the allocator: `ask` is asked for `size` units of each block
     /// that has the space. `None` if all refuse; nothing has changed then.
-    pub fn try_allocate_by(&mut self, size: u64, ask: impl FnMut(&mut A) -> Option<Range>) -> Option<BlockAllocation> {
-        self.merge_parked();
-        self.ask_each(size, ask)
-    }
-
-    /// Asks each block that has the space, in the order of the index. Nothing is parked.
-    fn ask_each(&mut self, size: u64, mut ask: impl FnMut(&mut A) -> Option<Range>) -> Option<BlockAllocation> {
+    pub fn try_allocate_by(
+        &mut self,
+        size: u64,
+        mut ask: impl FnMut(&mut A) -> Option<Range>,
+    ) -> Option<BlockAllocation> {
         let mut next = self.index.first_of(size.max(1));
         while let Some(slot) = next {
             let block = self.slots[slot as usize].as_mut()?;
@@ -276,17 +194,21 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             return None;
         }
         let block = self.slots[slot as usize].as_mut()?;
-        match block.allocator.allocate_at_hand(size, alignment) {
-            Ok(range) => {
-                let id = BlockId { serial: block.serial, slot };
-                self.note_allocation(slot);
-                Some(BlockAllocation::new(id, range))
-            }
-            Err(granted) => {
-                self.index.lower_granted_max(slot, granted);
-                None
+        let mut longest = size - 1;
+        if block.allocator.may_hold(size) {
+            match block.allocator.allocate(size, alignment) {
+                Ok(range) => {
+                    let id = BlockId { serial: block.serial, slot };
+                    self.note_allocation(slot);
+                    return Some(BlockAllocation::new(id, range));
+                }
+                // A span may be as long, and begin elsewhere.
+                Err(AllocError::OutOfSpace { largest_free, .. }) if alignment != 1 => longest = largest_free,
+                Err(_) => {}
             }
         }
+        self.index.lower_granted_max(slot, longest);
+        None
     }
 
     /// Allocates from one block, which the caller prefers.
@@ -296,7 +218,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// capacity of 0. A failed call changes nothing.
     pub fn allocate_in(&mut self, id: BlockId, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
-        self.clear_shelf_of(id.slot);
         let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
         let range = block.allocator.allocate(size, alignment)?;
         // It granted something, so it had free space: it stands in the index.
@@ -311,7 +232,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         id: BlockId,
         ask: impl FnOnce(&mut A) -> Option<Range>,
     ) -> Option<BlockAllocation> {
-        self.clear_shelf_of(id.slot);
         let range = ask(&mut self.block_mut(id)?.allocator)?;
         self.note_allocation(id.slot);
         Some(BlockAllocation::new(id, range))
@@ -324,20 +244,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// [`FreeError::Foreign`] if it did not make it. Nothing has changed then.
     pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
         let slot = allocation.block_slot;
-        let is_alone = self.slots.len() - self.vacant.len() == 1;
         let of_slot = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
         let Some(block) = of_slot.filter(|block| block.serial == allocation.block_serial) else {
             return Err(self.refuse(allocation));
         };
-        let at_hand = self.at_hand;
-        let may_park = self.shelf.is_open()
-            & ((block.at_hand <= block.initial_size / 2) | is_alone)
-            & (block.allocator.live_count() > 1);
-        let entry = Entry { block: slot, node: allocation.range_slot };
-        let is_welcome = |span| may_park && self.shelf.push(entry, span, at_hand);
-        if let Freed::Merged { at_most } = block.allocator.free_or_park(allocation.range(), is_welcome)? {
-            self.note_free(slot, at_most);
-        }
+        block.allocator.free(allocation.range())?;
+        self.note_free(slot);
         Ok(())
     }
 
@@ -352,8 +264,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     ///
     /// # Panics
     /// If there are 2³² blocks.
-    pub fn insert(&mut self, heap: H, mut allocator: A) -> BlockId {
-        allocator.park_when_told();
+    pub fn insert(&mut self, heap: H, allocator: A) -> BlockId {
         let serial = self.serials.draw();
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -365,12 +276,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if allocator.is_empty() {
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
-        let block = Block { heap, allocator, serial, initial_size, at_hand: free_size };
-        self.capacity = self.capacity.wrapping_add(initial_size);
-        self.at_hand = self.at_hand.wrapping_add(free_size);
-        self.shelf.limit(self.capacity);
-        self.shelf.open();
-        self.index.raise_granted_max(slot, NOT_ASKED);
+        let block = Block { heap, allocator, serial, initial_size, free_size };
+        self.index.forget_granted_max(slot);
         if free_size != 0 {
             self.index.insert(slot, (free_size, serial));
         }
@@ -389,33 +296,25 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     #[inline]
     fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
-        let at_hand = block.allocator.free_size() - block.allocator.parked_size();
-        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(at_hand);
-        block.at_hand = at_hand;
-        let live_count = block.allocator.live_count();
+        block.free_size = block.allocator.free_size();
+        let is_first = block.allocator.live_count() == 1;
         self.index.note_grant(slot);
-        self.index.update(slot, (block.at_hand, block.serial));
-        if live_count == 1 {
+        self.index.update(slot, (block.free_size, block.serial));
+        if is_first {
             self.leave_empties(slot);
-        }
-        if live_count >= LIVE_MIN && !self.shelf.has_begun() {
-            self.shelf.begin(self.desc.basic_size);
         }
     }
 
     /// Brings the index up to date after the block of `slot` took something back.
     #[inline]
-    fn note_free(&mut self, slot: u32, at_most: u64) {
+    fn note_free(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
-        let at_hand = block.allocator.free_size() - block.allocator.parked_size();
-        self.at_hand = self.at_hand.wrapping_sub(block.at_hand).wrapping_add(at_hand);
-        block.at_hand = at_hand;
+        block.free_size = block.allocator.free_size();
         let is_empty = block.allocator.is_empty();
-        self.index.raise_granted_max(slot, at_most);
+        self.index.forget_granted_max(slot);
         // What a linear allocator takes back in the middle is not free yet: then it stays as it was.
-        self.index.update(slot, (block.at_hand, block.serial));
+        self.index.update(slot, (block.free_size, block.serial));
         if is_empty {
-            self.clear_shelf_of(slot);
             self.empties.push(Empty { slot, since: NOT_TOLD });
         }
     }
@@ -464,9 +363,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.leave_empties(id.slot);
         self.vacant.push(id.slot);
         let block = self.slots[id.slot as usize].take()?;
-        self.capacity = self.capacity.wrapping_sub(block.initial_size);
-        self.at_hand = self.at_hand.wrapping_sub(block.at_hand);
-        self.shelf.limit(self.capacity);
         Some(block.heap)
     }
 
@@ -474,8 +370,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// still out count as given back. Blocks not taken from the iterator are dropped with it.
     pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
         self.index.clear();
-        self.shelf = Shelf::new();
-        (self.capacity, self.at_hand) = (0, 0);
         self.empties.clear();
         self.vacant.clear();
         let slots = self.slots.drain(..).enumerate();

@@ -46,8 +46,7 @@ impl Range {
         self.offset
     }
 
-    /// As many units as were asked for, or a little more where a parked span is handed out whole
-    /// ([`RangeAllocator::allocate_parked`]); the allocator may have set aside more.
+    /// As many units as were asked for; the allocator may have set aside more.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
@@ -353,18 +352,6 @@ pub trait Allocate {
     fn free(&mut self, allocation: Self::Allocation) -> Result<(), FreeError>;
 }
 
-/// What became of a range that was given back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Freed {
-    /// It is parked.
-    Parked,
-    /// It is free.
-    Merged {
-        /// The free span that it is a part of now has no more units than this.
-        at_most: u64,
-    },
-}
-
 /// An allocator of ranges inside `0..capacity`.
 pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     /// Units it holds when empty.
@@ -382,59 +369,6 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     fn may_hold(&self, size: u64) -> bool {
         size <= self.largest_free()
     }
-
-    /// Has ranges parked from now on as [`RangeAllocator::free_or_park`] is told, and never otherwise.
-    ///
-    /// Parking puts off the merging of a range that is given back, so that the next request of its size takes it as it
-    /// is. An allocator that does not know it leaves this method and the six after it alone.
-    fn park_when_told(&mut self) {}
-
-    /// Units of [`RangeAllocator::free_size`] that are parked.
-    fn parked_size(&self) -> u64 {
-        0
-    }
-
-    /// As [`Allocate::free`], but the span is parked if the allocator can and `is_welcome`, told its units, says so (it is
-    /// not asked otherwise).
-    ///
-    /// # Errors
-    /// As [`Allocate::free`].
-    fn free_or_park(&mut self, range: Range, is_welcome: impl FnOnce(u64) -> bool) -> Result<Freed, FreeError>
-    where
-        Self: Sized,
-    {
-        let _ = is_welcome;
-        self.free(range).map(|()| Freed::Merged { at_most: u64::MAX })
-    }
-
-    /// Hands out the parked span that was the range of this [`Range::slot`], whole, if it is aligned and has `size` units,
-    /// and not many more.
-    fn allocate_parked(&mut self, slot: u32, size: u64, alignment: u64) -> Option<Range> {
-        let _ = (slot, size, alignment);
-        None
-    }
-
-    /// As [`Allocate::allocate`], but refuses rather than merge what is parked or look long.
-    ///
-    /// # Errors
-    /// A size: with an alignment of 1 nothing larger than that would be granted by this call.
-    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
-        if !self.may_hold(size) {
-            return Err(size.saturating_sub(1));
-        }
-        self.allocate(size, alignment).map_err(|error| match error {
-            AllocError::OutOfSpace { largest_free, .. } => largest_free,
-            _ => u64::MAX,
-        })
-    }
-
-    /// The largest size that [`RangeAllocator::allocate_at_hand`] would grant now with an alignment of 1, or more.
-    fn largest_at_hand(&self) -> u64 {
-        self.largest_free()
-    }
-
-    /// Merges everything that is parked.
-    fn merge_parked(&mut self) {}
 
     /// Ranges that are handed out now.
     fn live_count(&self) -> usize;
@@ -461,17 +395,6 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
 pub trait Peek: RangeAllocator {
     /// The offset that [`Allocate::allocate`] would give now; `None` if it would refuse. Costs what a call of it costs.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64>;
-
-    /// As [`Peek::peek`], of [`RangeAllocator::allocate_at_hand`].
-    fn peek_at_hand(&self, size: u64, alignment: u64) -> Option<u64> {
-        self.peek(size, alignment)
-    }
-
-    /// The offset that [`RangeAllocator::allocate_parked`] would give, of a size that the span has.
-    fn peek_parked(&self, slot: u32, alignment: u64) -> Option<u64> {
-        let _ = (slot, alignment);
-        None
-    }
 }
 
 /// A stretch of the heap as [`RangeAllocator::for_each_span`] shows it.

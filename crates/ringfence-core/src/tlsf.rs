@@ -42,12 +42,12 @@
 //! - Merging is put off while there is room: see `parked.rs`.
 
 use crate::range::{
-    AllocError, Allocate, FreeError, Freed, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
+    AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
 };
 use alloc::vec::Vec;
 use core::fmt;
 use core::hint::select_unpredictable;
-use find::{NEAR_MISSES_AT_HAND, Place};
+use find::Place;
 use lists::{FIRST, LARGER, Link, Lists, Node, SENTINEL, USED, larger_at_most, set_prev, split};
 use parked::{PARKED, Parked};
 
@@ -93,8 +93,8 @@ pub struct Tlsf {
     roomy_from: u64,
     /// For how many allocations from the lists nothing is parked yet.
     pause: u32,
-    /// Whether spans are parked when the caller says so, and never otherwise.
-    is_told: bool,
+    /// Whether spans may be parked at all.
+    may_park: bool,
     /// The sentinel, then every span, and recycled slots among them.
     nodes: Vec<Node>,
 }
@@ -105,6 +105,17 @@ impl Tlsf {
     /// Takes 256 bytes of host memory for each power of two up to the capacity, 15 KiB at most.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
+        Self::with(capacity, true)
+    }
+
+    /// As [`Tlsf::new`], but each range that comes back is merged at once, and none takes more units than requested: so
+    /// that the sizes of the ranges and of the free spans add up to the capacity. Slower where there are thousands of ranges.
+    #[must_use]
+    pub fn exact(capacity: u64) -> Self {
+        Self::with(capacity, false)
+    }
+
+    fn with(capacity: u64, may_park: bool) -> Self {
         let first = if capacity == 0 { SENTINEL } else { FIRST };
         let sentinel = Node { offset: capacity, prev_and_used: first | USED, next: first };
         let mut tlsf = Self {
@@ -117,7 +128,7 @@ impl Tlsf {
             parked: Parked::new(),
             roomy_from: u64::MAX,
             pause: 0,
-            is_told: false,
+            may_park,
             nodes: alloc::vec![sentinel],
         };
         if capacity != 0 {
@@ -183,17 +194,11 @@ impl Tlsf {
         list.pop(link.low);
         let span = u64::from(link.high & !PARKED);
         self.parked.taken(span);
-        Some(self.hand_out_parked(slot, offset, size, span))
-    }
-
-    /// Marks a span of `span` units that was parked, and stands in no list any more, as used.
-    #[inline(always)]
-    fn hand_out_parked(&mut self, slot: u32, offset: u64, size: u64, span: u64) -> Range {
         self.free -= span;
         self.live += 1;
         let serial = self.serials.draw();
         *self.lists.link_mut(slot) = Link::of(serial, span != size);
-        Range::new(offset, size, slot, serial)
+        Some(Range::new(offset, size, slot, serial))
     }
 
     /// Whether a request may be served from what is parked.
@@ -258,7 +263,7 @@ impl Tlsf {
             self.push_node(Node { offset: 0, prev_and_used: 0, next: self.recycled });
             self.recycled = slot;
         }
-        if self.nodes.len() >= parked::SPANS_MIN && !self.is_told {
+        if self.nodes.len() >= parked::SPANS_MIN && self.may_park {
             self.begin_to_park();
         }
     }
@@ -277,9 +282,6 @@ impl Tlsf {
     /// With few spans the chance is small that a hole of the right size comes up by itself, and parking takes some away:
     /// it needs the more room.
     fn roomy_from(&self) -> u64 {
-        if self.is_told {
-            return u64::MAX;
-        }
         let spans = self.nodes.len() as u64;
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
     }
@@ -289,7 +291,7 @@ impl Tlsf {
     /// Without a branch: whether a neighbour is free is as good as random. Where one is not, the work is done all the
     /// same, on the sentinel, where it comes to nothing.
     #[inline(never)]
-    fn merge(&mut self, slot: u32, node: Node) -> u64 {
+    fn merge(&mut self, slot: u32, node: Node) {
         let nodes = self.nodes.as_mut_slice();
         let (prev, next) = (node.prev(), node.next);
         let (before, after) = (nodes[prev as usize], nodes[next as usize]);
@@ -311,7 +313,6 @@ impl Tlsf {
         set_prev(nodes, end, start);
         let end_offset = nodes[end as usize].offset;
         self.lists.push(start, class_of(end_offset - start_offset));
-        end_offset - start_offset
     }
 
     /// The node of a live range and the units of its span.
@@ -364,9 +365,6 @@ impl Allocate for Tlsf {
 
     #[inline]
     fn free(&mut self, range: Range) -> Result<(), FreeError> {
-        if self.is_told {
-            return self.free_or_park(range, |_| false).map(drop);
-        }
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
         self.live -= 1;
@@ -393,7 +391,7 @@ impl RangeAllocator for Tlsf {
         if self.live == 0 {
             return self.capacity;
         }
-        self.largest_listed(NEAR_MISSES).max(self.largest_parked())
+        self.largest_listed().max(self.largest_parked())
     }
 
     /// O(1): whether there is a free span of the size's class or above, or a parked one that may be part of one.
@@ -402,75 +400,10 @@ impl RangeAllocator for Tlsf {
         size <= self.free && (!self.parked.is_empty() || self.lists.class_from(class_of(size)).is_some())
     }
 
-    fn park_when_told(&mut self) {
-        self.merge_parked();
-        (self.is_told, self.roomy_from) = (true, u64::MAX);
-        self.parked.begin_unlisted(self.capacity);
-    }
-
-    fn parked_size(&self) -> u64 {
-        self.parked.units()
-    }
-
-    #[inline]
-    fn free_or_park(&mut self, range: Range, is_welcome: impl FnOnce(u64) -> bool) -> Result<Freed, FreeError> {
-        let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
-        self.free += span;
-        self.live -= 1;
-        let link = self.lists.link_mut(range.slot());
-        if self.is_told && span < self.parked.size_max() && is_welcome(span) {
-            self.parked.push_unlisted(link, span);
-            return Ok(Freed::Parked);
-        }
-        Ok(Freed::Merged { at_most: self.merge(range.slot(), node) })
-    }
-
-    #[inline]
-    fn allocate_parked(&mut self, slot: u32, size: u64, alignment: u64) -> Option<Range> {
-        let node = *self.nodes.get(slot as usize)?;
-        let (offset, high) = (node.offset, self.lists.link(slot).high);
-        let span = u64::from(high & !PARKED);
-        let is_near = span.wrapping_sub(size) <= larger_at_most(span);
-        // The link of a span that was merged since still has the mark.
-        if !is_near | (high & PARKED == 0) | !node.is_used() | (offset & (alignment - 1) != 0) {
-            return None;
-        }
-        self.parked.taken(span);
-        // The whole of it, so that whoever adds up ranges misses nothing.
-        Some(self.hand_out_parked(slot, offset, span, span))
-    }
-
-    #[inline]
-    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
-        if size > self.capacity {
-            return Err(self.capacity);
-        }
-        match self.find_within(size, alignment, NEAR_MISSES_AT_HAND) {
-            Some(place) => Ok(self.take(&place, size, size)),
-            None if alignment == 1 => Err(size - 1),
-            None => Err(self.lists.highest_class().map_or(0, |class| least_of(class + 1) - 1)),
-        }
-    }
-
-    fn largest_at_hand(&self) -> u64 {
-        self.largest_listed(NEAR_MISSES_AT_HAND)
-    }
-
-    fn merge_parked(&mut self) {
-        if self.is_told {
-            return self.merge_unlisted();
-        }
-        let mut class = 0;
-        while let Some(slot) = self.parked.pop_any(&self.lists, &mut class) {
-            self.merge(slot, *self.node(slot));
-        }
-    }
-
     fn live_count(&self) -> usize {
         self.live
     }
 
-    /// Counted after [`RangeAllocator::park_when_told`] alone.
     fn is_live(&self, range: &Range) -> bool {
         self.live_node(range).is_some()
     }
@@ -514,16 +447,6 @@ impl Peek for Tlsf {
         let merged = self.with_parked_merged();
         merged.find(size, alignment).map(|place| offset(&merged, place))
     }
-
-    fn peek_at_hand(&self, size: u64, alignment: u64) -> Option<u64> {
-        check_request(size, alignment, self.capacity).ok()?;
-        self.find_within(size, alignment, NEAR_MISSES_AT_HAND).map(|place| self.node(place.slot).offset + place.padding)
-    }
-
-    fn peek_parked(&self, slot: u32, alignment: u64) -> Option<u64> {
-        let offset = self.node(slot).offset;
-        (self.is_parked(slot) && offset & (alignment - 1) == 0).then_some(offset)
-    }
 }
 
 impl Tlsf {
@@ -544,16 +467,17 @@ impl Tlsf {
         Some(self.take(&place, size, size))
     }
 
-    /// Merges what is parked in no list: O(spans).
-    fn merge_unlisted(&mut self) {
-        for slot in FIRST..self.nodes.len() as u32 {
-            if self.parked.is_empty() {
-                return;
-            }
-            if self.is_parked(slot) {
-                self.parked.taken(u64::from(self.lists.link(slot).high & !PARKED));
-                self.merge(slot, *self.node(slot));
-            }
+    /// Units of the free spans that are parked.
+    #[must_use]
+    pub const fn parked_size(&self) -> u64 {
+        self.parked.units()
+    }
+
+    /// Merges everything that is parked.
+    pub fn merge_parked(&mut self) {
+        let mut class = 0;
+        while let Some(slot) = self.parked.pop_any(&self.lists, &mut class) {
+            self.merge(slot, *self.node(slot));
         }
     }
 
@@ -582,10 +506,6 @@ impl Tlsf {
     /// The longest span that merging the parked ones would make.
     fn largest_parked(&self) -> u64 {
         let mut largest = 0;
-        if self.is_told && !self.parked.is_empty() {
-            let parked = (FIRST..self.nodes.len() as u32).filter(|slot| self.is_parked(*slot));
-            return parked.map(|slot| self.vacant_run_from(slot)).max().unwrap_or(0);
-        }
         for (_, mut slot, _) in self.parked.lists() {
             while slot != SENTINEL {
                 largest = largest.max(self.vacant_run_from(slot));

@@ -7,7 +7,7 @@ use ringfence_core::blocks::{Blocks, BlocksDesc};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::linear_ranges::LinearRanges;
-use ringfence_core::range::{AllocError, Allocate, FreeError, Freed, Peek, Range, RangeAllocator};
+use ringfence_core::range::{AllocError, Allocate, Peek, Range, RangeAllocator};
 use ringfence_core::testing::{self, Op as TwinOp, Twin};
 use ringfence_core::tlsf::Tlsf;
 
@@ -115,84 +115,41 @@ proptest! {
     }
 }
 
-/// All that an allocator tells without changing.
-fn answers(told: &dyn Peek, size: u64, alignment: u64, slot: u32) -> impl PartialEq + std::fmt::Debug {
-    let units = [told.capacity(), told.free_size(), told.largest_free(), told.largest_at_hand(), told.parked_size()];
-    let places = [told.peek(size, alignment), told.peek_at_hand(size, alignment), told.peek_parked(slot, alignment)];
-    (units, places, told.may_hold(size), told.live_count(), told.is_empty(), testing::spans(told))
+/// All that an allocator answers without changing.
+fn answers(asked: &dyn Peek, size: u64, alignment: u64) -> impl PartialEq + std::fmt::Debug {
+    let units = [asked.capacity(), asked.free_size(), asked.largest_free()];
+    let (place, fits) = (asked.peek(size, alignment), asked.may_hold(size));
+    (units, place, fits, asked.live_count(), asked.is_empty(), testing::spans(asked))
 }
 
-/// Plays the same on an allocator that was chosen and on one that was not; says how often a range was parked.
-fn answers_as(algorithm: Algorithm, mut own: impl Peek) -> u32 {
+/// Plays the same on an allocator that was chosen and on one that was not.
+fn answers_as(algorithm: Algorithm, mut own: impl Peek) {
     let place = |range: Range| (range.offset(), range.size(), range.slot());
     let mut chosen = AnyAllocator::new(algorithm, own.capacity());
-    let (mut live, mut random, mut slot, mut parked) = (Vec::<(Range, Range)>::new(), 1_u64, 1, 0);
+    let (mut live, mut random) = (Vec::<(Range, Range)>::new(), 1_u64);
     for step in 0..3000 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (what, size, alignment) = (random >> 60, (random >> 33) % 90, 1 << ((random >> 40) % 5));
-        let both = match what {
-            0..=5 => (chosen.allocate(size, alignment).ok(), own.allocate(size, alignment).ok()),
-            6 => (chosen.allocate_parked(slot, size, 1), own.allocate_parked(slot, size, 1)),
-            7..=8 => {
-                let both = (chosen.allocate_at_hand(size + 1, alignment), own.allocate_at_hand(size + 1, alignment));
-                assert_eq!(both.0.err(), both.1.err(), "{algorithm:?}, step {step}");
-                (both.0.ok(), both.1.ok())
-            }
-            9 if step % 16 == 0 => {
-                chosen.merge_parked();
-                own.merge_parked();
-                (None, None)
-            }
-            9 if step > 1000 => {
-                chosen.park_when_told();
-                own.park_when_told();
-                (None, None)
-            }
-            _ if !live.is_empty() => {
-                let gone = live.swap_remove(size as usize % live.len());
-                slot = gone.0.slot();
-                let both = match what {
-                    10..=12 => (chosen.free_or_park(gone.0, |_| true), own.free_or_park(gone.1, |_| true)),
-                    _ => (chosen.free(gone.0).map(|()| Freed::Parked), own.free(gone.1).map(|()| Freed::Parked)),
-                };
-                assert_eq!(both.0, both.1, "{algorithm:?}, step {step}");
-                (None, None)
-            }
-            _ => (None, None),
-        };
-        assert_eq!(both.0.map(place), both.1.map(place), "{algorithm:?}, step {step}");
-        live.extend(both.0.zip(both.1));
-        parked += u32::from(own.parked_size() != 0);
-        let (ours, theirs) = (answers(&chosen, size, alignment, slot), answers(&own, size, alignment, slot));
+        if what < 9 {
+            let both = (chosen.allocate(size, alignment), own.allocate(size, alignment));
+            assert_eq!(both.0.map(place), both.1.map(place), "{algorithm:?}, step {step}");
+            live.extend(both.0.ok().zip(both.1.ok()));
+        } else if !live.is_empty() {
+            let gone = live.swap_remove(size as usize % live.len());
+            assert_eq!(chosen.free(gone.0), own.free(gone.1), "{algorithm:?}, step {step}");
+        }
+        let (ours, theirs) = (answers(&chosen, size, alignment), answers(&own, size, alignment));
         assert_eq!(ours, theirs, "{algorithm:?}, step {step}, {size} units aligned to {alignment}");
     }
-    parked
 }
 
 #[test]
 fn the_chosen_algorithm_answers_as_itself() {
-    assert_ne!(answers_as(Algorithm::Tlsf, Tlsf::new(4000)), 0, "it parks");
-    assert_eq!(answers_as(Algorithm::Buddy { granule: 16 }, Buddy::new(4000, 16)), 0);
-    assert_eq!(answers_as(Algorithm::FreeList, FreeList::new(4000)), 0);
-    assert_eq!(answers_as(Algorithm::Linear, LinearRanges::new(4000)), 0);
-    assert_eq!(answers_as(Algorithm::Equal { block_size: 48 }, EqualBlocks::new(48, 4000)), 0);
-}
-
-/// What the contract says of those that do not know parking.
-#[test]
-fn an_allocator_that_parks_nothing_merges_and_says_so() {
-    let mut list = FreeList::new(64);
-    list.park_when_told();
-    let held = [list.allocate(20, 1), list.allocate(20, 1)].map(|range| range.expect("there is room"));
-    assert_eq!(list.free_or_park(held[0], |_| true), Ok(Freed::Merged { at_most: u64::MAX }));
-    let stale = FreeError::Stale { offset: 0, size: 20 };
-    assert_eq!(list.free_or_park(held[0], |_| true), Err(stale));
-    assert_eq!((list.parked_size(), list.peek_parked(held[0].slot(), 1)), (0, None));
-    assert_eq!(list.allocate_parked(held[0].slot(), 20, 1), None);
-    assert_eq!((list.largest_at_hand(), list.peek_at_hand(18, 1), list.peek_at_hand(21, 1)), (24, Some(0), Some(40)));
-    assert_eq!(list.allocate_at_hand(25, 1), Err(24), "nothing is as long");
-    assert_eq!(list.allocate_at_hand(21, 64), Err(24), "something is as long, and lies elsewhere");
-    assert_eq!(list.allocate_at_hand(24, 1).map(|range| range.offset()), Ok(40));
+    answers_as(Algorithm::Tlsf, Tlsf::new(4000));
+    answers_as(Algorithm::Buddy { granule: 16 }, Buddy::new(4000, 16));
+    answers_as(Algorithm::FreeList, FreeList::new(4000));
+    answers_as(Algorithm::Linear, LinearRanges::new(4000));
+    answers_as(Algorithm::Equal { block_size: 48 }, EqualBlocks::new(48, 4000));
 }
 
 /// The largest size that an allocator names is granted, and the next larger one is not; 0 of a full one.

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 use std::rc::Rc;
 
-/// Counts how often it is asked for what is at hand.
+/// Counts how often it is asked for a range.
 struct Counted(Tlsf, Rc<Cell<u32>>);
 
 impl Allocate for Counted {
@@ -34,12 +34,9 @@ impl RangeAllocator for Counted {
     fn largest_free(&self) -> u64 {
         self.0.largest_free()
     }
-    fn allocate_at_hand(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
+    fn may_hold(&self, size: u64) -> bool {
         self.1.set(self.1.get() + 1);
-        self.0.allocate_at_hand(size, alignment)
-    }
-    fn largest_at_hand(&self) -> u64 {
-        self.0.largest_at_hand()
+        self.0.may_hold(size)
     }
     fn live_count(&self) -> usize {
         self.0.live_count()
@@ -79,7 +76,7 @@ impl Ours {
         id
     }
 
-    /// How many blocks are asked for what is at hand, and which one serves.
+    /// How many blocks are asked, and which one serves.
     fn allocate(&mut self, size: u64) -> (u32, Option<BlockAllocation>) {
         self.asked.set(0);
         let made = self.blocks.try_allocate(size, 1).ok();
@@ -194,4 +191,23 @@ fn an_error_names_its_cause() {
     assert!(error.source().is_some_and(|cause| cause.is::<NoMemory>()));
     let error = blocks.allocate_with(0, 1, &mut NoSource).unwrap_err();
     assert!(error.source().is_some_and(|cause| cause.is::<AllocError>()));
+}
+
+/// An allocator comes in with frees that it has deferred and sizes that it has rounded up.
+#[test]
+fn an_allocator_that_deferred_frees_may_come_in_late() {
+    let mut alone = Tlsf::new(1 << 17);
+    let held: Vec<_> = (0..1100).map(|number| alone.allocate(70 + number % 41, 1).unwrap()).collect();
+    held[..1000].iter().for_each(|range| alone.free(*range).unwrap());
+    let held: Vec<_> = (0..40).map(|number| alone.allocate(69 + number % 41, 1).unwrap()).collect();
+    assert!(alone.parked_size() > 0);
+    let mut blocks = Blocks::new(BlocksDesc { basic_size: 1 << 17, destroy_threshold: 0, grace_ticks: 0 });
+    let id = blocks.insert((), alone);
+    for range in held {
+        blocks.free(&BlockAllocation::new(id, range)).unwrap();
+        assert_eq!(blocks.validate(), Ok(()));
+        let peeked = blocks.peek(100, 4).unwrap();
+        let made = blocks.try_allocate(100, 4).unwrap();
+        assert_eq!((made.block(), made.offset()), peeked);
+    }
 }

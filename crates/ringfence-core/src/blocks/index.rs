@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 const NIL: u32 = u32::MAX;
 
 /// What [`Node::granted_max`] is while nothing is known.
-pub(super) const NOT_ASKED: u64 = u64::MAX;
+const NOT_ASKED: u64 = u64::MAX;
 
 /// What orders blocks.
 pub(super) type Key = (u64, Serial);
@@ -34,7 +34,7 @@ struct Node {
     free_size: u64,
     /// `None` iff it stands not in the tree.
     serial: Option<Serial>,
-    /// No request of more than this would be granted at hand, as far as is known.
+    /// No request of more than this would be granted, as far as is known.
     granted_max: u64,
     left: u32,
     right: u32,
@@ -134,11 +134,10 @@ impl Index {
         }
     }
 
-    /// A span of at most so many units came up.
+    /// Something came back: a longer span may have come up.
     #[inline]
-    pub(super) fn raise_granted_max(&mut self, slot: u32, units: u64) {
-        let granted_max = &mut self.nodes[slot as usize].granted_max;
-        *granted_max = (*granted_max).max(units);
+    pub(super) fn forget_granted_max(&mut self, slot: u32) {
+        self.nodes[slot as usize].granted_max = NOT_ASKED;
     }
 
     /// Puts a block in that stands not there.

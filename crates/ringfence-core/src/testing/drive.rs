@@ -14,21 +14,20 @@ mod ranges;
 mod times;
 
 pub use pools::{fixed_pool, pool_chain};
-pub use ranges::{blocks, blocks_parked, buddy, free_list, linear_ranges, tlsf, tlsf_parked, virtual_allocator};
+pub use ranges::{blocks, buddy, free_list, linear_ranges, tlsf, tlsf_parked, virtual_allocator};
 pub use times::{linear, retire, ring, size_class, sync_set};
 
 /// A structure's name and what drives it.
 pub type Drive = (&'static str, fn(&[u8]) -> u64);
 
 /// Every structure.
-pub const ALL: [Drive; 15] = [
+pub const ALL: [Drive; 14] = [
     ("buddy", buddy),
     ("free_list", free_list),
     ("tlsf", tlsf),
     ("tlsf_parked", tlsf_parked),
     ("linear_ranges", linear_ranges),
     ("blocks", blocks),
-    ("blocks_parked", blocks_parked),
     ("virtual_allocator", virtual_allocator),
     ("fixed_pool", fixed_pool),
     ("pool_chain", pool_chain),

@@ -2,7 +2,7 @@
 
 use super::Tlsf;
 use super::classes::class_of;
-use super::lists::{FIRST, SENTINEL};
+use super::lists::SENTINEL;
 use super::parked::PARKED;
 use crate::range::{Invalid, Serial};
 
@@ -35,9 +35,6 @@ impl Tlsf {
 
     /// How many nodes the parked lists hold.
     fn validate_parked(&self) -> Result<usize, Invalid> {
-        if self.is_told {
-            return self.validate_unlisted();
-        }
         let mut listed = 0;
         for (class, mut slot, count) in self.parked.lists() {
             let before = listed;
@@ -55,20 +52,6 @@ impl Tlsf {
         }
         Invalid::unless(listed == self.parked.count() as usize, "the parked spans are counted", listed as u64)?;
         Ok(listed)
-    }
-
-    /// How many nodes are parked in no list.
-    fn validate_unlisted(&self) -> Result<usize, Invalid> {
-        let (mut count, mut units) = (0, 0);
-        for slot in (FIRST..self.nodes.len() as u32).filter(|slot| self.is_parked(*slot)) {
-            let (node, link) = (*self.node(slot), self.lists.link(slot));
-            let size = self.node(node.next).offset - node.offset;
-            Invalid::unless(u64::from(link.high & !PARKED) == size, "a parked span knows its size", node.offset)?;
-            (count, units) = (count + 1, units + size);
-        }
-        let counted = (self.parked.count() as usize, self.parked.units());
-        Invalid::unless((count, units) == counted, "the parked spans are counted", count as u64)?;
-        Ok(count)
     }
 
     fn validate_spans(&self) -> Result<Walked, Invalid> {

@@ -10,7 +10,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `find`, `find_within` | O(1): [`NEAR_MISSES`] nodes looked at, where nothing surely holds it |
+//! | `find` | O(1): [`NEAR_MISSES`] nodes looked at, where nothing surely holds it |
 //! | `find_below` | O(1): 64 nodes looked at |
 
 use super::Tlsf;
@@ -20,9 +20,6 @@ use core::hint::select_unpredictable;
 
 /// How many blocks that may or may not fit are looked at before an allocation is refused.
 pub const NEAR_MISSES: u32 = 32;
-
-/// How many of them are looked at where the caller has another allocator to ask.
-pub(super) const NEAR_MISSES_AT_HAND: u32 = 4;
 
 /// How many blocks [`Tlsf::allocate_below`] looks at.
 pub(super) const LOOKS_BELOW: u32 = 64;
@@ -61,27 +58,22 @@ impl Tlsf {
     /// succeeds cannot be predicted, so both are looked up, and one is chosen without a branch.
     #[inline(always)]
     pub(super) fn find(&self, size: u64, alignment: u64) -> Option<Place> {
-        self.find_within(size, alignment, NEAR_MISSES)
-    }
-
-    #[inline(always)]
-    pub(super) fn find_within(&self, size: u64, alignment: u64, looks: u32) -> Option<Place> {
         let Some(class) = self.lists.class_from(fitting_class_of(size)) else {
-            return self.find_elsewhere(size, alignment, looks);
+            return self.find_elsewhere(size, alignment);
         };
         let near = self.lists.first(class_of(size));
         let (_, fits) = look(&self.nodes, near, size, alignment);
         let slot = select_unpredictable(fits & (near != SENTINEL), near, self.lists.first(class));
         match fit(&self.nodes, slot, size, alignment) {
             Some(place) => Some(place),
-            None => self.find_elsewhere(size, alignment, looks),
+            None => self.find_elsewhere(size, alignment),
         }
     }
 
     /// The head of the own class if it fits, the first block that fits wherever it begins, else a near miss.
     #[cold]
     #[inline(never)]
-    pub(super) fn find_elsewhere(&self, size: u64, alignment: u64, looks: u32) -> Option<Place> {
+    pub(super) fn find_elsewhere(&self, size: u64, alignment: u64) -> Option<Place> {
         let near = self.lists.first(class_of(size));
         if near != SENTINEL
             && let Some(place) = fit(&self.nodes, near, size, alignment)
@@ -97,12 +89,12 @@ impl Tlsf {
         {
             return fit(&self.nodes, self.lists.first(class), size, alignment);
         }
-        if looks == 0 { None } else { self.near_miss(size, alignment, surely, looks) }
+        self.near_miss(size, alignment, surely)
     }
 
     /// One of the first [`NEAR_MISSES`] blocks, from the request's own class up to below the class `surely`, that fits.
-    pub(super) fn near_miss(&self, size: u64, alignment: u64, surely: u32, looks: u32) -> Option<Place> {
-        let mut left = looks;
+    pub(super) fn near_miss(&self, size: u64, alignment: u64, surely: u32) -> Option<Place> {
+        let mut left = NEAR_MISSES;
         let mut class = self.lists.class_from(class_of(size))?;
         while class < surely {
             let mut slot = self.lists.first(class);
@@ -146,12 +138,12 @@ impl Tlsf {
         }
     }
 
-    /// The longest of the first `looks` spans of the highest class.
-    pub(super) fn largest_listed(&self, looks: u32) -> u64 {
+    /// The longest of the first [`NEAR_MISSES`] spans of the highest class.
+    pub(super) fn largest_listed(&self) -> u64 {
         let Some(class) = self.lists.highest_class() else { return 0 };
         let mut slot = self.lists.first(class);
         let mut largest = 0;
-        for _ in 0..looks {
+        for _ in 0..NEAR_MISSES {
             if slot == SENTINEL {
                 break;
             }

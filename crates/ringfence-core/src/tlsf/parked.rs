@@ -94,11 +94,6 @@ impl Parked {
         Self { classes: Vec::new(), count: 0, units: 0, units_max: 0, size_max: 0, each_max: 0, count_max: 0 }
     }
 
-    /// Parks in no list.
-    pub(super) fn begin_unlisted(&mut self, capacity: u64) {
-        self.size_max = (capacity / SIZE_SHARE).min(SIZE_MAX);
-    }
-
     /// Makes the table.
     pub(super) fn begin(&mut self, capacity: u64) {
         self.size_max = (capacity / SIZE_SHARE).min(SIZE_MAX);
@@ -132,14 +127,6 @@ impl Parked {
 
     pub(super) const fn units(&self) -> u64 {
         self.units
-    }
-
-    /// Parks a used span of `size` units (below [`SIZE_MAX`]) in no list: the caller knows where it is.
-    #[inline(always)]
-    pub(super) const fn push_unlisted(&mut self, link: &mut Link, size: u64) {
-        *link = Link { high: PARKED | size as u32, low: 0 };
-        self.count += 1;
-        self.units += size;
     }
 
     /// Parks the used span `slot` with the `link` of `size` units (below [`SIZE_MAX`]) in its class; false if there is no place.

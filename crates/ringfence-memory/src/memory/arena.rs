@@ -73,7 +73,8 @@ pub(crate) trait Cutter: RangeAllocator + Peek {
 
 impl Cutter for Tlsf {
     fn cut(_: Algorithm, bytes: u64) -> Self {
-        Self::new(bytes)
+        // Statistics add up the sizes of ranges.
+        Self::exact(bytes)
     }
 
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
@@ -91,7 +92,10 @@ impl Cutter for Tlsf {
 
 impl Cutter for AnyAllocator {
     fn cut(algorithm: Algorithm, bytes: u64) -> Self {
-        Self::new(algorithm, bytes)
+        match algorithm {
+            Algorithm::Tlsf => Self::Tlsf(Tlsf::cut(algorithm, bytes)),
+            _ => Self::new(algorithm, bytes),
+        }
     }
 
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {

@@ -196,7 +196,7 @@ fn small_range<D: Device>(
         }
         let buffer = Arc::new(shared_buffer(shared, class)?);
         let mut blocks = state.blocks.lock();
-        let id = blocks.insert(Arc::clone(&buffer), Tlsf::new(SHARED_BYTES));
+        let id = blocks.insert(Arc::clone(&buffer), Tlsf::exact(SHARED_BYTES));
         let allocation = blocks.allocate_in(id, size, alignment).expect("a new block holds a small buffer");
         Ok((buffer, allocation))
     })

@@ -26,7 +26,7 @@ impl SlotAllocator for FreeList {
 
 impl SlotAllocator for Tlsf {
     fn with_slots(slots: u32) -> Self {
-        Self::new(slots.into())
+        Self::exact(slots.into())
     }
 }
 

@@ -176,7 +176,13 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
             0..=6 if live.len() < 32 => {
                 let size = if what == 6 { number * 3 } else { number % (basic_size + 1) };
                 let Some(log2) = feed.below(4) else { break };
+                let (peeked, before) = (blocks.blocks().peek(size, 1 << log2), blocks.blocks().block_count());
                 if let Ok(made) = blocks.allocate(size, 1 << log2) {
+                    let is_new = blocks.blocks().block_count() > before;
+                    assert!(
+                        peeked.map_or(is_new, |place| place == (made.block(), made.offset())),
+                        "{peeked:?}, {made:?}"
+                    );
                     assert!(size > 0 && made.size() >= size && made.offset().is_multiple_of(1 << log2));
                     let apart = |held: &BlockAllocation| {
                         held.block() != made.block()
@@ -231,73 +237,6 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
 #[must_use]
 pub fn blocks(data: &[u8]) -> u64 {
     grow(&mut Feed::new(data), Algorithm::Tlsf)
-}
-
-/// [`Blocks`](crate::blocks::Blocks) of so many ranges, and with so much room, that what is given back is parked: of 900 it
-/// starts with, 675 are left. Large requests have everything merged, or a block made, now and then.
-///
-/// # Panics
-/// If two overlap, one is lost, or one lies elsewhere than was told beforehand.
-#[must_use]
-pub fn blocks_parked(data: &[u8]) -> u64 {
-    let mut feed = Feed::new(data);
-    let desc = BlocksDesc { basic_size: 1 << 14, destroy_threshold: 1, grace_ticks: 2 };
-    let mut blocks = virtual_blocks(Algorithm::Tlsf, desc);
-    let mut live: Vec<_> = (0..900).map(|number| blocks.allocate(20 + number % 41, 1).expect("it grows")).collect();
-    let mut dead: Vec<BlockAllocation> = Vec::new();
-    let mut count_down = 0;
-    live.retain(|held| {
-        count_down = if count_down == 0 { 3 } else { count_down - 1 };
-        count_down != 0 || blocks.free(*held).is_err()
-    });
-    let parked = blocks.blocks().iter().map(|(_, _, ranges)| ranges.parked_size()).sum::<u64>();
-    assert!(parked > 0, "it parks");
-    let (mut count, mut now) = (0, 0);
-    while let Some(what) = feed.below(32) {
-        match what {
-            0..=14 => {
-                let Some(size) = feed.below(if what < 13 { 90 } else { 3000 }) else { break };
-                let (size, alignment) = (size + 1, 1 << (what / 4));
-                let (told, before) = (blocks.blocks().peek(size, alignment), blocks.blocks().block_count());
-                let made = blocks.allocate(size, alignment).expect("it grows");
-                let fits = (size..=size + size / 7 + 1).contains(&made.size());
-                assert!(fits && made.offset().is_multiple_of(alignment), "{made:?} for {size}");
-                let is_new = blocks.blocks().block_count() > before;
-                assert!(told.map_or(is_new, |place| place == (made.block(), made.offset())), "{told:?}, then {made:?}");
-                let in_block = live.iter().filter(|held| held.block() == made.block()).map(BlockAllocation::range);
-                let apart = |held: Range| held.end() <= made.offset() || made.range().end() <= held.offset();
-                assert!(in_block.into_iter().all(apart), "{made:?} overlaps another");
-                live.push(made);
-            }
-            15..=28 => {
-                let Some(number) = feed.below(1 << 16) else { break };
-                if !live.is_empty() {
-                    let gone = live.swap_remove(number as usize % live.len());
-                    blocks.free(gone).expect("a live one");
-                    dead.push(gone);
-                    dead.drain(..dead.len().saturating_sub(16));
-                }
-            }
-            29 => assert!(dead.iter().all(|gone| blocks.free(*gone).is_err()), "a second free is obeyed"),
-            30 => {
-                now += 1;
-                blocks.destroy_surplus(now);
-            }
-            _ => {
-                blocks.trim();
-            }
-        }
-        blocks.blocks().validate().expect("sound");
-        let figures = blocks.blocks().statistics();
-        let used = live.iter().map(BlockAllocation::size).sum::<u64>();
-        let set_aside = figures.capacity - figures.free_size;
-        assert_eq!(figures.live_count, live.len());
-        assert_eq!(used, set_aside);
-        assert!(live.iter().all(|held| blocks.blocks().is_live(held)));
-        assert!(dead.iter().all(|gone| !blocks.blocks().is_live(gone)));
-        count += 1;
-    }
-    count
 }
 
 /// [`VirtualAllocator`](crate::algorithm::VirtualAllocator) with every algorithm.

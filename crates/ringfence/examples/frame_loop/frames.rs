@@ -1,0 +1,211 @@
+//! A frame as renderers have them, in calls of the library alone: what the example `frame_loop` counts in instructions, and the
+//! benchmark `frames` in time.
+//!
+//! ```text
+//!   begin │ 200 constants │ 64 small buffers, 8 large ones, 4 textures made │ 32 views written │ as many dropped │ reclaim
+//! ```
+//!
+//! A buffer or texture lives for 1 to [`AGE_MAX`] frames, so that what comes back is of all sizes and in no order.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, View};
+use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, Device, Dimension, Driver, Format, TextureDesc, TextureUsage, Textures,
+};
+use ringfence::{AllocationDesc, Allocator, Buffer, FastConstants, FastConstantsDesc, FastWriter, Texture, Timeline};
+
+const CONSTANTS: usize = 200;
+const SMALL_BUFFERS: usize = 64;
+const LARGE_BUFFERS: usize = 8;
+const TEXTURES: usize = 4;
+const VIEWS: usize = 32;
+const AGE_MAX: usize = 8;
+/// Frames that the device has at a time.
+const IN_FLIGHT: usize = 3;
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// xorshift64*: the same numbers in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// From `least` up to the power of two `magnitudes` above it.
+    fn size(&mut self, least: u64, magnitudes: u64) -> u64 {
+        let power = least << (self.next() % magnitudes);
+        power + self.next() % power
+    }
+}
+
+/// Buffers and textures that go together.
+pub struct Group<D: Device> {
+    pub buffers: Vec<Buffer<D>>,
+    pub textures: Vec<Texture<D>>,
+}
+
+impl<D: Device> Group<D> {
+    pub fn new() -> Self {
+        Self { buffers: Vec::new(), textures: Vec::new() }
+    }
+
+    pub fn clear(&mut self) {
+        self.buffers.clear();
+        self.textures.clear();
+    }
+}
+
+/// Drops what is in a group.
+pub type Dropper<D> = Box<dyn FnMut(&mut Group<D>)>;
+
+/// A renderer.
+pub struct Renderer<D: Device + Descriptors> {
+    memory: Allocator<D>,
+    timeline: Timeline<D>,
+    /// Kept for its writer.
+    _constants: FastConstants<D>,
+    writer: FastWriter<D>,
+    heap: CpuDescriptorHeap<D>,
+    views: Vec<CpuDescriptors<D>>,
+    /// What goes at the end of each of the next frames.
+    groups: VecDeque<Group<D>>,
+    in_flight: VecDeque<u64>,
+    dropper: Dropper<D>,
+    random: Random,
+}
+
+impl<D: Device + Descriptors> Renderer<D> {
+    /// # Safety
+    /// Every value that [`Renderer::frame`] is given out for submission is signalled by `fence`, which outlives `memory`.
+    pub unsafe fn new(memory: Allocator<D>, fence: <D as Driver>::Fence, dropper: Dropper<D>) -> Self {
+        // SAFETY: the caller's promise is passed on.
+        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
+        let constants = memory.fast_constants(FastConstantsDesc::default());
+        let first = timeline.begin();
+        let writer = constants.writer(&first).expect("its own frame");
+        first.discard();
+        let desc = CpuHeapDesc { kind: HeapKind::Resources, block_slots: 4096, ..Default::default() };
+        let heap = CpuDescriptorHeap::new(&memory, desc).expect("few enough slots");
+        Self {
+            memory,
+            timeline,
+            _constants: constants,
+            writer,
+            heap,
+            views: Vec::new(),
+            groups: (0..AGE_MAX).map(|_| Group::new()).collect(),
+            in_flight: VecDeque::new(),
+            dropper,
+            random: Random(0x9E37_79B9_7F4A_7C15),
+        }
+    }
+
+    /// A frame: how long the library took for it. `submit` has the queue signal a value.
+    pub fn frame(&mut self, submit: &mut dyn FnMut(u64)) -> Duration {
+        if self.in_flight.len() == IN_FLIGHT {
+            let value = self.in_flight.pop_front().expect("there are three");
+            assert!(self.timeline.wait(value, WAIT_MAX).expect("the device is not lost"));
+        }
+        let (value, recording) = self.record();
+        submit(value);
+        self.in_flight.push_back(value);
+        recording + self.reclaim()
+    }
+
+    /// All that comes before the submission, and the value that this is to signal.
+    #[inline(never)]
+    fn record(&mut self) -> (u64, Duration) {
+        let start = Instant::now();
+        let frame = self.timeline.begin();
+        self.writer.begin(&frame).expect("its own frame");
+        let content = [7; 256];
+        for _ in 0..CONSTANTS {
+            _ = std::hint::black_box(self.writer.write(&content).expect("there is a page"));
+        }
+        for _ in 0..SMALL_BUFFERS {
+            let size = self.random.size(256, 6);
+            self.make_buffer(size);
+        }
+        for _ in 0..LARGE_BUFFERS {
+            let size = self.random.size(64 << 10, 6);
+            self.make_buffer(size);
+        }
+        (0..TEXTURES).for_each(|_| self.make_texture());
+        self.write_views();
+        self.drop_a_group();
+        let value = frame.value();
+        self.timeline.submitted(frame).expect("in order");
+        (value, start.elapsed())
+    }
+
+    #[inline(never)]
+    fn reclaim(&self) -> Duration {
+        let start = Instant::now();
+        self.memory.reclaim();
+        start.elapsed()
+    }
+
+    /// The group in which something made now goes.
+    fn group(&mut self) -> &mut Group<D> {
+        let age = self.random.next() as usize % AGE_MAX;
+        &mut self.groups[age]
+    }
+
+    fn make_buffer(&mut self, size: u64) {
+        let usage = BufferUsage::STORAGE_READ | BufferUsage::COPY_DST;
+        let info = Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size, usage });
+        let info = info.expect("every device has such buffers");
+        let buffer = self.memory.create_buffer(&info, AllocationDesc::default()).expect("there is memory");
+        self.group().buffers.push(buffer);
+    }
+
+    fn make_texture(&mut self) {
+        let desc = TextureDesc {
+            dimension: Dimension::D2,
+            width: 256,
+            height: 256,
+            depth: 1,
+            layers: 1,
+            mips: 1,
+            samples: 1,
+            format: Format::Rgba8Unorm,
+            usage: TextureUsage::SAMPLED | TextureUsage::COPY_DST,
+            clear_value: None,
+        };
+        let info = Create::<Textures>::describe(self.memory.device(), &desc).expect("every device has such textures");
+        let texture = self.memory.create_texture(&info, AllocationDesc::default()).expect("there is memory");
+        self.group().textures.push(texture);
+    }
+
+    /// Views of the buffers that go with this frame; the views go too.
+    fn write_views(&mut self) {
+        let kind = BufferViewKind::Storage { stride: 0, writes: false };
+        for buffer in self.groups[0].buffers.iter().take(VIEWS) {
+            let view = View::buffer(buffer, BufferView { kind, offset: 0, size: 256 }).expect("it was made for it");
+            let mut slot = self.heap.allocate(1).expect("there are 4,096");
+            slot.write(0, &view).expect("the heap takes buffers");
+            self.views.push(slot);
+        }
+        self.views.clear();
+    }
+
+    fn drop_a_group(&mut self) {
+        let mut group = self.groups.pop_front().expect("there is one for every age");
+        (self.dropper)(&mut group);
+        self.groups.push_back(group);
+    }
+}
+
+impl<D: Device + Descriptors> Drop for Renderer<D> {
+    fn drop(&mut self) {
+        let last = self.in_flight.back().copied().unwrap_or(0);
+        self.timeline.wait(last, WAIT_MAX).expect("the device is not lost");
+    }
+}
