@@ -116,10 +116,10 @@ proptest! {
 }
 
 /// All that an allocator tells without changing.
-fn answers(told: &dyn Peek, size: u64, alignment: u64, slot: u32) -> impl PartialEq + std::fmt::Debug {
-    let units = [told.capacity(), told.free_size(), told.largest_free(), told.largest_at_hand(), told.parked_size()];
-    let places = [told.peek(size, alignment), told.peek_at_hand(size, alignment), told.peek_parked(slot, alignment)];
-    (units, places, told.may_hold(size), told.live_count(), told.is_empty(), testing::spans(told))
+fn answers(seen: &dyn Peek, size: u64, alignment: u64, slot: u32) -> impl PartialEq + std::fmt::Debug {
+    let units = [seen.capacity(), seen.free_size(), seen.largest_free(), seen.largest_at_hand(), seen.parked_size()];
+    let places = [seen.peek(size, alignment), seen.peek_at_hand(size, alignment), seen.peek_parked(slot, alignment)];
+    (units, places, seen.may_hold(size), seen.live_count(), seen.is_empty(), testing::spans(seen))
 }
 
 /// Plays the same on an allocator that was chosen and on one that was not; says how often a range was parked.
@@ -237,7 +237,7 @@ fn equal_blocks_agree_with_their_twin() {
     assert_eq!((none.capacity(), none.largest_free(), none.allocate(1, 1).is_err()), (7, 0, true));
 }
 
-/// Each span that is used is told with the slot of its range, from both ends, after the numbers of slots have moved on.
+/// Each span that is used is reported with the slot of its range, from both ends, after the numbers of slots have moved on.
 #[test]
 fn the_spans_of_a_linear_allocator_name_their_ranges() {
     for high in [false, true] {

@@ -36,14 +36,14 @@ fn what_is_given_back_goes_to_the_next_request_like_it_in_whatever_block() {
     let gone = held[1][100];
     blocks.free(&gone).unwrap();
     assert_eq!((parked(&blocks), blocks.validate()), (before + 40, Ok(())));
-    let told = blocks.peek(39, 1);
+    let peeked = blocks.peek(39, 1);
     let again = blocks.try_allocate(39, 1).unwrap();
     assert_eq!(
         (again.block(), again.offset(), again.size()),
         (gone.block(), gone.offset(), 40),
         "whole, and not the fullest block"
     );
-    assert_eq!(told, Some((again.block(), again.offset())));
+    assert_eq!(peeked, Some((again.block(), again.offset())));
     assert_eq!((parked(&blocks), blocks.validate()), (before, Ok(())));
     blocks.free(&again).unwrap();
     assert_eq!(blocks.try_allocate(41, 1).unwrap().block(), held[0][0].block(), "it is too short for this");
@@ -61,7 +61,7 @@ fn a_parked_range_is_stale_and_its_units_count_as_free() {
     assert_eq!((after.free_size, after.live_count), (before.free_size + 40, before.live_count - 1));
     let again = blocks.try_allocate(40, 1).unwrap();
     assert_eq!(again.offset(), gone.offset());
-    assert!(blocks.free(&gone).is_err() && blocks.is_live(&again), "somebody else has it now");
+    assert!(blocks.free(&gone).is_err() && blocks.is_live(&again), "another range has it now");
 }
 
 #[test]

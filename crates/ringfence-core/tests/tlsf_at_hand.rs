@@ -1,10 +1,10 @@
-//! A TLSF heap as growable blocks use it: it parks as it is told, and says what it has at hand.
+//! A TLSF heap as growable blocks use it: it parks as it is set, and reports what it has at hand.
 
 use ringfence_core::range::{Allocate, FreeError, Freed, Peek, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// A heap that parks as it is told, filled by ranges of these sizes; a 64th of it is 100 units.
-fn told(sizes: &[u64]) -> (Tlsf, Vec<Range>) {
+/// A heap that parks whenever it may, filled by ranges of these sizes; a 64th of it is 100 units.
+fn parking(sizes: &[u64]) -> (Tlsf, Vec<Range>) {
     let mut heap = Tlsf::new(6400);
     heap.park_when_told();
     let mut held: Vec<_> = sizes.iter().map(|size| heap.allocate(*size, 1).expect("there is room")).collect();
@@ -21,7 +21,7 @@ fn park(heap: &mut Tlsf, range: Range) {
 
 #[test]
 fn what_is_parked_is_told_by_its_units_and_is_welcome_or_not() {
-    let (mut heap, held) = told(&[40, 100, 99]);
+    let (mut heap, held) = parking(&[40, 100, 99]);
     let mut asked = Vec::new();
     let freed = heap.free_or_park(held[0], |units| {
         asked.push(units);
@@ -33,7 +33,7 @@ fn what_is_parked_is_told_by_its_units_and_is_welcome_or_not() {
     assert_eq!(freed, Ok(Freed::Merged { at_most: 140 }));
     park(&mut heap, held[2]);
     assert_eq!((heap.parked_size(), heap.free_size(), heap.live_count()), (99, 239, 1));
-    // An allocator that is not told parks nothing this way.
+    // An allocator that is not made to park parks nothing this way.
     let mut untold = Tlsf::new(6400);
     let range = untold.allocate(40, 1).expect("there is room");
     assert!(matches!(untold.free_or_park(range, |_| true), Ok(Freed::Merged { .. })));
@@ -41,7 +41,7 @@ fn what_is_parked_is_told_by_its_units_and_is_welcome_or_not() {
 
 #[test]
 fn a_parked_span_is_handed_out_whole_if_it_is_parked_aligned_and_near_in_size() {
-    let (mut heap, held) = told(&[5, 70, 75, 70]);
+    let (mut heap, held) = parking(&[5, 70, 75, 70]);
     let gone = held[2];
     assert_eq!((gone.offset(), gone.size()), (75, 75));
     assert_eq!(
@@ -81,7 +81,7 @@ fn a_parked_span_is_handed_out_whole_if_it_is_parked_aligned_and_near_in_size() 
 /// Whatever stands where a parked span's units would: numbers, links, what was there before.
 #[test]
 fn what_is_in_use_or_free_is_no_parked_span_of_any_size() {
-    let (mut heap, held) = told(&[5, 70, 75, 70]);
+    let (mut heap, held) = parking(&[5, 70, 75, 70]);
     park(&mut heap, held[2]);
     heap.merge_parked();
     heap.free(held[0]).expect("live");
@@ -113,7 +113,7 @@ fn a_span_that_holds_a_request_wherever_it_begins_is_at_hand() {
 
 #[test]
 fn parked_spans_count_as_merged_in_the_largest() {
-    let (mut heap, held) = told(&[10; 20]);
+    let (mut heap, held) = parking(&[10; 20]);
     for (number, largest) in [(3, 10), (5, 10), (4, 30), (9, 30), (8, 30), (7, 30), (10, 40), (6, 80)] {
         park(&mut heap, held[number]);
         assert_eq!((heap.largest_free(), heap.largest_at_hand()), (largest, 0), "after {number}");
@@ -177,12 +177,12 @@ fn a_peek_at_hand_is_what_is_granted_at_hand() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (size, alignment) = ((random >> 33) % 200 + 1, 1 << ((random >> 50) % 7));
         if step % 2 == 0 {
-            let told = heap.peek_at_hand(size, alignment);
-            let before = held.iter().any(|range| told == Some(range.end()));
+            let peeked = heap.peek_at_hand(size, alignment);
+            let before = held.iter().any(|range| peeked == Some(range.end()));
             let made = heap.allocate_at_hand(size, alignment);
-            assert_eq!(made.ok().map(|made| made.offset()), told, "{size} aligned to {alignment}");
-            refused += u32::from(told.is_none());
-            padded += u32::from(told.is_some() && !before);
+            assert_eq!(made.ok().map(|made| made.offset()), peeked, "{size} aligned to {alignment}");
+            refused += u32::from(peeked.is_none());
+            padded += u32::from(peeked.is_some() && !before);
             held.extend(made);
         } else if !held.is_empty() && (random >> 58) < 30 {
             heap.free(held.swap_remove(size as usize % held.len())).expect("live");
@@ -193,7 +193,7 @@ fn a_peek_at_hand_is_what_is_granted_at_hand() {
 
 #[test]
 fn what_is_asked_for_below_a_limit_may_lie_in_what_is_parked() {
-    let (mut heap, held) = told(&[10; 20]);
+    let (mut heap, held) = parking(&[10; 20]);
     park(&mut heap, held[3]);
     park(&mut heap, held[4]);
     assert_eq!(heap.allocate_below(20, 1, 49), None);

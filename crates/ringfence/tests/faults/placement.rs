@@ -1,4 +1,4 @@
-//! The placement policy: each route, each way of letting go.
+//! The placement policy: each route, each way of release.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{
