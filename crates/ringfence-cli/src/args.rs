@@ -15,7 +15,7 @@ use crate::units::parse_bytes;
     version,
     after_help = "Without a command, `demo` runs.\n\nExamples:\n  ringfence\n  ringfence demo --device sim --trace run.rft\n  \
     ringfence report run.rft --output page.html\n  ringfence replay run.rft\n\nExit codes:\n  0  all is well (also when \
-    whoever reads the answer stops reading)\n  1  bad input, a file that cannot be read or written, no such device, or a \
+    the reader of the answer stops reading)\n  1  bad input, a file that cannot be read or written, no such device, or a \
     wrong byte\n  2  `plan` alone: no plan was found that the capacity holds\n\nTables go to standard output, progress and remarks to standard error. Output holds no colours, \
     with or without NO_COLOR."
 )]
@@ -97,7 +97,7 @@ pub struct DevicesOptions {
     pub json: bool,
 }
 
-/// Replays a recorded sequence of allocations and says what it costs: time, room, failures.
+/// Replays a recorded sequence of allocations and says what it costs: time, memory, failures.
 #[derive(Parser, Debug, Clone)]
 #[command(
     after_help = "The trace is CSV with the columns op,id,size,alignment (op is a or f), a recording by the Vulkan \
@@ -187,7 +187,7 @@ pub struct ReportOptions {
 /// Runs seeded worlds: random programs on the simulated device, under its hazard finder, every byte compared.
 #[derive(Parser, Debug, Clone)]
 #[command(
-    after_help = "The same seed is the same world, as long as it has one thread. The first finding is told with its seed, and \
+    after_help = "The same seed is the same world, as long as it has one thread. The first finding is reported with its seed, and \
     the exit code\nis 1.\n\nExamples:\n  ringfence world --seed 17\n  ringfence world --seed 17 --trace world.rft\n  \
     ringfence world --count 10000"
 )]

@@ -14,6 +14,7 @@
 //! ```
 
 mod checks;
+mod error;
 mod frame;
 mod outcome;
 mod shading;
@@ -36,7 +37,8 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, OpenError, Options};
 
 use crate::args::{DemoOptions, DeviceChoice};
-use crate::{Failure, output, progress};
+use crate::failure::Failure;
+use crate::{output, progress};
 use outcome::Outcome;
 use stream::Stream;
 
@@ -50,13 +52,13 @@ pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
     }
     match &options.device {
         DeviceChoice::Auto => auto(options),
-        DeviceChoice::Sim(name) => open_and_run::<SimGpu>(options, name.clone(), "as asked"),
+        DeviceChoice::Sim(name) => open_and_run::<SimGpu>(options, name.clone(), "as requested"),
         #[cfg(feature = "vulkan")]
-        DeviceChoice::Vulkan(name) => open_and_run::<VulkanGpu>(options, name.clone(), "as asked"),
+        DeviceChoice::Vulkan(name) => open_and_run::<VulkanGpu>(options, name.clone(), "as requested"),
         #[cfg(not(feature = "vulkan"))]
         DeviceChoice::Vulkan(_) => Err("this build has no Vulkan (feature `vulkan`)".into()),
         #[cfg(all(windows, feature = "d3d12"))]
-        DeviceChoice::D3d12(name) => open_and_run::<D3d12Gpu>(options, name.clone(), "as asked"),
+        DeviceChoice::D3d12(name) => open_and_run::<D3d12Gpu>(options, name.clone(), "as requested"),
         #[cfg(not(all(windows, feature = "d3d12")))]
         DeviceChoice::D3d12(_) => Err("this build has no Direct3D 12 (Windows, feature `d3d12`)".into()),
     }
@@ -73,7 +75,7 @@ fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
     #[cfg(feature = "vulkan")]
     match open::<VulkanGpu>(options, None) {
         Ok(gpu) => return run(gpu, options, "there is a Vulkan device"),
-        // Validation was asked for: the simulated device would not do it.
+        // Validation was requested: the simulated device would not do it.
         Err(error) if options.validation => return Err(error.into()),
         Err(error) => why.push(format!("no Vulkan device: {error}")),
     }
@@ -116,7 +118,7 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
         output::write(path, &serde_json::to_vec_pretty(&outcome.snapshot)?)?;
     }
     match summary::print(&outcome, options) {
-        // Nobody reads the table, but a wrong byte is still one.
+        // No one reads the table, but a wrong byte is still one.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         printed => printed?,
     }

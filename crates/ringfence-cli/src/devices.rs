@@ -8,8 +8,8 @@ use ringfence::device::{Capabilities, Driver, HeapBudget};
 use ringfence::sim::{self, Profile};
 use serde::Serialize;
 
-use crate::Failure;
 use crate::args::DevicesOptions;
+use crate::failure::Failure;
 use crate::units::bytes;
 
 /// A device, as it is shown.
@@ -198,10 +198,15 @@ fn heap_table(device: &Listed) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["heap", "size", "where", "in use", "budget"]);
     for (index, heap) in device.heaps.iter().enumerate() {
-        let told = |figure: Option<u64>| figure.map_or("not told".to_owned(), bytes);
+        let or_unknown = |figure: Option<u64>| figure.map_or("unknown".to_owned(), bytes);
         let place = if heap.device_local { "device" } else { "host" };
-        let cells =
-            [index.to_string(), bytes(heap.bytes), place.to_owned(), told(heap.usage_bytes), told(heap.budget_bytes)];
+        let cells = [
+            index.to_string(),
+            bytes(heap.bytes),
+            place.to_owned(),
+            or_unknown(heap.usage_bytes),
+            or_unknown(heap.budget_bytes),
+        ];
         table.add_row(cells.map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)));
     }
     table

@@ -4,6 +4,7 @@
 mod args;
 mod demo;
 mod devices;
+mod failure;
 mod output;
 mod paper;
 mod plan;
@@ -18,9 +19,6 @@ use std::process::ExitCode;
 
 use args::{Args, Task};
 use clap::Parser;
-
-/// Whatever went wrong, as the one line that is shown.
-type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -44,7 +42,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // Whoever read the answer has read enough of it: `ringfence … | head` is no failure.
+        // The reader of the answer has read enough of it: `ringfence … | head` is no failure.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         // Files are named by those who read and write them: what is left is standard output.
         Err(error) if io_kind(&*error).is_some() => fail(&format!("cannot write to standard output: {error}")),

@@ -23,7 +23,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
 }
 
 /// As [`write`]; `-` is standard output.
-pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::Failure> {
+pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::failure::Failure> {
     if path.as_os_str() == "-" {
         io::stdout().lock().write_all(bytes)?;
         return Ok(());
@@ -33,7 +33,7 @@ pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::Failure> {
 
 fn try_check(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
-        // Opened without truncating: only the right to write is asked for.
+        // Opened without truncating: only the right to write is requested.
         Ok(_) => OpenOptions::new().write(true).open(path).map(drop),
         Err(_) => {
             let partial = partial(path)?;
@@ -56,7 +56,7 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// A name beside `path` that nobody else uses.
+/// A name beside `path` that no other process uses.
 fn partial(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::other("that is not the name of a file"))?;
     let mut partial = name.to_owned();

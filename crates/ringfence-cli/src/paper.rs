@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use crate::Failure;
 use crate::args::{Args, CompletionsOptions};
+use crate::failure::Failure;
 
 /// Prints the completions of a shell.
 pub fn completions(options: &CompletionsOptions) -> Result<ExitCode, Failure> {

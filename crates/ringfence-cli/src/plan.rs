@@ -24,8 +24,9 @@ use ringfence::alias::{self, AliasPlan, Lowering, Policy, Problem, Progress};
 use serde::Serialize;
 
 use crate::args::PlanOptions;
+use crate::failure::Failure;
 use crate::units::bytes;
-use crate::{Failure, output as files, progress};
+use crate::{output as files, progress};
 
 /// What exit code says that the capacity was not met.
 const NOT_MET: u8 = 2;
@@ -33,7 +34,7 @@ const NOT_MET: u8 = 2;
 /// Above so many rows first fit is not worked out to compare with: it takes longer than the plan.
 const COMPARED_MAX: usize = 20_000;
 
-/// Above so many rows aliasing transitions are left as they are: where there are so many, nobody records a barrier for each.
+/// Above so many rows aliasing transitions are left as they are: where there are so many, no program records a barrier for each.
 const LOWERED_MAX: usize = 2_000;
 
 /// How often progress is shown.

@@ -19,7 +19,7 @@ pub fn steps(what: &str, count: u64) -> ProgressBar {
     bar(ProgressBar::new(count), &template)
 }
 
-/// Work of which nobody knows how much there is; the message says what was done.
+/// Work of unknown extent; the message says what was done.
 pub fn open_end() -> ProgressBar {
     bar(ProgressBar::new_spinner(), "{spinner} {msg}, {elapsed}")
 }
@@ -36,7 +36,7 @@ fn bar(bar: ProgressBar, template: &str) -> ProgressBar {
 /// Nothing before the first step is done: there is nothing to guess from.
 fn left(state: &ProgressState, line: &mut dyn Write) {
     if state.pos() > 0 {
-        // A line that cannot be written is a line that nobody sees.
+        // A line that cannot be written is a line that no one sees.
         let _ = write!(line, ", {}s left", state.eta().as_secs());
     }
 }

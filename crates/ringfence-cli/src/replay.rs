@@ -25,7 +25,8 @@ mod vma;
 use std::process::ExitCode;
 
 use crate::args::{ReplayOptions, StrategyChoice};
-use crate::{Failure, progress};
+use crate::failure::Failure;
+use crate::progress;
 use input::Input;
 use measure::Outcome;
 use spool::Spool;
@@ -81,7 +82,7 @@ fn kinds(choice: StrategyChoice, spool: &Spool, notes: &mut Vec<String>) -> Vec<
                 .partition(|kind| !kind.is_slow() || spool.operation_count() <= SLOW_OPERATIONS_MAX);
             for kind in slow {
                 let name = kind.name();
-                notes.push(format!("{name} is left out of so long a trace; ask for it with --allocator {name}"));
+                notes.push(format!("{name} is left out of so long a trace; request it with --allocator {name}"));
             }
             kinds
         }

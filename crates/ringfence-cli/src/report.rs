@@ -1,6 +1,6 @@
 //! `ringfence report`: a snapshot as a page.
 //!
-//! What comes in is told by its content: a snapshot of this library, a trace, a report with its frames, or a dump of the
+//! The kind of input is recognised by its content: a snapshot of this library, a trace, a report with its frames, or a dump of the
 //! Vulkan Memory Allocator. Nothing is written before everything is read and checked.
 
 use std::fs::{self, File};
@@ -12,7 +12,8 @@ use ringfence_report::{Compared, Figures, History, Report};
 use ringfence_trace::MAGIC;
 
 use crate::args::ReportOptions;
-use crate::{Failure, output};
+use crate::failure::Failure;
+use crate::output;
 
 /// Runs the command.
 pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {

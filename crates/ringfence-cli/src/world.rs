@@ -8,7 +8,8 @@ use ringfence_testkit::world::{Figures, WorldOptions as World, run};
 use serde::Serialize;
 
 use crate::args::WorldOptions;
-use crate::{Failure, output, progress};
+use crate::failure::Failure;
+use crate::{output, progress};
 
 /// What all the worlds came to.
 #[derive(Serialize)]
@@ -37,7 +38,7 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     if let Some(path) = &options.trace {
         output::check(path)?;
     }
-    // A finding is told in one line; what a panic has to say besides would be another.
+    // A finding is reported in one line; what a panic has to say besides would be another.
     std::panic::set_hook(Box::new(|_| {}));
     let progress = progress::steps("worlds", options.count);
     let (mut total, mut lost_devices) = (Figures::default(), 0);

@@ -12,7 +12,7 @@ const FRAMES: u64 = 1200;
 /// How often a run has to be looked at.
 const LOOKS: usize = 12;
 
-/// What is resident of a process, in KiB; `None` where nobody says, or once it is gone.
+/// What is resident of a process, in KiB; `None` where it is unknown, or once it is gone.
 fn resident_kib(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -35,32 +35,32 @@ fn a_recorded_demo_is_replayed_to_the_same_end_state() {
     for event in Reader::new(File::open(&trace).expect("it is there")).expect("it is a trace") {
         state.apply(&event.expect("it is whole"));
     }
-    let told: Snapshot = serde_json::from_slice(&fs::read(&snapshot).expect("it is there")).expect("a snapshot");
+    let written: Snapshot = serde_json::from_slice(&fs::read(&snapshot).expect("it is there")).expect("a snapshot");
     let replayed = state.snapshot();
     assert_eq!(state.odd_count(), 0);
-    assert!(told.retired_count > 0 || told.blocks.iter().map(|block| block.ranges.len()).sum::<usize>() > 50);
+    assert!(written.retired_count > 0 || written.blocks.iter().map(|block| block.ranges.len()).sum::<usize>() > 50);
     let sorted = |snapshot: &Snapshot| {
         let mut blocks = snapshot.blocks.clone();
         blocks.sort_by_cached_key(|block| format!("{block:?}"));
         blocks
     };
-    assert_eq!(sorted(&replayed), sorted(&told));
+    assert_eq!(sorted(&replayed), sorted(&written));
     let types = |snapshot: &Snapshot| {
         let mut types = snapshot.types.clone();
         // Counted in chunks by an allocator that serves small sizes from pools, in ranges by a trace.
         types.iter_mut().for_each(|held| held.statistics.range_bytes_high_water = 0);
         types
     };
-    assert_eq!(types(&replayed), types(&told), "the statistics, the high-water mark of blocks too");
-    assert_eq!(replayed.retired_count, told.retired_count);
-    assert_eq!(replayed.device, told.device);
-    assert!(!told.rings.is_empty());
+    assert_eq!(types(&replayed), types(&written), "the statistics, the high-water mark of blocks too");
+    assert_eq!(replayed.retired_count, written.retired_count);
+    assert_eq!(replayed.device, written.device);
+    assert!(!written.rings.is_empty());
     // The demo's own files repeat to the byte, and so hold no times.
     let rings: Vec<_> = replayed.rings.iter().map(|ring| RingSnapshot { wait_ns: 0, ..ring.clone() }).collect();
-    assert_eq!(rings, told.rings);
+    assert_eq!(rings, written.rings);
     let reserved = |snapshot: &Snapshot| snapshot.heaps.iter().map(|heap| heap.reserved_bytes).collect::<Vec<_>>();
-    assert_eq!(reserved(&replayed), reserved(&told));
-    let mut calls = told.calls;
+    assert_eq!(reserved(&replayed), reserved(&written));
+    let mut calls = written.calls;
     calls.wait = 0;
     // What is placed in a transient heap, whose bytes are shared on purpose, has no event; the heap itself has.
     let aliased = calls.placed - replayed.calls.placed;
@@ -116,11 +116,11 @@ fn report_shows_a_trace_over_time_and_what_is_left_of_one() {
         assert!(html.contains(drawing), "{drawing}");
     }
     assert!(html.contains("No name has more or fewer bytes."), "the trace ends where the snapshot was made");
-    let told: Snapshot = serde_json::from_slice(&fs::read(&snapshot).expect("it is there")).expect("a snapshot");
+    let written: Snapshot = serde_json::from_slice(&fs::read(&snapshot).expect("it is there")).expect("a snapshot");
     let figures: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
-    let ranges: usize = told.blocks.iter().map(|block| block.ranges.len()).sum();
+    let ranges: usize = written.blocks.iter().map(|block| block.ranges.len()).sum();
     assert_eq!(figures["allocation_count"].as_u64(), Some(ranges as u64));
-    let left = told.retired_count;
+    let left = written.retired_count;
     assert!(html.contains(&format!("data-figure=\"left_count\" data-value=\"{}\"", ranges as u64 - left)), "{left}");
     for name in ["memory-map", "heap-0", "fragmentation", "lifetimes", "ranges"] {
         let drawing = fs::read_to_string(folder.join("figures").join(name).with_extension("svg")).expect(name);

@@ -318,7 +318,7 @@ fn with_parking(capacity: u64) -> (Tlsf, Twin) {
     (tlsf, twin)
 }
 
-/// How many spans are parked, as `Debug` tells.
+/// How many spans are parked, as `Debug` shows.
 fn parked_count(tlsf: &Tlsf) -> usize {
     let text = format!("{tlsf:?}");
     let (_, count) = text.split_once("parked: ").unwrap();
@@ -379,7 +379,7 @@ proptest! {
     }
 }
 
-/// Parked spans, the lists, and what only merging would bring: peek tells each as the allocation then does.
+/// Parked spans, the lists, and what only merging would bring: peek returns each as the allocation then does.
 #[test]
 fn peek_tells_the_truth_while_spans_are_parked() {
     for alignment_log2 in [0, 4, 8] {
@@ -401,7 +401,7 @@ fn fault_06_a_parked_range_is_stale() {
     assert_eq!(tlsf.free(range), Err(stale));
     let again = tlsf.allocate(range.size(), 1).unwrap();
     assert_eq!((again.offset(), again.slot()), (range.offset(), range.slot()), "the latest of its class comes first");
-    assert_eq!(tlsf.free(range), Err(stale), "somebody else has it now");
+    assert_eq!(tlsf.free(range), Err(stale), "another range has it now");
     // No serial makes a parked span look live: neither its mark nor its links.
     tlsf.free(again).unwrap();
     for (high, low) in [(1 << 31 | range.size(), 0), (0, u64::from(range.slot())), (1 << 31, 0), (1 << 30, 0)] {

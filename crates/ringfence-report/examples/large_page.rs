@@ -36,13 +36,13 @@ fn main() -> Result<(), Failure> {
     let memory = Allocator::over(device, AllocatorDesc::default());
     let trace = folder.join("large.rft");
     memory.trace().start(File::create(&trace)?)?;
-    let held = told("made", || fill(&memory, count))?;
+    let held = timed("made", || fill(&memory, count))?;
     let snapshot = memory.snapshot();
     let summary = memory.trace().stop()?.unwrap_or_default();
     println!("{:>10}  {} events in {} bytes", "trace", summary.event_count, summary.bytes);
     let json = serde_json::to_vec(&snapshot)?;
     fs::write(folder.join("large.json"), &json)?;
-    let (history, replayed) = told("read", || Ok(History::read(BufReader::new(File::open(&trace)?))?))?;
+    let (history, replayed) = timed("read", || Ok(History::read(BufReader::new(File::open(&trace)?))?))?;
     assert_eq!(
         Figures::of(&replayed).used_bytes,
         Figures::of(&snapshot).used_bytes,
@@ -50,7 +50,7 @@ fn main() -> Result<(), Failure> {
     );
     let title = format!("{count} allocations");
     let report = Report { title, snapshot, history: Some(history), ..Report::default() };
-    let page = told("page", || Ok(report.to_html()))?;
+    let page = timed("page", || Ok(report.to_html()))?;
     fs::write(folder.join("large.html"), &page)?;
     let figures = Figures::of(&report.snapshot);
     println!("{:>10}  {} allocations in {} blocks", "in it", figures.allocation_count, figures.block_count);
@@ -60,7 +60,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-fn told<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     let start = Instant::now();
     let made = work()?;
     println!("{what:>10}  {:.2} s", start.elapsed().as_secs_f64());

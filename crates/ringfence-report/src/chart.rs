@@ -8,7 +8,7 @@ use crate::units;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 200.0;
-/// More points than this are not told apart on a screen.
+/// More points than this cannot be distinguished on a screen.
 const POINT_COUNT_MAX: usize = 500;
 /// The scale has a mark at each quarter.
 const MARK_COUNT: u64 = 4;

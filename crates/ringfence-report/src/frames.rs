@@ -11,7 +11,7 @@ pub struct FrameSample {
     pub ring_capacity_bytes: u64,
     /// Objects that are retired and wait for the device.
     pub retired_count: u64,
-    /// Bytes that the driver was asked for.
+    /// Bytes that were requested of the driver.
     pub reserved_bytes: u64,
     /// Bytes that resources were given.
     pub used_bytes: u64,

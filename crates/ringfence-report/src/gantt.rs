@@ -223,7 +223,7 @@ mod tests {
         let place = "x=\"500.00\" y=\"280.00\" width=\"500.00\" height=\"280.00\"";
         assert!(html.contains(place), "{html}");
         assert!(html.contains("class=\"capacity\""));
-        assert!(!html.contains("http"), "it asks the network for nothing");
+        assert!(!html.contains("http"), "it requests nothing from the network");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a trace tells over time: use by heap, fragmentation, lifetimes. Host memory is bounded, however long the trace.
+//! What a trace shows over time: use by heap, fragmentation, lifetimes. Host memory is bounded, however long the trace.
 
 mod peaks;
 
@@ -31,7 +31,7 @@ pub struct History {
     pub lifetimes: Vec<Lifetime>,
     /// Lifetimes that are not listed.
     pub left_out_count: u64,
-    /// What nobody had let go of at the end: how many ranges.
+    /// What was still owned at the end: how many ranges.
     #[serde(default)]
     pub left_count: u64,
     /// Their bytes.
@@ -185,7 +185,7 @@ pub struct Lifetime {
     pub bytes: u64,
     /// In this frame it was allocated.
     pub born: u64,
-    /// In this one its owner let go of it.
+    /// In this one its owner retired it.
     pub let_go: Option<u64>,
     /// In this one it was free again.
     pub freed: Option<u64>,
@@ -337,9 +337,9 @@ impl Reading {
 
     fn add_moment(&mut self) {
         let statistics = self.state.statistics();
-        let told = self.state.heaps().iter();
+        let recorded = self.state.heaps().iter();
         let mut heaps: Vec<_> =
-            told.map(|heap| HeapMoment { budget_bytes: heap.budget_bytes, ..HeapMoment::default() }).collect();
+            recorded.map(|heap| HeapMoment { budget_bytes: heap.budget_bytes, ..HeapMoment::default() }).collect();
         for (memory_type, held) in (0..).zip(&statistics) {
             let heap = self.state.heap_of(memory_type).and_then(|heap| heaps.get_mut(heap as usize));
             if let Some(heap) = heap {

@@ -1,6 +1,6 @@
 //! Pictures of GPU memory: a snapshot, and what a run measured, as one HTML page that needs nothing else.
 //!
-//! The page holds its styles, its script and its data; it asks the network for nothing. Every figure, every chart over
+//! The page holds its styles, its script and its data; it requests nothing from the network. Every figure, every chart over
 //! the frames and a table of every block stand in the HTML itself and are there without JavaScript. The script adds
 //! the memory map, the search and what a pointer or the arrow keys point at.
 //!
@@ -54,7 +54,7 @@ pub struct Report {
     /// The lines of the table that ends a run: label and value.
     #[serde(default)]
     pub facts: Vec<(String, String)>,
-    /// What a trace told over time.
+    /// What a trace recorded over time.
     #[serde(default)]
     pub history: Option<History>,
     /// Why only a part of the snapshot's file could be read.

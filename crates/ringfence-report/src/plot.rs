@@ -39,7 +39,7 @@ impl Drawing {
         format!("<figure class=\"drawing\" id=\"drawing-{id}\"{series}>{}</figure>\n", self.svg("role=\"img\"", ""))
     }
 
-    /// A file of its own: black on white, in colours that the colour-blind tell apart.
+    /// A file of its own: black on white, in colours that the colour-blind distinguish.
     pub fn file(&self) -> String {
         let root = format!("xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\"", self.height);
         format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", self.svg(&root, STYLE))
@@ -218,7 +218,7 @@ pub(crate) fn gantt(id: &str, title: &str, last: u64, bars: &[Bar]) -> Drawing {
     let mut elements = format!(
         "<rect class=\"life\" x=\"{NAMES}\" y=\"26\" width=\"22\" height=\"10\"/><text x=\"{}\" y=\"36\">in use</text>\
          <rect class=\"tail\" x=\"{}\" y=\"28\" width=\"22\" height=\"6\"/>\
-         <text x=\"{}\" y=\"36\">let go of, waiting for the device</text>",
+         <text x=\"{}\" y=\"36\">retired, waiting for the device</text>",
         NAMES + 28.0,
         NAMES + 90.0,
         NAMES + 118.0

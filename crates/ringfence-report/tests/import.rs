@@ -84,7 +84,7 @@ fn the_sample_of_vma_adds_up_to_its_own_totals() {
     assert_eq!(Some(figures.allocation_count), total["AllocationCount"].as_u64());
     assert_eq!(Some(figures.used_bytes), total["AllocationBytes"].as_u64());
     for (heap, held) in snapshot.heaps.iter().enumerate() {
-        let told = &dump["MemoryInfo"][format!("Heap {heap}")]["Stats"]["BlockBytes"];
-        assert_eq!(Some(held.reserved_bytes), told.as_u64(), "heap {heap}");
+        let stated = &dump["MemoryInfo"][format!("Heap {heap}")]["Stats"]["BlockBytes"];
+        assert_eq!(Some(held.reserved_bytes), stated.as_u64(), "heap {heap}");
     }
 }

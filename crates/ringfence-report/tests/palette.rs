@@ -1,4 +1,4 @@
-//! The page's colours, read out of its style sheet: told apart by those who see fewer colours, and text that can be read.
+//! The page's colours, read out of its style sheet: distinguishable by those who see fewer colours, and text that can be read.
 
 use std::collections::HashMap;
 
@@ -71,7 +71,7 @@ fn contrast(one: Color, other: Color) -> f64 {
 }
 
 #[test]
-fn any_two_fills_are_told_apart_with_and_without_each_kind_of_colour_blindness() {
+fn any_two_fills_are_distinguishable_with_and_without_each_kind_of_colour_blindness() {
     let palette = palette();
     for theme in [0, 1] {
         for (sight, matrix) in &SIGHTS {
@@ -94,7 +94,7 @@ fn text_and_marks_stand_out_from_what_they_are_on() {
         for (name, least) in [("text", 7.0), ("quiet", 4.5), ("warn", 3.0), ("hit", 7.0)] {
             assert!(on_card(name) >= least, "theme {theme}: {name} at {:.2}", on_card(name));
         }
-        // A fill is told from what is free beside it.
+        // A fill is distinct from what is free beside it.
         for name in FILLS {
             let apart = distance(palette[name][theme], palette["free"][theme]);
             assert!(apart >= 19.0, "theme {theme}: {name} and free are {apart:.1} apart");

@@ -28,7 +28,7 @@ use self::queue::Queue;
 use crate::through::Through;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
-/// How long dropping a device waits for work that does not end before it lets go of it all the same.
+/// How long dropping a device waits for work that does not end before it releases it all the same.
 const DROP_WAIT: Duration = Duration::from_secs(10);
 
 /// A Direct3D 12 device with its queues.

@@ -40,7 +40,7 @@ pub enum Job<D: Descriptors> {
     },
 }
 
-/// A slot as the devices want to be told of it.
+/// A slot as the devices are given it.
 #[derive(Debug)]
 pub struct Slot<D: Descriptors> {
     /// Its number in the shader-visible heap.

@@ -63,7 +63,7 @@ pub enum Bug {
     MissingCommit,
     /// What is drawn on one canvas is drawn by several queues, which nothing orders.
     SharedCanvas,
-    /// When the device is lost, what it had is held on to, where all should be let go of.
+    /// When the device is lost, what it had is kept, where all should be released.
     KeptAfterLoss,
 }
 

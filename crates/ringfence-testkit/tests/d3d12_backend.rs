@@ -112,7 +112,7 @@ where
 }
 
 fn write(mapped: Mapped, bytes: &[u8]) {
-    // SAFETY: the tests map at least as many bytes, and nobody else uses them.
+    // SAFETY: the tests map at least as many bytes, and nothing else uses them.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
 }
 
@@ -160,8 +160,8 @@ fn a_device_is_found_again_by_name_and_without_its_adapter() {
     assert!(enumerate().unwrap().iter().any(|found| &found.capabilities().name == name));
     let options = Options { name: Some(name.to_uppercase()), ..Options::default() };
     assert_eq!(&D3d12Gpu::open(&options).unwrap().device().capabilities().name, name);
-    let nobody = Options { name: Some("no adapter is called so".into()), ..Options::default() };
-    assert!(matches!(D3d12Gpu::open(&nobody), Err(OpenError::Absent(_))));
+    let no_adapter = Options { name: Some("no adapter is called so".into()), ..Options::default() };
+    assert!(matches!(D3d12Gpu::open(&no_adapter), Err(OpenError::Absent(_))));
     let by_luid = Device::new(device.raw(), None).unwrap();
     assert_eq!(by_luid.features(), device.features());
     assert_eq!(by_luid.capabilities(), device.capabilities());
@@ -250,8 +250,8 @@ fn small_textures_are_packed_at_4_kib() {
     let (unplaced, needs) = measured::<Textures>(&device, &desc);
     assert_eq!((needs.size, needs.alignment), (16 << 10, 4 << 10));
     let memory = heap(&device, 0, MEBIBYTE, ResourceClass::Texture).unwrap();
-    // SAFETY: just measured; the ranges lie inside the heap, aligned and apart; destroyed once, before the heap.
     let textures = [0, needs.size, 2 * needs.size]
+        // SAFETY: just measured; the ranges lie inside the heap, aligned and apart; destroyed once, before the heap.
         .map(|offset| unsafe { Create::<Textures>::place(&device, &unplaced, &memory, offset) }.unwrap().object);
     let contents: Vec<_> = (0..3).map(|seed| pattern(64 * 64 * 4, seed)).collect();
     for (texture, content) in textures.iter().zip(&contents) {
@@ -411,8 +411,8 @@ fn aliases_at_one_offset_share_their_bytes_in_turn() {
     let desc = TextureDesc { width: 128, height: 128, ..TextureDesc::default() };
     let (unplaced, needs) = measured::<Textures>(&device, &desc);
     let memory = heap(&device, 0, needs.size.max(MEBIBYTE), ResourceClass::Texture).unwrap();
-    // SAFETY: just measured; both lie inside the heap, at its start.
     let [one, other] =
+        // SAFETY: just measured; both lie inside the heap, at its start.
         [(); 2].map(|()| unsafe { Create::<Textures>::place(&device, &unplaced, &memory, 0) }.unwrap().object);
     for (seed, texture) in [&one, &other, &one].into_iter().enumerate() {
         let texels = pattern(128 * 128 * 4, seed as u32);
@@ -605,11 +605,11 @@ fn the_barriers_of_transient_memory_are_recorded() {
     // SAFETY: the fence lives as long as the device, and nothing is submitted.
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.unwrap();
     let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
-    // SAFETY: a call on a live device.
     let own: ID3D12CommandAllocator =
+        // SAFETY: a call on a live device.
         unsafe { device.raw().CreateCommandAllocator(D3D12_COMMAND_LIST_TYPE_DIRECT) }.unwrap();
-    // SAFETY: as above; the list is recorded here alone, and does not keep its allocator, which goes after it.
     let list: ID3D12GraphicsCommandList =
+        // SAFETY: as above; the list is recorded here alone, and does not keep its allocator, which goes after it.
         unsafe { device.raw().CreateCommandList(0, D3D12_COMMAND_LIST_TYPE_DIRECT, &own, None) }.unwrap();
     let mut execution = transient.begin();
     let mut recorded = Vec::new();

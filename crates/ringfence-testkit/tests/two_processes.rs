@@ -33,13 +33,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SOCKET: &str = "RINGFENCE_TEST_SOCKET";
 
 /// An open device, as each of the two has one.
-struct World {
+struct Opened {
     memory: Allocator,
     timeline: Timeline,
     gpu: VulkanGpu,
 }
 
-impl World {
+impl Opened {
     fn open() -> Option<Self> {
         let validation = std::env::var_os("RINGFENCE_NO_VALIDATION").is_none();
         let gpu = match VulkanGpu::open(&Options { validation, ..Default::default() }) {
@@ -109,7 +109,7 @@ fn pattern(seed: u64) -> Vec<u8> {
 
 #[test]
 fn two_processes_share_a_buffer() {
-    let Some(mut world) = World::open() else { return };
+    let Some(mut world) = Opened::open() else { return };
     let desc = AllocationDesc { name: "shared", share: Some(ShareKind::OpaqueFd), ..Default::default() };
     let info = world.info(2 * HALF);
     let support = world.memory.sharing().buffer_support(&info, ShareKind::OpaqueFd);
@@ -120,12 +120,12 @@ fn two_processes_share_a_buffer() {
     }
     let buffer = world.memory.create_buffer(&info, desc).expect("the device shares memory");
     world.write(&buffer, 0, &pattern(1));
-    let (handle, told) = buffer.export().expect("it was made for that");
+    let (handle, shared) = buffer.export().expect("it was made for that");
 
     let socket = Socket::listen();
     let mut child = socket.start_the_other();
     let mut stream = socket.accept(&mut child);
-    send(&stream, &told.to_bytes(), &handle);
+    send(&stream, &shared.to_bytes(), &handle);
     drop(handle);
     let mut answer = [0];
     let answered = stream.read_exact(&mut answer);
@@ -143,11 +143,11 @@ fn the_other_process() {
     let Some(path) = std::env::var_os(SOCKET) else { return };
     let mut stream = UnixStream::connect(path).expect("the test listens");
     let (bytes, handle) = receive(&stream);
-    let told = SharedMemory::from_bytes(&bytes).expect("what the test has sent");
-    let mut world = World::open().expect("the test has opened the device too");
+    let shared = SharedMemory::from_bytes(&bytes).expect("what the test has sent");
+    let mut world = Opened::open().expect("the test has opened the device too");
     let info = world.info(2 * HALF);
     // SAFETY: the handle came along with its description; the host does not reach the bytes through it.
-    let imported = unsafe { world.memory.sharing().import_buffer(&info, handle, &told, AllocationDesc::default()) };
+    let imported = unsafe { world.memory.sharing().import_buffer(&info, handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device and driver");
     assert!(world.read(&imported, 0) == pattern(1), "what the first process has written");
     world.write(&imported, HALF, &pattern(2));

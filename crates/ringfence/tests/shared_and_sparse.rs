@@ -1,7 +1,7 @@
 //! Shared memory and sparse buffers where the driver fails, and where a program breaks their rules: on the simulated
 //! device.
 
-use ringfence::device::fault::{FaultInjector, Rule};
+use ringfence::device::fault::Rule;
 use ringfence::device::sharing::Tied;
 use ringfence::device::sparse::PageBind;
 use ringfence::device::{

@@ -9,7 +9,7 @@ use ringfence::upload::TexelReadback;
 use ringfence::{Frame, Readback, ReadbackDesc, ReadbackRing};
 use ringfence_testkit::{Command, TextureRegion};
 
-use super::stream::StreamError;
+use super::error::StreamError;
 use super::world::PICTURE;
 
 /// Results of the frames in flight.

@@ -13,7 +13,7 @@ use ringfence::{Frame, SyncPoint, Timeline};
 use ringfence_testkit::{Command, Gpu};
 
 use super::checks::Check;
-use super::stream::StreamError;
+use super::error::StreamError;
 
 /// One of a frame's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 //! ```text
 //!   materials   static    a place for life in device memory; staged when changed, two barriers a pool
 //!   instances   dynamic   bound draw by draw; copied only when changed, equal content once, often-read ones promoted
-//!   draws       fast      written for one frame, never given back
+//!   draws       fast      written for one frame, never freed
 //! ```
 
 use ringfence::device::{BufferUsage, Device};
@@ -15,9 +15,9 @@ use ringfence::{
 use ringfence_testkit::Command;
 
 use super::checks::Checker;
+use super::error::StreamError;
 use super::frame::{List, Recording};
 use super::staging::Staging;
-use super::stream::StreamError;
 use super::world::World;
 
 /// Bytes of the constants: each class, and the path above.

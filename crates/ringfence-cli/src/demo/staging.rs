@@ -13,11 +13,17 @@
 use ringfence::device::Device;
 use ringfence::upload::BatchFigures;
 use ringfence::{
-    Allocator, Frame, Staged, StagedTexels, TexelTarget, Texels, UploadBatch, UploadDesc, UploadError, UploadRing,
-    UploadWriter,
+    Allocator, Buffer, Frame, Staged, StagedTexels, TexelTarget, Texels, Texture, UploadBatch, UploadDesc, UploadError,
+    UploadRing, UploadWriter,
 };
 
-use super::stream::{Body, StreamError};
+use super::error::StreamError;
+
+/// A thing's resource on the device.
+pub enum Body<D: Device> {
+    Buffer(Buffer<D>),
+    Texture(Texture<D>),
+}
 
 /// Small enough that the ring wraps often and is full now and then.
 const RING_BYTES: u64 = 1 << 20;

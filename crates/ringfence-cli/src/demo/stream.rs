@@ -9,28 +9,21 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, RawBuffer, TextureDesc, TextureUsage,
-    Textures,
+    BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawBuffer, TextureDesc, TextureUsage, Textures,
 };
-use ringfence::memory::ShutdownError;
-use ringfence::trace::StartTraceError;
-use ringfence::transient::TransientError;
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, BatchError, Buffer, Error, Location, ReadbackError, SubmittedError,
-    Texture, Timeline, UploadBatch, UploadError,
-};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture, Timeline, UploadBatch};
 use ringfence_report::FrameSample;
 use ringfence_testkit::{Command, Disc, Gpu};
 
 use super::checks::{Check, Checker};
+use super::error::{PATIENCE, StreamError};
 use super::frame::{List, Recording};
 use super::outcome::Outcome;
 use super::shading::Shading;
-use super::staging::{Job, Staging};
+use super::staging::{Body, Job, Staging};
 use super::targets::{DEPTH_DISCS, Input, Targets};
 use super::world::{Shape, Thing, World};
 
@@ -39,40 +32,6 @@ const FRAMES_IN_FLIGHT: usize = 3;
 const FRAME_BYTES: u64 = 448 << 10;
 /// A picture is drawn every so many frames, and in the first.
 const DRAW_EVERY: u64 = 16;
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What ended the run.
-#[derive(Debug, thiserror::Error)]
-pub enum StreamError {
-    #[error(transparent)]
-    Memory(#[from] Error),
-    #[error(transparent)]
-    Upload(#[from] UploadError),
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-    #[error(transparent)]
-    Readback(#[from] ReadbackError),
-    #[error(transparent)]
-    Targets(#[from] TransientError),
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    #[error(transparent)]
-    Frame(#[from] SubmittedError),
-    #[error(transparent)]
-    Shutdown(#[from] ShutdownError),
-    #[error(transparent)]
-    StartTrace(#[from] StartTraceError),
-    #[error("the trace cannot be written: {0}")]
-    Trace(io::Error),
-    #[error("frame {0} was not complete after {wait} s", wait = PATIENCE.as_secs())]
-    Stuck(u64),
-}
-
-/// A thing's resource on the device.
-pub enum Body<D: Device> {
-    Buffer(Buffer<D>),
-    Texture(Texture<D>),
-}
 
 /// A frame that is submitted.
 struct InFlight<D: Device> {

@@ -77,7 +77,7 @@ fn uploads(outcome: &Outcome) -> Vec<(&'static str, String)> {
         ("waits", waits(outcome, &ring)),
         (
             "copies",
-            format!("{} asked for, {} regions in {} calls", count(copy_count), count(region_count), count(call_count)),
+            format!("{} requested, {} regions in {} calls", count(copy_count), count(region_count), count(call_count)),
         ),
         ("copies avoided", format!("{} joined with others, {} overwritten later", count(joined), bytes(hidden_bytes))),
         ("barriers grouped", format!("{} in place of {}", count(batches.barrier_count()), count(2 * copy_count))),

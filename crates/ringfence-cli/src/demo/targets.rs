@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A pass makes its target out of those that it reads: their texels, one after another, go through a transient buffer. The
-//! first targets are drawn, uploaded or filled. Each target is read back in the last pass that uses it, so that whoever
+//! first targets are drawn, uploaded or filled. Each target is read back in the last pass that uses it, so that the one that
 //! wrote to its bytes too early is found.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture};
@@ -18,8 +18,8 @@ use ringfence::{Allocator, Texels, TimelineId, UploadRing};
 use ringfence_testkit::{Command, Disc, draw_reference};
 
 use super::checks::{Checker, region};
+use super::error::StreamError;
 use super::frame::{List, Recording};
-use super::stream::StreamError;
 use super::world::{PICTURE, World};
 
 /// What the planner may spend on a new shape, in steps; counted, so that equal runs have equal plans.

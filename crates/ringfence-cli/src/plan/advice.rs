@@ -15,7 +15,7 @@ use ringfence::alias::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_o
 use serde::Serialize;
 
 use super::input::Input;
-use crate::Failure;
+use crate::failure::Failure;
 
 /// More passes than that are left in their order: looking for a better one takes the square of it.
 const PASSES_MAX: usize = 1_000;

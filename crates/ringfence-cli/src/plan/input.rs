@@ -12,7 +12,7 @@ use std::path::Path;
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use ringfence::alias::{Item, ItemError, Lifetime};
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// What was read.
 pub struct Input {

@@ -5,7 +5,7 @@ use ringfence::alias::AliasPlan;
 use ringfence_report::{PlanPage, PlannedRow};
 
 use super::input::{Input, reader};
-use crate::Failure;
+use crate::failure::Failure;
 
 /// The rows in their order, each with its offset; the heading too, if there was one.
 pub fn rows(input: &Input, plan: &AliasPlan) -> Result<Vec<u8>, Failure> {

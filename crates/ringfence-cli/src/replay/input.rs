@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 use super::lines::{Line, Lines};
 use super::spool::{LIVE_BYTES_MAX, Misuse, Spool, Writer};
 use super::{own, vma};
-use crate::Failure;
+use crate::failure::Failure;
 
 /// How often progress is shown, in operations.
 const PROGRESS_EVERY: u64 = 1 << 16;

@@ -1,4 +1,4 @@
-//! What one strategy makes of a trace: time, room, refusals.
+//! What one strategy makes of a trace: time, memory, failures.
 //!
 //! Time is measured in stretches of 1,024 operations, in turn: one stretch as a whole, for the mean, and one operation
 //! by operation, for the 99.9th percentile (less the median cost of reading the clock). A short trace is run again on
@@ -39,8 +39,8 @@ pub fn measure(spool: &Spool, kind: Kind, capacity: u64) -> io::Result<Outcome> 
     let mut first = None;
     let runs = TIMED_OPERATIONS.div_ceil(spool.operation_count()).clamp(1, RUNS_MAX);
     for run in 0..runs {
-        let told = kind.run(capacity, spool, Timed { spool, clock: &mut clock, first: run })?;
-        first.get_or_insert(told);
+        let result = kind.run(capacity, spool, Timed { spool, clock: &mut clock, first: run })?;
+        first.get_or_insert(result);
     }
     let (high_water_bytes, failure_count) = first.expect("there is at least one run");
     Ok(Outcome {
@@ -81,7 +81,7 @@ fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool) -> io::Result<O
     Ok(Some(high))
 }
 
-/// Whether every allocation is granted; ends at the first refusal.
+/// Whether every allocation is granted; ends at the first failure.
 struct Fits<'a> {
     spool: &'a Spool,
 }
@@ -239,12 +239,12 @@ mod tests {
         values.sort_unstable();
         for value in &values {
             let end = Histogram::end(Histogram::class(*value));
-            assert!(end >= *value && end as f64 <= *value as f64 * 1.0313, "{value} is told as {end}");
+            assert!(end >= *value && end as f64 <= *value as f64 * 1.0313, "{value} is reported as {end}");
         }
         let mut histogram = Histogram::new();
         (1..=1000).for_each(|value| histogram.add(value));
-        let told = histogram.quantile(0.999);
-        assert!((999..=1030).contains(&told), "{told}");
+        let reported = histogram.quantile(0.999);
+        assert!((999..=1030).contains(&reported), "{reported}");
         assert_eq!(Histogram::new().quantile(0.999), 0);
     }
 

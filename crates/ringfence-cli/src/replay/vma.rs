@@ -1,7 +1,7 @@
 //! Recordings by the Vulkan Memory Allocator, versions 1.0 to 1.3 of its format: lines of `thread,time,frame,function`
 //! and the function's parameters.
 //!
-//! A recording holds what the program asked for, not what the driver answered: the size of an image is worked out from
+//! A recording holds what the program requested, not what the driver answered: the size of an image is worked out from
 //! its format and extent, and where no requirements are recorded an alignment is assumed.
 
 use std::io::BufRead;
@@ -11,7 +11,7 @@ use super::lines::{self, Lines};
 
 /// What every recording begins with.
 pub const FIRST_LINE: &[u8] = b"Vulkan Memory Allocator,Calls recording";
-/// What many drivers ask for at least.
+/// What many drivers require at least.
 const BUFFER_ALIGNMENT: u64 = 256;
 const IMAGE_ALIGNMENT: u64 = 64 << 10;
 

@@ -7,7 +7,7 @@ use crate::chart::Unit;
 use crate::html::text;
 use crate::units;
 
-/// More are not told apart; the largest are drawn.
+/// More cannot be distinguished; the largest are drawn.
 const DRAWN_MAX: usize = 400;
 /// Kinds of fill.
 const LOOK_COUNT: usize = 5;

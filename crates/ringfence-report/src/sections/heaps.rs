@@ -71,7 +71,7 @@ fn summary(heap: &HeapSnapshot) -> String {
 }
 
 fn row(index: usize, heap: &HeapSnapshot, used: u64) -> Vec<String> {
-    let maybe = |value: Option<u64>| value.map_or("not told".into(), bytes);
+    let maybe = |value: Option<u64>| value.map_or("unknown".into(), bytes);
     vec![
         index.to_string(),
         place(heap).into(),

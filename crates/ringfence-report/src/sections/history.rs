@@ -1,4 +1,4 @@
-//! What a trace tells: use by heap against budget, fragmentation, lifetimes, what is left.
+//! What a trace shows: use by heap against budget, fragmentation, lifetimes, what is left.
 
 use super::nothing;
 use crate::chart::Unit;
@@ -7,7 +7,7 @@ use crate::plot::{Bar, Drawing, Look, Rectangle, Series, gantt, over_frames, rec
 use crate::table::Table;
 use crate::units::{bytes, count, nanoseconds, plural};
 
-/// More bars are not told apart.
+/// More bars cannot be distinguished.
 const BAR_COUNT_MAX: usize = 40;
 
 pub(super) fn html(history: Option<&History>) -> String {
@@ -68,7 +68,7 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
             series.push(Series { name: "budget".into(), look: Look::Dashes, values: budget });
         }
         Some(least) => title.push_str(&format!(" (the budget is beyond the scale: {} at least)", bytes(least))),
-        None => title.push_str(" (the driver tells none)"),
+        None => title.push_str(" (the driver reports none)"),
     }
     over_frames(&format!("heap-{heap}"), &title, Unit::Bytes, frames, &series)
 }
@@ -261,7 +261,7 @@ fn transients(history: &History) -> String {
     )
 }
 
-/// What nobody had let go of when the trace ended: all of it, or leaks, as the program knows.
+/// What was still owned when the trace ended: all of it, or leaks, as the program knows.
 fn left(history: &History) -> String {
     let count_left = history.left_count;
     if count_left == 0 {

@@ -10,7 +10,7 @@ use crate::{FrameSample, Report};
 
 /// A longer table is not read; its rows then stand for several frames each.
 const ROW_COUNT_MAX: usize = 100;
-/// More points are not told apart.
+/// More points cannot be distinguished.
 const POINT_COUNT_MAX: usize = 500;
 
 pub(super) fn charts(report: &Report) -> String {

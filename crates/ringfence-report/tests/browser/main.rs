@@ -48,7 +48,7 @@ fn draws_every_block_to_scale() {
     for (index, block) in report.snapshot.blocks.iter().enumerate() {
         let drawn: f64 = page.root(&format!("data-inked-{index}")).parse().expect("a share of the row");
         let used = 1.0 - block.free_bytes() as f64 / block.bytes as f64;
-        // A range ends a pixel early, so that two are told apart; one too small for a pixel is drawn all the same.
+        // A range ends a pixel early, so that two can be distinguished; one too small for a pixel is drawn all the same.
         assert!((drawn - used).abs() < 0.15, "block {index}: {drawn} drawn, {used} used");
     }
 }
@@ -109,10 +109,10 @@ fn descriptors_and_transient_objects_over_time_are_those_of_the_trace() {
     assert_eq!(history.damage, None);
     let report = Report { snapshot, history: Some(history), ..Report::default() };
     let Some(page) = open("descriptors", &report, include_str!("reader.html")) else { return };
-    let told = page.root("data-told").replace("&quot;", "\"").replace("&nbsp;", "\u{a0}");
-    let told: Vec<serde_json::Value> = serde_json::from_str(&told).expect("the page's script wrote it");
+    let drawn = page.root("data-drawn").replace("&quot;", "\"").replace("&nbsp;", "\u{a0}");
+    let drawn: Vec<serde_json::Value> = serde_json::from_str(&drawn).expect("the page's script wrote it");
     let texts = |id: &str| {
-        let drawing = told.iter().find(|drawing| drawing["id"] == format!("drawing-{id}").as_str());
+        let drawing = drawn.iter().find(|drawing| drawing["id"] == format!("drawing-{id}").as_str());
         let drawing = drawing.unwrap_or_else(|| panic!("{id} cannot be read"));
         let texts = drawing["texts"].as_array().expect("a list").iter();
         texts.map(|text| text.as_str().expect("a text").to_owned()).collect::<Vec<_>>()

@@ -73,8 +73,8 @@ fn every_figure_at_the_head_is_the_snapshots() {
 }
 
 fn heaps(snapshot: &Snapshot) -> Rows {
-    let told = |value: Option<u64>| value.map_or(Text("not told".into()), Number);
-    let row = |(index, heap): (usize, &ringfence_trace::HeapSnapshot)| {
+    let or_unknown = |value: Option<u64>| value.map_or(Text("unknown".into()), Number);
+    let row = |(index, heap): (usize, &ringfence::memory::HeapSnapshot)| {
         let in_heap = |block: &&BlockSnapshot| snapshot.types[block.memory_type as usize].heap as usize == index;
         vec![
             Number(index as u64),
@@ -82,8 +82,8 @@ fn heaps(snapshot: &Snapshot) -> Rows {
             Number(heap.bytes),
             Number(heap.reserved_bytes),
             Number(snapshot.blocks.iter().filter(in_heap).map(used_bytes).sum()),
-            told(heap.usage_bytes),
-            told(heap.budget_bytes),
+            or_unknown(heap.usage_bytes),
+            or_unknown(heap.budget_bytes),
         ]
     };
     snapshot.heaps.iter().enumerate().map(row).collect()

@@ -16,7 +16,7 @@ struct Recording(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Recording {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panicked").write(bytes)
+        self.0.lock().expect("no thread panicked").write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -79,7 +79,7 @@ pub fn frames(count: u32) -> Vec<u8> {
         memory.reclaim();
     }
     memory.trace().stop().expect("memory can be written");
-    recording.0.lock().expect("nobody panicked").clone()
+    recording.0.lock().expect("no thread panicked").clone()
 }
 
 /// The end of a frame.

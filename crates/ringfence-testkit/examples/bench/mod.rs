@@ -31,7 +31,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// The first queue of the device, which nobody else may use meanwhile.
+    /// The first queue of the device, which nothing else may use meanwhile.
     pub fn new(gpu: &VulkanGpu, frames: usize) -> Self {
         let ringfence: Device = gpu.device();
         let device = ringfence.raw().clone();

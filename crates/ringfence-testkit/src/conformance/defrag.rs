@@ -1,4 +1,4 @@
-//! Moving what is in memory together: bytes and texels are the same afterwards, and whoever is in the way is respected.
+//! Moving what is in memory together: bytes and texels are the same afterwards, and what is in the way is respected.
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::core::algorithm::Algorithm;
@@ -250,7 +250,7 @@ pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut 
     rig.memory.reclaim();
     assert_eq!(pool.statistics().range_count, 6, "the old range is held");
     assert_eq!(run.state(), DefragState::Waiting);
-    // Whoever comes meanwhile gets other bytes.
+    // A new allocation meanwhile gets other bytes.
     let others: Vec<_> =
         (0..15).map(|_| pool.create_buffer(&info, AllocationDesc::default()).expect("there is room")).collect();
     rig.gpu.open_gate(1).expect("the device is not lost");
@@ -439,7 +439,7 @@ pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>)
         .map(|number| Some(pool.allocate(needs, movable("bytes", number)).expect("there is room")))
         .collect();
     held.iter_mut().enumerate().filter(|(number, _)| number % 4 != 1).for_each(|(_, one)| *one = None);
-    // One with a resource in it: it shares its bytes, and stays for good.
+    // One with a resource in it: it shares its bytes, and stays permanently.
     let shared = held[1].as_mut().expect("it is held");
     let inside = shared.create_aliasing_buffer(&info, 0, "inside");
     let shares = inside.is_ok();
@@ -496,7 +496,7 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     assert!(after.block_bytes <= before.block_bytes / 2, "{before:?}, {after:?}");
     assert_eq!((after.range_bytes, after.range_count), (before.range_bytes, 32));
     memory.trace().stop().expect("it could be written").expect("it was being recorded");
-    let bytes = file.0.lock().expect("nobody panicked").clone();
+    let bytes = file.0.lock().expect("no thread panicked").clone();
     let (mut reader, mut state, mut moves) =
         (ringfence::trace::Reader::new(bytes.as_slice()).expect("a trace"), ringfence::trace::State::default(), 0);
     while let Some(event) = reader.next().transpose().expect("the trace is whole") {
@@ -514,7 +514,7 @@ struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 
 impl std::io::Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panicked").extend(bytes);
+        self.0.lock().expect("no thread panicked").extend(bytes);
         Ok(bytes.len())
     }
 

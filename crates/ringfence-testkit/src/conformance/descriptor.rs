@@ -284,7 +284,7 @@ pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
     assert!(holds(rig, &to, 77));
 }
 
-/// The gate holds the first frame back; its slot is let go of, and is nobody else's until the frame is complete.
+/// The gate holds the first frame back; its slot is freed, and is not used again until the frame is complete.
 pub fn freed_slots_come_back_at_their_sync_points_only<G: Gpu>(rig: &mut Rig<G>) {
     let (heap, cpu) = (visible(rig), cpu(rig));
     let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 2, clear_freed: true });
@@ -801,7 +801,7 @@ struct Recording(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Recording {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panicked").write(bytes)
+        self.0.lock().expect("no thread panicked").write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -810,7 +810,7 @@ impl Write for Recording {
 }
 
 /// What a trace can tell of the regions: it does not know what waits, nor tables of which every entry is free.
-fn told(regions: Vec<DescriptorSnapshot>) -> Vec<DescriptorSnapshot> {
+fn comparable(regions: Vec<DescriptorSnapshot>) -> Vec<DescriptorSnapshot> {
     let regions = regions.into_iter().map(|region| {
         let used_count = region.used_count - if region.region == "bindless" { region.waiting_count } else { 0 };
         DescriptorSnapshot { used_count, waiting_count: 0, largest_free: 0, high_water: None, ..region }
@@ -855,7 +855,7 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
         let live = memory.snapshot().descriptors;
         let (cut, _) = replayed(&recording, &memory, round == 5);
         if round == 5 {
-            assert_eq!(told(cut), told(live.clone()));
+            assert_eq!(comparable(cut), comparable(live.clone()));
         }
         assert_eq!(live.iter().map(|region| region.region.as_str()).collect::<Vec<_>>().len(), 4, "{live:?}");
     }
@@ -875,7 +875,7 @@ fn replayed<D: Descriptors>(
     if stop {
         memory.trace().stop().expect("memory takes it all");
     }
-    let bytes = recording.0.lock().expect("nobody panicked").clone();
+    let bytes = recording.0.lock().expect("no thread panicked").clone();
     let mut state = State::new();
     for event in Reader::new(&bytes[..]).expect("the head is whole").flatten() {
         state.apply(&event);

@@ -1,4 +1,4 @@
-//! What is let go of, and when it goes.
+//! What is retired, and when it is destroyed.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub fn a_frame_that_is_discarded_holds_nothing_for_ever<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(rig.memory.reclaim().objects, 0);
     frame.discard();
     assert_eq!(rig.memory.reclaim().objects, 1);
-    // A later frame in flight does not hold what was let go of before it.
+    // A later frame in flight does not hold what was retired before it.
     let frame = rig.timeline().begin();
     let later = rig.timeline().begin();
     drop(rig.buffer(1024, Location::Device, "between two frames"));
@@ -297,7 +297,7 @@ pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>)
     source.replace(&info, allocation).expect("there is room");
     let new_bytes = pattern(2, 1024);
     source.write(1024, &new_bytes).expect("upload memory is mapped");
-    assert_eq!(rig.memory.statistics().calls.wait, waits, "nobody waited");
+    assert_eq!(rig.memory.statistics().calls.wait, waits, "no thread waited");
     assert_eq!(rig.memory.reclaim().objects, 0, "the old one is still to be read");
     rig.gpu.open_gate(1).expect("the device is not lost");
     rig.run(&[copy(&source, 1024, &backs[1], 0, 1024)]);

@@ -33,7 +33,7 @@ fn on_device() -> AllocationDesc<'static> {
     AllocationDesc { dedicated: Dedicated::Never, ..Default::default() }
 }
 
-/// Where an allocation lies, so that two can be told apart.
+/// Where an allocation lies, so that two can be distinguished.
 fn address<D: Device>(allocation: &Allocation<D>) -> (*const D::Memory, u64) {
     (std::ptr::from_ref(allocation.memory()), allocation.offset())
 }

@@ -63,13 +63,13 @@ fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
     assert!(buffer.is_dedicated(), "it would show its neighbours else");
-    let Some((handle, told)) = export::<G>(&buffer) else { return };
-    assert_eq!((told.kind, told.offset, told.memory_bytes), (kind, 0, buffer.size()));
-    let told = SharedMemory::from_bytes(&told.to_bytes()).expect("its own bytes");
+    let Some((handle, shared)) = export::<G>(&buffer) else { return };
+    assert_eq!((shared.kind, shared.offset, shared.memory_bytes), (kind, 0, buffer.size()));
+    let shared = SharedMemory::from_bytes(&shared.to_bytes()).expect("its own bytes");
     let desc = AllocationDesc { name: "imported", user_data: 5, ..Default::default() };
-    // SAFETY: the handle was told of just now, and nobody reads through the host.
+    // SAFETY: the handle was exported just now, and nothing reads through the host.
     let imported =
-        unsafe { other.sharing().import_buffer(&info::<G>(&other), handle, &told, desc) }.expect("the same device");
+        unsafe { other.sharing().import_buffer(&info::<G>(&other), handle, &shared, desc) }.expect("the same device");
     assert_eq!((imported.size(), imported.user_data(), imported.is_dedicated()), (buffer.size(), 5, true));
     assert_eq!(other.statistics().total().dedicated_count, 1);
 
@@ -91,11 +91,10 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
     let Some(kind) = kind::<G>(&rig.memory) else { return };
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     let exported = other.create_buffer(&info::<G>(&other), shared(kind)).expect("there is room");
-    let Some((handle, told)) = export::<G>(&exported) else { return };
-    // SAFETY: the handle was told of just now, and nobody reads through the host.
-    let imported = unsafe {
-        rig.memory.sharing().import_buffer(&info::<G>(&rig.memory), handle, &told, AllocationDesc::default())
-    };
+    let Some((handle, shared)) = export::<G>(&exported) else { return };
+    let imported =
+        // SAFETY: the handle was exported just now, and nothing reads through the host.
+        unsafe { rig.memory.sharing().import_buffer(&info::<G>(&rig.memory), handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
     // The exporter is gone: the bytes are the importer's.
     // SAFETY: nothing was submitted with it.
@@ -132,14 +131,14 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let buffers: Vec<_> =
         (0..3).map(|_| pool.create_buffer(&info::<G>(&rig.memory), AllocationDesc::default()).expect("room")).collect();
     assert_eq!(pool.statistics().block_count, 1);
-    let Some((handle, told)) = export::<G>(&buffers[0]) else { return };
-    assert_eq!((told.memory_bytes, told.is_tied), (4 << 20, false));
+    let Some((handle, shared)) = export::<G>(&buffers[0]) else { return };
+    assert_eq!((shared.memory_bytes, shared.is_tied), (4 << 20, false));
     let others: Vec<_> = buffers.iter().map(Buffer::offset).collect();
 
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
-    // SAFETY: the handle was told of just now.
+    // SAFETY: the handle was exported just now.
     let block =
-        unsafe { other.sharing().import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) };
+        unsafe { other.sharing().import_memory(handle, &shared, ResourceClass::Buffer, AllocationDesc::default()) };
     let mut block = block.expect("the same device");
     let imported: Vec<Buffer<G::Device>> = others
         .iter()
@@ -188,13 +187,13 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
     };
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     let texture = rig.memory.create_texture(&describe(&rig.memory), shared(kind)).expect("there is room");
-    let (handle, told) = match texture.export() {
+    let (handle, shared) = match texture.export() {
         Err(ShareError::Device(error)) if G::NAME == "d3d12" => return skipped(&error.to_string()),
         exported => exported.expect("the device has handles"),
     };
-    // SAFETY: the handle was told of just now.
+    // SAFETY: the handle was exported just now.
     let imported =
-        unsafe { other.sharing().import_texture(&describe(&other), handle, &told, AllocationDesc::default()) };
+        unsafe { other.sharing().import_texture(&describe(&other), handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
     let region = rig.region(64, 32, 0);
     let bytes = region.row_bytes * 32;
@@ -240,26 +239,27 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     }
     let Some(kind) = kind::<G>(&rig.memory) else { return };
     let buffer = rig.memory.create_buffer(&info(), shared(kind)).expect("there is room");
-    let Some((_, told)) = export::<G>(&buffer) else { return };
+    let Some((_, shared)) = export::<G>(&buffer) else { return };
     let before = rig.memory.statistics();
-    let import = |told: SharedMemory| {
+    let import = |shared: SharedMemory| {
         let (handle, _) = buffer.export().expect("it can be shared");
-        // SAFETY: what is told wrongly is refused before the driver sees the handle.
-        let made = unsafe { rig.memory.sharing().import_buffer(&info(), handle, &told, AllocationDesc::default()) };
+        // SAFETY: a wrong description is refused before the driver sees the handle.
+        let made = unsafe { rig.memory.sharing().import_buffer(&info(), handle, &shared, AllocationDesc::default()) };
         made.expect_err("it is wrong")
     };
-    let other = SharedMemory { identity: [0x55; 32], ..told };
+    let other = SharedMemory { identity: [0x55; 32], ..shared };
     assert_eq!(import(other), ShareError::OtherDevice { kind });
-    let shifted = SharedMemory { offset: 1 << 40, ..told };
+    let shifted = SharedMemory { offset: 1 << 40, ..shared };
     assert!(matches!(import(shifted), ShareError::DoesNotFit { offset, .. } if offset == 1 << 40));
-    let unknown = SharedMemory { memory_type: 31, ..told };
+    let unknown = SharedMemory { memory_type: 31, ..shared };
     assert!(matches!(import(unknown), ShareError::Make(Error::UnknownMemoryType { memory_type: 31, .. })));
-    let empty = SharedMemory { memory_bytes: 0, ..told };
+    let empty = SharedMemory { memory_bytes: 0, ..shared };
     assert!(matches!(import(empty), ShareError::Make(Error::ZeroSize)));
     let (handle, _) = buffer.export().expect("it can be shared");
     // SAFETY: as above.
-    let whole =
-        unsafe { rig.memory.sharing().import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) };
+    let whole = unsafe {
+        rig.memory.sharing().import_memory(handle, &shared, ResourceClass::Buffer, AllocationDesc::default())
+    };
     assert_eq!(whole.expect_err("it is tied"), ShareError::Tied);
     let after = rig.memory.statistics();
     assert_eq!(before.types, after.types, "nothing has changed");

@@ -176,7 +176,7 @@ pub fn random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut Rig<G>) {
         let bound = twin.iter().flatten().count() as u64;
         assert_eq!(buffer.bound_count(), bound, "round {round}");
         bind(rig, &mut buffer);
-        // Whoever is bound now gets bytes of his own; what kept its memory keeps its bytes.
+        // What is bound now gets bytes of its own; what kept its memory keeps its bytes.
         let mut fills = Vec::new();
         for (at, slot) in twin.iter_mut().enumerate().filter(|(_, slot)| slot.is_some()) {
             if *slot == Some(0) || fresh.contains(&(at as u64)) {

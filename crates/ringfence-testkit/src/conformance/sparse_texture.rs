@@ -217,7 +217,7 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
     let desc = desc(400, 260, 9, 2);
     let Some(mut texture) = sparse(rig, &desc) else { return };
     let tiling = texture.tiling().clone();
-    // By page: who wrote it last, 0 for nobody; none without memory.
+    // By page: who wrote it last, 0 for none; none without memory.
     let mut twin: Vec<Option<u32>> = vec![None; tiling.page_count() as usize];
     let seed = 0x1234_5678_9abc_def1_u64;
     let mut dice = seed;

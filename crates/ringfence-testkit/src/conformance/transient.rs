@@ -446,7 +446,7 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
         };
         assert_eq!(of(c), (three, Some(a.id()), true, true, true));
         assert_eq!(of(d), (four, Some(b.id()), false, true, true));
-        // The first frame's first tenants follow nobody; later ones those of the frame before.
+        // The first frame's first tenants follow none; later ones those of the frame before.
         assert_eq!(of(a), (one, (number > 0).then_some(c.id()), number > 0, number > 0, true));
         assert_eq!(of(b).3, number > 0);
         let figures = execution.figures();
@@ -511,7 +511,7 @@ pub fn a_planned_frame_like_the_last_makes_nothing<G: Gpu>(rig: &mut Rig<G>) {
         transient.end_frame();
         transient.validate().expect("sound");
         let state = (rig.memory.statistics().calls.made(), transient.figures().misses, places, barriers);
-        // The first frame follows nobody, so that its barriers are fewer.
+        // The first frame follows none, so that its barriers are fewer.
         if number > 0 {
             assert_eq!(*seen.get_or_insert_with(|| state.clone()), state, "frame {number}");
         }
@@ -610,7 +610,7 @@ pub fn planned_frames_that_overlap_have_heaps_of_their_own<G: Gpu>(rig: &mut Rig
         last = execution.frame_pass(1);
         execution.finish(&[]);
     }
-    assert_ne!(heaps[0], heaps[1], "nobody waits for the first frame's compute work");
+    assert_ne!(heaps[0], heaps[1], "nothing waits for the first frame's compute work");
     assert!(heaps[..2].contains(&heaps[2]), "the third frame waits for the second's");
     assert_eq!(transient.figures().heap_count, 2);
 }
@@ -636,7 +636,7 @@ pub fn bad_planned_frames_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(empty.layout_proof().height, 0);
 }
 
-/// Whoever waits may have the bytes, whoever does not may not, though it comes later.
+/// A pass that waits may have the bytes; one that does not may not, though it comes later.
 pub fn queues_share_bytes_only_where_one_waits_for_the_other<G: Gpu>(rig: &mut Rig<G>) {
     let [graphics, compute, ..] = rig.timelines.as_slice() else { return };
     let (graphics, compute) = (graphics.id(), compute.id());

@@ -1,7 +1,7 @@
 //! Commands, one after the other, into a command list.
 //!
 //! Every resource is in the common state between two commands; a command takes what it uses to the state it needs and
-//! back, which makes the next one wait. Resources in UPLOAD and READBACK heaps have one state for good and are left in
+//! back, which makes the next one wait. Resources in UPLOAD and READBACK heaps have one state permanently and are left in
 //! it.
 //!
 //! ```text
@@ -53,7 +53,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn record(&mut self, command: &Command<Device>) -> Result<(), DeviceError> {
         match command {
             Command::Upload(batch) => {
-                // SAFETY: the list is open; that the batch fits is what whoever made the command answers for.
+                // SAFETY: the list is open; the maker of the command promises that the batch fits.
                 unsafe { batch.as_ref().clone().record(&mut CopyRecorder::new(self.device, self.list)) };
                 Ok(())
             }
@@ -144,7 +144,7 @@ impl<'a> Recorder<'a> {
         let (source, mapped) = self.own_buffer(D3D12_HEAP_TYPE_UPLOAD, piece)?;
         let words = mapped.ok_or(DeviceError::MapFailed)?.cast::<u32>();
         for index in 0..piece as usize / size_of::<u32>() {
-            // SAFETY: the buffer is mapped for `piece` bytes, aligned to far more than a word, and used by nobody yet.
+            // SAFETY: the buffer is mapped for `piece` bytes, aligned to far more than a word, and in use by nothing yet.
             unsafe { words.add(index).write(value) };
         }
         self.copy_pieces(Bytes { buffer: &source, offset: 0 }, dst, size, piece)

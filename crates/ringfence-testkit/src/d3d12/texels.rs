@@ -95,8 +95,8 @@ formats! {
 fn has(device: &Device, format: DXGI_FORMAT, dimension: Dimension) -> bool {
     let mut support = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: format, ..Default::default() };
     let size = size_of_val(&support) as u32;
-    // SAFETY: the pointer is to a local of the structure that the question fills, with its size.
     let asked =
+        // SAFETY: the pointer is to a local of the structure that the question fills, with its size.
         unsafe { device.raw().CheckFeatureSupport(D3D12_FEATURE_FORMAT_SUPPORT, (&raw mut support).cast(), size) };
     let needed = match dimension {
         Dimension::D1 => D3D12_FORMAT_SUPPORT1_TEXTURE1D,

@@ -12,7 +12,7 @@ use crate::{OpenError, Options, Validation};
 
 const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// Held by whoever makes or destroys an instance or a device: NVIDIA's driver now and then never returns from that if many
+/// Held by a thread that makes or destroys an instance or a device: NVIDIA's driver now and then never returns from that if many
 /// threads are at it at once.
 pub(super) static ONE_AT_A_TIME: ReentrantMutex<()> = ReentrantMutex::new(());
 
@@ -89,7 +89,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         let _one = ONE_AT_A_TIME.lock();
-        // SAFETY: both are alive, and whoever held the instance has dropped what was made with it.
+        // SAFETY: both are alive, and the holder of the instance has dropped what was made with it.
         unsafe {
             if let Some((utils, messenger)) = self.messenger.take() {
                 utils.destroy_debug_utils_messenger(messenger, None);
@@ -99,7 +99,7 @@ impl Drop for Instance {
     }
 }
 
-/// How the validation layer is told to validate synchronization too.
+/// How the validation layer is made to validate synchronization too.
 enum Layer {
     /// By `VK_EXT_validation_features`.
     Features,

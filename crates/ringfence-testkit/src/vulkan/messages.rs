@@ -1,4 +1,4 @@
-//! What the validation layers say, kept until somebody asks.
+//! What the validation layers say, kept until they are taken.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -12,7 +12,7 @@ const EXPLAINED: [(&str, &str); 7] = [
         "UNASSIGNED-BestPractices-pipeline-stage-flags",
         "copies are ordered against whatever comes before and after them, which the recorder does not know",
     ),
-    ("UNASSIGNED-BestPractices-SemaphoreCount", "an empty list has an address, which nobody looks at"),
+    ("UNASSIGNED-BestPractices-SemaphoreCount", "an empty list has an address, which nothing reads"),
     ("UNASSIGNED-CoreValidation-DrawState-InvalidImageLayout", "the test kit keeps every image in the general layout"),
     (
         "UNASSIGNED-BestPractices-vkCreateInstance-specialuse-extension",

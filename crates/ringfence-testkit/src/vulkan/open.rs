@@ -229,7 +229,7 @@ impl Wanted {
         let sharing =
             [khr::external_memory_fd::NAME, ext::external_memory_dma_buf::NAME, khr::external_memory_win32::NAME];
         names.extend(sharing.into_iter().filter(|name| lists(extensions, name)));
-        // Both extensions consist of one feature each, which whoever lists them has.
+        // Both extensions consist of one feature each, which a device that lists them has.
         let has_priority = lists(extensions, ext::memory_priority::NAME);
         let has_pageable = has_priority && lists(extensions, ext::pageable_device_local_memory::NAME);
         names.extend(has_priority.then_some(ext::memory_priority::NAME));

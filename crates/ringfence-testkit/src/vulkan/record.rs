@@ -44,7 +44,7 @@ pub(super) fn commands(
 
 /// Records any command but a draw.
 fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Command<Device>) {
-    // SAFETY: the resources are the device's; that they fit the command is what whoever made it answers for.
+    // SAFETY: the resources are the device's; the maker of the command promises that they fit it.
     unsafe {
         match *command {
             Command::Upload(ref batch) => batch.as_ref().clone().record(&mut CopyRecorder::new(device, commands)),

@@ -299,7 +299,7 @@ impl Program {
         self.transient.validate().map_err(|error| unsound("the transient allocator", &error))
     }
 
-    /// Ends a world in which something was found: everything is let go of, and nothing more is said. What the device has
+    /// Ends a world in which something was found: everything is released, and nothing more is reported. What the device has
     /// found says more than the wrong bytes that came of it.
     fn abort(mut self, what: String) -> String {
         let what = self.gpu.take_messages().into_iter().next().unwrap_or(what);
@@ -309,7 +309,7 @@ impl Program {
         what
     }
 
-    /// Submits and compares all that is left, and lets go of everything.
+    /// Submits and compares all that is left, and releases everything.
     fn end(mut self) -> Result<Figures, String> {
         let is_lost = match self.last_checks().and_then(|()| self.look()).and_then(|()| self.validate()) {
             Ok(()) => false,

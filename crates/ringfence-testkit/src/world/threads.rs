@@ -9,7 +9,7 @@
 //!        ▲  │
 //!        │  ▼
 //!   thread 1, queue 1   …                        all: reclaim · trim · look (statistics, snapshot)
-//!                                                     evict what nobody uses, and bring back what they use
+//!                                                     evict what no thread uses, and bring back what they use
 //!                                                     the first loses the device; the others learn it, each by itself
 //! ```
 //!
@@ -188,7 +188,7 @@ impl Shared {
         }
     }
 
-    /// Lets go of everything, and says what is left then, if anything.
+    /// Releases everything, and says what is left then, if anything.
     fn end(self) -> Result<(), String> {
         let Self { device, memory, ring, pool, residency, canvas, things, cells, kept, .. } = self;
         drop((things, cells, canvas, ring, residency, pool));

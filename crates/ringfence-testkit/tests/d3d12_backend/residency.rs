@@ -1,4 +1,4 @@
-//! Eviction as the driver is told of it: two entries of the device's table of functions are written over, so that the test
+//! Eviction as the driver sees it: two entries of the device's table of functions are written over, so that the test
 //! sees what arrives there.
 
 use std::ffi::c_void;
@@ -18,13 +18,13 @@ type Call = unsafe extern "system" fn(*mut c_void, u32, *const *mut c_void) -> H
 
 /// Which call, of which device, about which objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Told {
+struct Sent {
     is_evict: bool,
     device: usize,
     objects: Vec<usize>,
 }
 
-static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
+static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
 static REAL: OnceLock<(Call, Call)> = OnceLock::new();
 
 /// # Safety
@@ -33,7 +33,7 @@ unsafe fn tell(is_evict: bool, device: *mut c_void, count: u32, objects: *const 
     // SAFETY: the API's own promise: so many objects follow.
     let objects = unsafe { std::slice::from_raw_parts(objects, count as usize) };
     let objects = objects.iter().map(|object| *object as usize).collect();
-    TOLD.lock().expect("nobody panicked").push(Told { is_evict, device: device as usize, objects });
+    SENT.lock().expect("no thread panicked").push(Sent { is_evict, device: device as usize, objects });
 }
 
 unsafe extern "system" fn make_resident(device: *mut c_void, count: u32, objects: *const *mut c_void) -> HRESULT {
@@ -57,7 +57,7 @@ unsafe extern "system" {
     fn VirtualProtect(address: *const c_void, size: usize, protect: u32, old: *mut u32) -> i32;
 }
 
-/// Writes over the two entries, for every device of the process and for good: the others are passed on as they are.
+/// Writes over the two entries, for every device of the process and permanently: the others are passed on as they are.
 fn watch(device: &ID3D12Device) {
     const READ_WRITE: u32 = 4;
     let table = std::ptr::from_ref::<ID3D12Device_Vtbl>(Interface::vtable(device)).cast_mut();
@@ -79,10 +79,10 @@ fn what_is_evicted_and_brought_back_is_told_to_the_driver() {
     let Some(mut gpu) = open(1) else { return };
     let raw = gpu.device().raw().clone();
     watch(&raw);
-    let told = || -> Vec<(bool, Vec<usize>)> {
-        let all = std::mem::take(&mut *TOLD.lock().expect("nobody panicked"));
-        let mine = all.into_iter().filter(|told| told.device == raw.as_raw() as usize);
-        mine.map(|told| (told.is_evict, told.objects)).collect()
+    let sent = || -> Vec<(bool, Vec<usize>)> {
+        let all = std::mem::take(&mut *SENT.lock().expect("no thread panicked"));
+        let mine = all.into_iter().filter(|sent| sent.device == raw.as_raw() as usize);
+        mine.map(|sent| (sent.is_evict, sent.objects)).collect()
     };
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
     // SAFETY: each frame signals the fence, and the device is closed last.
@@ -108,20 +108,20 @@ fn what_is_evicted_and_brought_back_is_told_to_the_driver() {
         assert!(timeline.wait(value, Duration::from_secs(60)).expect("the device is not lost"));
     };
     commit(&[0, 1]);
-    assert_eq!(told(), [], "both are in use");
+    assert_eq!(sent(), [], "both are in use");
     commit(&[1]);
-    assert_eq!(told(), [(true, vec![objects[0]])], "the one that is not used");
+    assert_eq!(sent(), [(true, vec![objects[0]])], "the one that is not used");
     commit(&[0]);
-    assert_eq!(told(), [(true, vec![objects[1]]), (false, vec![objects[0]])]);
+    assert_eq!(sent(), [(true, vec![objects[1]]), (false, vec![objects[0]])]);
     commit(&[0]);
-    assert_eq!(told(), [], "a frame like the last one tells nothing");
+    assert_eq!(sent(), [], "a frame like the last one sends nothing");
     commit(&[0, 1]);
-    assert_eq!(told(), [(false, vec![objects[1]])]);
+    assert_eq!(sent(), [(false, vec![objects[1]])]);
     // Priorities take a newer device than some have.
     let has_one = raw.cast::<ID3D12Device1>().is_ok();
     let listens = memory.device().capabilities().memory_priority;
     assert_eq!(listens, if has_one { MemoryPriority::AtAnyTime } else { MemoryPriority::None });
-    assert!(held[0].set_priority(Priority::High), "it has memory of its own, told or not");
+    assert!(held[0].set_priority(Priority::High), "it has memory of its own, sent or not");
     drop(held);
     memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
     drop((timeline, memory));

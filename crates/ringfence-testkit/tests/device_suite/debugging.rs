@@ -40,7 +40,7 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
         return ringfence_testkit::report::skipped("the device maps no memory without a resource");
     };
     assert_eq!((checked.checked_count, checked.unchecked_count), (1, 0));
-    // SAFETY: inside the memory object, in the guard: nobody else has these bytes.
+    // SAFETY: inside the memory object, in the guard: nothing else has these bytes.
     unsafe { mapped.as_ptr().add(needs.size as usize + 2).write(0x41) };
     // SAFETY: as above.
     unsafe { mapped.as_ptr().sub(1).write(0x42) };
@@ -105,7 +105,7 @@ pub fn an_overrun_of_the_device_is_found_when_the_range_is_released<G: Gpu>(rig:
     let usage = BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: small.size + 16, usage });
     // SAFETY: the memory is the allocation's, as long as the placed buffer lives, and of its type; the buffer reaches
-    // into the guard, which nobody else has. It is destroyed before the allocation goes.
+    // into the guard, which nothing else has. It is destroyed before the allocation goes.
     let placed = unsafe {
         let (unplaced, _) = Create::<Buffers>::prepare(memory.device(), &info.expect("plain")).expect("plain");
         memory.device().note_aliasing(counts.memory(), counts.offset(), small.size + 16, true);
@@ -149,10 +149,10 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert!(
         leaks.iter().any(|leak| &*leak.name == "small buffer" && leak.made_at.is_some_and(|at| at.file() == file!()))
     );
-    assert!(!leaks.iter().any(|leak| &*leak.name == "gone"), "what was let go of is no leak: {leaks:?}");
+    assert!(!leaks.iter().any(|leak| &*leak.name == "gone"), "what was released is no leak: {leaks:?}");
     drop((forgotten, small));
     memory.shutdown(PATIENCE).expect("nothing was submitted");
-    assert_eq!(memory.debug().take_findings(), [], "a leak is told of once, and this one is none any more");
+    assert_eq!(memory.debug().take_findings(), [], "a leak is reported once, and this one is none any more");
 }
 
 pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
@@ -174,7 +174,7 @@ pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
     freed.write(0, &[1; 600]).expect("it is mapped");
     // SAFETY: nothing uses it.
     unsafe { freed.destroy_now() };
-    // SAFETY: its block is alive and mapped, since the neighbour lies in it, and nobody has these bytes.
+    // SAFETY: its block is alive and mapped, since the neighbour lies in it, and nothing has these bytes.
     let after: Vec<u8> = (0..600).map(|at| unsafe { mapped.as_ptr().add(at).read() }).collect();
     assert!(after.iter().all(|&byte| byte == 0xdd), "released memory is filled");
     drop(neighbour);
@@ -190,10 +190,10 @@ pub fn a_history_tells_who_had_an_address<G: Gpu>(rig: &mut Rig<G>) {
     let second = rig::buffer(&memory, 1 << 20, BufferUsage::COPY_DST, Location::Device, "second");
     assert_eq!(second.spot(), spot, "the same bytes");
     let Spot::Block { block, offset } = spot else { panic!("a resource lies in a block") };
-    let told = memory.debug().history_of(Spot::Block { block, offset: offset + 1000 });
-    let told: Vec<_> = told.iter().map(|operation| (&*operation.subject.name, operation.kind)).collect();
+    let recorded = memory.debug().history_of(Spot::Block { block, offset: offset + 1000 });
+    let recorded: Vec<_> = recorded.iter().map(|operation| (&*operation.subject.name, operation.kind)).collect();
     assert_eq!(
-        told,
+        recorded,
         [
             ("first", OperationKind::Made),
             ("first", OperationKind::Retired),
@@ -203,8 +203,8 @@ pub fn a_history_tells_who_had_an_address<G: Gpu>(rig: &mut Rig<G>) {
     );
     assert_eq!(memory.debug().history_of(Spot::Block { block, offset: offset + (1 << 30) }), []);
     if let Some(address) = second.device_address() {
-        let told = memory.debug().history_of(Spot::DeviceAddress(address + 5));
-        assert_eq!(told.last().map(|operation| &*operation.subject.name), Some("second"));
+        let recorded = memory.debug().history_of(Spot::DeviceAddress(address + 5));
+        assert_eq!(recorded.last().map(|operation| &*operation.subject.name), Some("second"));
     }
     for _ in 0..10 {
         drop(rig::buffer(&memory, 256, BufferUsage::COPY_DST, Location::Device, "more"));
@@ -306,19 +306,23 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     let moved = (0..held.len()).find(|&at| held[at].as_ref().is_some_and(|one| Some(one.spot()) != before[at]));
     let moved = moved.expect("some were moved");
     let (one, was) = (held[moved].take().expect("it was moved"), before[moved].expect("it was held"));
-    let told = memory.debug().history_of(one.spot());
-    assert_eq!(told.last().map(|operation| operation.kind), Some(OperationKind::Moved { from: was }), "{told:?}");
-    let told: Vec<_> =
+    let recorded = memory.debug().history_of(one.spot());
+    assert_eq!(
+        recorded.last().map(|operation| operation.kind),
+        Some(OperationKind::Moved { from: was }),
+        "{recorded:?}"
+    );
+    let recorded: Vec<_> =
         memory.debug().history_of(was).into_iter().filter(|held| held.subject.user_data == moved as u64).collect();
-    let kinds: Vec<_> = told.iter().map(|operation| operation.kind).collect();
+    let kinds: Vec<_> = recorded.iter().map(|operation| operation.kind).collect();
     let [Made, Moved { from: _ }, Retired, Released] = kinds[..] else { panic!("not the life of a range: {kinds:?}") };
-    assert!(told[1].to_string().contains("moved by") && told[1].to_string().contains(&was.to_string()));
+    assert!(recorded[1].to_string().contains("moved by") && recorded[1].to_string().contains(&was.to_string()));
 
     // The device fills more than the range has.
     let usage = BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: needs.size + 16, usage });
     // SAFETY: the memory is the allocation's, as long as the placed buffer lives, and of its type; the buffer reaches
-    // into the guard, which nobody else has. It is destroyed before the allocation goes.
+    // into the guard, which nothing else has. It is destroyed before the allocation goes.
     let placed = unsafe {
         let (unplaced, _) = Create::<Buffers>::prepare(memory.device(), &info.expect("plain")).expect("plain");
         memory.device().note_aliasing(one.memory(), one.offset(), needs.size + 16, true);

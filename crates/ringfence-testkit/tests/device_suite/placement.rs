@@ -1,4 +1,4 @@
-//! Document 004: what request goes where, and how it is let go of.
+//! Document 004: what request goes where, and how it is released.
 
 use std::any::Any;
 
@@ -713,7 +713,7 @@ pub fn seed_004_17_ranges_of_pools_and_buddies_never_come_back_at_once<G: Gpu>(r
     assert_eq!(ranges(), [1, 1, 1], "the frame may use them");
     let value = rig.submit(frame, &[]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
-    assert_eq!(ranges(), [1, 1, 1], "nobody has cleaned up");
+    assert_eq!(ranges(), [1, 1, 1], "nothing has cleaned up");
     placement.end_frame();
     assert_eq!(ranges(), [0, 0, 0]);
 }
@@ -862,7 +862,7 @@ pub fn a_placement_that_is_dropped_first_leaves_its_locations_alone<G: Gpu>(rig:
     rig.run(&[copy(&from, &to, 256)]);
     drop((from, to));
     let before = rig.memory.statistics().total();
-    assert!(rig.memory.reclaim().blocks >= 2, "nobody will ask for ranges again: blocks go at once");
+    assert!(rig.memory.reclaim().blocks >= 2, "no range will be requested again: blocks go at once");
     let after = rig.memory.statistics().total();
     assert!(after.range_count + after.dedicated_count < before.range_count + before.dedicated_count);
 }

@@ -18,13 +18,13 @@ struct Recording(Arc<Mutex<Vec<u8>>>);
 
 impl Recording {
     fn bytes(&self) -> Vec<u8> {
-        self.0.lock().expect("nobody panicked").clone()
+        self.0.lock().expect("no thread panicked").clone()
     }
 }
 
 impl Write for Recording {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panicked").write(bytes)
+        self.0.lock().expect("no thread panicked").write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -54,7 +54,7 @@ fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer
         let (keep, let_go): (Vec<_>, Vec<_>) = made.into_iter().enumerate().partition(|(index, _)| index % 9 == 0);
         kept.extend(keep.into_iter().map(|(_, buffer)| buffer));
         drop(let_go);
-        // Never submitted: its end lets go of what waited for it.
+        // Never submitted: its end releases what waited for it.
         held.discard();
         memory.reclaim();
     }
@@ -226,9 +226,9 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     assert!(error.is_none(), "{error:?}");
     let state = state(&events);
     assert_eq!(state.odd_count(), 0);
-    let told = state.snapshot();
-    assert_eq!(told.rings, snapshot.rings, "the one that is left, as it was in the end");
-    assert_eq!(sorted(told.blocks), sorted(snapshot.blocks.clone()));
+    let read = state.snapshot();
+    assert_eq!(read.rings, snapshot.rings, "the one that is left, as it was in the end");
+    assert_eq!(sorted(read.blocks), sorted(snapshot.blocks.clone()));
     let names: Vec<_> = snapshot.blocks.iter().flat_map(|block| &block.ranges).map(|range| &*range.name).collect();
     for name in ["cell", "other cell", "range", "own", "loose"] {
         assert!(names.contains(&name), "{name} is not in {names:?}");

@@ -27,9 +27,9 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let desc = AllocationDesc { name: "shared", share, ..Default::default() };
     let exported = stage.buffer_for(4 * KIB, COPIED, desc)?;
     let imported = stage.trial().run(|| {
-        let (handle, told) = exported.export()?;
-        // SAFETY: the handle was told of just now; the host does not reach the bytes through it.
-        unsafe { stage.memory.sharing().import_buffer(&info, handle, &told, AllocationDesc::default()) }
+        let (handle, shared) = exported.export()?;
+        // SAFETY: the handle was exported just now; the host does not reach the bytes through it.
+        unsafe { stage.memory.sharing().import_buffer(&info, handle, &shared, AllocationDesc::default()) }
     })?;
     stage.run(&[copy::<G>(&source, &exported, 4 * KIB)])?;
     drop(exported);
@@ -40,9 +40,11 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let pool = stage.trial().run(|| stage.memory.create_pool(pool_desc))?;
     let held = stage.trial().run(|| pool.create_buffer(&info, AllocationDesc::default()))?;
     let mut block = stage.trial().run(|| {
-        let (handle, told) = held.export()?;
+        let (handle, shared) = held.export()?;
         // SAFETY: as above.
-        unsafe { stage.memory.sharing().import_memory(handle, &told, ResourceClass::Buffer, AllocationDesc::default()) }
+        unsafe {
+            stage.memory.sharing().import_memory(handle, &shared, ResourceClass::Buffer, AllocationDesc::default())
+        }
     })?;
     let seen = stage.trial().run(|| block.create_aliasing_buffer(&info, held.offset(), "seen"))?;
     stage.run(&[copy::<G>(&source, &held, 4 * KIB)])?;

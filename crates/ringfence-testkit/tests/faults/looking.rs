@@ -1,4 +1,4 @@
-//! Debugging while driver calls fail: what is guarded, filled and remembered is right, and nobody is blamed for a fault.
+//! Debugging while driver calls fail: what is guarded, filled and remembered is right, and no fault is blamed on the program.
 
 use ringfence::debugging::DebugDesc;
 use ringfence::device::fault::Call;
@@ -35,7 +35,7 @@ pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
                 assert!(read == [0xcd; 16] || !is_flushed, "new memory is filled");
             }
             memory.debug().validate().expect("sound");
-            assert!(memory.debug().check_guards().overruns.is_empty(), "nobody wrote a guard");
+            assert!(memory.debug().check_guards().overruns.is_empty(), "no guard was written");
             held.push(made);
         }
         assert_eq!(memory.debug().live().len(), held.len());

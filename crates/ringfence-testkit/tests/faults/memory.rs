@@ -114,8 +114,8 @@ pub fn memory_for_a_resource<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         // SAFETY: `unplaced` is fresh, and `needs` are its requirements.
         let held = trial.run(|| unsafe { memory.allocate_for::<Buffers>(&unplaced, needs, desc) });
         let placed = held.and_then(|held| {
-            // SAFETY: the memory was made for it.
             let placed =
+                // SAFETY: the memory was made for it.
                 trial.run(|| unsafe { Create::<Buffers>::place(device, &unplaced, held.memory(), held.offset()) });
             placed.map(|placed| (held, placed))
         });

@@ -54,7 +54,7 @@ fn names_are_passed_over_without_debug_utils() {
         // SAFETY: the device described the buffer, and it is discarded once.
         unsafe {
             let (buffer, _) = Create::<Buffers>::prepare(device, &info.expect("a plain buffer")).expect("a buffer");
-            Create::<Buffers>::set_name(device, &buffer, "nobody sees this");
+            Create::<Buffers>::set_name(device, &buffer, "no tool sees this");
             Create::<Buffers>::discard(device, buffer);
         }
     });

@@ -28,7 +28,7 @@ const TEXEL_BYTES: usize = (SIDE * SIDE * 4) as usize;
 const BYTES: usize = 4096;
 
 /// A queue of a family, with a timeline of its own.
-struct Lane {
+struct Queue {
     family: u32,
     device: ash::Device,
     queue: vk::Queue,
@@ -36,7 +36,7 @@ struct Lane {
     semaphore: vk::Semaphore,
 }
 
-impl Lane {
+impl Queue {
     fn new(gpu: &VulkanGpu, family: u32) -> Self {
         let device = gpu.device().raw().clone();
         let pool = vk::CommandPoolCreateInfo::default().queue_family_index(family);
@@ -54,11 +54,12 @@ impl Lane {
         }
     }
 
-    /// Submits what is recorded, after the other lane has come to a value.
+    /// Submits what is recorded, after the other queue has come to a value.
     fn submit(&self, wait: Option<(&Self, u64)>, signal: u64, record: impl FnOnce(vk::CommandBuffer)) {
         let buffer = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        let (waits, wait_values): (Vec<_>, Vec<_>) = wait.iter().map(|(lane, value)| (lane.semaphore, *value)).unzip();
+        let (waits, wait_values): (Vec<_>, Vec<_>) =
+            wait.iter().map(|(queue, value)| (queue.semaphore, *value)).unzip();
         let (stages, signals, values) =
             (vec![vk::PipelineStageFlags::ALL_COMMANDS; waits.len()], [self.semaphore], [signal]);
         let mut timelines = vk::TimelineSemaphoreSubmitInfo::default()
@@ -81,7 +82,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for Queue {
     fn drop(&mut self) {
         // SAFETY: the queue is idle then, and each is destroyed once.
         unsafe {
@@ -93,20 +94,20 @@ impl Drop for Lane {
 }
 
 /// What is uploaded to, and where its content is read back.
-struct World<'a> {
+struct Uploaded<'a> {
     layout: vk::ImageLayout,
-    copy: &'a Lane,
-    main: &'a Lane,
+    copy: &'a Queue,
+    main: &'a Queue,
     timeline: &'a Timeline<Device>,
     buffer: Buffer<Device>,
     texture: Texture<Device>,
     back: Buffer<Device>,
 }
 
-impl<'a> World<'a> {
+impl<'a> Uploaded<'a> {
     fn new(
         memory: &Allocator<Device>,
-        [copy, main]: [&'a Lane; 2],
+        [copy, main]: [&'a Queue; 2],
         timeline: &'a Timeline<Device>,
         layout: vk::ImageLayout,
     ) -> Self {
@@ -139,9 +140,9 @@ impl<'a> World<'a> {
         }]
     }
 
-    fn recorder<'l>(&self, lane: &'l Lane, commands: vk::CommandBuffer) -> CopyRecorder<'l> {
+    fn recorder<'l>(&self, queue: &'l Queue, commands: vk::CommandBuffer) -> CopyRecorder<'l> {
         // SAFETY: the command buffer is being recorded by this thread, and only until the closure ends.
-        unsafe { CopyRecorder::new(&lane.device, commands) }.texture_layout(self.layout)
+        unsafe { CopyRecorder::new(&queue.device, commands) }.texture_layout(self.layout)
     }
 
     /// Uploads bytes to an offset of the buffer, and a square of texels to the corner of the texture; after the value at
@@ -250,17 +251,17 @@ fn uploads_go_from_one_queue_family_to_another_and_back() {
         Ok(gpu) => gpu,
         Err(error) => return rig::skip(&error),
     };
-    let (copy, main) = (Lane::new(&gpu, gpu.copy_family()), Lane::new(&gpu, gpu.queue_family()));
+    let (copy, main) = (Queue::new(&gpu, gpu.copy_family()), Queue::new(&gpu, gpu.queue_family()));
     println!("copies on family {}, used on family {}", copy.family, main.family);
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
     {
-        // SAFETY: each submission signals the value of its frame, and the lanes outlive the allocator.
         let [copies, timeline] =
-            [&copy, &main].map(|lane| unsafe { memory.timeline(lane.semaphore) }.expect("the device is not lost"));
+            // SAFETY: each submission signals the value of its frame, and the queues outlive the allocator.
+            [&copy, &main].map(|queue| unsafe { memory.timeline(queue.semaphore) }.expect("the device is not lost"));
         let desc = UploadDesc { capacity: 1 << 20, usage: BufferUsage::COPY_SRC, ..Default::default() };
         let mut transfer = TransferQueue::new(copies, UploadRing::new(&memory, desc).expect("there is memory"));
         for layout in [vk::ImageLayout::GENERAL, vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL] {
-            let world = World::new(&memory, [&copy, &main], &timeline, layout);
+            let world = Uploaded::new(&memory, [&copy, &main], &timeline, layout);
             let (mut bytes, mut texels) = (pattern(BYTES, 1), pattern(TEXEL_BYTES, 2));
             let uploaded = world.upload(&mut transfer, (&bytes, 0), (&texels, SIDE), None);
             let (value, read) = world.read(uploaded);

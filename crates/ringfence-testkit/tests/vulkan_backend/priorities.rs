@@ -1,5 +1,5 @@
-//! Priorities as the driver is told of them: a device whose table of functions is written over in two places, so that the
-//! test sees what arrives there. What is told is kept from the driver, which may know nothing of the extensions.
+//! Priorities as the driver gets them: a device whose table of functions is written over in two places, so that the
+//! test sees what arrives there. What arrives is kept from the driver, which may know nothing of the extensions.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -11,21 +11,21 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, PoolDesc};
 
 use crate::bare::with_raw_device;
 
-/// What the driver was told.
+/// What the driver was to get.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Told {
+enum Sent {
     /// Memory was asked for, with a priority or without.
     Allocated(Option<f32>),
     /// The priority of memory that exists, by its handle.
     Changed(u64, f32),
 }
 
-static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
+static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
 static ALLOCATE: OnceLock<vk::PFN_vkAllocateMemory> = OnceLock::new();
 static FIND: OnceLock<vk::PFN_vkGetDeviceProcAddr> = OnceLock::new();
 
-fn told() -> Vec<Told> {
-    std::mem::take(&mut *TOLD.lock().expect("nobody panicked"))
+fn sent() -> Vec<Sent> {
+    std::mem::take(&mut *SENT.lock().expect("no thread panicked"))
 }
 
 unsafe extern "system" fn allocate(
@@ -37,26 +37,26 @@ unsafe extern "system" fn allocate(
     // SAFETY: the library gives a valid description.
     let mut info = unsafe { *info };
     let first = info.p_next.cast::<vk::MemoryPriorityAllocateInfoEXT<'_>>();
-    // SAFETY: every structure of a chain begins with its type; this one is the last that the library adds here.
     let priority =
+        // SAFETY: every structure of a chain begins with its type; this one is the last that the library adds here.
         unsafe { first.as_ref() }.filter(|held| held.s_type == vk::StructureType::MEMORY_PRIORITY_ALLOCATE_INFO_EXT);
     if let Some(priority) = priority {
         info.p_next = priority.p_next;
     }
-    TOLD.lock().expect("nobody panicked").push(Told::Allocated(priority.map(|held| held.priority)));
+    SENT.lock().expect("no thread panicked").push(Sent::Allocated(priority.map(|held| held.priority)));
     // SAFETY: the driver's own function, with a description that it knows.
     unsafe { ALLOCATE.get().expect("it was looked up")(device, &info, callbacks, memory) }
 }
 
 unsafe extern "system" fn change(_: vk::Device, memory: vk::DeviceMemory, priority: f32) {
-    TOLD.lock().expect("nobody panicked").push(Told::Changed(memory.as_raw(), priority));
+    SENT.lock().expect("no thread panicked").push(Sent::Changed(memory.as_raw(), priority));
 }
 
 unsafe extern "system" fn find(device: vk::Device, name: *const std::ffi::c_char) -> vk::PFN_vkVoidFunction {
     // SAFETY: names of functions are C strings.
     if unsafe { std::ffi::CStr::from_ptr(name) } == c"vkSetDeviceMemoryPriorityEXT" {
         let change: vk::PFN_vkSetDeviceMemoryPriorityEXT = change;
-        // SAFETY: a pointer to a function; whoever asked for this name calls it as what it is.
+        // SAFETY: a pointer to a function; the caller that looked this name up calls it as what it is.
         return Some(unsafe {
             std::mem::transmute::<vk::PFN_vkSetDeviceMemoryPriorityEXT, unsafe extern "system" fn()>(change)
         });
@@ -101,25 +101,25 @@ fn priorities_reach_the_driver_when_memory_is_made_and_when_they_change() {
             let usage = BufferUsage::COPY_SRC;
             let info =
                 Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 1 << 16, usage }).expect("plain");
-            let allocated = |priority: f32| [Told::Allocated(at_allocation.then_some(priority))];
-            told();
+            let allocated = |priority: f32| [Sent::Allocated(at_allocation.then_some(priority))];
+            sent();
             let plain = memory.create_buffer(&info, AllocationDesc::default()).expect("there is room");
-            assert_eq!(told(), allocated(0.5), "a block");
+            assert_eq!(sent(), allocated(0.5), "a block");
             let memory_type = plain.memory_type();
             let desc = PoolDesc { memory_type, priority: Priority::Low, ..Default::default() };
             let pool = memory.create_pool(desc).expect("there is such a type");
             let pooled = pool.create_buffer(&info, AllocationDesc::default()).expect("there is room");
-            assert_eq!(told(), allocated(0.25), "a block of a pool");
+            assert_eq!(sent(), allocated(0.25), "a block of a pool");
             for (priority, number) in Priority::ALL.into_iter().zip([0.0, 0.25, 0.5, 0.75, 1.0]) {
                 let desc = AllocationDesc { dedicated: Dedicated::Always, priority, ..Default::default() };
                 let own = memory.create_buffer(&info, desc).expect("there is room");
-                assert_eq!(told(), allocated(number), "memory of its own");
+                assert_eq!(sent(), allocated(number), "memory of its own");
                 own.set_priority(Priority::Highest);
-                let changed = Told::Changed(own.memory().raw().as_raw(), 1.0);
-                assert_eq!(told(), if at_any_time { vec![changed] } else { vec![] });
+                let changed = Sent::Changed(own.memory().raw().as_raw(), 1.0);
+                assert_eq!(sent(), if at_any_time { vec![changed] } else { vec![] });
             }
             assert!(!plain.set_priority(Priority::Highest) && !pooled.set_priority(Priority::Highest));
-            assert_eq!(told(), [], "a block is not one resource's");
+            assert_eq!(sent(), [], "a block is not one resource's");
         }
     });
 }

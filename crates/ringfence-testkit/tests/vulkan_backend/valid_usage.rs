@@ -344,8 +344,8 @@ fn portable_descriptions_are_valid_or_refused_by_name() {
         let desc =
             TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage, clear_value: None };
         let device = trial.rig.device.clone();
-        // SAFETY: the device described it, and what is made is discarded.
         let made = Create::<Textures>::describe(&device, &desc)
+            // SAFETY: the device described it, and what is made is discarded.
             .and_then(|info| unsafe { Create::<Textures>::prepare(&device, &info) });
         if let Ok((raw, _)) = made {
             taken += 1;

@@ -87,7 +87,7 @@ impl<D: Device + Descriptors> Renderer<D> {
     pub unsafe fn new(memory: Allocator<D>, fence: <D as Driver>::Fence, dropper: Dropper<D>) -> Self {
         // SAFETY: the caller's promise is passed on.
         let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-        let constants = memory.fast_constants(FastConstantsDesc::default());
+        let constants = FastConstants::new(&memory, FastConstantsDesc::default());
         let first = timeline.begin();
         let writer = constants.writer(&first).expect("its own frame");
         first.discard();

@@ -1,4 +1,4 @@
-//! A program with three queues that run out of step, and a list of what it released, kept beside the library.
+//! A program with three queues that run out of step, and a list of what it retired, kept beside the library.
 
 use std::ops::Deref;
 
@@ -104,7 +104,7 @@ impl Program {
         assert!(found.is_empty(), "{found:#?}");
     }
 
-    /// Releases everything, the allocator too; nothing is left on the device, and nothing was destroyed twice.
+    /// Drops everything, the allocator too; nothing is left on the device, and nothing was destroyed twice.
     #[track_caller]
     pub fn close(self) {
         let Self { base: Fixture { device, memory, timelines, .. }, held, targets, .. } = self;

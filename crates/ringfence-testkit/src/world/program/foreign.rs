@@ -44,10 +44,10 @@ impl Program {
         let Some(kind) = SimGpu::SHARE_KINDS.iter().copied().find(works) else { return Ok(()) };
         let desc = AllocationDesc { share: Some(kind), name: "exported", ..Default::default() };
         let Some(exported) = granted(self.memory.create_buffer(&info, desc))? else { return Ok(()) };
-        let Some((handle, told)) = shared(exported.export())? else { return Ok(()) };
+        let Some((handle, shared_memory)) = shared(exported.export())? else { return Ok(()) };
         let desc = AllocationDesc { name: "imported", ..Default::default() };
-        // SAFETY: the handle was told of just now, and the host reads neither of the two.
-        let imported = shared(unsafe { self.memory.sharing().import_buffer(&info, handle, &told, desc) })?;
+        // SAFETY: the handle was exported just now, and the host reads neither of the two.
+        let imported = shared(unsafe { self.memory.sharing().import_buffer(&info, handle, &shared_memory, desc) })?;
         let (Some(imported), Some(staged)) = (imported, self.stage(queue, &bytes)?) else { return Ok(()) };
         let by = self.user(queue);
         let (src, src_offset, dst, size) = (staged.buffer, staged.offset, *exported.object(), staged.size);

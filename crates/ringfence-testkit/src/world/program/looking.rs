@@ -1,4 +1,4 @@
-//! Debugging while a world goes on: guards that nobody wrote are whole, and one that was written is told of.
+//! Debugging while a world goes on: guards that were not written are whole, and one that was is reported.
 
 use ringfence::debugging::{Finding, OperationKind};
 use ringfence::device::{DeviceError, Driver};
@@ -10,7 +10,7 @@ use super::Program;
 use crate::Gpu;
 
 impl Program {
-    /// Nothing was found that nobody planted.
+    /// Nothing was found but what was planted.
     pub fn look_at_guards(&self) -> Step {
         let overrun = self.memory.debug().check_guards().overruns.into_iter().next();
         match overrun.map(Finding::Overrun).or_else(|| self.memory.debug().take_findings().into_iter().next()) {
@@ -33,18 +33,19 @@ impl Program {
         let Some(allocation) = granted(self.memory.allocate(needs, desc))? else { return Ok(()) };
         let Some(mapped) = allocation.mapped() else { return Ok(()) };
         let past = self.dice.below(16);
-        // SAFETY: inside the memory object, in the guard of the range, which nobody else has.
+        // SAFETY: inside the memory object, in the guard of the range, which nothing else uses.
         unsafe { mapped.as_ptr().add((size + past) as usize).write(0x41) };
         let found = self.memory.debug().check_guards().overruns;
-        let told = self.memory.debug().take_findings();
-        if found.is_empty() && told.is_empty() && self.is_lost() {
+        let reported = self.memory.debug().take_findings();
+        if found.is_empty() && reported.is_empty() && self.is_lost() {
             // Its guards could not be made known to the device, and so it has none.
             return Err(Stop::Lost);
         }
         let is_it = |name: &str, distance: u64| name == "planted" && distance == past;
-        let (true, [one], 1) = (self.memory.debug().check_guards().overruns.is_empty(), &found[..], told.len()) else {
-            let spot = allocation.spot();
-            return Err(Stop::Wrong(format!("one overrun was planted at {spot:?}: {found:?}, {told:?}")));
+        let (true, [one], 1) = (self.memory.debug().check_guards().overruns.is_empty(), &found[..], reported.len())
+        else {
+            let location = allocation.spot();
+            return Err(Stop::Wrong(format!("one overrun was planted at {location:?}: {found:?}, {reported:?}")));
         };
         if !is_it(&one.owner.name, one.distance_bytes) {
             return Err(Stop::Wrong(format!("another overrun was planted: {one:?}")));

@@ -377,7 +377,7 @@ impl Program {
         Ok(())
     }
 
-    /// When memory is short, the program lets go of something.
+    /// When memory is short, the program releases something.
     fn evict(&mut self) -> Step {
         let spare = self.make(32 << 10, BufferUsage::COPY_DST, Location::Device)?;
         let spare = std::sync::Mutex::new(spare);

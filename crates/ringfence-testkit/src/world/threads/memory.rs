@@ -59,7 +59,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whoever looks is in nobody's way.
+    /// A reader is in no thread's way.
     pub fn look(&mut self) -> Step {
         let (_, snapshot) = (self.shared.memory.statistics(), self.shared.memory.snapshot());
         let shown: usize = snapshot.blocks.iter().map(|block| block.ranges.len()).sum();

@@ -219,7 +219,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// There is room for what few threads use, and nobody is foreign.
+/// There is room for what few threads use, and nothing is foreign.
 fn declined(error: ResidencyError) -> Stop {
     match error {
         ResidencyError::Device(error) => stop(error),

@@ -1,0 +1,40 @@
+//! What ends a run of the demo before its last frame.
+
+use std::io;
+use std::time::Duration;
+
+use ringfence::device::DeviceError;
+use ringfence::memory::ShutdownError;
+use ringfence::trace::StartTraceError;
+use ringfence::transient::TransientError;
+use ringfence::{BatchError, Error, ReadbackError, SubmittedError, UploadError};
+
+/// How long a frame may take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What ended the run.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    #[error(transparent)]
+    Memory(#[from] Error),
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    #[error(transparent)]
+    Readback(#[from] ReadbackError),
+    #[error(transparent)]
+    Targets(#[from] TransientError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Frame(#[from] SubmittedError),
+    #[error(transparent)]
+    Shutdown(#[from] ShutdownError),
+    #[error(transparent)]
+    StartTrace(#[from] StartTraceError),
+    #[error("the trace cannot be written: {0}")]
+    Trace(io::Error),
+    #[error("frame {0} was not complete after {wait} s", wait = PATIENCE.as_secs())]
+    Stuck(u64),
+}
