@@ -64,8 +64,8 @@ use crate::primitive::{AtomicUsize, Ordering, yield_now};
 /// pipelines, whatever the GPU may still use.
 ///
 /// ```
-/// use ringfence::lifetime::RetireBin;
-/// use ringfence::{SyncPoint, SyncSet, TimelineId};
+/// use ringfence_memory::lifetime::RetireBin;
+/// use ringfence_memory::{SyncPoint, SyncSet, TimelineId};
 ///
 /// let graphics = TimelineId::new(0);
 /// let bin = RetireBin::new();

@@ -242,9 +242,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
+    /// The largest request in bytes that shares a block with others.
+    pub(crate) fn shared_bytes_max(&self) -> u64 {
+        self.desc.sizes.max / 2
+    }
+
     /// Whether a request is small enough to share a block with others.
     pub(crate) fn shares(&self, size: u64) -> bool {
-        size <= self.desc.sizes.max / 2
+        size <= self.shared_bytes_max()
     }
 
     /// A cell or a range of a block that is there: no driver call, and no wait for one. What may yet become cells is

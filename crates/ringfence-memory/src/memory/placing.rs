@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::ask::Ask;
 use super::attempt::{Attempt, Refusal};
+use super::decide::padded;
 use super::memory_object::Memory;
 use super::place::Place;
 use super::plan::Plan;
@@ -52,8 +53,8 @@ impl<D: Device> Shared<D> {
     {
         self.create_measured::<K>(info, desc, |unplaced, needs| {
             let types = self.order.candidates(desc.location, needs.memory_type_bits);
-            let padded = types.fold(needs, |needs, memory_type| self.padded(needs, memory_type));
-            place(unplaced, padded)
+            let needs = types.fold(needs, |needs, memory_type| padded(needs, self.device.capabilities(), memory_type));
+            place(unplaced, needs)
         })
     }
 

@@ -14,6 +14,7 @@ use super::block_sizes::BlockSizes;
 use super::budget::{Budget, Budgets};
 use super::cells::{CELL_BYTES_MAX, Cells};
 use super::classes::Classes;
+use super::decide::{View, plain_types};
 use super::desc::AllocatorDesc;
 use super::descriptor_heaps::DescriptorHeaps;
 use super::memory_object::Memory;
@@ -25,7 +26,7 @@ use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::small_state::SmallBuffers;
 use super::statistics::{Calls, Moved};
-use super::types::{TypeOrder, quick_types};
+use super::types::TypeOrder;
 use super::wake::Wake;
 use crate::debugging::{Debugger, Key};
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
@@ -43,8 +44,10 @@ pub struct Shared<D: Device> {
     pub(crate) rings: Rings,
     pub order: TypeOrder,
     pub(crate) classes: Classes,
-    /// The memory types whose arenas serve plain requests the short way, a bit each.
-    pub(crate) quick_types: u32,
+    /// What is decided for plain requests: the memory types whose arenas serve them as they are, a bit each.
+    pub(crate) plain_types: u32,
+    /// The largest request in bytes that shares a block, by memory type.
+    pub(crate) shared_bytes_max: Box<[u64]>,
     /// Those of them whose small requests get cells.
     pub(crate) cell_types: u32,
     /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
@@ -107,15 +110,23 @@ impl<D: Device> Shared<D> {
             })
         });
         let (order, arenas) = (TypeOrder::new(capabilities), arenas.collect::<Box<[OwnArena<D>]>>());
-        let shares = |memory_type: u32, bytes| {
-            let mut of_type = arenas.iter().filter(|arena: &&OwnArena<D>| arena.desc.memory_type == memory_type);
-            of_type.all(|arena| arena.shares(bytes))
+        let shared_bytes_max: Box<[u64]> =
+            arenas.chunks(CLASSES.len()).map(|held| held[0].shared_bytes_max()).collect();
+        let view = View {
+            capabilities,
+            order: &order,
+            classes: &classes,
+            shared_bytes_max: &shared_bytes_max,
+            margin_bytes: 0,
+            is_near_object_limit: false,
+            pool: None,
         };
-        let quick_types = quick_types(capabilities, &order, CELL_BYTES_MAX, shares);
+        let plain_types = plain_types(view, CELL_BYTES_MAX);
         Self {
             classes,
-            quick_types,
-            cell_types: if desc.cells { quick_types } else { 0 },
+            plain_types,
+            shared_bytes_max,
+            cell_types: if desc.cells { plain_types } else { 0 },
             order,
             arenas,
             lifetimes: Lifetimes::new(),

@@ -67,7 +67,7 @@ impl<D: Device> Allocation<D> {
         needs: &Requirements,
         desc: &AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        if let Some(place) = shared.place_at_hand(needs, desc) {
+        if let Some(place) = shared.place_cached(needs, desc) {
             return Ok(Self::of_place(shared, place, needs, desc));
         }
         let ask = Ask::new(*needs, desc);
@@ -455,7 +455,7 @@ impl<D: Device> Allocation<D> {
     /// Memory out of what this thread has at hand. Only while a handle of the allocator lives.
     #[inline]
     fn cached(shared: &Arc<Shared<D>>, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Self> {
-        let (arena, class) = shared.quick_class(needs, desc)?;
+        let (arena, class) = shared.plain_class(needs, desc)?;
         let (Ready { cell, offset }, owner) = shared.arenas[arena as usize].cells.take_ready(class)?;
         let hold = Hold::Cell { class: class.index, named: false, allocation: cell };
         Some(Self {
