@@ -11,8 +11,8 @@
 //!   State: the memory as it was after any event, as a [`Snapshot`](crate::memory::Snapshot)
 //! ```
 //!
-//! Recording is started with [`Allocator::start_trace`](crate::Allocator::start_trace), on an allocator that has not
-//! made anything yet, and ended with [`Allocator::stop_trace`](crate::Allocator::stop_trace) or with the allocator. The
+//! Recording is started with [`Recording::start`](crate::memory::Recording::start), on an allocator that has not
+//! made anything yet, and ended with [`Recording::stop`](crate::memory::Recording::stop) or with the allocator. The
 //! format is described byte by byte in `docs/trace-format.md`. `ringfence replay` and `ringfence report` read it.
 //!
 //! | operation | cost |

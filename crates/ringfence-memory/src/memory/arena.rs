@@ -6,16 +6,16 @@
 //!     ▼
 //!   state (one short lock)                         growth (held while the driver makes a block)
 //!   ├ blocks: Blocks<Tlsf, Block>                   taken only by who found every block full,
-//!   ├ dedicated: name and size of each              so that whoever fits never waits for the driver
+//!   ├ dedicated: name and size of each              so that a request that fits never waits for the driver
 //!   └ counts and high-water marks
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
 //! | allocate a cell | O(1), no lock |
-//! | allocate in a block at hand | O(log blocks), one short lock, no driver call |
+//! | allocate in a block that is there | O(log blocks), one short lock, no driver call |
 //! | allocate that needs a block | driver calls, outside the lock of the state |
-//! | free | as allocate at hand |
+//! | free | as allocate in a block that is there |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     growth: Lock<()>,
     /// Held by who makes a chunk for cells; taken before the one of growth.
     chunks: Lock<()>,
-    /// Set when free bytes fall below the low-water mark, until somebody has seen to it.
+    /// Set when free bytes fall below the low-water mark, until a block is made.
     wants_block: AtomicBool,
     wake: Arc<Wake>,
 }
@@ -490,7 +490,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// An empty block stays for whoever closes chunks to find.
+    /// An empty block stays, for what closes chunks to find.
     fn free_chunk(&self, Chunk { allocation, .. }: Chunk<D>) {
         self.state.lock().free(allocation);
     }
@@ -707,7 +707,7 @@ impl<D: Device, A: Cutter> State<D, A> {
             }
             block.notes.insert(allocation.range().slot(), note);
         }
-        // SAFETY: a range is live in the block as long as somebody holds what is made of this.
+        // SAFETY: a range is live in the block as long as what is made of this is held.
         InBlock { memory: unsafe { BlockMemory::new(&block.memory) }, allocation, ticket }
     }
 
@@ -729,7 +729,7 @@ impl<D: Device, A: Cutter> State<D, A> {
     fn taken_out(&mut self, block: Block<D>) -> Memory<D> {
         self.counts.block_count -= 1;
         self.counts.block_bytes -= block.memory.size;
-        Arc::into_inner(block.memory).expect("whoever frees the last range lets go of the memory first")
+        Arc::into_inner(block.memory).expect("the memory is dropped before its last range is freed")
     }
 }
 

@@ -15,7 +15,7 @@ pub struct DescriptorSnapshot {
     /// Slots that are not free, those included that the algorithm inside loses to rounding; in what is read from a trace,
     /// those that were asked for.
     pub used_count: u64,
-    /// Of those, slots that were let go of and wait for the device; of a frame region, and in what is read from a trace, 0.
+    /// Of those, slots that were released and wait for the device; of a frame region, and in what is read from a trace, 0.
     pub waiting_count: u64,
     /// The most slots that were ever in use, where that is counted: of frame regions.
     pub high_water: Option<u64>,
@@ -32,8 +32,12 @@ pub struct DescriptorSnapshot {
 
 /// The names of the regions.
 pub mod region {
+    /// A heap that shaders do not see.
     pub const CPU_ONLY: &str = "CPU-only";
+    /// Slots of a shader-visible heap that live until they are released.
     pub const PERSISTENT: &str = "persistent";
+    /// Slots of a shader-visible heap that live for a frame.
     pub const FRAME: &str = "frame";
+    /// A table of slots that shaders index.
     pub const BINDLESS: &str = "bindless";
 }

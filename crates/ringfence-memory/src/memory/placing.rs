@@ -274,7 +274,7 @@ impl<D: Device> Shared<D> {
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }
 
-    /// Notes something imported for whoever looks for mistakes.
+    /// Notes something imported for debugging.
     pub(crate) fn debug_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
         let (Some(debug), Some(key)) = (&self.debug, self.key_of(&place)) else { return };
         let memory = self.shared_memory_of(&place);

@@ -37,7 +37,7 @@ pub struct Plan {
 /// How a request would get its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlannedWay {
-    /// In a block at hand.
+    /// In a block that is there.
     InBlock {
         /// First byte there.
         offset: u64,
@@ -162,7 +162,7 @@ impl<'a, D: Device> Planner<'a, D> {
     }
 
     /// What [`Allocator::allocate`] would do: which memory type, in a block or by itself, what the driver would be asked
-    /// for. Changes nothing. With nobody else taking memory meanwhile, the call does what the plan says, as long as the
+    /// for. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
     /// driver grants what its budgets promise.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl<'a, D: Device> Planner<'a, D> {
     /// What [`Allocator::create_texture`] would do.
     ///
     /// # Errors
-    /// As [`Allocator::plan_buffer`].
+    /// As [`Planner::buffer`](crate::memory::Planner::buffer).
     pub fn texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared.plan_resource::<Textures>(info, desc)
     }

@@ -38,10 +38,14 @@ pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
 
 /// What every clone of the allocator and everything that it made share.
 pub struct Shared<D: Device> {
+    /// The device.
     pub device: D,
+    /// Its timelines.
     pub lifetimes: Lifetimes<D>,
+    /// Descriptor heaps that a reclaim visits.
     pub descriptor_heaps: DescriptorHeaps<D>,
     pub(crate) rings: Rings,
+    /// The memory types of each location, best first.
     pub order: TypeOrder,
     pub(crate) classes: Classes,
     /// What is decided for plain requests: the memory types whose arenas serve them as they are, a bit each.
@@ -65,6 +69,7 @@ pub struct Shared<D: Device> {
     pub(crate) memory_objects: AtomicU64,
     pub(crate) calls: Calls,
     pub(crate) moved: Moved,
+    /// The recording, if one is under way.
     pub trace: Trace,
     /// There iff something is looked for.
     pub(crate) debug: Option<Box<Debugger<D>>>,
@@ -232,7 +237,7 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).flush(&self.device, start, start + size)
     }
 
-    /// Notes a ring, to be told of progress and for snapshots.
+    /// Notes a ring, to be notified of progress and for snapshots.
     pub fn add_ring(&self, ring: &Arc<dyn ReclaimRing>) {
         self.rings.add(ring, &self.trace);
     }
@@ -251,7 +256,7 @@ impl<D: Device> Shared<D> {
         match self.memory_objects.load(Ordering::Relaxed) {
             0 if !self.descriptor_heaps.is_empty() => Err(StartTraceError::DescriptorHeaps),
             0 => {
-                self.rings.forget_told();
+                self.rings.forget_recorded();
                 self.trace.start(to, self.device.capabilities())
             }
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
@@ -294,6 +299,10 @@ impl<D: Device> Shared<D> {
         self.trace.staged(writes, bytes);
     }
 
+    /// Refuses if the device is known to be lost. A load.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
     pub fn check_lost(&self) -> Result<(), DeviceError> {
         if self.lost.load(Ordering::Relaxed) { Err(DeviceError::Lost) } else { Ok(()) }
     }
