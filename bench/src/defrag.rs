@@ -256,7 +256,7 @@ pub fn section(quick: bool, repetitions: usize, report: &mut Report) -> std::io:
     };
     let rf_device = gpu.device();
     let memory = rf::Allocator::over(rf_device.clone(), AllocatorDesc::default());
-    let memory_type = memory.memory_type_for(u32::MAX, AllocationDesc::default()).expect("there is memory");
+    let memory_type = memory.plan().memory_type(u32::MAX, AllocationDesc::default()).expect("there is memory");
     drop(memory);
     let device = Device {
         instance: gpu.instance(),

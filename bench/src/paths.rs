@@ -298,13 +298,13 @@ fn retire_by_the_allocator(in_one_go: bool) -> f64 {
             if in_one_go {
                 items.push(black_box([item; 14]));
             } else {
-                memory.retire_into(&bin, black_box([item; 14]));
+                memory.retirement().retire_into(&bin, black_box([item; 14]));
             }
         }
-        memory.retire_all_into(&bin, &mut items);
+        memory.retirement().retire_all_into(&bin, &mut items);
         frame.discard();
         let each = |object| _ = black_box(object);
-        memory.release_from(&bin, usize::MAX, each).expect("the device is not lost");
+        memory.retirement().release_from(&bin, usize::MAX, each).expect("the device is not lost");
     }
     per_operation(start)
 }
@@ -321,9 +321,9 @@ fn retire_what_is_held() -> f64 {
     let start = Instant::now();
     for _ in 0..OPERATIONS / 200 {
         let frame = timeline.begin();
-        black_box(&mut held).drain(..).for_each(|object| memory.retire_into(&bin, object));
+        black_box(&mut held).drain(..).for_each(|object| memory.retirement().retire_into(&bin, object));
         frame.discard();
-        let released = memory.release_from(&bin, usize::MAX, |object| held.push(object));
+        let released = memory.retirement().release_from(&bin, usize::MAX, |object| held.push(object));
         assert_eq!(released, Ok(200));
     }
     per_operation(start)

@@ -117,7 +117,7 @@ impl Shared for OfAllocator {
 
     fn free(&self, _: usize, held: Self::Held) {
         // SAFETY: nothing was placed there.
-        unsafe { held.free_now() };
+        unsafe { held.destroy_now() };
     }
 }
 

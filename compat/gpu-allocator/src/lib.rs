@@ -14,7 +14,7 @@
 //!      ▼
 //!   pool: which allocation is where, under which name
 //!      ▼
-//!   ringfence::Allocator::{allocate, allocate_for}, Allocation::free_now
+//!   ringfence::Allocator::{allocate, allocate_for}, Allocation::destroy_now
 //! ```
 //!
 //! | module | what it holds |

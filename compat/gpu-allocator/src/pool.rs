@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the program's Allocation ── number ──▶ Pool.live[number] = Live { ringfence::Allocation, name, … }
-//!      │ free                                  └ free_now: the bytes are others' from now on
+//!      │ free                                  └ destroy_now: the bytes are others' from now on
 //!      │ dropped                               └ stays: something may have been placed there
 //!      ▼
 //!   the pool is dropped                        every one goes, then every block, whatever the program still holds
@@ -163,7 +163,7 @@ impl<D: Device> Pool<D> {
             self.log_trace();
         }
         // SAFETY: the caller promises that nothing uses it.
-        unsafe { live.memory.free_now() };
+        unsafe { live.memory.destroy_now() };
         Ok(())
     }
 
@@ -245,7 +245,7 @@ impl<D: Device> Drop for Pool<D> {
         pools().remove(&self.id);
         for live in self.live.drain(..).flatten() {
             // SAFETY: gpu-allocator's contract as well is that the memory of all allocations ends with their allocator.
-            unsafe { live.memory.free_now() };
+            unsafe { live.memory.destroy_now() };
         }
     }
 }

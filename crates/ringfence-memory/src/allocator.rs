@@ -41,7 +41,7 @@ impl<D: Device> Allocator<D> {
         &self.shared.device
     }
 
-    /// Adds a queue's progress: what is let go of from now on waits for this timeline too.
+    /// Adds a queue's progress: what is released from now on waits for this timeline too.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
@@ -136,7 +136,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// As [`Allocator::allocate`], for the resource `unplaced`, which the program places itself: if it gets memory of
-    /// its own, the driver is told whose it is.
+    /// its own, the driver is given the resource.
     ///
     /// # Errors
     /// As [`Allocator::allocate`].

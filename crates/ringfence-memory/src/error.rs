@@ -51,8 +51,8 @@ pub enum Error {
         /// What was tried beside the first block.
         tried: Tried,
     },
-    /// No block at hand has room, and the request forbids to ask the driver.
-    #[error("{size} bytes for {location:?} are in no block at hand, and the driver was not to be asked")]
+    /// No block has room, and the request forbids to ask the driver.
+    #[error("{size} bytes for {location:?} fit in no block, and the driver was not to be called")]
     WouldGrow {
         /// Bytes that were needed.
         size: u64,

@@ -11,7 +11,7 @@
 //!                                          └ too large, or the driver wishes: dedicated
 //! ```
 //!
-//! # The pressure ladder
+//! # The fallback order
 //!
 //! The order in which things are tried for a request:
 //!
@@ -24,7 +24,7 @@
 //! 6. then the next memory type;
 //! 7. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
 //!    everything again;
-//! 8. the caller's eviction callback ([`Allocator::set_eviction`]), and everything again if it let go of something;
+//! 8. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and everything again if it released something;
 //! 9. a typed error with need, use, budget and what was tried.
 //!
 //! Budgets: a block that would go beyond the budget is halved like one that is refused; the smallest is asked for all the
@@ -34,8 +34,8 @@
 //!
 //! Nothing is taken until something is asked for. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
 //! and each next one as much as all before together, up to [`AllocatorDesc::device_block_bytes_max`]. One empty block of
-//! each arena is kept for good, others for [`AllocatorDesc::empty_block_grace`] frames. With
-//! [`Allocator::maintain_in_background`] the next block is made before it is needed; with [`Allocator::reserve`] a program
+//! each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] frames. With
+//! [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background) the next block is made before it is needed; with [`Growth::reserve`](crate::memory::Growth::reserve) a program
 //! announces what it is going to need.
 
 mod arena;
@@ -46,17 +46,19 @@ mod block_sizes;
 mod blocks;
 mod budget;
 mod budgets;
+mod cached;
 mod cells;
 mod classes;
 mod debug;
+mod decide;
 mod desc;
 pub(crate) mod descriptor_heaps;
 mod eviction;
+mod fallback;
 mod figures;
 mod fit;
 mod growth;
 mod handle;
-mod ladder;
 mod location;
 mod low_water;
 mod memory_object;
@@ -67,7 +69,6 @@ mod plan;
 mod pool_state;
 mod prepared;
 mod pressure;
-mod quick;
 mod raw_object;
 mod reclaimed;
 mod recording;

@@ -43,15 +43,18 @@ pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
+    /// A cell with a value.
     pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
 
+    /// Looks at the value.
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
         look(self.0.get())
     }
 
+    /// Changes the value.
     #[inline]
     pub fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
         change(self.0.get())

@@ -38,9 +38,9 @@ pub type Buffer<D> = Resource<D, Buffers>;
 /// A texture with its memory. See [`Resource`].
 pub type Texture<D> = Resource<D, Textures>;
 
-/// A resource of the driver with its memory, owned by whoever holds this value.
+/// A resource of the driver with its memory, owned by the holder of this value.
 ///
-/// Dropping it lets go of it: it is *retired*, not destroyed, since the GPU may still use it, and is destroyed by an
+/// Dropping it does not destroy it: it is *retired*, since the GPU may still use it, and is destroyed by an
 /// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: Arc<Shared<D>>,
@@ -95,6 +95,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(resource)
     }
 
+    /// A resource of an object and the place that it lies in, of so many bytes. It has no address, name or description yet.
     pub fn new(
         shared: Arc<Shared<D>>,
         placed: Placed<<D as Create<K>>::Object>,
@@ -136,7 +137,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::change(self, |resource| resource.parts = parts)
     }
 
-    /// Tells whoever looks for mistakes which line made it.
+    /// Notes for debugging which line made it.
     pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
         let Some(debug) = &self.shared.debug else { return };
         let Some(key) = self.shared.key_of(&self.place) else { return };
@@ -146,7 +147,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         debug.handed_out(key, at, address);
     }
 
-    /// Tells whoever looks for mistakes that it lies elsewhere than before.
+    /// Notes for debugging that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<Key>) {
         let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
         let Some(to) = self.shared.key_of(&self.place) else { return };
@@ -293,10 +294,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         unsafe { shared.destroy_now(object, place) };
     }
 
-    /// Lets go of it for once `points` have passed, whatever other submissions are under way.
+    /// Retires it until `points` have passed, whatever other submissions are under way.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator, or of none. It is let go of as if it were dropped then.
+    /// If a point is on a timeline of another allocator, or of none. It is retired as if it were dropped then.
     ///
     /// # Safety
     /// Only submissions that complete with these points use it.
@@ -309,6 +310,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         (&self.shared, &self.placed, &mut self.place)
     }
 
+    /// Its parts, for what retires or destroys them itself: it is not retired.
     pub fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
@@ -328,10 +330,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(unsafe { base.add(offset) })
     }
 
+    /// The allocator that it is of.
     pub fn shared(&self) -> &Arc<Shared<D>> {
         &self.shared
     }
 
+    /// Where the host sees its first byte.
     pub fn mapped_base(&self) -> Option<Mapped> {
         self.placed.mapped
     }

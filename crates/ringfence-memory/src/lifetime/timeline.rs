@@ -100,12 +100,14 @@ pub struct OpenFrame {
 }
 
 impl OpenFrame {
+    /// What is known of an open frame, to look at again later.
     pub fn of(frame: &Frame) -> Self {
         let clock = Arc::clone(&frame.clock);
         let closes = clock.closes.load(Ordering::Acquire);
         Self { clock, value: frame.value, closes }
     }
 
+    /// What the frame signals.
     pub fn point(&self) -> SyncPoint {
         SyncPoint::new(self.clock.id, self.value)
     }
@@ -116,6 +118,8 @@ impl OpenFrame {
         self.clock.closes.load(Ordering::Acquire) == self.closes
     }
 
+    /// Whether the frame is neither submitted nor discarded nor dropped. A load, if no frame of the timeline has ended since
+    /// the last look; else a short lock.
     pub fn is_open(&mut self) -> bool {
         let closes = self.clock.closes.load(Ordering::Acquire);
         if closes == self.closes {

@@ -30,6 +30,7 @@ pub struct Taken<'a, T> {
 }
 
 impl<T> TryCell<T> {
+    /// A cell that is not taken.
     pub fn new(value: T) -> Self {
         Self {
             taken: AtomicBool::new(false),

@@ -6,16 +6,16 @@
 //!     ▼
 //!   state (one short lock)                         growth (held while the driver makes a block)
 //!   ├ blocks: Blocks<Tlsf, Block>                   taken only by who found every block full,
-//!   ├ dedicated: name and size of each              so that whoever fits never waits for the driver
+//!   ├ dedicated: name and size of each              so that a request that fits never waits for the driver
 //!   └ counts and high-water marks
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
 //! | allocate a cell | O(1), no lock |
-//! | allocate in a block at hand | O(log blocks), one short lock, no driver call |
+//! | allocate in a block that is there | O(log blocks), one short lock, no driver call |
 //! | allocate that needs a block | driver calls, outside the lock of the state |
-//! | free | as allocate at hand |
+//! | free | as allocate in a block that is there |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     growth: Lock<()>,
     /// Held by who makes a chunk for cells; taken before the one of growth.
     chunks: Lock<()>,
-    /// Set when free bytes fall below the low-water mark, until somebody has seen to it.
+    /// Set when free bytes fall below the low-water mark, until a block is made.
     wants_block: AtomicBool,
     wake: Arc<Wake>,
 }
@@ -246,9 +246,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
+    /// The largest request in bytes that shares a block with others.
+    pub(crate) fn shared_bytes_max(&self) -> u64 {
+        self.desc.sizes.max / 2
+    }
+
     /// Whether a request is small enough to share a block with others.
     pub(crate) fn shares(&self, size: u64) -> bool {
-        size <= self.desc.sizes.max / 2
+        size <= self.shared_bytes_max()
     }
 
     /// A cell or a range of a block that is there: no driver call, and no wait for one. What may yet become cells is
@@ -489,7 +494,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// An empty block stays for whoever closes chunks to find.
+    /// An empty block stays, for what closes chunks to find.
     fn free_chunk(&self, Chunk { allocation, .. }: Chunk<D>) {
         self.state.lock().free(allocation);
     }
@@ -706,7 +711,7 @@ impl<D: Device, A: Cutter> State<D, A> {
             }
             block.notes.insert(allocation.range().slot(), note);
         }
-        // SAFETY: a range is live in the block as long as somebody holds what is made of this.
+        // SAFETY: a range is live in the block as long as what is made of this is held.
         InBlock { memory: unsafe { BlockMemory::new(&block.memory) }, allocation, ticket }
     }
 
@@ -728,7 +733,7 @@ impl<D: Device, A: Cutter> State<D, A> {
     fn taken_out(&mut self, block: Block<D>) -> Memory<D> {
         self.counts.block_count -= 1;
         self.counts.block_bytes -= block.memory.size;
-        Arc::into_inner(block.memory).expect("whoever frees the last range lets go of the memory first")
+        Arc::into_inner(block.memory).expect("the memory is dropped before its last range is freed")
     }
 }
 

@@ -19,7 +19,7 @@ impl Terms {
     }
 }
 
-/// Why a rung did not hold.
+/// Why a step failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
     Driver(DeviceError),
@@ -30,7 +30,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether another rung may hold.
+    /// Whether another step may succeed.
     pub(crate) fn may_go_on(self) -> bool {
         match self {
             Self::Driver(error) => error.is_out_of_memory(),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::memory_object::Memory;
 use crate::device::Device;
 
-/// A block's memory, for whoever has a live range of the block. See the [module](self).
+/// A block's memory, for what has a live range of the block. See the [module](self).
 pub(crate) struct BlockMemory<D: Device>(NonNull<Memory<D>>);
 
 // SAFETY: it is a shared reference to memory that several threads may look at.
@@ -36,7 +36,7 @@ impl<D: Device> BlockMemory<D> {
 
     /// Another owner of the memory. It has to go before the range does.
     pub(crate) fn share(&self) -> Arc<Memory<D>> {
-        // SAFETY: the pointer is an `Arc`'s, whose block owns it as long as the range is live, as whoever made this promised.
+        // SAFETY: the pointer is an `Arc`'s, whose block owns it as long as the range is live, as the maker promised.
         unsafe {
             Arc::increment_strong_count(self.0.as_ptr());
             Arc::from_raw(self.0.as_ptr())
@@ -49,7 +49,7 @@ impl<D: Device> Deref for BlockMemory<D> {
 
     #[inline]
     fn deref(&self) -> &Memory<D> {
-        // SAFETY: the block owns the memory as long as the range is live, as whoever made this promised.
+        // SAFETY: the block owns the memory as long as the range is live, as the maker promised.
         unsafe { self.0.as_ref() }
     }
 }

@@ -99,7 +99,7 @@ struct Heap {
 /// The budgets of every heap.
 pub(crate) struct Budgets {
     heaps: Box<[Heap]>,
-    told: AtomicBool,
+    reported: AtomicBool,
     since: AtomicU32,
 }
 
@@ -119,7 +119,7 @@ impl Budgets {
                 reserved_then: AtomicU64::new(0),
             }
         });
-        let budgets = Self { heaps: heaps.collect(), told: AtomicBool::new(false), since: AtomicU32::new(0) };
+        let budgets = Self { heaps: heaps.collect(), reported: AtomicBool::new(false), since: AtomicU32::new(0) };
         budgets.refresh(device);
         budgets
     }
@@ -130,13 +130,13 @@ impl Budgets {
         self.since.store(0, Ordering::Relaxed);
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
         let before: smallvec::SmallVec<[u64; 16]> = self.heaps.iter().map(reserved).collect();
-        let Some(told) = device.budgets() else { return };
-        for ((heap, told), reserved) in self.heaps.iter().zip(told).zip(before) {
-            heap.usage_then.store(told.usage_bytes, Ordering::Relaxed);
-            heap.budget_then.store(told.budget_bytes, Ordering::Relaxed);
+        let Some(reported) = device.budgets() else { return };
+        for ((heap, reported), reserved) in self.heaps.iter().zip(reported).zip(before) {
+            heap.usage_then.store(reported.usage_bytes, Ordering::Relaxed);
+            heap.budget_then.store(reported.budget_bytes, Ordering::Relaxed);
             heap.reserved_then.store(reserved, Ordering::Relaxed);
         }
-        self.told.store(true, Ordering::Relaxed);
+        self.reported.store(true, Ordering::Relaxed);
     }
 
     /// Asks the driver if it was not asked for long.
@@ -150,10 +150,10 @@ impl Budgets {
         let held = &self.heaps[heap as usize];
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let reserved_bytes = get(&held.reserved);
-        let told = self.told.load(Ordering::Relaxed);
-        let since = if told { get(&held.usage_then).saturating_add(reserved_bytes) } else { reserved_bytes };
+        let reported = self.reported.load(Ordering::Relaxed);
+        let since = if reported { get(&held.usage_then).saturating_add(reserved_bytes) } else { reserved_bytes };
         let resident_bytes = reserved_bytes.saturating_sub(get(&held.absent));
-        let usage_bytes = if told { since.saturating_sub(get(&held.reserved_then)) } else { resident_bytes };
+        let usage_bytes = if reported { since.saturating_sub(get(&held.reserved_then)) } else { resident_bytes };
         let budget_bytes = get(&held.budget_then).min(held.bytes);
         Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes: held.limit, heap_bytes: held.bytes }
     }

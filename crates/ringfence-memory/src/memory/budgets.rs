@@ -38,8 +38,8 @@ impl<'a, D: Device> MemoryBudgets<'a, D> {
         self.shared.free_empty_blocks(|_| true, target_bytes).1
     }
 
-    /// Sets what is called when memory runs short and nothing else has helped: see the ladder in
-    /// [`memory`](crate::memory). It lets go of what it can do without and says whether it did; then what the device
+    /// Sets what is called when memory runs short and nothing else has helped: see the fallback order in
+    /// [`memory`](crate::memory). It releases what it can do without and says whether it did; then what the device
     /// is done with is reclaimed and everything is tried again, a few times at most. `None` takes the callback away.
     ///
     /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it asks

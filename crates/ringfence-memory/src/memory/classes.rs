@@ -5,7 +5,7 @@
 //!   nothing                                             everything              as the driver asks
 //!   buffers from textures, by up to 4 KiB               everything              whole pages of that distance
 //!   buffers from textures, by more                      buffers, or textures    as the driver asks
-//!   resources for good (Direct3D 12, heap tier 1)       one group               as the driver asks
+//!   resources always (Direct3D 12, heap tier 1)        one group               as the driver asks
 //!
 //!   page of bufferImageGranularity  │ buffers  b│b   │ texture    │ texture │b  buffers │
 //! ```

@@ -45,7 +45,7 @@ impl<'a, D: Device> Debug<'a, D> {
         self.shared.debug.as_ref().map(|debug| debug.history(None)).unwrap_or_default()
     }
 
-    /// Of what happened last what was about the byte at `spot`: who had it, and when he got it and let go of it. O(history).
+    /// Of what happened last what was about the byte at `spot`: who had it, from when to when. O(history).
     #[must_use]
     pub fn history_of(&self, spot: Spot) -> Vec<Operation> {
         self.shared.debug.as_ref().map(|debug| debug.history(Some(spot))).unwrap_or_default()
@@ -54,7 +54,7 @@ impl<'a, D: Device> Debug<'a, D> {
     /// Checks every rule of the allocator's own structures. For tests; no other thread may use the allocator meanwhile.
     ///
     /// What threads share without a lock is between two states while one of them changes it, and nothing here holds them
-    /// up: a sound allocator that is in use may be told to be unsound.
+    /// up: a sound allocator that is in use may be reported as unsound.
     ///
     /// # Errors
     /// The first rule that does not hold.

@@ -9,7 +9,7 @@ pub struct AllocatorDesc {
     pub device_block_bytes_max: u64,
     /// The largest block in bytes of memory that the host sees too: making it takes the driver longer.
     pub host_block_bytes_max: u64,
-    /// How many empty blocks of one memory type and class are kept for good.
+    /// How many empty blocks of one memory type and class are kept always.
     pub empty_blocks_kept: usize,
     /// For how many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) an empty block beyond those is kept. 0: none; what empties it gives it
     /// back. That is for programs that have no frames to count, and may make a block come and go with one resource.

@@ -50,6 +50,7 @@ impl<D: Device> DescriptorHeaps<D> {
         Self { heaps: Mutex::new(Vec::new()), visible_kinds: Arc::default() }
     }
 
+    /// Has a heap visited by each reclaim from now on, until it says that it is closed.
     pub fn add(&self, heap: Arc<dyn ReclaimHeap<D>>) {
         self.heaps.lock().push(heap);
     }

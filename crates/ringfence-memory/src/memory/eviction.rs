@@ -54,7 +54,7 @@ impl<D: Device> Shared<D> {
         }
         let pageables: Vec<_> = objects.iter().map(|held| held.pageable.clone()).collect();
         // SAFETY: all are this device's and resident, which is changed under the lock alone that is held. All that uses
-        // them is complete, and whoever uses them later has promised to commit it before, which takes that lock.
+        // them is complete, and the user of them later has promised to commit it before, which takes that lock.
         if let Err(error) = unsafe { self.device.evict(&pageables) } {
             objects.iter().for_each(|held| held.set_resident());
             return Err(error);
@@ -83,7 +83,7 @@ impl<D: Device> Shared<D> {
         evicted > 0
     }
 
-    /// Brings a block back in which something has been allocated whose use nobody declares.
+    /// Brings a block back in which something has been allocated whose use is not declared.
     pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
         let _one_at_a_time = self.residents.calls.lock();
         if !residence.is_evicted() {

@@ -13,13 +13,13 @@ impl<D: Device> Shared<D> {
         let statistics = self.statistics();
         let budgets = self.device.budgets();
         let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
-            let told = budgets.as_ref().and_then(|budgets| budgets.get(index as usize));
+            let reported = budgets.as_ref().and_then(|budgets| budgets.get(index as usize));
             HeapSnapshot {
                 bytes: heap.bytes,
                 device_local: heap.device_local,
                 reserved_bytes: self.reserved_bytes(index),
-                usage_bytes: told.map(|told| told.usage_bytes),
-                budget_bytes: told.map(|told| told.budget_bytes),
+                usage_bytes: reported.map(|reported| reported.usage_bytes),
+                budget_bytes: reported.map(|reported| reported.budget_bytes),
             }
         });
         let types = capabilities.memory_types.iter().zip(&statistics.types).map(|(held, statistics)| TypeSnapshot {

@@ -10,7 +10,7 @@
 //! How high the mark is, [`LowWater`](super::low_water::LowWater) says. A block that was made ahead and is not needed is
 //! an empty block like any other: it goes after its grace if there are more of them than are kept.
 //!
-//! What a program knows beforehand it can announce: [`Allocator::reserve`](crate::Allocator::reserve).
+//! What a program knows beforehand it can announce: [`Growth::reserve`](crate::memory::Growth::reserve).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,11 +53,11 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// The library's thread that makes blocks ahead of need: see [`Allocator::maintain_in_background`].
+/// The library's thread that makes blocks ahead of need: see [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
 ///
 /// Dropping it ends the thread, after the driver call that it may be in.
 ///
-/// [`Allocator::maintain_in_background`]: crate::Allocator::maintain_in_background
+/// [`Growth::maintain_in_background`]: crate::memory::Growth::maintain_in_background
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {
     stop: Arc<AtomicBool>,
@@ -117,10 +117,10 @@ impl<'a, D: Device> Growth<'a, D> {
     /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
     /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
     /// allocated then asks for none. Says how many bytes were asked of the driver: fewer than announced if empty blocks
-    /// are at hand.
+    /// are there.
     ///
     /// [`Allocator::reclaim`] does not give these blocks back before as many bytes were allocated there.
-    /// [`Allocator::trim`] and a shortage of memory do: what was announced is void then. Resources that get memory of
+    /// [`MemoryBudgets::trim`](crate::memory::MemoryBudgets::trim) and a shortage of memory do: what was announced is void then. Resources that get memory of
     /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
     /// for what comes, the last of it may need a block more.
     ///
@@ -136,7 +136,7 @@ impl<'a, D: Device> Growth<'a, D> {
 
     /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.
     /// Says how many. For programs that have a thread of their own for it; else there is
-    /// [`Allocator::maintain_in_background`].
+    /// [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
     pub fn maintain(&self) -> usize {
         self.shared.maintain()
     }
@@ -145,7 +145,7 @@ impl<'a, D: Device> Growth<'a, D> {
     /// mark; it ends when the value that this returns is dropped.
     ///
     /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. Where the
-    /// program asks for more in a second than the driver can make, nothing helps but [`Allocator::reserve`].
+    /// program asks for more in a second than the driver can make, nothing helps but [`Growth::reserve`](crate::memory::Growth::reserve).
     ///
     /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
     /// device is destroyed.

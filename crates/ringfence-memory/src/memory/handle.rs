@@ -20,6 +20,6 @@ impl<D: Device> Handle<D> {
 
 impl<D: Device> Drop for Handle<D> {
     fn drop(&mut self) {
-        self.0.close_stocks();
+        self.0.close_caches();
     }
 }

@@ -39,7 +39,7 @@ impl LowWater {
         self.wanted = (used.saturating_mul(2)).max(self.wanted - self.wanted / 16);
     }
 
-    /// An allocation had to wait for a block, although somebody makes them ahead.
+    /// An allocation had to wait for a block, although they are made ahead.
     pub(crate) fn missed(&mut self, block: u64) {
         self.wanted = self.mark(block).saturating_mul(2).min(block.saturating_mul(Self::BLOCKS_MAX));
     }

@@ -8,7 +8,9 @@ use crate::device::{Device, DeviceError, Mapped};
 
 /// A memory object of the driver and what it was made as.
 pub struct Memory<D: Device> {
+    /// The driver's object.
     pub object: D::Memory,
+    /// Its memory type, an index.
     pub memory_type: u32,
     pub(crate) size: u64,
     /// Its number in a trace.
@@ -26,7 +28,7 @@ pub struct Memory<D: Device> {
 }
 
 impl<D: Device> Memory<D> {
-    /// Something lies in it whose use nobody declares.
+    /// Something lies in it whose use is not declared.
     pub(crate) fn pin(&self) {
         if let Some(residence) = &self.residence {
             residence.pin();

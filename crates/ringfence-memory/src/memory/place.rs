@@ -15,6 +15,7 @@ use crate::device::{Device, Mapped, RawBuffer};
 
 /// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
 pub struct Place<D: Device> {
+    /// The first byte in its memory object.
     pub offset: u64,
     pub(crate) arena: ArenaRef<D>,
     pub(crate) hold: Hold<D>,
@@ -137,7 +138,7 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// Whether its bytes are an arena's, and nobody else's.
+    /// Whether its bytes are an arena's, and no other's.
     pub(crate) fn is_own_range(&self) -> bool {
         matches!(self.hold, Hold::Range { .. } | Hold::Cell { .. } | Hold::Dedicated { .. })
     }
@@ -176,15 +177,15 @@ pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
     fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>>;
 }
 
-/// Whoever cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
+/// What cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
 pub trait RangeOwner<D: Device>: Send + Sync {
-    /// Takes a range back. Nobody but the block holds its memory through the range any more.
+    /// Takes a range back. No other owner holds the block's memory through the range any more.
     fn give_back(&self, allocation: &BlockAllocation);
 
     /// A block that is empty, however short it has been so, taken out to be destroyed.
     fn take_empty(&self) -> Option<Backing<D>>;
 
-    /// Whether nobody will ask it for ranges again.
+    /// Whether no range will be requested of it again.
     fn is_closed(&self) -> bool;
 
     /// Whether it is closed and has no block left.
@@ -197,7 +198,19 @@ pub trait RangeOwner<D: Device>: Send + Sync {
 /// What lies under a block of a [`RangeOwner`].
 pub enum Backing<D: Device> {
     /// A memory object, which the arena counts under this number.
-    Heap { memory: Arc<Memory<D>>, arena: u32, number: u64 },
+    Heap {
+        /// The memory object.
+        memory: Arc<Memory<D>>,
+        /// The arena that counts it, an index.
+        arena: u32,
+        /// Its number there.
+        number: u64,
+    },
     /// A buffer that the ranges share.
-    Buffer { object: RawBuffer<D>, place: Place<D> },
+    Buffer {
+        /// The driver's buffer.
+        object: RawBuffer<D>,
+        /// Where it lies.
+        place: Place<D>,
+    },
 }

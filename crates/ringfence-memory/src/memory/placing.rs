@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::ask::Ask;
 use super::attempt::{Attempt, Refusal};
+use super::decide::padded;
 use super::memory_object::Memory;
 use super::place::Place;
 use super::plan::Plan;
@@ -52,8 +53,8 @@ impl<D: Device> Shared<D> {
     {
         self.create_measured::<K>(info, desc, |unplaced, needs| {
             let types = self.order.candidates(desc.location, needs.memory_type_bits);
-            let padded = types.fold(needs, |needs, memory_type| self.padded(needs, memory_type));
-            place(unplaced, padded)
+            let needs = types.fold(needs, |needs, memory_type| padded(needs, self.device.capabilities(), memory_type));
+            place(unplaced, needs)
         })
     }
 
@@ -273,7 +274,7 @@ impl<D: Device> Shared<D> {
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }
 
-    /// Notes something imported for whoever looks for mistakes.
+    /// Notes something imported for debugging.
     pub(crate) fn debug_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
         let (Some(debug), Some(key)) = (&self.debug, self.key_of(&place)) else { return };
         let memory = self.shared_memory_of(&place);

@@ -1,14 +1,13 @@
 //! The dry run: where a request would go, and what the driver would be asked for, before it is made.
 //!
-//! It goes the way of the real call ([`super::ladder`]) with the same questions, but for two that only the driver and
-//! the caller can answer: it takes the driver to refuse what is more than the heap has left, and asks no eviction
-//! callback. With no other thread at work, and no other process taking memory, the real call does what the plan says.
+//! It prints the decision that the real call executes ([`super::decide`]). Two things only the driver and the caller can
+//! answer: it takes the driver to refuse what is more than the heap has left, and calls no eviction callback. With no other thread at work, and no other process taking memory, the real call does what the plan says.
 
 use super::arena::Forecast;
 use super::ask::Ask;
 use super::attempt::{Refusal, Terms};
 use super::budget::{Budget, Grant};
-use super::ladder::Route;
+use super::decide::{Step, decide};
 use super::place::ArenaRef;
 use super::request::AllocationDesc;
 use super::shared::Shared;
@@ -38,7 +37,7 @@ pub struct Plan {
 /// How a request would get its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlannedWay {
-    /// In a block at hand.
+    /// In a block that is there.
     InBlock {
         /// First byte there.
         offset: u64,
@@ -55,9 +54,9 @@ impl<D: Device> Shared<D> {
         self.check_request(ask)?;
         self.budgets.refresh_if_old(&self.device);
         let (mut refusal, mut best, mut trimmed) = (Refusal::NoType, None, 0_u32);
-        for route in self.routes(ask) {
-            best.get_or_insert(route.memory_type);
-            match self.plan_route(ask, &route, &mut trimmed) {
+        for step in decide(ask.needs, ask.desc, self.view(ask)) {
+            best.get_or_insert(step.memory_type);
+            match self.plan_step(ask, &step, &mut trimmed) {
                 Ok(plan) => return Ok(plan),
                 Err(next) => refusal = next,
             }
@@ -66,10 +65,10 @@ impl<D: Device> Shared<D> {
     }
 
     /// `trimmed` has a bit for each heap whose empty blocks the real call would have given back by now.
-    fn plan_route(&self, ask: &Ask<'_, '_, D>, route: &Route<D>, trimmed: &mut u32) -> Result<Plan, Refusal> {
-        let (heap, terms) = (self.heap_of(route.memory_type), Terms::of(ask.desc));
+    fn plan_step(&self, ask: &Ask<'_, '_, D>, step: &Step, trimmed: &mut u32) -> Result<Plan, Refusal> {
+        let (heap, terms) = (self.heap_of(step.memory_type), Terms::of(ask.desc));
         let plan = |way, bytes: u64, asked_bytes: u64| Plan {
-            memory_type: route.memory_type,
+            memory_type: step.memory_type,
             heap,
             way,
             bytes,
@@ -78,16 +77,16 @@ impl<D: Device> Shared<D> {
             headroom_bytes: self.budgets.heap(heap).headroom_bytes().saturating_sub(asked_bytes),
         };
         let mut refusal = Refusal::OverBudget;
-        if !route.dedicated_first {
-            let request = ask.request(route.needs.size, route.needs.alignment);
+        if step.way.tries_block() {
+            let request = ask.request(step.needs.size, step.needs.alignment);
             let without_empty = *trimmed >> heap & 1 == 1;
-            let forecast = match &route.arena {
-                ArenaRef::Own(index) => self.arenas[*index as usize].forecast(request, without_empty),
+            let forecast = match self.arena_of(ask, step) {
+                ArenaRef::Own(index) => self.arenas[index as usize].forecast(request, without_empty),
                 ArenaRef::Pool(pool) => pool.arena.forecast(request, without_empty),
             };
             match forecast {
                 Forecast::InBlock { offset, bytes } => {
-                    let offset = offset + route.margins.front;
+                    let offset = offset + step.margins.front;
                     return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0));
                 }
                 Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, terms, trimmed) {
@@ -96,14 +95,14 @@ impl<D: Device> Shared<D> {
                 },
                 Forecast::Full => refusal = Refusal::PoolFull,
             }
-            if !route.may_be_dedicated {
+            if !step.way.tries_dedicated() {
                 return Err(refusal);
             }
         }
         let size = ask.needs.size;
         match self.foresee(heap, &[size], terms, trimmed) {
             Ok(asked) => Ok(plan(PlannedWay::Dedicated, size, asked)),
-            Err(refused) => Err(if route.dedicated_first { refused } else { refusal }),
+            Err(refused) => Err(if step.way.tries_block() { refusal } else { refused }),
         }
     }
 
@@ -163,7 +162,7 @@ impl<'a, D: Device> Planner<'a, D> {
     }
 
     /// What [`Allocator::allocate`] would do: which memory type, in a block or by itself, what the driver would be asked
-    /// for. Changes nothing. With nobody else taking memory meanwhile, the call does what the plan says, as long as the
+    /// for. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
     /// driver grants what its budgets promise.
     ///
     /// # Errors
@@ -183,7 +182,7 @@ impl<'a, D: Device> Planner<'a, D> {
     /// What [`Allocator::create_texture`] would do.
     ///
     /// # Errors
-    /// As [`Allocator::plan_buffer`].
+    /// As [`Planner::buffer`](crate::memory::Planner::buffer).
     pub fn texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared.plan_resource::<Textures>(info, desc)
     }

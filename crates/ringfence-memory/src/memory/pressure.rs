@@ -21,7 +21,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What an eviction callback is told.
+/// What an eviction callback sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pressure {
     /// Bytes that are needed.
@@ -38,5 +38,5 @@ pub struct Pressure {
     pub round: u32,
 }
 
-/// The callback that lets go of memory when there is no other way, and says whether it did.
+/// The callback that releases memory when there is no other way, and says whether it did.
 pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;

@@ -1,4 +1,4 @@
-//! How resources are let go of.
+//! How resources are retired and destroyed.
 //!
 //! ```text
 //!   drop(resource) ──▶ retired: RetireBin, tagged with the latest begun of every timeline
@@ -108,7 +108,7 @@ impl Drop for Helping {
 }
 
 impl<D: Device> Shared<D> {
-    /// Lets go of a resource, or of a range of one: it is destroyed once every submission that has begun is complete.
+    /// Retires a resource, or a range of one: it is destroyed once every submission that has begun is complete.
     pub fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
         self.put_down(Retired { object, place: Some(place) });
@@ -117,7 +117,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Lets go of an object whose memory is let go of by itself.
+    /// Retires an object whose memory is retired by itself.
     pub(crate) fn retire_object(&self, object: RawObject<D>) {
         self.put_down(Retired { object: Some(object), place: None });
     }
@@ -141,7 +141,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Lets go of a resource that only the submissions of `points` use.
+    /// Retires a resource that only the submissions of `points` use.
     ///
     /// # Panics
     /// If a point is on a timeline of another allocator. The object waits for all that has begun then.
@@ -236,9 +236,9 @@ impl<D: Device> Shared<D> {
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }
 
-    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not told.
+    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not recorded.
     ///
-    /// What is let go of is not moved any more either.
+    /// What is retired is not moved any more either.
     fn note_retired(&self, place: &Place<D>) {
         place.never_move();
         if self.trace.is_on() && place.is_own_range() {
@@ -258,7 +258,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The device is done with the place's bytes, and its owner has let go of them.
+    /// The device is done with the place's bytes, and its owner has released them.
     #[inline]
     fn note_released(&self, place: &Place<D>) {
         if self.debug.is_some() {
@@ -323,7 +323,7 @@ impl<D: Device> Shared<D> {
                 self.free_memory(Arc::into_inner(memory).expect("dedicated memory has one owner"));
             }
             Hold::Pooled { memory, owner, allocation } => {
-                // First, so that whoever takes the block out when it is empty is the last to hold its memory.
+                // First, so that what takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
                 owner.give_back(&allocation);
             }
@@ -612,7 +612,7 @@ impl<D: Device> Drop for Shared<D> {
             let arenas = std::mem::take(&mut self.arenas);
             return std::mem::forget((left, std::mem::take(self.pools.get_mut()), arenas));
         }
-        // SAFETY: the device is idle, and whoever has a heap has this allocator too.
+        // SAFETY: the device is idle, and the owner of a heap has this allocator too.
         unsafe { self.descriptor_heaps.destroy(&self.device, &self.trace) };
         self.releases.retired.release_all(|item| self.destroy(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));

@@ -18,7 +18,7 @@ impl<'a, D: Device> Retirement<'a, D> {
     }
 
     /// As [`Allocator::reclaim`], but destroys `objects_max` resources at the most, so that a frame in which very much
-    /// is let go of does not pay for all of it. The rest is left for the next call, nobody's turn being passed over.
+    /// is released does not pay for all of it. The rest is left for the next call, in the order in which it was released.
     /// After a device loss everything goes, as nothing is left to be smooth for.
     pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
         self.shared.reclaim(objects_max)
@@ -30,7 +30,7 @@ impl<'a, D: Device> Retirement<'a, D> {
         self.shared.lifetimes.retire_into(bin, item);
     }
 
-    /// As [`Allocator::retire_into`] for each of them, with one step that other threads see instead of one an item. `items`
+    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of them, with one step that other threads see instead of one an item. `items`
     /// is empty afterwards, and keeps its memory.
     pub fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
         self.shared.lifetimes.retire_all_into(bin, items);
@@ -54,11 +54,11 @@ impl<'a, D: Device> Retirement<'a, D> {
         Ok(bin.collect_passed(&passed, items_max, into))
     }
 
-    /// Gives what has passed of `bin` to `each`, as [`RetireBin::release`] does: [`Allocator::collect_from`] without the
+    /// Gives what has passed of `bin` to `each`, as [`RetireBin::release`] does: [`Retirement::collect_from`](crate::memory::Retirement::collect_from) without the
     /// vector.
     ///
     /// # Errors
-    /// As [`Allocator::collect_from`].
+    /// As [`Retirement::collect_from`](crate::memory::Retirement::collect_from).
     pub fn release_from<T>(
         &self,
         bin: &RetireBin<T>,

@@ -1,4 +1,4 @@
-//! The rings of an allocator: told of the device's progress at each reclaim, and shown in snapshots and traces.
+//! The rings of an allocator: notified of the device's progress at each reclaim, and shown in snapshots and traces.
 
 use std::sync::{Arc, Weak};
 
@@ -69,8 +69,8 @@ struct Noted {
     /// Its number in a trace.
     number: u64,
     ring: Weak<dyn ReclaimRing>,
-    /// What the trace was told last, without the name; `None` before it was told that the ring is there.
-    told: Option<RingSnapshot>,
+    /// What the trace has recorded last, without the name; `None` before it has recorded the ring.
+    recorded: Option<RingSnapshot>,
 }
 
 impl Rings {
@@ -79,7 +79,7 @@ impl Rings {
         book.noted.retain(|noted| noted.is_alive(trace));
         book.made += 1;
         let number = book.made;
-        book.noted.push(Noted { number, ring: Arc::downgrade(ring), told: None });
+        book.noted.push(Noted { number, ring: Arc::downgrade(ring), recorded: None });
     }
 
     /// Every ring that lives.
@@ -135,15 +135,15 @@ impl Rings {
     }
 
     /// A new trace knows nothing of them.
-    pub(crate) fn forget_told(&self) {
-        self.0.lock().noted.iter_mut().for_each(|noted| noted.told = None);
+    pub(crate) fn forget_recorded(&self) {
+        self.0.lock().noted.iter_mut().for_each(|noted| noted.recorded = None);
     }
 }
 
 impl Noted {
     fn is_alive(&self, trace: &Trace) -> bool {
         let is_alive = self.ring.strong_count() > 0;
-        if !is_alive && self.told.is_some() {
+        if !is_alive && self.recorded.is_some() {
             trace.ring_gone(self.number);
         }
         is_alive
@@ -151,12 +151,12 @@ impl Noted {
 
     fn tell(&mut self, ring: &dyn ReclaimRing, trace: &Trace) {
         let Some(figures) = ring.figures() else { return };
-        if self.told.is_none() {
+        if self.recorded.is_none() {
             trace.ring_made(self.number, ring.name());
         }
-        if self.told.as_ref() != Some(&figures) {
+        if self.recorded.as_ref() != Some(&figures) {
             trace.ring(self.number, &figures);
-            self.told = Some(figures);
+            self.recorded = Some(figures);
         }
     }
 }

@@ -14,6 +14,7 @@ use super::block_sizes::BlockSizes;
 use super::budget::{Budget, Budgets};
 use super::cells::{CELL_BYTES_MAX, Cells};
 use super::classes::Classes;
+use super::decide::{View, plain_types};
 use super::desc::AllocatorDesc;
 use super::descriptor_heaps::DescriptorHeaps;
 use super::memory_object::Memory;
@@ -25,7 +26,7 @@ use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::small_state::SmallBuffers;
 use super::statistics::{Calls, Moved};
-use super::types::{TypeOrder, quick_types};
+use super::types::TypeOrder;
 use super::wake::Wake;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::lifetime::{Lifetimes, Timed};
@@ -38,14 +39,20 @@ pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
 
 /// What every clone of the allocator and everything that it made share.
 pub struct Shared<D: Device> {
+    /// The device.
     pub device: D,
+    /// Its timelines.
     pub lifetimes: Lifetimes<D>,
+    /// Descriptor heaps that a reclaim visits.
     pub descriptor_heaps: DescriptorHeaps<D>,
     pub(crate) rings: Rings,
+    /// The memory types of each location, best first.
     pub order: TypeOrder,
     pub(crate) classes: Classes,
-    /// The memory types whose arenas serve plain requests the short way, a bit each.
-    pub(crate) quick_types: u32,
+    /// What is decided for plain requests: the memory types whose arenas serve them as they are, a bit each.
+    pub(crate) plain_types: u32,
+    /// The largest request in bytes that shares a block, by memory type.
+    pub(crate) shared_bytes_max: Box<[u64]>,
     /// Those of them whose small requests get cells.
     pub(crate) cell_types: u32,
     /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
@@ -63,6 +70,7 @@ pub struct Shared<D: Device> {
     pub(crate) memory_objects: AtomicU64,
     pub(crate) calls: Calls,
     pub(crate) moved: Moved,
+    /// The recording, if one is under way.
     pub trace: Trace,
     /// There iff something is looked for.
     pub(crate) debug: Option<Box<Debugger<D>>>,
@@ -108,15 +116,23 @@ impl<D: Device> Shared<D> {
             })
         });
         let (order, arenas) = (TypeOrder::new(capabilities), arenas.collect::<Box<[OwnArena<D>]>>());
-        let shares = |memory_type: u32, bytes| {
-            let mut of_type = arenas.iter().filter(|arena: &&OwnArena<D>| arena.desc.memory_type == memory_type);
-            of_type.all(|arena| arena.shares(bytes))
+        let shared_bytes_max: Box<[u64]> =
+            arenas.chunks(CLASSES.len()).map(|held| held[0].shared_bytes_max()).collect();
+        let view = View {
+            capabilities,
+            order: &order,
+            classes: &classes,
+            shared_bytes_max: &shared_bytes_max,
+            margin_bytes: 0,
+            is_near_object_limit: false,
+            pool: None,
         };
-        let quick_types = quick_types(capabilities, &order, CELL_BYTES_MAX, shares);
+        let plain_types = plain_types(view, CELL_BYTES_MAX);
         Self {
             classes,
-            quick_types,
-            cell_types: if desc.cells { quick_types } else { 0 },
+            plain_types,
+            shared_bytes_max,
+            cell_types: if desc.cells { plain_types } else { 0 },
             order,
             arenas,
             lifetimes: Lifetimes::new(),
@@ -222,7 +238,7 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).flush(&self.device, start, start + size)
     }
 
-    /// Notes a ring, to be told of progress and for snapshots.
+    /// Notes a ring, to be notified of progress and for snapshots.
     pub fn add_ring(&self, ring: &Arc<dyn ReclaimRing>) {
         self.rings.add(ring, &self.trace);
     }
@@ -241,7 +257,7 @@ impl<D: Device> Shared<D> {
         match self.memory_objects.load(Ordering::Relaxed) {
             0 if !self.descriptor_heaps.is_empty() => Err(StartTraceError::DescriptorHeaps),
             0 => {
-                self.rings.forget_told();
+                self.rings.forget_recorded();
                 self.trace.start(to, self.device.capabilities())
             }
             memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
@@ -284,6 +300,10 @@ impl<D: Device> Shared<D> {
         self.trace.staged(writes, bytes);
     }
 
+    /// Refuses if the device is known to be lost. A load.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
     pub fn check_lost(&self) -> Result<(), DeviceError> {
         if self.lost.load(Ordering::Relaxed) { Err(DeviceError::Lost) } else { Ok(()) }
     }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed};
 
-/// What the ladder finds a place for.
+/// What the fallback order finds a place for.
 pub(crate) trait Subject<D: Device> {
     /// What comes of it.
     type Made;
@@ -83,7 +83,7 @@ impl<D: Device> Subject<D> for Bytes {
     }
 }
 
-/// Bytes for a resource that the caller places, which the driver is told of if they are its own.
+/// Bytes for a resource that the caller places, which the driver is given if they are its own.
 pub(crate) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced, pub(crate) PhantomData<K>);
 
 impl<D: Device + Create<K>, K: Kind> Subject<D> for BytesFor<'_, D, K> {

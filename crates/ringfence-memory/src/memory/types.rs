@@ -96,21 +96,3 @@ fn order(capabilities: &Capabilities, location: Location) -> Vec<u32> {
     types.sort_by_key(|(_, held)| location.cost(*held));
     types.into_iter().map(|(index, _)| index).collect()
 }
-
-/// The memory types whose arenas serve plain requests without a second look, a bit each. `small_bytes` are those of the
-/// largest cell.
-pub(crate) fn quick_types(
-    capabilities: &Capabilities,
-    order: &TypeOrder,
-    small_bytes: u64,
-    shares: impl Fn(u32, u64) -> bool,
-) -> u32 {
-    let types = 0..capabilities.memory_types.len() as u32;
-    let is_quick = |index: &u32| {
-        // No padding, no memory of its own, and no request that is too large.
-        !capabilities.is_non_coherent(*index)
-            && shares(*index, small_bytes)
-            && order.always_serves(small_bytes, 1 << index)
-    };
-    types.filter(is_quick).fold(0, |bits, index| bits | 1 << index)
-}

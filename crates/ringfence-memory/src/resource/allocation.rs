@@ -4,7 +4,7 @@
 //!   Allocation ── sole ──▶ Place                      as it was made
 //!       │ the first aliasing resource
 //!       ▼
-//!   Allocation ─┬─▶ common Place ◀─┬─ Buffer          goes back when the last of them is let go of
+//!   Allocation ─┬─▶ common Place ◀─┬─ Buffer          goes back when the last of them is released
 //!               └──────────────────┴─ Texture         and the device is done with it
 //! ```
 
@@ -28,7 +28,7 @@ use crate::memory::{
 };
 use crate::observe::debugging::{Key, MovedRange, Spot};
 
-/// A range of memory, owned by whoever holds this value; move-only.
+/// A range of memory, owned by the holder of this value; move-only.
 ///
 /// Dropping it retires it, as a [`Buffer`] is: its bytes are given to others by an [`Allocator::reclaim`](crate::Allocator::reclaim) after every
 /// submission that had begun by then is complete.
@@ -67,7 +67,7 @@ impl<D: Device> Allocation<D> {
         needs: &Requirements,
         desc: &AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        if let Some(place) = shared.place_at_hand(needs, desc) {
+        if let Some(place) = shared.place_cached(needs, desc) {
             return Ok(Self::of_place(shared, place, needs, desc));
         }
         let ask = Ask::new(*needs, desc);
@@ -139,7 +139,7 @@ impl<D: Device> Allocation<D> {
         made
     }
 
-    /// Bytes for whoever makes resources of his own of them.
+    /// Bytes for resources that the caller makes of them.
     #[track_caller]
     pub(crate) fn bytes(
         shared: &Arc<Shared<D>>,
@@ -297,7 +297,7 @@ impl<D: Device> Allocation<D> {
     }
 
     /// Makes a texture at byte `offset` of this memory. Any number of resources may lie there, over each other; the
-    /// bytes go back when the last of them and the allocation are let go of.
+    /// bytes go back when the last of them and the allocation are released.
     ///
     /// What one of them holds is lost when another is written: the program places the barriers, and begins each use
     /// with a discard. The host reaches the bytes through the allocation alone.
@@ -391,10 +391,10 @@ impl<D: Device> Allocation<D> {
         (&self.shared, &mut self.place)
     }
 
-    /// Lets go of it for once `points` have passed, whatever other submissions are under way.
+    /// Retires it until `points` have passed, whatever other submissions are under way.
     ///
     /// # Panics
-    /// If a point is on a timeline of another allocator, or of none. It is let go of as if it were dropped then.
+    /// If a point is on a timeline of another allocator, or of none. It is retired as if it were dropped then.
     ///
     /// # Safety
     /// Only submissions that complete with these points use it.
@@ -438,7 +438,7 @@ impl<D: Device> Allocation<D> {
         Self { shared, place, size, alignment_log2, class, is_mixed, location, user_data }
     }
 
-    /// Tells whoever looks for mistakes that it lies elsewhere than before.
+    /// Notes for debugging that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<Key>) {
         let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
         let Some(to) = self.shared.key_of(&self.place) else { return };
@@ -452,10 +452,10 @@ impl<D: Device> Allocation<D> {
         unsafe { (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.place)) }
     }
 
-    /// Memory out of what this thread has at hand. Only while a handle of the allocator lives.
+    /// Memory out of this thread's cache. Only while a handle of the allocator lives.
     #[inline]
     fn cached(shared: &Arc<Shared<D>>, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Self> {
-        let (arena, class) = shared.quick_class(needs, desc)?;
+        let (arena, class) = shared.plain_class(needs, desc)?;
         let (Ready { cell, offset }, owner) = shared.arenas[arena as usize].cells.take_ready(class)?;
         let hold = Hold::Cell { class: class.index, named: false, allocation: cell };
         Some(Self {
@@ -506,7 +506,7 @@ impl<D: Device> Allocation<D> {
     unsafe fn destroy_cached_range(&self) -> bool {
         match (&self.place.arena, &self.place.hold) {
             (ArenaRef::Own(arena), Hold::Range { allocation, ticket: None, .. }) if !self.shared.is_watched() => {
-                // SAFETY: nobody uses it again, as the caller promises; what is not read holds nothing.
+                // SAFETY: no other uses it again, as the caller promises; what is not read holds nothing.
                 let owner = unsafe { std::ptr::read(&self.shared) };
                 owner.free_range(*arena, *allocation);
                 true

@@ -27,7 +27,7 @@ pub struct PoolDesc<'a> {
     pub class: ResourceClass,
     /// Bytes of each block; 0 for blocks that grow with use.
     pub block_bytes: u64,
-    /// Blocks that are made at once and kept for good.
+    /// Blocks that are made at once and kept always.
     pub block_count_min: usize,
     /// The largest number of blocks.
     pub block_count_max: usize,

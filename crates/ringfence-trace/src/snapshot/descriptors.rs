@@ -32,10 +32,12 @@ pub struct DescriptorSnapshot {
 
 /// The names of the regions.
 pub mod region {
-    #![allow(missing_docs)] // the name says it
-
+    /// A heap that shaders do not see.
     pub const CPU_ONLY: &str = "CPU-only";
+    /// Slots of a shader-visible heap that live until they are released.
     pub const PERSISTENT: &str = "persistent";
+    /// Slots of a shader-visible heap that live for a frame.
     pub const FRAME: &str = "frame";
+    /// A table of slots that shaders index.
     pub const BINDLESS: &str = "bindless";
 }

@@ -1,7 +1,7 @@
 //! What a defragmentation asks of an arena: how its blocks stand, who may be moved, and room for those who are.
 //!
 //! Every call takes the arena's lock once and makes no driver call under it. Room is given as what it is: a range that
-//! nobody else can have, allocated like any other.
+//! no other can have, allocated like any other.
 //!
 //! | call | under the lock |
 //! |---|---|

@@ -38,7 +38,7 @@ pub struct Overrun {
     /// What the nearest of them is now.
     pub found: u8,
     /// Whether it was found when the range was released, rather than by
-    /// [`Allocator::check_guards`](crate::Allocator::check_guards).
+    /// [`Debug::check_guards`](crate::memory::Debug::check_guards).
     pub at_release: bool,
 }
 
@@ -139,7 +139,7 @@ impl Operation {
     }
 }
 
-/// What [`Allocator::check_guards`](crate::Allocator::check_guards) saw.
+/// What [`Debug::check_guards`](crate::memory::Debug::check_guards) saw.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GuardCheck {
     /// Guards that were written. Each is mended, so that it is found once.

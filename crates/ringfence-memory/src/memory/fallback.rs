@@ -1,20 +1,20 @@
-//! What is tried, in which order, until a request has its memory: the pressure ladder.
+//! Executing a decision: what is tried, in which order, until a request has its memory.
 //!
 //! ```text
-//!   for each memory type that will do, best first:
-//!     a cell or a range of a block at hand                                      no driver call
+//!   for each step of the decision, best memory type first:
+//!     a slot of a size class or a range of a block that is there               no driver call
 //!     a new block of the arena's present size ── refused? reclaim what is complete, trim empty blocks of the heap, again
 //!     a new block of 1/2, 1/4, 1/8 of that
 //!     memory of its own                       ── refused? reclaim and trim, if that was not done, again
-//!   the caller's eviction callback; if it let go of something, everything again
+//!   the caller's eviction callback; if it released something, everything again
 //!   a typed error: need, use, budget, and what was tried
 //! ```
 //!
-//! Most requests never come here: what is at hand for a plain one is found before (`quick.rs`).
+//! Most requests never come here: what is cached or has room for a plain one is found before (`cached.rs`).
 //!
 //! "Refused" is an error of the driver that freeing memory may help, or the budget: a block that would go beyond it is
-//! halved first, and what is still beyond it is asked for only if the request is not `within_budget`. Beyond a limit
-//! that the caller has set nothing is asked for.
+//! halved first, and what is still beyond it is requested only if the request is not `within_budget`. Nothing is requested
+//! beyond a limit that the caller has set.
 
 use std::sync::Arc;
 
@@ -23,10 +23,11 @@ use ringfence_core::algorithm::Algorithm;
 use super::ask::Ask;
 use super::attempt::{Attempt, Refusal, Terms};
 use super::budget::Grant;
+use super::decide::{PoolView, Step, View, decide};
 use super::location::Location;
 use super::place::{ArenaRef, Hold, Place};
 use super::pressure::{Pressure, Tried};
-use super::request::{AllocationDesc, Dedicated};
+use super::request::AllocationDesc;
 use super::shared::Shared;
 use super::shortage::{self, EVICTIONS_MAX};
 use super::subject::Subject;
@@ -35,18 +36,6 @@ use crate::error::Error;
 use crate::observe::debugging::{Margins, NewRange};
 use crate::observe::unlocked::is_locked;
 use crate::observe::{report, span};
-
-/// A memory type that a request may go to.
-pub(crate) struct Route<D: Device> {
-    pub(crate) arena: ArenaRef<D>,
-    pub(crate) memory_type: u32,
-    /// As this memory type needs it, guards included.
-    pub(crate) needs: Requirements,
-    /// The guards.
-    pub(crate) margins: Margins,
-    pub(crate) dedicated_first: bool,
-    pub(crate) may_be_dedicated: bool,
-}
 
 impl<D: Device> Shared<D> {
     /// A place for the subject, or why there is none. Nothing has changed then.
@@ -57,7 +46,7 @@ impl<D: Device> Shared<D> {
         ask: &Ask<'_, '_, D>,
     ) -> Result<(S::Made, Place<D>), Error> {
         if ask.pool.is_none()
-            && let Some(place) = self.place_at_hand(&ask.needs, ask.desc)
+            && let Some(place) = self.place_cached(&ask.needs, ask.desc)
         {
             match self.settle(subject, ask, place, Margins::default(), ask.needs.size) {
                 Ok(made) => return Ok(made),
@@ -68,7 +57,7 @@ impl<D: Device> Shared<D> {
         self.search(subject, ask)
     }
 
-    /// [`Shared::find_place`] by the whole ladder.
+    /// [`Shared::find_place`] by the whole fallback order.
     #[inline(never)]
     pub(crate) fn search<S: Subject<D>>(
         &self,
@@ -79,7 +68,7 @@ impl<D: Device> Shared<D> {
         self.check_request(ask)?;
         let mut attempt = Attempt::default();
         for round in 0.. {
-            let refusal = match self.climb(subject, ask, &mut attempt) {
+            let refusal = match self.try_steps(subject, ask, &mut attempt) {
                 Ok(made) => return Ok(made),
                 Err(Refusal::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(refusal) => refusal,
@@ -113,20 +102,20 @@ impl<D: Device> Shared<D> {
     }
 
     /// Every memory type once.
-    fn climb<S: Subject<D>>(
+    fn try_steps<S: Subject<D>>(
         &self,
         subject: &S,
         ask: &Ask<'_, '_, D>,
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
         let mut refusal = Refusal::NoType;
-        for route in self.routes(ask) {
-            attempt.best.get_or_insert(route.memory_type);
-            if attempt.types & !(1 << route.memory_type) != 0 {
+        for step in decide(ask.needs, ask.desc, self.view(ask)) {
+            attempt.best.get_or_insert(step.memory_type);
+            if attempt.types & !(1 << step.memory_type) != 0 {
                 attempt.tried |= Tried::NEXT_TYPE;
             }
-            attempt.types |= 1 << route.memory_type;
-            match self.try_route(subject, ask, &route, attempt) {
+            attempt.types |= 1 << step.memory_type;
+            match self.try_step(subject, ask, &step, attempt) {
                 Err(next) if next.may_go_on() => refusal = next,
                 result => return result,
             }
@@ -134,40 +123,41 @@ impl<D: Device> Shared<D> {
         Err(refusal)
     }
 
-    fn try_route<S: Subject<D>>(
+    fn try_step<S: Subject<D>>(
         &self,
         subject: &S,
         ask: &Ask<'_, '_, D>,
-        route: &Route<D>,
+        step: &Step,
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
-        if !route.dedicated_first {
-            match self.place_in_block(subject, ask, route, attempt) {
-                Err(refusal) if refusal.may_go_on() && route.may_be_dedicated => {}
+        if step.way.tries_block() {
+            match self.place_in_block(subject, ask, step, attempt) {
+                Err(refusal) if refusal.may_go_on() && step.way.tries_dedicated() => {}
                 result => return result,
             }
             attempt.tried |= Tried::DEDICATED;
         }
-        self.place_dedicated(subject, ask, route, attempt)
+        self.place_dedicated(subject, ask, step, attempt)
     }
 
     fn place_in_block<S: Subject<D>>(
         &self,
         subject: &S,
         ask: &Ask<'_, '_, D>,
-        route: &Route<D>,
+        step: &Step,
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
-        let (request, terms) = (ask.request(route.needs.size, route.needs.alignment), Terms::of(ask.desc));
-        let found = match &route.arena {
+        let arena = self.arena_of(ask, step);
+        let (request, terms) = (ask.request(step.needs.size, step.needs.alignment), Terms::of(ask.desc));
+        let found = match &arena {
             ArenaRef::Own(index) => self.allocate_in(&self.arenas[*index as usize], request, terms, attempt),
             ArenaRef::Pool(pool) => self.allocate_in(&pool.arena, request, terms, attempt),
         }?;
-        let place = Place::found(route.arena.clone(), found, route.margins.front);
+        let place = Place::found(arena, found, step.margins.front);
         if self.trace.is_on() {
             self.trace.allocated(
                 self.memory_of(&place).block,
-                place.offset - route.margins.front,
+                place.offset - step.margins.front,
                 place.size(),
                 request.alignment,
                 request.name,
@@ -180,7 +170,7 @@ impl<D: Device> Shared<D> {
             self.give_back(place);
             return Err(Refusal::Driver(error));
         }
-        self.settle(subject, ask, place, route.margins, route.needs.size)
+        self.settle(subject, ask, place, step.margins, step.needs.size)
     }
 
     /// Puts the subject where a range was found for it, of so many bytes with its guards; or gives the range back.
@@ -212,16 +202,16 @@ impl<D: Device> Shared<D> {
         &self,
         subject: &S,
         ask: &Ask<'_, '_, D>,
-        route: &Route<D>,
+        step: &Step,
         attempt: &mut Attempt,
     ) -> Result<(S::Made, Place<D>), Refusal> {
-        let terms = Terms::of(ask.desc);
+        let (arena, terms) = (self.arena_of(ask, step), Terms::of(ask.desc));
         if !terms.may_grow {
             return Err(Refusal::MayNotGrow);
         }
         // Exactly as large as the driver asks, not padded: Vulkan insists, and a flush may end with the memory.
         let Requirements { size, alignment, class, .. } = ask.needs;
-        let memory_type = route.memory_type;
+        let memory_type = step.memory_type;
         let heap = self.heap_of(memory_type);
         let AllocationDesc { name, priority, share, .. } = *ask.desc;
         let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
@@ -236,7 +226,7 @@ impl<D: Device> Shared<D> {
             Err(refusal) if refusal.may_go_on() && self.trim_heap(heap, attempt) => make()?,
             result => result?,
         };
-        let number = match &route.arena {
+        let number = match &arena {
             ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(&ask.request(size, alignment)),
             ArenaRef::Pool(pool) => pool.arena.add_dedicated(&ask.request(size, alignment)),
         };
@@ -244,16 +234,16 @@ impl<D: Device> Shared<D> {
         if !ask.desc.evictable {
             memory.pin();
         }
-        self.trace_dedicated(&memory, self.arena_desc(&route.arena));
+        self.trace_dedicated(&memory, self.arena_desc(&arena));
         self.trace.allocated(memory.block, 0, size, alignment, ask.desc.name);
-        let place = Place { offset: 0, arena: route.arena.clone(), hold: Hold::Dedicated { memory, number } };
+        let place = Place { offset: 0, arena, hold: Hold::Dedicated { memory, number } };
         if self.debug.is_some() {
             self.debug_made::<S>(&made, &place, ask, Margins::default(), size);
         }
         Ok((made, place))
     }
 
-    /// Notes what was made for whoever looks for mistakes. `bytes` are those of the range, guards included.
+    /// Notes what was made, for debugging. `bytes` are those of the range, guards included.
     #[cold]
     fn debug_made<S: Subject<D>>(
         &self,
@@ -379,62 +369,28 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The memory types that will do, best first, each worked out when its turn comes.
-    pub(crate) fn routes<'a>(&'a self, ask: &'a Ask<'_, '_, D>) -> impl Iterator<Item = Route<D>> + 'a {
-        let of_pool = ask.pool.map(|pool| {
-            let memory_type = pool.arena.desc.memory_type;
-            let padded = self.padded(ask.needs, memory_type);
-            // Equal blocks are as large as the caller counted on.
-            let is_equal = matches!(pool.arena.desc.algorithm, Algorithm::Equal { .. });
-            let margins = if is_equal { Margins::default() } else { self.margins(&padded, memory_type) };
-            let needs = margins.around(padded);
-            let arena = ArenaRef::Pool(Arc::clone(pool));
-            let (dedicated_first, may_be_dedicated) = (false, false);
-            Route { arena, memory_type, needs, margins, dedicated_first, may_be_dedicated }
+    /// What a decision needs to know, for a request.
+    pub(crate) fn view<'a>(&'a self, ask: &Ask<'_, '_, D>) -> View<'a> {
+        let pool = ask.pool.map(|pool| PoolView {
+            memory_type: pool.arena.desc.memory_type,
+            is_equal: matches!(pool.arena.desc.algorithm, Algorithm::Equal { .. }),
         });
-        // A pool has one type, and no other is tried.
-        let bits = if ask.pool.is_some() { 0 } else { ask.needs.memory_type_bits };
-        let types = self.order.candidates_for(self.device.capabilities(), ask.desc, bits);
-        of_pool.into_iter().chain(types.map(|memory_type| self.route(ask, memory_type)))
-    }
-
-    fn route(&self, ask: &Ask<'_, '_, D>, memory_type: u32) -> Route<D> {
-        let padded = self.classes.apart(self.padded(ask.needs, memory_type));
-        let margins = self.margins(&padded, memory_type);
-        let needs = margins.around(padded);
-        let arena = self.shared_arena_index(memory_type, needs.class);
-        let wish = if ask.desc.share.is_some() { Dedicated::Always } else { ask.desc.dedicated };
-        let dedicated_first = self.wants_dedicated(&needs, wish, arena);
-        let may_be_dedicated = ask.desc.dedicated != Dedicated::Never;
-        Route { arena: ArenaRef::Own(arena.into()), memory_type, needs, margins, dedicated_first, may_be_dedicated }
-    }
-
-    fn wants_dedicated(&self, needs: &Requirements, wish: Dedicated, arena: u32) -> bool {
-        match wish {
-            _ if needs.requires_dedicated => true,
-            Dedicated::Always => true,
-            Dedicated::Never => false,
-            Dedicated::Auto if !self.arenas[arena as usize].shares(needs.size) => true,
-            Dedicated::Auto => needs.prefers_dedicated && !self.is_near_object_limit(),
+        View {
+            capabilities: self.device.capabilities(),
+            order: &self.order,
+            classes: &self.classes,
+            shared_bytes_max: &self.shared_bytes_max,
+            margin_bytes: self.debug.as_ref().map_or(0, |debug| debug.margin_bytes()),
+            is_near_object_limit: self.is_near_object_limit(),
+            pool,
         }
     }
 
-    /// The guards of a range that is padded already.
-    fn margins(&self, padded: &Requirements, memory_type: u32) -> Margins {
-        let Some(debug) = &self.debug else { return Margins::default() };
-        let capabilities = self.device.capabilities();
-        let atom = if capabilities.is_non_coherent(memory_type) { capabilities.non_coherent_atom_bytes } else { 1 };
-        Margins::of(debug.margin_bytes(), padded, atom)
-    }
-
-    /// Host-visible memory that is not coherent is flushed in whole atoms: no two resources may share one.
-    pub(crate) fn padded(&self, mut needs: Requirements, memory_type: u32) -> Requirements {
-        let capabilities = self.device.capabilities();
-        if capabilities.is_non_coherent(memory_type) {
-            let atom = capabilities.non_coherent_atom_bytes;
-            needs.alignment = needs.alignment.max(atom);
-            needs.size = needs.size.div_ceil(atom).saturating_mul(atom);
+    /// The arena that a step of a request is about.
+    pub(crate) fn arena_of(&self, ask: &Ask<'_, '_, D>, step: &Step) -> ArenaRef<D> {
+        match ask.pool {
+            Some(pool) => ArenaRef::Pool(Arc::clone(pool)),
+            None => ArenaRef::Own(self.shared_arena_index(step.memory_type, step.needs.class).into()),
         }
-        needs
     }
 }
