@@ -30,11 +30,14 @@
 //! dimensions, and one sample a texel.
 
 mod buffer;
+mod error;
+mod object;
 mod table;
 mod texture;
 
-pub use buffer::{PageRun, SparseBuffer, SparseError};
-pub use texture::{SparseRegion, SparseTexture, TileRun};
+pub use buffer::{PageRun, SparseBuffer};
+pub use error::{SparseError, SparseRegion};
+pub use texture::{SparseTexture, TileRun};
 
 pub use crate::device::sparse::{
     PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,

@@ -1,44 +1,15 @@
 //! The sparse buffer: addresses, and a [page table](super::table).
 
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::ops::Range;
 
-use super::table::PageTable;
-use super::{PageBind, Sparse, SparseNeeds, SparseRegion};
-use crate::device::{BufferInfo, Buffers, Create, Device, DeviceError, RawBuffer, ResourceClass};
+use super::error::SparseError;
+use super::object::SparseObject;
+use super::{PageBind, Sparse, SparseNeeds};
+use crate::device::{BufferInfo, Buffers, Device, DeviceError, RawBuffer, ResourceClass};
 use crate::error::Error;
 use crate::memory::Allocator;
-use crate::resource::{AllocationDesc, RawObject};
-
-/// Why pages were not bound. Nothing has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SparseError {
-    /// The pages lie outside the buffer.
-    #[error("pages {first}..{end} lie outside the sparse buffer of {page_count} pages")]
-    OutOfRange {
-        /// The first page that was asked for.
-        first: u64,
-        /// The page after the last one.
-        end: u64,
-        /// Pages of the buffer.
-        page_count: u64,
-    },
-    /// The texels lie outside the texture, or there are none of them.
-    #[error("{region:?} lies outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
-    OutsideTexture {
-        /// What was asked for.
-        region: SparseRegion,
-        /// Mip levels of the texture.
-        mips: u32,
-        /// Array layers of the texture.
-        layers: u32,
-    },
-    /// There is no memory for them.
-    #[error(transparent)]
-    Memory(#[from] Error),
-}
+use crate::resource::AllocationDesc;
 
 /// A run of pages that a submission will bind or unbind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,9 +26,8 @@ pub struct PageRun {
 ///
 /// Dropping it retires it with all of its memory, as a [`Buffer`](crate::Buffer) is.
 pub struct SparseBuffer<D: Device> {
-    object: ManuallyDrop<RawBuffer<D>>,
+    object: SparseObject<D, Buffers>,
     needs: SparseNeeds,
-    table: PageTable<D>,
 }
 
 impl<D: Sparse> Allocator<D> {
@@ -70,17 +40,11 @@ impl<D: Sparse> Allocator<D> {
         info: &BufferInfo<'_, D>,
         desc: AllocationDesc<'_>,
     ) -> Result<SparseBuffer<D>, Error> {
-        let shared = self.shared();
-        shared.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (object, needs) = unsafe { shared.device.make_sparse(info) }?;
-        shared.count_created();
-        if !desc.name.is_empty() {
-            // SAFETY: the object was made just now.
-            unsafe { Create::<Buffers>::set_name(&shared.device, &object, desc.name) };
-        }
-        let page = (needs.page_bytes, needs.memory_type_bits, ResourceClass::Buffer);
-        Ok(SparseBuffer { object: ManuallyDrop::new(object), needs, table: PageTable::new(shared, page, desc) })
+        let make = |device: &D| unsafe { device.make_sparse(info) };
+        let page = |needs: &SparseNeeds| (needs.page_bytes, needs.memory_type_bits, ResourceClass::Buffer);
+        let (object, needs) = SparseObject::new(self, desc, make, page)?;
+        Ok(SparseBuffer { object, needs })
     }
 }
 
@@ -88,7 +52,7 @@ impl<D: Device> SparseBuffer<D> {
     /// The driver's buffer.
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
-        &self.object
+        self.object.get()
     }
 
     /// Its bytes: addresses, not memory.
@@ -112,25 +76,25 @@ impl<D: Device> SparseBuffer<D> {
     /// How many of them have memory once what is pending is submitted.
     #[must_use]
     pub fn bound_count(&self) -> u64 {
-        self.table.bound_count()
+        self.object.table.bound_count()
     }
 
     /// Whether a page has memory once what is pending is submitted.
     #[must_use]
     pub fn is_bound(&self, page: u64) -> bool {
-        self.table.is_bound(page)
+        self.object.table.is_bound(page)
     }
 
     /// The memory behind a page that a submission has bound: the memory object and the first byte in it.
     #[must_use]
     pub fn behind(&self, page: u64) -> Option<(&D::Memory, u64)> {
-        self.table.behind(page)
+        self.object.table.behind(page)
     }
 
     /// What the next submission does, as data.
     #[must_use]
     pub fn batch(&self) -> Vec<PageRun> {
-        let runs = self.table.runs(|_| false).into_iter();
+        let runs = self.object.table.runs(|_| false).into_iter();
         runs.map(|run| PageRun { page: run.page, count: run.count, is_bound: run.change }).collect()
     }
 
@@ -148,7 +112,7 @@ impl<D: Device> SparseBuffer<D> {
     #[track_caller]
     pub fn bind(&mut self, pages: Range<u64>) -> Result<(), SparseError> {
         self.check(&pages)?;
-        Ok(self.table.bind(pages)?)
+        Ok(self.object.table.bind(pages)?)
     }
 
     /// Has pages unbound by the next submission, those without memory left as they are.
@@ -157,7 +121,7 @@ impl<D: Device> SparseBuffer<D> {
     /// They lie outside the buffer.
     pub fn unbind(&mut self, pages: Range<u64>) -> Result<(), SparseError> {
         self.check(&pages)?;
-        self.table.unbind(pages);
+        self.object.table.unbind(pages);
         Ok(())
     }
 
@@ -186,9 +150,9 @@ impl<D: Sparse> SparseBuffer<D> {
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
-        self.table.check_lost()?;
+        self.object.table.check_lost()?;
         let page_bytes = self.needs.page_bytes;
-        let runs = self.table.binds(|_| false).into_iter();
+        let runs = self.object.table.binds(|_| false).into_iter();
         let binds = runs.map(|run| PageBind {
             offset: run.page * page_bytes,
             size: run.count * page_bytes,
@@ -197,17 +161,9 @@ impl<D: Sparse> SparseBuffer<D> {
         let binds: Vec<_> = binds.collect();
         // SAFETY: runs of a map do not overlap; pages lie inside the buffer, and their memory was made for them; the rest
         // is the caller's promise.
-        unsafe { self.table.device().bind_pages(queue, &self.object, &binds, waits, signal) }?;
-        self.table.settle();
+        unsafe { self.object.table.device().bind_pages(queue, self.object.get(), &binds, waits, signal) }?;
+        self.object.table.settle();
         Ok(())
-    }
-}
-
-impl<D: Device> Drop for SparseBuffer<D> {
-    fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards.
-        let object = unsafe { ManuallyDrop::take(&mut self.object) };
-        self.table.retire(RawObject::Buffer(object));
     }
 }
 
