@@ -65,6 +65,7 @@ mod snapshot;
 mod statistics;
 mod subject;
 mod types;
+mod watched;
 
 pub use allocation::Allocation;
 pub use allocator::{Allocator, AllocatorDesc, Reclaimed, ShutdownError};

@@ -553,7 +553,7 @@ impl<D: Device> Shared<D> {
         }
         reclaimed.blocks += self.trim();
         if let Some(debug) = &self.debug {
-            debug.tell_leaks();
+            debug.report_leaks();
         }
         Ok(reclaimed)
     }

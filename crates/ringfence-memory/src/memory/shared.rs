@@ -61,7 +61,7 @@ pub struct Shared<D: Device> {
     pub(crate) moved: Moved,
     pub trace: Trace,
     /// There iff something is looked for.
-    pub(crate) debug: Option<Box<Debugger<D>>>,
+    pub(crate) debug: Option<Box<Debugger<Memory<D>>>>,
     pub(crate) residents: Residents<D>,
 }
 

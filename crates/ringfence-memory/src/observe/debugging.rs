@@ -34,10 +34,12 @@
 mod guard;
 mod registry;
 mod report;
+mod watched;
 
 pub(crate) use guard::Margins;
 pub(crate) use registry::{Debugger, Key, MovedRange, NewRange};
 pub use report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Side, Spot};
+pub(crate) use watched::Watched;
 
 /// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs.
 ///
