@@ -9,9 +9,9 @@
 //!     ▼
 //!   memory             request → memory type → block → range; budgets; growth
 //!     ▼
-//!   lifetime           timelines, frames, what has passed
+//!   timeline           timelines, frames, what has passed
 //!     ▼
-//!   trace, debugging   what happened
+//!   observe            what happened: traces, debugging
 //! ```
 //!
 //! Most programs use it through the crate `ringfence`, which adds rings, descriptors, transient memory and the backends.
@@ -21,21 +21,21 @@
 pub mod defrag;
 mod error;
 pub mod extend;
-pub mod lifetime;
 pub mod memory;
 mod observe;
 mod primitive;
+mod replace;
 pub mod residency;
 mod resource;
 pub mod sharing;
 pub mod sparse;
+mod timeline;
 
 use ringfence_hal as device;
 #[cfg(test)]
 use ringfence_sim as sim;
 
 pub use error::{AccessError, Error};
-pub use lifetime::{Frame, FrameError, SubmittedError, Timeline};
 pub use memory::{
     Allocation, Allocator, AllocatorDesc, Budget, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure,
     Reclaimed, SmallBuffer, Tried,
@@ -44,3 +44,19 @@ pub use observe::{DebugDesc, debugging, trace};
 pub use resource::{AllocationDesc, Buffer, Dedicated, RawObject, Resource, ResourceKind, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use sharing::{ShareError, SharedMemory};
+pub use timeline::{Frame, FrameError, SubmittedError, Timeline};
+
+pub mod lifetime {
+    //! When the GPU is done with something: timelines, the queue of what waits for them, and replacing what may be in use.
+    //!
+    //! ```text
+    //!   begin() ──▶ Frame 7 ──record──▶ submit, signalling 7 ──▶ submitted(frame)
+    //!                 │                                                │
+    //!                 └── drop(buffer): retired, tagged {timeline: 7}  │
+    //!                                                                  ▼
+    //!   reclaim(): reads each timeline once ─── 7 reached? ──▶ object destroyed, range free again
+    //! ```
+
+    pub use crate::replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
+    pub use crate::timeline::{Frame, FrameError, RetireBin, SubmittedError, Timeline};
+}

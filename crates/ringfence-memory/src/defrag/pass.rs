@@ -13,10 +13,11 @@ use super::{Defrag, Ticket};
 use crate::device::record::{CopyRegion, Record, TextureCopy};
 use crate::device::{Buffers, Create, Device, DeviceError, RawTexture, Requirements, Textures};
 use crate::error::Error;
-use crate::lifetime::{BufferCopy, Frame, MipCopy};
 use crate::memory::{Allocation, ArenaRef, Place, Reserved};
 use crate::observe::debugging::{Key, Margins};
+use crate::replace::{BufferCopy, MipCopy};
 use crate::resource::{Buffer, Resource, ResourceKind, Texture};
+use crate::timeline::Frame;
 
 /// Moves that are to be made in one submission. Ends when it is dropped: what was not copied then stays where it is.
 ///

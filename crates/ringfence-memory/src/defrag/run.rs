@@ -21,8 +21,8 @@ use super::arena::ArenaRun;
 use super::pass::{DefragPass, Pending, Room};
 use super::{DefragDesc, Room as Bounds};
 use crate::device::Device;
-use crate::lifetime::Frame;
 use crate::memory::{ArenaRef, BlockFacts, Shared};
+use crate::timeline::Frame;
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///

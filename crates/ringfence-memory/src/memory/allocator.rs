@@ -13,10 +13,10 @@ use super::{Budget, Evict, Maintenance, Plan, Pool, PoolDesc, Snapshot, Statisti
 use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferInfo, Buffers, Device, DeviceError, Requirements, ResourceClass, TextureInfo, Textures};
 use crate::error::Error;
-use crate::lifetime::{Passed, RetireBin, Timeline};
 use crate::observe::debugging::{DebugDesc, Finding, GuardCheck, Leak, Operation, Spot};
 use crate::observe::trace::{StartTraceError, TraceSummary};
 use crate::resource::{AllocationDesc, Buffer, Texture};
+use crate::timeline::{Passed, RetireBin, Timeline};
 
 /// How an allocator is set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

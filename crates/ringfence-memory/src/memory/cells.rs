@@ -33,7 +33,7 @@ use super::place::Memory;
 use super::shared::Shared;
 use super::snapshot::range_snapshot;
 use crate::device::Device;
-use crate::lifetime::thread_place;
+use crate::timeline::thread_place;
 
 mod stock;
 

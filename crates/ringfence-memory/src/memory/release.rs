@@ -40,9 +40,9 @@ use super::shared::Shared;
 use super::statistics::count;
 use super::{Reclaimed, ShutdownError};
 use crate::device::{Device, DeviceError, MemoryDesc, RawBuffer};
-use crate::lifetime::{Passed, RetireBin, WaitError};
 use crate::observe::{report, span};
 use crate::resource::RawObject;
+use crate::timeline::{Passed, RetireBin, WaitError};
 
 /// What waits for the GPU.
 struct Retired<D: Device> {

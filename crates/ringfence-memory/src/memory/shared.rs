@@ -26,11 +26,11 @@ use super::statistics::{Calls, Moved};
 use super::types::TypeOrder;
 use super::{AllocatorDesc, Budget};
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
-use crate::lifetime::Lifetimes;
 use crate::observe::Trace;
 use crate::observe::debugging::Debugger;
 use crate::observe::trace::{StartTraceError, TraceSummary};
 use crate::residency::Residents;
+use crate::timeline::Lifetimes;
 
 /// What every clone of the allocator and everything that it made share.
 pub struct Shared<D: Device> {

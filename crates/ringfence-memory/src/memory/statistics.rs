@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::arena::Arena;
 use super::shared::{CLASSES, Shared};
 use crate::device::Device;
-use crate::lifetime::thread_place;
+use crate::timeline::thread_place;
 
 pub use ringfence_trace::{DriverCalls, TypeStatistics};
 

@@ -10,9 +10,9 @@ use super::Residence;
 #[cfg(test)]
 use super::tests;
 use crate::device::{Create, Device, DeviceError, MemoryProperties, Priority};
-use crate::lifetime::{Frame, Passed};
 use crate::memory::{Allocation, Allocator, Budget, Shared};
 use crate::resource::{Resource, ResourceKind};
+use crate::timeline::{Frame, Passed};
 
 /// How a [`Residency`] goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

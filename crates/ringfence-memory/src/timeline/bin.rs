@@ -52,9 +52,9 @@ use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
+use super::Passed;
 use super::lane::{Batch, Head, Key, Lane};
 use super::seat::{SEATS, number_at_hand, thread_number};
-use super::timeline::Passed;
 use super::try_cell::{Taken, TryCell};
 use crate::primitive::{AtomicUsize, Ordering, yield_now};
 

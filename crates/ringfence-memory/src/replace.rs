@@ -18,11 +18,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Frame;
 use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, Requirements, TextureDesc, Textures};
 use crate::error::Error;
 use crate::memory::{Made, Shared};
 use crate::resource::{AllocationDesc, Buffer, Resource, ResourceKind, Texture};
+use crate::timeline::Frame;
 
 /// Why nothing was replaced. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

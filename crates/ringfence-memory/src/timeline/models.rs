@@ -1,4 +1,4 @@
-//! What a release waits for, while frames begin and end on other threads: the rule at the top of `lifetime::bin`.
+//! What a release waits for, while frames begin and end on other threads: the rule at the top of `timeline::bin`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
 
@@ -25,7 +25,7 @@ struct World {
 impl World {
     fn new() -> Self {
         // What is retired goes where no other thread puts anything.
-        crate::lifetime::sit(0);
+        crate::timeline::sit(0);
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
         let lifetimes = Lifetimes::new();
         let clock = lifetimes.register(&device, device.create_fence(0)).expect("the device is not lost");

@@ -1,4 +1,5 @@
-//! Timelines: a queue's progress, and the submissions that are under way on it.
+//! Timelines: a queue's progress, and the submissions that are under way on it; and the [bin](RetireBin) of what waits for
+//! them.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -7,7 +8,7 @@
 //!                                            └ open frames
 //! ```
 //!
-//! `completed ≤ submitted ≤ begun`. What is let go of now may be used by any submission that has begun, so it waits
+//! `completed ≤ submitted ≤ begun`. What is retired now may be used by any submission that has begun, so it waits
 //! for `begun`. A timeline that has completed all that was begun holds nothing back.
 //!
 //! # How a frame ends
@@ -29,6 +30,11 @@
 //! | the set that a release waits for | O(timelines), one atomic read each |
 //! | reading progress | O(timelines), one driver call each |
 
+mod bin;
+mod lane;
+pub(crate) mod seat;
+pub(crate) mod try_cell;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,9 +42,14 @@ use std::time::{Duration, Instant};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
-use super::RetireBin;
 use crate::device::{Device, DeviceError};
 use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
+
+pub use bin::RetireBin;
+#[cfg(all(test, loom))]
+pub(crate) use seat::sit;
+pub(crate) use seat::thread_place;
+pub(crate) use try_cell::TryCell;
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
 ///
