@@ -14,7 +14,7 @@
 //! | `timeline::try_cell` | a flag that gives one thread the value | models |
 //! | `timeline::seat` | a number that one thread has at a time | models |
 //! | `timeline::lane` | chunks of items, from one thread that puts in to one that takes out | models |
-//! | `timeline::bin` | a pair of such lanes for each seat; a cell for whoever takes out; what is gone, for readers | models |
+//! | `timeline::bin` | a pair of such lanes for each seat; a cell for the thread that takes out; what is gone, for readers | models |
 //! | `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | cells of small allocations | `ringfence_core::pool_chain` | the core's own models |
 //! | `memory::cells::stock` | cells at hand, and what keeps the allocator alive for their next owners, in such cells | models |
@@ -73,7 +73,7 @@ pub fn fence_in_model() {
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// Lets another thread come forward, for whoever cannot.
+/// Has another thread run, where this one cannot go on.
 pub fn yield_now() {
     #[cfg(not(loom))]
     std::thread::yield_now();

@@ -55,7 +55,7 @@ pub enum ReplaceError {
     Make(#[from] Error),
 }
 
-/// Bytes to be copied on the device, by whoever records the frame.
+/// Bytes to be copied on the device, by the code that records the frame.
 pub struct BufferCopy<D: Device> {
     /// Copied from: the old buffer, alive until the frame is complete.
     pub src: RawBuffer<D>,

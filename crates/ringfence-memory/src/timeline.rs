@@ -73,6 +73,8 @@ impl Frame {
 
     /// The moment at which the submission is complete.
     #[must_use]
+    /// The point that is reached once the frame is complete.
+    #[must_use]
     pub fn point(&self) -> SyncPoint {
         SyncPoint::new(self.clock.id, self.value)
     }
@@ -99,7 +101,7 @@ impl Drop for Frame {
     }
 }
 
-/// Asks whether a frame is still open, as often as somebody writes for it.
+/// Asks whether a frame is still open, once for each write in it.
 ///
 /// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
 pub struct OpenFrame {
@@ -110,12 +112,15 @@ pub struct OpenFrame {
 }
 
 impl OpenFrame {
+    /// Of a frame, which is open now.
     pub fn of(frame: &Frame) -> Self {
         let clock = Arc::clone(&frame.clock);
         let closes = clock.closes.load(Ordering::Acquire);
         Self { clock, value: frame.value, closes }
     }
 
+    /// The point that is reached once the frame is complete.
+    #[must_use]
     pub fn point(&self) -> SyncPoint {
         SyncPoint::new(self.clock.id, self.value)
     }
@@ -126,6 +131,7 @@ impl OpenFrame {
         self.clock.closes.load(Ordering::Acquire) == self.closes
     }
 
+    /// Whether the frame is still open. O(1) where no frame was closed since the last time.
     pub fn is_open(&mut self) -> bool {
         let closes = self.clock.closes.load(Ordering::Acquire);
         if closes == self.closes {
@@ -220,7 +226,7 @@ impl<D: Device> Timeline<D> {
         self.clock.id
     }
 
-    /// Begins a submission: everything written for the GPU and everything let go of from here on is held until the
+    /// Begins a submission: everything written for the GPU and everything retired from here on is kept until the
     /// submission is complete. O(open frames).
     pub fn begin(&self) -> Frame {
         let value = self.shared.lifetimes.begin(&self.clock);
@@ -359,7 +365,7 @@ impl Clock {
             if count < state.open.capacity() || count < room.capacity() {
                 return self.issue(&mut state, &mut room);
             }
-            // Host memory is got without the lock: whoever gives it out may come back here.
+            // Host memory is got without the lock: a global allocator of the program's may come back here.
             drop(state);
             room = SmallVec::with_capacity(2 * count);
         }
@@ -484,7 +490,7 @@ pub struct Lifetimes<D: Device> {
     owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
     /// Another one after each frame that has begun, and never that of another allocator: as long as it stands, what is
-    /// let go of waits for the same set.
+    /// retired waits for the same set.
     turn: AtomicU64,
 }
 
@@ -527,7 +533,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     fn register(&self, device: &D, fence: D::Fence) -> Result<Arc<Clock>, DeviceError> {
-        // SAFETY: whoever handed the fence over promised that it is this device's and outlives the allocator.
+        // SAFETY: the caller that handed the fence over promised that it is this device's and outlives the allocator.
         let completed = unsafe { device.completed(&fence) }?;
         if completed == u64::MAX {
             // What a lost device's fences show, and no value is left to be signalled.
@@ -535,7 +541,7 @@ impl<D: Device> Lifetimes<D> {
         }
         loop {
             let count = self.entries.read_recursive().len();
-            // Host memory is got without the lock: whoever gives it out may come back here.
+            // Host memory is got without the lock: a global allocator of the program's may come back here.
             let clock = Arc::new(Clock::new(TimelineId::of(self.owner, count as u32), completed));
             let mut grown = Vec::with_capacity(count + 1);
             let mut entries = self.entries.write();
@@ -558,7 +564,7 @@ impl<D: Device> Lifetimes<D> {
         value
     }
 
-    /// What something let go of now has to wait for: the latest begun on every timeline that is behind.
+    /// What something retired now has to wait for: the latest begun on every timeline that is behind.
     pub fn begun(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -625,7 +631,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
-    /// the last such failure is told, device loss before all others.
+    /// the last such failure is returned, device loss before all others.
     pub fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.owner = self.owner;
         progress.values.clear();

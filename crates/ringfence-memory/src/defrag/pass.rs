@@ -77,9 +77,9 @@ pub enum MoveOutcome {
 
 /// A texture that was moved.
 pub struct TextureMove<D: Device> {
-    /// What is to be copied: each mip of all layers. For whoever records it himself, instead of by [`DefragPass::record`]:
-    /// in the pass's frame and before anything that reads the texture. What state the new texture has to be brought into
-    /// before, is for him to see to then, as with any new one.
+    /// What is to be copied: each mip of all layers. For a program that records it itself, instead of by
+    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. The program then brings the
+    /// new texture into the state that it needs before, as with any new one.
     pub copies: Vec<MipCopy<D>>,
 }
 
@@ -253,8 +253,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(old)
     }
 
-    /// Gives a move up: its resource stays where it is. Whoever is not copied is ignored when the pass ends, so that this
-    /// serves to have the room back at once.
+    /// Gives a move up: its resource stays where it is. A resource that is not copied is ignored when the
+    /// pass ends, so that this serves to have the room back at once.
     ///
     /// # Panics
     /// If there is no such move.

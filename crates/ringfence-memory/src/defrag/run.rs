@@ -104,7 +104,7 @@ pub struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// Bytes of blocks that nobody uses.
+    /// Bytes of blocks that no resource uses.
     #[must_use]
     pub fn waste_bytes(&self) -> u64 {
         self.block_bytes - self.used_bytes

@@ -8,8 +8,8 @@
 //!    └─ unpinned ─────┘               └─ aliased ───────▶ FIXED
 //! ```
 //!
-//! Its owner never waits: dropping, pinning and aliasing are one atomic exchange each, and whoever has planned a move
-//! finds out when it wants to make it. All of it happens with the ticket's owner at hand (`&mut`), but for planning, which
+//! Its owner never waits: dropping, pinning and aliasing are one atomic exchange each, and the pass that has planned a move
+//! finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning, which
 //! takes a ticket only from `FREE`: so that no two plans have the same one.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -82,7 +82,7 @@ impl Ticket {
     pub(crate) fn standing(&self, with_host: bool) -> Standing {
         match self.state.load(Ordering::Relaxed) {
             FREE if self.moves == Moves::Device || with_host => Standing::Free,
-            // Whoever moves it moves it away.
+            // The pass that moves it moves it away.
             CLOSED | MOVING => Standing::Leaving,
             _ => Standing::Stays,
         }
@@ -93,7 +93,7 @@ impl Ticket {
         self.pass(FREE, MOVING)
     }
 
-    /// Lets go of a move that is not made.
+    /// Gives up a move that is not made.
     pub(crate) fn put_back(&self) {
         self.pass(MOVING, FREE);
     }
@@ -120,7 +120,7 @@ impl Ticket {
         matches!(self.state.load(Ordering::Relaxed), PINNED | FIXED)
     }
 
-    /// Its owner has let go of it.
+    /// Its owner has released it.
     pub(crate) fn close(&self) {
         self.state.store(CLOSED, Ordering::Release);
     }

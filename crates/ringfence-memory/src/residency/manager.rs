@@ -417,7 +417,7 @@ impl<D: Device> Shared<D> {
         }
         let pageables: Vec<_> = objects.iter().map(|held| held.pageable.clone()).collect();
         // SAFETY: all are this device's and resident, which is changed under the lock alone that is held. All that uses
-        // them is complete, and whoever uses them later has promised to commit it before, which takes that lock.
+        // them is complete, and the code that uses them later has promised to commit it before, which takes that lock.
         if let Err(error) = unsafe { self.device.evict(&pageables) } {
             objects.iter().for_each(|held| held.set_resident());
             return Err(error);
@@ -446,7 +446,7 @@ impl<D: Device> Shared<D> {
         evicted > 0
     }
 
-    /// Brings a block back in which something has been allocated whose use nobody declares.
+    /// Brings a block back in which something has been allocated whose use is not declared.
     pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
         let _one_at_a_time = self.residents.calls.lock();
         if !residence.is_evicted() {
@@ -489,7 +489,7 @@ fn beyond(budget: &Budget, desc: &ResidencyDesc) -> u64 {
 /// Where it has memory of its own, how much that matters from now on.
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Says how much its memory matters from now on; `false`, and nothing changes, if it has not got memory of its own: a
-    /// block's priority is that of its [`Pool`](crate::Pool). The system is told where it listens at any time
+    /// block's priority is that of its [`Pool`](crate::Pool). The system is notified where it listens at any time
     /// ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)).
     pub fn set_priority(&self, priority: Priority) -> bool {
         if !self.is_dedicated() {

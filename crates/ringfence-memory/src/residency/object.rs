@@ -55,7 +55,7 @@ impl<D: Device> Residence<D> {
         }
     }
 
-    /// Something lies in it whose use nobody declares.
+    /// Something lies in it whose use is not declared.
     pub(crate) fn pin(&self) {
         self.pins.fetch_add(1, Ordering::SeqCst);
     }

@@ -141,7 +141,7 @@ impl<D: Sparse> SparseBuffer<D> {
     ///
     /// # Safety
     /// - It is called between the [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted) of
-    ///   the frame whose value and fence are `signal`; the queue is the device's, can bind, and nobody else uses it meanwhile.
+    ///   the frame whose value and fence are `signal`; the queue is the device's, can bind, and no other thread uses it.
     /// - Work that uses pages which lose their memory comes before, on this queue or through `waits`; work that uses new
     ///   ones comes after.
     pub unsafe fn submit(

@@ -54,7 +54,7 @@ fn what_a_frame_uses_that_had_begun_waits_for_it() {
         let used = world.used.load(Ordering::Acquire);
         world.lifetimes.retire_into(&world.bin, 7);
         let early = world.passed(1);
-        assert!(early.contains(&0), "frame 1 is over, and nothing else was begun when it was let go of");
+        assert!(early.contains(&0), "frame 1 is over, and nothing else was begun when it was retired");
         assert!(!used || !early.contains(&7), "frame 2 uses it");
         other.join().unwrap();
     });
