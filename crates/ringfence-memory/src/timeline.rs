@@ -73,8 +73,6 @@ impl Frame {
 
     /// The moment at which the submission is complete.
     #[must_use]
-    /// The point that is reached once the frame is complete.
-    #[must_use]
     pub fn point(&self) -> SyncPoint {
         SyncPoint::new(self.clock.id, self.value)
     }
