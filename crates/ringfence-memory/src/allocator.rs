@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferDesc, BufferInfo, Create, Device, DeviceError, Kind, Requirements, TextureInfo};
 use crate::error::Error;
-use crate::lifetime::Timeline;
 use crate::memory::{
     AllocationDesc, AllocatorDesc, Debug, Growth, Handle, Location, MemoryBudgets, Planner, Reclaimed, Recording,
     Retirement, Shared, ShutdownError, Snapshot, Statistics,
@@ -16,6 +15,7 @@ use crate::residency::{Residency, ResidencyDesc};
 use crate::resource::{Allocation, Buffer, Pool, PoolDesc, SmallBuffer, Texture};
 use crate::sharing::Sharing;
 use crate::sparse::SparseResources;
+use crate::timeline::Timeline;
 
 /// Makes buffers and textures with memory, and takes them back once the GPU is done with them.
 ///

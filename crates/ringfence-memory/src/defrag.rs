@@ -17,7 +17,7 @@
 //!
 //! Only what was made [`movable`](crate::AllocationDesc::movable) is moved, and only by its owner: a move needs `&mut` of
 //! the [`Buffer`](crate::Buffer), [`Texture`](crate::Texture) or [`Allocation`](crate::Allocation). Rust then shows that
-//! nobody else is using the value while it changes its place, and a value that was dropped in between is simply not there
+//! no other code is using the value while it changes its place, and a value that was dropped in between is simply not there
 //! to be moved. The value is the same one afterwards; what the program derived from the driver's object (views,
 //! descriptors, addresses) it derives again, since the object is another one.
 //!
@@ -28,7 +28,7 @@
 //! # Beside others
 //!
 //! Any thread may allocate and free meanwhile. The new place of a move is a real allocation from the moment it is planned.
-//! If the old range is dropped while its move is open, the move finds nobody to be made by, and ends with the pass: the new
+//! If the old range is dropped while its move is open, the move finds no owner to make it, and ends with the pass: the new
 //! place is given back at once, for nothing was ever put there.
 //!
 //! # What is done, and when it stops

@@ -5,9 +5,6 @@
 //! as anything that was made of it. What a reclaim has to visit registers itself: a [`ReclaimRing`] with
 //! [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::descriptor_heaps`], a [`RangeOwner`] with [`Shared::add_pool`].
 
-pub use crate::lifetime::seat::thread_place;
-pub use crate::lifetime::timeline::{Lifetimes, OpenFrame, Passed, WaitError};
-pub use crate::lifetime::try_cell::TryCell;
 pub use crate::memory::Made;
 pub use crate::memory::Shared;
 pub use crate::memory::descriptor_heaps::{DescriptorHeaps, OnlyOne, ReclaimHeap};
@@ -18,6 +15,9 @@ pub use crate::memory::{Memory, Place};
 pub use crate::observe::Trace;
 pub use crate::observe::unlocked::{Lock, Locked, drop_unlocked, is_locked};
 pub use crate::resource::shared_alignment;
+pub use crate::timeline::seat::thread_place;
+pub use crate::timeline::try_cell::TryCell;
+pub use crate::timeline::{Lifetimes, OpenFrame, Passed, WaitError};
 
 /// Atomics and cells that `loom` replaces in models.
 #[doc(hidden)]

@@ -9,9 +9,9 @@
 //!     ▼
 //!   memory             request → memory type → block → range; budgets; growth
 //!     ▼
-//!   lifetime           timelines, frames, what has passed
+//!   timeline           timelines, frames, what has passed
 //!     ▼
-//!   trace, debugging   what happened
+//!   observe            what happened: traces, debugging
 //! ```
 //!
 //! Most programs use it through the crate `ringfence`, which adds rings, descriptors, transient memory and the backends.
@@ -22,7 +22,6 @@ mod allocator;
 pub mod defrag;
 mod error;
 pub mod extend;
-pub mod lifetime;
 pub mod memory;
 mod observe;
 mod primitive;
@@ -30,6 +29,7 @@ pub mod residency;
 pub mod resource;
 pub mod sharing;
 pub mod sparse;
+mod timeline;
 
 use ringfence_hal as device;
 #[cfg(test)]
@@ -37,7 +37,6 @@ use ringfence_sim as sim;
 
 pub use allocator::Allocator;
 pub use error::{AccessError, Error};
-pub use lifetime::{Frame, FrameError, SubmittedError, Timeline};
 pub use memory::{
     AllocationDesc, AllocatorDesc, Budget, Dedicated, Location, Maintenance, Plan, PlannedWay, Pressure, RawObject,
     Reclaimed, Tried,
@@ -46,3 +45,19 @@ pub use observe::{DebugDesc, debugging, trace};
 pub use resource::{Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use sharing::{ShareError, SharedMemory};
+pub use timeline::{Frame, FrameError, SubmittedError, Timeline};
+
+pub mod lifetime {
+    //! When the GPU is done with something: timelines, the queue of what waits for them, and replacing what may be in use.
+    //!
+    //! ```text
+    //!   begin() ──▶ Frame 7 ──record──▶ submit, signalling 7 ──▶ submitted(frame)
+    //!                 │                                                │
+    //!                 └── drop(buffer): retired, tagged {timeline: 7}  │
+    //!                                                                  ▼
+    //!   reclaim(): reads each timeline once ─── 7 reached? ──▶ object destroyed, range free again
+    //! ```
+
+    pub use crate::resource::{BufferCopy, MipCopy, MipSwap, ReplaceError};
+    pub use crate::timeline::{Frame, FrameError, RetireBin, SubmittedError, Timeline};
+}

@@ -90,6 +90,7 @@ mod ticket;
 mod trim;
 mod types;
 mod wake;
+mod watched;
 
 pub(crate) use arena::{Arena, ArenaDesc, BlockFacts, Destinations, Reserved, Room};
 pub(crate) use ask::Ask;

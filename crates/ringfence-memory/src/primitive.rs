@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   upload::pin, memory::cells::stock,
-//!   lifetime::{try_cell, seat, lane, bin, timeline} ──▶ primitive ──┬─ std, parking_lot      as built for use
+//!   timeline::{try_cell, seat, lane, bin} ──▶ primitive ──┬─ std, parking_lot      as built for use
 //!                                                                   └─ loom                  --cfg loom: the models
 //! ```
 //!
@@ -11,11 +11,11 @@
 //! | part | what it is | shown by |
 //! |---|---|---|
 //! | `upload::pin` | pins and what is released: hazard pointers over ranges | models |
-//! | `lifetime::try_cell` | a flag that gives one thread the value | models |
-//! | `lifetime::seat` | a number that one thread has at a time | models |
-//! | `lifetime::lane` | chunks of items, from one thread that puts in to one that takes out | models |
-//! | `lifetime::bin` | a pair of such lanes for each seat; a cell for whoever takes out; what is gone, for readers | models |
-//! | `lifetime::timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
+//! | `timeline::try_cell` | a flag that gives one thread the value | models |
+//! | `timeline::seat` | a number that one thread has at a time | models |
+//! | `timeline::lane` | chunks of items, from one thread that puts in to one that takes out | models |
+//! | `timeline::bin` | a pair of such lanes for each seat; a cell for the thread that takes out; what is gone, for readers | models |
+//! | `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | cells of small allocations | `ringfence_core::pool_chain` | the core's own models |
 //! | `memory::cells::stock` | cells at hand, and what keeps the allocator alive for their next owners, in such cells | models |
 //! | `descriptor::stock` | slots at hand, each of which keeps its heap, in such cells | models of its end |
@@ -43,18 +43,18 @@ pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// A cell with a value.
+    /// As `std`'s.
     pub const fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Looks at the value.
+    /// Gives a pointer to read by.
     #[inline]
     pub fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
         look(self.0.get())
     }
 
-    /// Changes the value.
+    /// Gives a pointer to write by.
     #[inline]
     pub fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
         change(self.0.get())
@@ -76,7 +76,7 @@ pub fn fence_in_model() {
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// Lets another thread come forward, for whoever cannot.
+/// Has another thread run, where this one cannot go on.
 pub fn yield_now() {
     #[cfg(not(loom))]
     std::thread::yield_now();

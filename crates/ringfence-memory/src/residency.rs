@@ -24,7 +24,7 @@
 //! evictable is later allocated in an evicted block, that is brought back at once.
 //!
 //! No memory is evicted before all submissions that use it are complete; nothing is evicted but to stay within the budget.
-//! When an allocation finds no room within the budget, evicting is tried before the caller is asked to let go of something.
+//! When an allocation finds no room within the budget, evicting is tried before the caller is asked to release something.
 //!
 //! # Locks
 //!

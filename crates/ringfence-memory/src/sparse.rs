@@ -31,13 +31,14 @@
 
 mod buffer;
 mod create;
-mod region;
+mod error;
+mod object;
 mod table;
 mod texture;
 
 pub use buffer::{PageRun, SparseBuffer};
 pub use create::SparseResources;
-pub use region::{SparseError, SparseRegion};
+pub use error::{SparseError, SparseRegion};
 pub use texture::{SparseTexture, TileRun};
 
 pub use crate::device::sparse::{

@@ -13,10 +13,10 @@ use super::Defrag;
 use crate::device::record::{CopyRegion, Record, TextureCopy};
 use crate::device::{Buffers, Create, Device, DeviceError, RawTexture, Requirements, Textures};
 use crate::error::Error;
-use crate::lifetime::Frame;
 use crate::memory::{ArenaRef, Place, Reserved, Ticket};
 use crate::observe::debugging::{Key, Margins};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
+use crate::timeline::Frame;
 
 /// Moves that are to be made in one submission. Ends when it is dropped: what was not copied then stays where it is.
 ///
@@ -76,9 +76,9 @@ pub enum MoveOutcome {
 
 /// A texture that was moved.
 pub struct TextureMove<D: Device> {
-    /// What is to be copied: each mip of all layers. For whoever records it himself, instead of by [`DefragPass::record`]:
-    /// in the pass's frame and before anything that reads the texture. What state the new texture has to be brought into
-    /// before, is for him to see to then, as with any new one.
+    /// What is to be copied: each mip of all layers. For a program that records it itself, instead of by
+    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. The program then brings the
+    /// new texture into the state that it needs before, as with any new one.
     pub copies: Vec<MipCopy<D>>,
 }
 
@@ -252,8 +252,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(old)
     }
 
-    /// Gives a move up: its resource stays where it is. Whoever is not copied is ignored when the pass ends, so that this
-    /// serves to have the room back at once.
+    /// Gives a move up: its resource stays where it is. A resource that is not copied is ignored when the
+    /// pass ends, so that this serves to have the room back at once.
     ///
     /// # Panics
     /// If there is no such move.

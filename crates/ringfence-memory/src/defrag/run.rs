@@ -21,9 +21,9 @@ use super::DefragDesc;
 use super::arena::ArenaRun;
 use super::pass::{DefragPass, Pending, Room};
 use crate::device::Device;
-use crate::lifetime::Frame;
 use crate::memory::{ArenaRef, BlockFacts, Room as Bounds, Shared};
 use crate::resource::Pool;
+use crate::timeline::Frame;
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///
@@ -105,7 +105,7 @@ pub struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// Bytes of blocks that nobody uses.
+    /// Bytes of blocks that no resource uses.
     #[must_use]
     pub fn waste_bytes(&self) -> u64 {
         self.block_bytes - self.used_bytes

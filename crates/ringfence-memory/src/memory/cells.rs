@@ -32,7 +32,7 @@ use super::note::{Note, range_snapshot};
 use super::request::Request;
 use super::snapshot::RangeSnapshot;
 use crate::device::Device;
-use crate::lifetime::thread_place;
+use crate::timeline::thread_place;
 
 mod stock;
 

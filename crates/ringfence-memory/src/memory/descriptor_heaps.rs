@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use super::snapshot::DescriptorSnapshot;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
-use crate::lifetime::Passed;
 use crate::observe::Trace;
+use crate::timeline::Passed;
 
 /// A heap of descriptors, whose slots come back when points have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::residence::Residence;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError, MemoryProperties, Priority};
-use crate::lifetime::{Frame, Passed};
+use crate::timeline::{Frame, Passed};
 
 impl<D: Device> Shared<D> {
     /// What is known of the residency of new memory, if it can be evicted at all.

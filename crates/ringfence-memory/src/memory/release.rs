@@ -42,8 +42,8 @@ use super::rings::{Completed, Seen};
 use super::shared::Shared;
 use super::statistics::count;
 use crate::device::{Device, DeviceError, MemoryDesc};
-use crate::lifetime::{Passed, WaitError};
 use crate::observe::{report, span};
+use crate::timeline::{Passed, WaitError};
 
 /// The scratch of reclaim, given back when it goes, also when a panic passes.
 struct Scratch<'a> {
@@ -490,7 +490,7 @@ impl<D: Device> Shared<D> {
         }
         reclaimed.blocks += self.trim();
         if let Some(debug) = &self.debug {
-            debug.tell_leaks();
+            debug.report_leaks();
         }
         Ok(reclaimed)
     }

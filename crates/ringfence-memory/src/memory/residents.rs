@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::residence::Residence;
 use crate::device::Device;
-use crate::lifetime::Passed;
+use crate::timeline::Passed;
 
 /// What an allocator knows of memory objects that can be evicted.
 pub(crate) struct Residents<D: Device> {

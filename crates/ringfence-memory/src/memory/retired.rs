@@ -8,7 +8,7 @@ use ringfence_core::range::Invalid;
 use super::place::Place;
 use super::raw_object::RawObject;
 use crate::device::Device;
-use crate::lifetime::{Passed, RetireBin};
+use crate::timeline::{Passed, RetireBin};
 
 /// What waits for the GPU.
 pub(crate) struct Retired<D: Device> {

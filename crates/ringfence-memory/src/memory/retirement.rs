@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::reclaimed::Reclaimed;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError};
-use crate::lifetime::{Passed, RetireBin};
+use crate::timeline::{Passed, RetireBin};
 
 /// What waits for an allocator's timelines. Made by [`Allocator::retirement`](crate::Allocator::retirement).
 pub struct Retirement<'a, D: Device> {

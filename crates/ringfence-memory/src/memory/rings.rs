@@ -7,9 +7,9 @@ use ringfence_core::sync::{Progress, SyncSet};
 use smallvec::SmallVec;
 
 use super::snapshot::RingSnapshot;
-use crate::lifetime::Passed;
 use crate::observe::Trace;
 use crate::observe::unlocked::drop_unlocked;
+use crate::timeline::Passed;
 
 /// A ring, or anything else that a reclaim visits so that few writes have to poll.
 pub trait ReclaimRing: Send + Sync {

@@ -29,10 +29,10 @@ use super::statistics::{Calls, Moved};
 use super::types::TypeOrder;
 use super::wake::Wake;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
-use crate::lifetime::{Lifetimes, Timed};
 use crate::observe::Trace;
 use crate::observe::debugging::{Debugger, Key};
 use crate::observe::trace::{StartTraceError, TraceSummary};
+use crate::timeline::{Lifetimes, Timed};
 
 /// An arena of the allocator's own. What waits in its caches keeps the allocator alive.
 pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
@@ -73,7 +73,7 @@ pub struct Shared<D: Device> {
     /// The recording, if one is under way.
     pub trace: Trace,
     /// There iff something is looked for.
-    pub(crate) debug: Option<Box<Debugger<D>>>,
+    pub(crate) debug: Option<Box<Debugger<Memory<D>>>>,
     pub(crate) residents: Residents<D>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::lifetime::thread_place;
+use crate::timeline::thread_place;
 
 pub use ringfence_trace::{DriverCalls, TypeStatistics};
 

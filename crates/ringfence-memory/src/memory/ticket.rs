@@ -8,8 +8,8 @@
 //!    └─ unpinned ─────┘               └─ aliased ───────▶ FIXED
 //! ```
 //!
-//! Its owner never waits: dropping, pinning and aliasing are one atomic exchange each, and what has planned a move
-//! finds out when it wants to make it. All of it happens with the ticket's owner held (`&mut`), but for planning, which
+//! Its owner never waits: dropping, pinning and aliasing are one atomic exchange each, and the pass that has planned a move
+//! finds out when it wants to make it. All of it happens with the ticket's owner as `&mut`, but for planning, which
 //! takes a ticket only from `FREE`: so that no two plans have the same one.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -82,7 +82,7 @@ impl Ticket {
     pub(crate) fn standing(&self, with_host: bool) -> Standing {
         match self.state.load(Ordering::Relaxed) {
             FREE if self.moves == Moves::Device || with_host => Standing::Free,
-            // The move takes it away.
+            // The pass that moves it moves it away.
             CLOSED | MOVING => Standing::Leaving,
             _ => Standing::Stays,
         }

@@ -19,7 +19,7 @@
 //!
 //! Guards and fills are written by the host, so they are where the host sees memory: in every host-visible memory type (on
 //! Direct3D 12, which maps resources and not heaps, through a buffer over each heap). In memory that only the device sees the
-//! margins are bytes that nobody has, so that an overrun hits no other resource, and are not checked
+//! margins are bytes that no resource has, so that an overrun hits no other resource, and are not checked
 //! ([`GuardCheck::unchecked_count`] says how many). Memory of a resource's own has no guards, nor have pools of equal blocks.
 //!
 //! # Misuse that is named
@@ -34,10 +34,12 @@
 mod guard;
 mod registry;
 mod report;
+mod watched;
 
 pub(crate) use guard::Margins;
 pub(crate) use registry::{Debugger, Key, MovedRange, NewRange};
 pub use report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Side, Spot};
+pub(crate) use watched::Watched;
 
 /// What is looked for while the program runs. Nothing, by default. See the [module](self) for what each costs.
 ///
@@ -52,7 +54,7 @@ pub struct DebugDesc {
     pub fill_new: Option<u8>,
     /// What every byte becomes that is released, where the host sees it, once the device is done with it.
     pub fill_released: Option<u8>,
-    /// Whether [`Allocator::shutdown`](crate::Allocator::shutdown) tells what is left, by name and place of creation.
+    /// Whether [`Allocator::shutdown`](crate::Allocator::shutdown) reports what is left, by name and place of creation.
     pub leaks: bool,
     /// How many operations are remembered.
     pub history_count: u32,

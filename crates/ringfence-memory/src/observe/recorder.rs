@@ -342,7 +342,7 @@ fn contained<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 }
 
 impl Drop for Trace {
-    /// A trace that nobody stopped is ended in order all the same.
+    /// A trace that was not stopped is ended in order all the same.
     fn drop(&mut self) {
         contain(|| self.stop());
     }

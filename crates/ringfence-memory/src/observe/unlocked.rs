@@ -29,15 +29,18 @@ pub fn is_locked() -> bool {
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
+    /// Not locked.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
+    /// Waits for the lock.
     #[inline]
     pub fn lock(&self) -> Locked<'_, T> {
         Locked::new(self.0.lock())
     }
 
+    /// The lock, unless a thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<Locked<'_, T>> {
         self.0.try_lock().map(Locked::new)

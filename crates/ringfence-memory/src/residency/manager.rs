@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::{Create, Device, DeviceError, Priority};
-use crate::lifetime::{Frame, Passed};
 use crate::memory::{Budget, Residence, Residents, Scratch, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
+use crate::timeline::{Frame, Passed};
 
 /// How a [`Residency`] goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -305,7 +305,7 @@ fn beyond(budget: &Budget, desc: &ResidencyDesc) -> u64 {
 /// Where it has memory of its own, how much that matters from now on.
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Says how much its memory matters from now on; `false`, and nothing changes, if it has not got memory of its own: a
-    /// block's priority is that of its [`Pool`](crate::Pool). The system is told where it listens at any time
+    /// block's priority is that of its [`Pool`](crate::Pool). The system is notified where it listens at any time
     /// ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)).
     pub fn set_priority(&self, priority: Priority) -> bool {
         if !self.is_dedicated() {

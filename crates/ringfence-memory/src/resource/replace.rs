@@ -21,8 +21,8 @@ use std::sync::Arc;
 use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, Requirements, TextureDesc, Textures};
 use crate::error::Error;
-use crate::lifetime::Frame;
 use crate::memory::{AllocationDesc, Made, Shared};
+use crate::timeline::Frame;
 
 /// Why nothing was replaced. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

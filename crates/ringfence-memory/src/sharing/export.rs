@@ -5,7 +5,7 @@ use crate::device::Create;
 use crate::resource::{Resource, ResourceKind};
 
 impl<D: Share + Create<K>, K: ResourceKind> Resource<D, K> {
-    /// Makes a handle to the memory that the resource lies in, and says what whoever imports it has to know. The handle
+    /// Makes a handle to the memory that the resource lies in, and says what an importer has to know. The handle
     /// keeps the bytes alive, and closes when it is dropped. Any number can be made. One driver call.
     ///
     /// # Errors
@@ -15,7 +15,7 @@ impl<D: Share + Create<K>, K: ResourceKind> Resource<D, K> {
         let kind = memory.share.filter(|_| !memory.is_imported).ok_or(ShareError::NotShared)?;
         // SAFETY: the memory is this device's, alive as long as the resource, and was made for this kind.
         let handle = unsafe { shared.device.export_memory(&memory.object, kind) }?;
-        let told = SharedMemory {
+        let shared_memory = SharedMemory {
             kind,
             identity: shared.device.share_identity(),
             memory_bytes: memory.size,
@@ -24,6 +24,6 @@ impl<D: Share + Create<K>, K: ResourceKind> Resource<D, K> {
             offset: self.offset(),
             size: self.size(),
         };
-        Ok((handle, told))
+        Ok((handle, shared_memory))
     }
 }

@@ -73,8 +73,8 @@ impl<D: Share> Sharing<'_, D> {
     /// The handle is another device's, the buffer does not lie in the memory as `from` says, the driver refuses it.
     ///
     /// # Safety
-    /// The handle is the one that `from` was told along with, and `info` describes the buffer as the exporter made it. While
-    /// the host reads or writes its bytes through this value, nobody else writes them.
+    /// The handle is the one that `from` came with, and `info` describes the buffer as the exporter made it. While
+    /// the host reads or writes its bytes through this value, no other code writes them.
     #[track_caller]
     pub unsafe fn import_buffer(
         &self,
@@ -252,7 +252,7 @@ impl<D: Share> Sharing<'_, D> {
         shared.import_place(&memory_desc, offset, desc, import).map_err(|error: DeviceError| error.into())
     }
 
-    /// Tells whoever looks for mistakes.
+    /// Notifies debugging.
     #[track_caller]
     fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>) {
         self.shared.debug_imported(place, desc, panic::Location::caller());

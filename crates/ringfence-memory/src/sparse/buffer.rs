@@ -1,16 +1,15 @@
 //! The sparse buffer: addresses, and a [page table](super::table).
 
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::region::SparseError;
-use super::table::PageTable;
+use super::error::SparseError;
+use super::object::SparseObject;
 use super::{PageBind, Sparse, SparseNeeds};
-use crate::device::{BufferInfo, Buffers, Create, Device, DeviceError, RawBuffer, ResourceClass};
+use crate::device::{BufferInfo, Buffers, Device, DeviceError, RawBuffer, ResourceClass};
 use crate::error::Error;
-use crate::memory::{AllocationDesc, RawObject, Shared};
+use crate::memory::{AllocationDesc, Shared};
 
 /// A run of pages that a submission will bind or unbind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,9 +26,8 @@ pub struct PageRun {
 ///
 /// Dropping it retires it with all of its memory, as a [`Buffer`](crate::Buffer) is.
 pub struct SparseBuffer<D: Device> {
-    object: ManuallyDrop<RawBuffer<D>>,
+    object: SparseObject<D, Buffers>,
     needs: SparseNeeds,
-    table: PageTable<D>,
 }
 
 impl<D: Sparse> SparseBuffer<D> {
@@ -42,16 +40,11 @@ impl<D: Sparse> SparseBuffer<D> {
         info: &BufferInfo<'_, D>,
         desc: AllocationDesc<'_>,
     ) -> Result<SparseBuffer<D>, Error> {
-        shared.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (object, needs) = unsafe { shared.device.make_sparse(info) }?;
-        shared.count_created();
-        if !desc.name.is_empty() {
-            // SAFETY: the object was made just now.
-            unsafe { Create::<Buffers>::set_name(&shared.device, &object, desc.name) };
-        }
-        let page = (needs.page_bytes, needs.memory_type_bits, ResourceClass::Buffer);
-        Ok(SparseBuffer { object: ManuallyDrop::new(object), needs, table: PageTable::new(shared, page, desc) })
+        let make = |device: &D| unsafe { device.make_sparse(info) };
+        let page = |needs: &SparseNeeds| (needs.page_bytes, needs.memory_type_bits, ResourceClass::Buffer);
+        let (object, needs) = SparseObject::new(shared, desc, make, page)?;
+        Ok(SparseBuffer { object, needs })
     }
 }
 
@@ -59,7 +52,7 @@ impl<D: Device> SparseBuffer<D> {
     /// The driver's buffer.
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
-        &self.object
+        self.object.get()
     }
 
     /// Its bytes: addresses, not memory.
@@ -83,25 +76,25 @@ impl<D: Device> SparseBuffer<D> {
     /// How many of them have memory once what is pending is submitted.
     #[must_use]
     pub fn bound_count(&self) -> u64 {
-        self.table.bound_count()
+        self.object.table.bound_count()
     }
 
     /// Whether a page has memory once what is pending is submitted.
     #[must_use]
     pub fn is_bound(&self, page: u64) -> bool {
-        self.table.is_bound(page)
+        self.object.table.is_bound(page)
     }
 
     /// The memory behind a page that a submission has bound: the memory object and the first byte in it.
     #[must_use]
     pub fn behind(&self, page: u64) -> Option<(&D::Memory, u64)> {
-        self.table.behind(page)
+        self.object.table.behind(page)
     }
 
     /// What the next submission does, as data.
     #[must_use]
     pub fn batch(&self) -> Vec<PageRun> {
-        let runs = self.table.runs(|_| false).into_iter();
+        let runs = self.object.table.runs(|_| false).into_iter();
         runs.map(|run| PageRun { page: run.page, count: run.count, is_bound: run.change }).collect()
     }
 
@@ -119,7 +112,7 @@ impl<D: Device> SparseBuffer<D> {
     #[track_caller]
     pub fn bind(&mut self, pages: Range<u64>) -> Result<(), SparseError> {
         self.check(&pages)?;
-        Ok(self.table.bind(pages)?)
+        Ok(self.object.table.bind(pages)?)
     }
 
     /// Has pages unbound by the next submission, those without memory left as they are.
@@ -128,7 +121,7 @@ impl<D: Device> SparseBuffer<D> {
     /// They lie outside the buffer.
     pub fn unbind(&mut self, pages: Range<u64>) -> Result<(), SparseError> {
         self.check(&pages)?;
-        self.table.unbind(pages);
+        self.object.table.unbind(pages);
         Ok(())
     }
 
@@ -148,7 +141,7 @@ impl<D: Sparse> SparseBuffer<D> {
     ///
     /// # Safety
     /// - It is called between the [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted) of
-    ///   the frame whose value and fence are `signal`; the queue is the device's, can bind, and nobody else uses it meanwhile.
+    ///   the frame whose value and fence are `signal`; the queue is the device's, can bind, and no other thread uses it.
     /// - Work that uses pages which lose their memory comes before, on this queue or through `waits`; work that uses new
     ///   ones comes after.
     pub unsafe fn submit(
@@ -157,9 +150,9 @@ impl<D: Sparse> SparseBuffer<D> {
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
-        self.table.check_lost()?;
+        self.object.table.check_lost()?;
         let page_bytes = self.needs.page_bytes;
-        let runs = self.table.binds(|_| false).into_iter();
+        let runs = self.object.table.binds(|_| false).into_iter();
         let binds = runs.map(|run| PageBind {
             offset: run.page * page_bytes,
             size: run.count * page_bytes,
@@ -168,17 +161,9 @@ impl<D: Sparse> SparseBuffer<D> {
         let binds: Vec<_> = binds.collect();
         // SAFETY: runs of a map do not overlap; pages lie inside the buffer, and their memory was made for them; the rest
         // is the caller's promise.
-        unsafe { self.table.device().bind_pages(queue, &self.object, &binds, waits, signal) }?;
-        self.table.settle();
+        unsafe { self.object.table.device().bind_pages(queue, self.object.get(), &binds, waits, signal) }?;
+        self.object.table.settle();
         Ok(())
-    }
-}
-
-impl<D: Device> Drop for SparseBuffer<D> {
-    fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards.
-        let object = unsafe { ManuallyDrop::take(&mut self.object) };
-        self.table.retire(RawObject::Buffer(object));
     }
 }
 

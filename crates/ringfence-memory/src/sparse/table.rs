@@ -125,7 +125,7 @@ impl<D: Device> PageTable<D> {
         }
     }
 
-    /// Gives memory back that was taken for a page and never bound.
+    /// Frees memory that was taken for a page and never bound.
     fn take_back(&mut self, page: u64) {
         if let Some(Some(allocation)) = self.changes.remove(&page) {
             // SAFETY: no submission has bound it.
@@ -174,7 +174,7 @@ impl<D: Device> PageTable<D> {
         self.shared.check_lost()
     }
 
-    /// Lets go of the object that the table is of: before the table itself, so that it is destroyed before its memory goes.
+    /// Retires the object that the table is of: before the table itself, so that it is destroyed before its memory is free.
     pub(super) fn retire(&self, object: RawObject<D>) {
         self.shared.retire_object(object);
     }

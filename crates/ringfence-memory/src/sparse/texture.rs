@@ -5,15 +5,15 @@
 //! ```
 
 use std::fmt;
-use std::mem::ManuallyDrop;
+
 use std::sync::Arc;
 
-use super::region::{SparseError, SparseRegion};
-use super::table::PageTable;
+use super::error::{SparseError, SparseRegion};
+use super::object::SparseObject;
 use super::{Sparse, TextureTiling, TileBind, TilePlace};
-use crate::device::{Create, Device, DeviceError, RawTexture, TextureInfo, Textures};
+use crate::device::{Device, DeviceError, RawTexture, TextureInfo, Textures};
 use crate::error::Error;
-use crate::memory::{AllocationDesc, RawObject, Shared};
+use crate::memory::{AllocationDesc, Shared};
 
 /// A run of pages that a submission will bind or unbind: tiles of one row, or pages of one tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,9 +30,8 @@ pub struct TileRun {
 ///
 /// Dropping it retires it with all of its memory, as a [`Texture`](crate::Texture) is.
 pub struct SparseTexture<D: Device> {
-    object: ManuallyDrop<RawTexture<D>>,
+    object: SparseObject<D, Textures>,
     tiling: TextureTiling,
-    table: PageTable<D>,
 }
 
 impl<D: Sparse> SparseTexture<D> {
@@ -46,16 +45,11 @@ impl<D: Sparse> SparseTexture<D> {
         info: &TextureInfo<'_, D>,
         desc: AllocationDesc<'_>,
     ) -> Result<SparseTexture<D>, Error> {
-        shared.check_lost()?;
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        let (object, tiling) = unsafe { shared.device.make_sparse_texture(info) }?;
-        shared.count_created();
-        if !desc.name.is_empty() {
-            // SAFETY: the object was made just now.
-            unsafe { Create::<Textures>::set_name(&shared.device, &object, desc.name) };
-        }
-        let page = (tiling.page_bytes, tiling.memory_type_bits, tiling.class);
-        Ok(SparseTexture { object: ManuallyDrop::new(object), tiling, table: PageTable::new(shared, page, desc) })
+        let make = |device: &D| unsafe { device.make_sparse_texture(info) };
+        let page = |tiling: &TextureTiling| (tiling.page_bytes, tiling.memory_type_bits, tiling.class);
+        let (object, tiling) = SparseObject::new(shared, desc, make, page)?;
+        Ok(SparseTexture { object, tiling })
     }
 }
 
@@ -63,7 +57,7 @@ impl<D: Device> SparseTexture<D> {
     /// The driver's texture.
     #[must_use]
     pub fn object(&self) -> &RawTexture<D> {
-        &self.object
+        self.object.get()
     }
 
     /// How it is cut into pages.
@@ -75,19 +69,19 @@ impl<D: Device> SparseTexture<D> {
     /// How many of its pages have memory once what is pending is submitted.
     #[must_use]
     pub fn bound_count(&self) -> u64 {
-        self.table.bound_count()
+        self.object.table.bound_count()
     }
 
     /// Whether all that the region touches has memory once what is pending is submitted; `false` outside of the texture.
     #[must_use]
     pub fn is_bound(&self, region: SparseRegion) -> bool {
-        self.pages_of(region).is_ok_and(|mut pages| pages.all(|page| self.table.is_bound(page)))
+        self.pages_of(region).is_ok_and(|mut pages| pages.all(|page| self.object.table.is_bound(page)))
     }
 
     /// The memory behind a page that a submission has bound: the memory object and the first byte in it.
     #[must_use]
     pub fn behind(&self, place: TilePlace) -> Option<(&D::Memory, u64)> {
-        self.table.behind(self.tiling.page(place))
+        self.object.table.behind(self.tiling.page(place))
     }
 
     /// All texels of a mip of a layer.
@@ -100,7 +94,7 @@ impl<D: Device> SparseTexture<D> {
     /// What the next submission does, as data.
     #[must_use]
     pub fn batch(&self) -> Vec<TileRun> {
-        let runs = self.table.runs(|page| self.begins_run(page)).into_iter();
+        let runs = self.object.table.runs(|page| self.begins_run(page)).into_iter();
         runs.map(|run| TileRun { place: self.tiling.place(run.page), count: run.count, is_bound: run.change }).collect()
     }
 
@@ -112,7 +106,7 @@ impl<D: Device> SparseTexture<D> {
     #[track_caller]
     pub fn bind(&mut self, region: SparseRegion) -> Result<(), SparseError> {
         let pages = self.pages_of(region)?;
-        Ok(self.table.bind(pages)?)
+        Ok(self.object.table.bind(pages)?)
     }
 
     /// Has every tile that the region touches unbound by the next submission, or all of the tail that its mip lies in, with
@@ -122,7 +116,7 @@ impl<D: Device> SparseTexture<D> {
     /// The region is empty or lies outside the texture.
     pub fn unbind(&mut self, region: SparseRegion) -> Result<(), SparseError> {
         let pages = self.pages_of(region)?;
-        self.table.unbind(pages);
+        self.object.table.unbind(pages);
         Ok(())
     }
 
@@ -169,25 +163,17 @@ impl<D: Sparse> SparseTexture<D> {
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
-        self.table.check_lost()?;
-        let runs = self.table.binds(|page| self.begins_run(page)).into_iter();
+        self.object.table.check_lost()?;
+        let runs = self.object.table.binds(|page| self.begins_run(page)).into_iter();
         let binds =
             runs.map(|run| TileBind { place: self.tiling.place(run.page), count: run.count, memory: run.change });
         let binds: Vec<_> = binds.collect();
-        let texture = (&*self.object, &self.tiling);
+        let texture = (self.object.get(), &self.tiling);
         // SAFETY: runs of a map do not overlap, and each is of one row or tail; pages are the texture's, and their memory
         // was made for them; the rest is the caller's promise.
-        unsafe { self.table.device().bind_tiles(queue, texture, &binds, waits, signal) }?;
-        self.table.settle();
+        unsafe { self.object.table.device().bind_tiles(queue, texture, &binds, waits, signal) }?;
+        self.object.table.settle();
         Ok(())
-    }
-}
-
-impl<D: Device> Drop for SparseTexture<D> {
-    fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards.
-        let object = unsafe { ManuallyDrop::take(&mut self.object) };
-        self.table.retire(RawObject::Texture(object));
     }
 }
 

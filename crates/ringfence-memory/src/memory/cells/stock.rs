@@ -31,8 +31,8 @@ use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::Invalid;
 
 use super::{CLASS_COUNT, Class};
-use crate::lifetime::{TryCell, thread_place};
 use crate::primitive::{AtomicU64, Ordering, shrunk};
+use crate::timeline::{TryCell, thread_place};
 
 /// A shelf holds so many cells at the most,
 const SHELF_CELLS_MAX: u64 = shrunk(32, 2);

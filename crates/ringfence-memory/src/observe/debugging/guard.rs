@@ -1,4 +1,4 @@
-//! Guards: bytes beside a range that nobody has, written when the range is made and compared later.
+//! Guards: bytes beside a range that no resource has, written when the range is made and compared later.
 //!
 //! ```text
 //!   offset of the range          offset of its owner's bytes                     end
@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use super::report::Side;
-use crate::device::{Device, DeviceError, Mapped, Requirements};
-use crate::memory::Memory;
+use super::watched::Watched;
+use crate::device::{DeviceError, Mapped, Requirements};
 
 /// What every byte of a guard is.
 const GUARD: u8 = 0x9e;
@@ -73,16 +73,16 @@ impl Guards {
     /// A flush failed: the device sees other bytes there, so that they must not be compared.
     ///
     /// # Safety
-    /// The memory is alive and mapped at `base`; nobody else has the guards' bytes.
-    pub(super) unsafe fn write<D: Device>(
+    /// The memory is alive and mapped at `base`; no resource has the guards' bytes.
+    pub(super) unsafe fn write<M: Watched>(
         &self,
-        device: &D,
-        memory: &Memory<D>,
+        context: &M::Context,
+        memory: &M,
         base: Mapped,
     ) -> Result<(), DeviceError> {
         for (_, range) in self.sides() {
             // SAFETY: as the caller promises.
-            unsafe { fill(device, memory, base, range.clone(), GUARD) }?;
+            unsafe { fill(context, memory, base, range.clone(), GUARD) }?;
         }
         Ok(())
     }
@@ -92,15 +92,20 @@ impl Guards {
     ///
     /// # Safety
     /// As for [`Guards::write`].
-    pub(super) unsafe fn check<D: Device>(&self, device: &D, memory: &Memory<D>, base: Mapped) -> (Vec<Damage>, bool) {
+    pub(super) unsafe fn check<M: Watched>(
+        &self,
+        context: &M::Context,
+        memory: &M,
+        base: Mapped,
+    ) -> (Vec<Damage>, bool) {
         let (mut found, mut is_mended) = (Vec::new(), true);
         for (side, range) in self.sides() {
             // SAFETY: as the caller promises.
-            let bytes = unsafe { seen(device, memory, base, range) };
+            let bytes = unsafe { seen(context, memory, base, range) };
             if let Some(damage) = damage(side, &bytes) {
                 found.push(damage);
                 // SAFETY: as above.
-                is_mended &= unsafe { fill(device, memory, base, range.clone(), GUARD) }.is_ok();
+                is_mended &= unsafe { fill(context, memory, base, range.clone(), GUARD) }.is_ok();
             }
         }
         (found, is_mended)
@@ -110,37 +115,36 @@ impl Guards {
 /// Sets mapped bytes, for the host and for the device.
 ///
 /// # Safety
-/// The memory is alive and mapped at `base`; the range lies inside it, in whole atoms; nobody else has its bytes.
-pub(super) unsafe fn fill<D: Device>(
-    device: &D,
-    memory: &Memory<D>,
+/// The memory is alive and mapped at `base`; the range lies inside it, in whole atoms; no other code uses its bytes.
+pub(super) unsafe fn fill<M: Watched>(
+    context: &M::Context,
+    memory: &M,
     base: Mapped,
     range: Range<u64>,
     value: u8,
 ) -> Result<(), DeviceError> {
     let bytes = range.end - range.start;
-    // SAFETY: the range is inside the mapping and, as the caller promises, nobody else's.
+    // SAFETY: the range is inside the mapping and, as the caller promises, used by no other code.
     unsafe { base.add(range.start).as_ptr().write_bytes(value, bytes as usize) };
-    memory.flush(device, range.start, range.end)
+    memory.flush(context, range)
 }
 
 /// The bytes of a guard: those that the host wrote, and where they are as they should be those that the device sees.
 ///
 /// # Safety
 /// As for [`fill`].
-unsafe fn seen<D: Device>(device: &D, memory: &Memory<D>, base: Mapped, range: &Range<u64>) -> Vec<u8> {
+unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range: &Range<u64>) -> Vec<u8> {
     let size = (range.end - range.start) as usize;
     // SAFETY: inside the mapping, as the caller promises.
     let first = unsafe { base.add(range.start) };
-    // Volatile: whoever writes here does so unbidden, from wherever.
+    // Volatile: what writes here is a fault of the program's, on any thread.
     // SAFETY: `size` mapped bytes follow `first`.
     let mut bytes: Vec<u8> = (0..size).map(|at| unsafe { first.as_ptr().add(at).read_volatile() }).collect();
     let by_host = bytes.iter().any(|byte| *byte != GUARD);
-    if !by_host && device.capabilities().needs_flush(memory.memory_type) {
+    if !by_host {
         let mut device_side = vec![GUARD; size];
-        // SAFETY: this device's memory, mapped at `first` for the byte at the range's start; the range is inside.
-        let read = unsafe { device.read_back(&memory.object, range.start, first, &mut device_side) };
-        if read.is_ok() {
+        // SAFETY: the memory is mapped at `first` for the byte at the range's start; the range is inside.
+        if unsafe { memory.read_device_side(context, range.start, first, &mut device_side) } {
             bytes = device_side;
         }
     }

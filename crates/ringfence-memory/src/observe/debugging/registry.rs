@@ -10,7 +10,7 @@
 //! ```
 //!
 //! One lock over all of it, held while guards are compared: a range cannot go meanwhile, as `released` waits for the lock
-//! before its bytes are given back. It exists only where something is looked for.
+//! before its bytes are free again. It exists only where something is looked for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
@@ -19,15 +19,15 @@ use std::sync::{Arc, Weak};
 use super::DebugDesc;
 use super::guard::{Guards, Margins, fill};
 use super::report::{Finding, GuardCheck, Leak, Operation, OperationKind, Overrun, Spot};
-use crate::device::{Device, Mapped};
-use crate::memory::Memory;
+use super::watched::Watched;
+use crate::device::Mapped;
 use crate::observe::report;
 use crate::observe::unlocked::Lock;
 
 /// So many findings are kept.
 const FINDINGS_MAX: usize = 1024;
 
-/// What tells a live range from others.
+/// What identifies a live range.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Key {
     pub(crate) block: u64,
@@ -37,9 +37,9 @@ pub(crate) struct Key {
 }
 
 /// A range that was made just now.
-pub(crate) struct NewRange<'a, D: Device> {
+pub(crate) struct NewRange<'a, M: Watched> {
     pub(crate) key: Key,
-    pub(crate) memory: Arc<Memory<D>>,
+    pub(crate) memory: Arc<M>,
     /// Bytes that its owner has, in whole atoms.
     pub(crate) size: u64,
     pub(crate) name: &'a str,
@@ -50,20 +50,20 @@ pub(crate) struct NewRange<'a, D: Device> {
 }
 
 /// Where a range lies that was moved.
-pub(crate) struct MovedRange<D: Device> {
+pub(crate) struct MovedRange<M: Watched> {
     pub(crate) to: Key,
-    pub(crate) memory: Arc<Memory<D>>,
+    pub(crate) memory: Arc<M>,
     /// Where the host sees the owner's first byte.
     pub(crate) host: Option<Mapped>,
     pub(crate) device_address: Option<u64>,
 }
 
-struct Entry<D: Device> {
+struct Entry<M: Watched> {
     name: Arc<str>,
     user_data: u64,
     size: u64,
     memory_type: u32,
-    memory: Weak<Memory<D>>,
+    memory: Weak<M>,
     /// The room for its guards, which the range has whether they could be written or not.
     margins: Margins,
     /// There iff the guards stand as they should, as far as is known.
@@ -72,11 +72,11 @@ struct Entry<D: Device> {
     device_address: Option<u64>,
     made_at: Option<&'static Location<'static>>,
     is_retired: bool,
-    /// Whether it was told of as a leak.
-    is_told: bool,
+    /// Whether it was reported as a leak.
+    is_reported: bool,
 }
 
-impl<D: Device> Entry<D> {
+impl<M: Watched> Entry<M> {
     fn describe(&self, key: Key) -> Leak {
         Leak {
             name: Arc::clone(&self.name),
@@ -90,12 +90,12 @@ impl<D: Device> Entry<D> {
     }
 
     /// Compares its guards; `None` if it has none that the host sees. Guards that cannot be mended are given up, so that
-    /// each damage is told of once.
-    fn check(&mut self, device: &D, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
+    /// each damage is reported once.
+    fn check(&mut self, context: &M::Context, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
-        let base = memory.guards?;
-        // SAFETY: the range is live, so its memory is, and its guards are nobody else's.
-        let (damages, is_mended) = unsafe { guards.check(device, &memory, base) };
+        let base = memory.guards()?;
+        // SAFETY: the range is live, so its memory is, and no resource has its guards' bytes.
+        let (damages, is_mended) = unsafe { guards.check(context, &*memory, base) };
         if !is_mended {
             self.guards = None;
         }
@@ -112,32 +112,32 @@ impl<D: Device> Entry<D> {
     }
 
     /// Sets the owner's bytes, if the host sees them.
-    fn fill(&self, device: &D, key: Key, value: u8) {
+    fn fill(&self, context: &M::Context, key: Key, value: u8) {
         let (Some(host), Some(memory)) = (self.host, self.memory.upgrade()) else { return };
-        match memory.mapped {
-            // SAFETY: the range is live and its owner does not reach it: he does not have it yet, or no more. A flush that
+        match memory.mapped() {
+            // SAFETY: the range is live and its owner does not reach it: it does not have it yet, or no more. A flush that
             // fails leaves other bytes than the pattern, which promise nothing either.
-            Some(base) => _ = unsafe { fill(device, &memory, base, key.offset..key.offset + self.size, value) },
+            Some(base) => _ = unsafe { fill(context, &*memory, base, key.offset..key.offset + self.size, value) },
             // SAFETY: as above; the API maps resources, and this one with all its bytes.
             None => unsafe { host.as_ptr().write_bytes(value, self.size as usize) },
         }
     }
 }
 
-struct State<D: Device> {
-    live: BTreeMap<Key, Entry<D>>,
+struct State<M: Watched> {
+    live: BTreeMap<Key, Entry<M>>,
     history: VecDeque<Operation>,
     findings: VecDeque<Finding>,
     operations: u64,
 }
 
 /// What an allocator keeps to find what went wrong. There iff something is looked for.
-pub(crate) struct Debugger<D: Device> {
+pub(crate) struct Debugger<M: Watched> {
     desc: DebugDesc,
-    state: Lock<State<D>>,
+    state: Lock<State<M>>,
 }
 
-impl<D: Device> Debugger<D> {
+impl<M: Watched> Debugger<M> {
     /// `None` if nothing is looked for.
     pub(crate) fn new(desc: DebugDesc) -> Option<Box<Self>> {
         let state = State {
@@ -154,7 +154,7 @@ impl<D: Device> Debugger<D> {
     }
 
     /// Writes the guards of a new range, fills it and notes it.
-    pub(crate) fn made(&self, device: &D, new: NewRange<'_, D>) {
+    pub(crate) fn made(&self, context: &M::Context, new: NewRange<'_, M>) {
         let NewRange { key, memory, size, name, user_data, margins, host } = new;
         // A small buffer lies in one that was filled as a whole, and so has no guards either.
         let margins = if key.is_small { Margins::default() } else { margins };
@@ -163,7 +163,7 @@ impl<D: Device> Debugger<D> {
             name: name.into(),
             user_data,
             size,
-            memory_type: memory.memory_type,
+            memory_type: memory.memory_type(),
             memory: Arc::downgrade(&memory),
             margins,
             guards,
@@ -171,10 +171,10 @@ impl<D: Device> Debugger<D> {
             device_address: None,
             made_at: None,
             is_retired: false,
-            is_told: false,
+            is_reported: false,
         };
-        self.dress(device, key, &mut entry, &memory);
-        // First, as whoever frees the block has to be the last to hold its memory.
+        self.dress(context, key, &mut entry, &memory);
+        // First: the release that empties the block has to own its memory alone.
         drop(memory);
         let mut state = self.state.lock();
         state.live.insert(key, entry);
@@ -182,15 +182,15 @@ impl<D: Device> Debugger<D> {
     }
 
     /// Writes the guards of a range that was given out just now, and fills it.
-    fn dress(&self, device: &D, key: Key, entry: &mut Entry<D>, memory: &Memory<D>) {
-        if let (Some(guards), Some(base)) = (&entry.guards, memory.guards) {
-            // SAFETY: the range was given out just now with room for its guards, which nobody else has.
-            let written = unsafe { guards.write(device, memory, base) };
-            // Without guards rather than with some that look damaged: a driver's fault is nobody's overrun.
+    fn dress(&self, context: &M::Context, key: Key, entry: &mut Entry<M>, memory: &M) {
+        if let (Some(guards), Some(base)) = (&entry.guards, memory.guards()) {
+            // SAFETY: the range was given out just now with room for its guards, which no resource has.
+            let written = unsafe { guards.write(context, memory, base) };
+            // Without guards rather than with some that look damaged: a driver's fault is no overrun.
             entry.guards = entry.guards.take().filter(|_| written.is_ok());
         }
         if let Some(value) = self.desc.fill_new {
-            entry.fill(device, key, value);
+            entry.fill(context, key, value);
         }
     }
 
@@ -199,15 +199,15 @@ impl<D: Device> Debugger<D> {
         self.state.lock().live.get(&key).map_or_else(Margins::default, |entry| entry.margins)
     }
 
-    /// Its owner has the bytes at another place from now on, under the same name, in a range as wide. The old range stays
+    /// The owner's bytes lie elsewhere from now on, under the same name, in a range as wide. The old range stays
     /// what it is until the device is done with it.
-    pub(crate) fn moved(&self, device: &D, from: Key, moved: MovedRange<D>) {
+    pub(crate) fn moved(&self, context: &M::Context, from: Key, moved: MovedRange<M>) {
         let MovedRange { to, memory, host, device_address } = moved;
         let entry = self.state.lock().live.get(&from).map(|old| Entry {
             name: Arc::clone(&old.name),
             user_data: old.user_data,
             size: old.size,
-            memory_type: memory.memory_type,
+            memory_type: memory.memory_type(),
             memory: Arc::downgrade(&memory),
             margins: old.margins,
             guards: Guards::around(old.margins, to.offset, old.size),
@@ -215,10 +215,10 @@ impl<D: Device> Debugger<D> {
             device_address,
             made_at: old.made_at,
             is_retired: false,
-            is_told: false,
+            is_reported: false,
         });
         let Some(mut entry) = entry else { return };
-        self.dress(device, to, &mut entry, &memory);
+        self.dress(context, to, &mut entry, &memory);
         // First, as above.
         drop(memory);
         let mut state = self.state.lock();
@@ -258,25 +258,25 @@ impl<D: Device> Debugger<D> {
 
     /// Compares the guards of a range that the device is done with, fills it and forgets it. The object that lies there
     /// may still be alive, the bytes have to be the range's.
-    pub(crate) fn released(&self, device: &D, key: Key) {
+    pub(crate) fn released(&self, context: &M::Context, key: Key) {
         let mut state = self.state.lock();
         self.note(&mut state, key, OperationKind::Released);
         let Some(mut entry) = state.live.remove(&key) else { return };
-        for overrun in entry.check(device, key, true).unwrap_or_default() {
-            state.tell(Finding::Overrun(overrun));
+        for overrun in entry.check(context, key, true).unwrap_or_default() {
+            state.found(Finding::Overrun(overrun));
         }
-        // What others see too is theirs as well.
-        let is_shared = || entry.memory.upgrade().is_some_and(|memory| memory.share.is_some());
+        // What other processes see belongs to them as well.
+        let is_shared = || entry.memory.upgrade().is_some_and(|memory| memory.is_shared());
         if let Some(value) = self.desc.fill_released.filter(|_| !is_shared()) {
-            entry.fill(device, key, value);
+            entry.fill(context, key, value);
         }
     }
 
-    pub(crate) fn check_guards(&self, device: &D) -> GuardCheck {
+    pub(crate) fn check_guards(&self, context: &M::Context) -> GuardCheck {
         let mut state = self.state.lock();
         let mut seen = GuardCheck::default();
         for (key, entry) in &mut state.live {
-            match entry.check(device, *key, false) {
+            match entry.check(context, *key, false) {
                 Some(overruns) => {
                     seen.checked_count += 1;
                     seen.overruns.extend(overruns);
@@ -284,7 +284,7 @@ impl<D: Device> Debugger<D> {
                 None => seen.unchecked_count += 1,
             }
         }
-        seen.overruns.iter().cloned().for_each(|overrun| state.tell(Finding::Overrun(overrun)));
+        seen.overruns.iter().cloned().for_each(|overrun| state.found(Finding::Overrun(overrun)));
         seen
     }
 
@@ -293,18 +293,18 @@ impl<D: Device> Debugger<D> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }
 
-    /// The program is at its end: what is alive is told of, once.
-    pub(crate) fn tell_leaks(&self) {
+    /// The program is at its end: what is alive is reported, once.
+    pub(crate) fn report_leaks(&self) {
         if !self.desc.leaks {
             return;
         }
         let mut state = self.state.lock();
         let mut leaks = Vec::new();
-        for (key, entry) in state.live.iter_mut().filter(|(_, entry)| !entry.is_told) {
-            entry.is_told = true;
+        for (key, entry) in state.live.iter_mut().filter(|(_, entry)| !entry.is_reported) {
+            entry.is_reported = true;
             leaks.push(entry.describe(*key));
         }
-        leaks.into_iter().for_each(|leak| state.tell(Finding::Leak(leak)));
+        leaks.into_iter().for_each(|leak| state.found(Finding::Leak(leak)));
     }
 
     pub(crate) fn take_findings(&self) -> Vec<Finding> {
@@ -317,7 +317,7 @@ impl<D: Device> Debugger<D> {
         state.history.iter().filter(wanted).cloned().collect()
     }
 
-    fn note(&self, state: &mut State<D>, key: Key, kind: OperationKind) {
+    fn note(&self, state: &mut State<M>, key: Key, kind: OperationKind) {
         let (number, limit) = (state.operations, self.desc.history_count as usize);
         state.operations += 1;
         let Some(entry) = state.live.get(&key).filter(|_| limit != 0) else { return };
@@ -336,8 +336,8 @@ impl<D: Device> Debugger<D> {
     }
 }
 
-impl<D: Device> State<D> {
-    fn tell(&mut self, finding: Finding) {
+impl<M: Watched> State<M> {
+    fn found(&mut self, finding: Finding) {
         report!(error, "debugging", finding = finding.to_string());
         if self.findings.len() == FINDINGS_MAX {
             self.findings.pop_front();

@@ -11,7 +11,7 @@ use std::thread::ThreadId;
 pub enum Finding {
     /// Bytes beside a range were written.
     Overrun(Overrun),
-    /// Something was not let go of by the end.
+    /// Something was not released by the end.
     Leak(Leak),
 }
 
@@ -57,7 +57,7 @@ pub struct Leak {
     pub spot: Spot,
     /// The line that made it: of the program, or of the library for what the library made for itself.
     pub made_at: Option<&'static Location<'static>>,
-    /// Whether its owner has let go of it and it waits for submissions that are not complete.
+    /// Whether it is retired: released by its owner, and waiting for submissions that are not complete.
     pub is_retired: bool,
 }
 
@@ -89,7 +89,7 @@ pub enum OperationKind {
         /// Where it was, until the device is done with that.
         from: Spot,
     },
-    /// Its owner let go of it; the device may still use it.
+    /// Its owner released it; the device may still use it.
     Retired,
     /// The device is done with it: its bytes may be given to others.
     Released,
@@ -177,7 +177,7 @@ impl fmt::Display for Leak {
         if let Some(at) = self.made_at {
             write!(f, ", made at {at}")?;
         }
-        if self.is_retired { write!(f, ", let go of and waiting for the device") } else { Ok(()) }
+        if self.is_retired { write!(f, ", released and waiting for the device") } else { Ok(()) }
     }
 }
 

@@ -140,7 +140,7 @@ fn a_bounded_collection_starves_no_shard() {
     assert_eq!(out.iter().collect::<HashSet<_>>().len(), 9, "one of each shard: {out:?}");
 }
 
-/// Puts an item into a shard, whoever's it is: nobody else is there.
+/// Puts an item into a shard, whichever thread's it is: no other thread is there.
 fn put<T>(shard: &Shard<T>, turn: u64, own: Option<&SyncSet>, item: T) {
     let lane = &shard.lanes[if own.is_some() { PRECISE } else { BEGUN }];
     let item = std::iter::once(item);
@@ -360,8 +360,8 @@ fn progress_that_panics_loses_nothing() {
     assert_eq!(out, [10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 35]);
 }
 
-/// Threads let go of items while frames begin and end and another thread collects: each item comes out once, and only
-/// after every frame that had begun when it was let go of.
+/// Threads retire items while frames begin and end and another thread collects: each item comes out once, and only
+/// after every frame that had begun when it was retired.
 #[test]
 fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
     const THREADS: u64 = 4;

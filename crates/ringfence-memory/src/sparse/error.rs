@@ -1,4 +1,4 @@
-//! A part of a sparse texture, and why pages were not bound.
+//! What can be asked for, and why it was not bound.
 
 use crate::error::Error;
 

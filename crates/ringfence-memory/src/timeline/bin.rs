@@ -1,4 +1,4 @@
-//! What was let go of and may still be in use, from any number of threads at once.
+//! What is retired and may still be in use, from any number of threads at once.
 //!
 //! ```text
 //!   seat 0 ─ retire ─▶ shard 0   lanes:  {0: 7, 1: 3} [a b c …      the frame's set, the same for all
@@ -13,11 +13,11 @@
 //! A thread with a [seat](super::seat) has a shard to itself, and puts items into its [lanes](super::lane) with plain
 //! stores: no exchange, no lock, nothing that another thread writes. A thread without a seat, or with a seat beyond the
 //! shards of this bin, takes the door of a shared shard for the few instructions that it takes to put an item down; if
-//! somebody is there, it goes to the next one. Whoever takes out has the collector's side of a shard to himself.
+//! another thread has it, it goes to the next one. The thread that takes out has the collector's side of a shard to itself.
 //!
 //! # Why nothing is given out too early
 //!
-//! An item's set is read *after* its owner has let go of it: retiring takes the item by value. Whoever recorded work
+//! An item's set is read *after* its owner has released it: retiring takes the item by value. The code that recorded work
 //! that uses the item had to begin a frame before (the contract of [`Allocator::timeline`](crate::Allocator::timeline))
 //! and to hold a reference while recording, so that the frame's beginning *happens before* the item's retirement. The
 //! set holds the latest value begun on each timeline, so it covers that frame. A lane keeps the set for as long as the
@@ -26,7 +26,7 @@
 //! old is therefore never used; one that holds more than is needed (a frame was dropped meanwhile) only waits longer.
 //!
 //! The progress is read before the shards are looked at, and values only rise: an item that is put down meanwhile is
-//! compared with values that the device had reached already. Each item is taken out of its lane by whoever has the shard,
+//! compared with values that the device had reached already. Each item is taken out of its lane by the thread that has the shard,
 //! and so is given out once.
 //!
 //! # Order
@@ -52,9 +52,9 @@ use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
+use super::Passed;
 use super::lane::{Batch, Head, Key, Lane};
 use super::seat::{SEATS, number_at_hand, thread_number};
-use super::timeline::Passed;
 use super::try_cell::{Taken, TryCell};
 use crate::primitive::{AtomicUsize, Ordering, yield_now};
 
@@ -90,13 +90,13 @@ pub struct RetireBin<T> {
 #[repr(align(128))]
 struct Shard<T> {
     /// Of items that wait for all that has begun, and of items with sets of their own. Put into by the thread with the
-    /// shard's seat, or by whoever has the door; taken out of by whoever has the collector.
+    /// shard's seat, or by the thread that has the door; taken out of by the thread that has the collector.
     lanes: [Lane<T>; 2],
     /// Whether any thread may put items in, one at a time: the one with the door.
     is_shared: bool,
     door: TryCell<()>,
     collector: Apart<TryCell<Collector<T>>>,
-    /// Items that were given out, around the end of the number; written by whoever has the collector.
+    /// Items that were given out, around the end of the number; written by the thread that has the collector.
     gone: AtomicUsize,
 }
 
@@ -116,7 +116,7 @@ unsafe impl<T: Send> Sync for Shard<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Shard<T> {}
 
-/// Whoever takes items out.
+/// The side that takes items out.
 struct Collector<T> {
     heads: [Head<T>; 2],
     /// What was taken out of the lanes and waits.
@@ -291,8 +291,8 @@ impl<T> RetireBin<T> {
         shard.give_out(collector, passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Moves what has passed to `into`, `items_max` items at the most, and says how many those were. A shard that somebody
-    /// else collects from at the moment is looked at once more at the end, and left for the next time if he still does.
+    /// Moves what has passed to `into`, `items_max` items at the most, and says how many those were. A shard that another
+    /// thread collects from at the moment is looked at once more at the end, and left for the next time if it still does.
     ///
     /// Exactly what has passed comes out: an item waits for its own points and for nothing else. `progress` is asked once
     /// for each timeline that something waits for, while nothing of the bin is taken: it may use the bin itself.
@@ -300,7 +300,7 @@ impl<T> RetireBin<T> {
         self.collect_passed(&self.read(progress), items_max, into)
     }
 
-    /// As [`RetireBin::collect`], by a reading that runs nobody's code.
+    /// As [`RetireBin::collect`], by a reading that runs no code of the program's.
     pub(crate) fn collect_passed(&self, passed: &impl Reading, items_max: usize, into: &mut Vec<T>) -> usize {
         self.give_out(passed, items_max, &mut |lent, most| lent.collect(most, into))
     }
@@ -314,7 +314,7 @@ impl<T> RetireBin<T> {
         self.release_passed(&self.read(progress), items_max, each)
     }
 
-    /// As [`RetireBin::release`], by a reading that runs nobody's code.
+    /// As [`RetireBin::release`], by a reading that runs no code of the program's.
     pub(crate) fn release_passed(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         self.give_out(passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
@@ -328,7 +328,7 @@ impl<T> RetireBin<T> {
     fn read(&self, progress: &(impl Progress + ?Sized)) -> Known {
         let mut known = Known::default();
         for shard in self.shards().filter(|shard| shard.len() > 0) {
-            // What another thread takes from is his to give out.
+            // What another thread takes from is that thread's to give out.
             if let Some(collector) = shard.collector.0.try_take() {
                 collector.with(|collector| collector.timelines(&shard.lanes, &mut known));
             }
@@ -337,7 +337,7 @@ impl<T> RetireBin<T> {
         known
     }
 
-    /// Moves every item to `into`, passed or not: for when the device is idle, lost or gone. Waits for whoever collects.
+    /// Moves every item to `into`, passed or not: for when the device is idle, lost or gone. Waits for a thread that collects.
     pub fn collect_all(&self, into: &mut Vec<T>) {
         for shard in self.shards() {
             shard.give_out(shard.collector.0.take(), &Everything, usize::MAX, &mut |lent, most| {

@@ -1,4 +1,5 @@
-//! Timelines: a queue's progress, and the submissions that are under way on it.
+//! Timelines: a queue's progress, and the submissions that are under way on it; and the [bin](RetireBin) of what waits for
+//! them.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -7,7 +8,7 @@
 //!                                            └ open frames
 //! ```
 //!
-//! `completed ≤ submitted ≤ begun`. What is let go of now may be used by any submission that has begun, so it waits
+//! `completed ≤ submitted ≤ begun`. What is retired now may be used by any submission that has begun, so it waits
 //! for `begun`. A timeline that has completed all that was begun holds nothing back.
 //!
 //! # How a frame ends
@@ -29,6 +30,11 @@
 //! | the set that a release waits for | O(timelines), one atomic read each |
 //! | reading progress | O(timelines), one driver call each |
 
+mod bin;
+mod lane;
+pub(crate) mod seat;
+pub(crate) mod try_cell;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,10 +42,15 @@ use std::time::{Duration, Instant};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
-use super::RetireBin;
 use crate::device::{Device, DeviceError};
 use crate::observe::Trace;
 use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
+
+pub use bin::RetireBin;
+#[cfg(all(test, loom))]
+pub(crate) use seat::sit;
+pub(crate) use seat::thread_place;
+pub(crate) use try_cell::TryCell;
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
 ///
@@ -89,7 +100,7 @@ impl Drop for Frame {
     }
 }
 
-/// Asks whether a frame is still open, as often as somebody writes for it.
+/// Asks whether a frame is still open, once for each write in it.
 ///
 /// One atomic read, as long as no frame of the timeline was submitted or dropped since the last time.
 pub struct OpenFrame {
@@ -100,14 +111,15 @@ pub struct OpenFrame {
 }
 
 impl OpenFrame {
-    /// What is known of an open frame, to look at again later.
+    /// Of a frame, which is open now.
     pub fn of(frame: &Frame) -> Self {
         let clock = Arc::clone(&frame.clock);
         let closes = clock.closes.load(Ordering::Acquire);
         Self { clock, value: frame.value, closes }
     }
 
-    /// What the frame signals.
+    /// The point that is reached once the frame is complete.
+    #[must_use]
     pub fn point(&self) -> SyncPoint {
         SyncPoint::new(self.clock.id, self.value)
     }
@@ -118,8 +130,7 @@ impl OpenFrame {
         self.clock.closes.load(Ordering::Acquire) == self.closes
     }
 
-    /// Whether the frame is neither submitted nor discarded nor dropped. A load, if no frame of the timeline has ended since
-    /// the last look; else a short lock.
+    /// Whether the frame is still open. O(1) where no frame was closed since the last time.
     pub fn is_open(&mut self) -> bool {
         let closes = self.clock.closes.load(Ordering::Acquire);
         if closes == self.closes {
@@ -226,7 +237,7 @@ impl<D: Device> Timeline<D> {
         self.clock.id
     }
 
-    /// Begins a submission: everything written for the GPU and everything let go of from here on is held until the
+    /// Begins a submission: everything written for the GPU and everything retired from here on is kept until the
     /// submission is complete. O(open frames).
     pub fn begin(&self) -> Frame {
         let value = self.shared.lifetimes().begin(&self.clock);
@@ -361,7 +372,7 @@ impl Clock {
             if count < state.open.capacity() || count < room.capacity() {
                 return self.issue(&mut state, &mut room);
             }
-            // Host memory is got without the lock: whoever gives it out may come back here.
+            // Host memory is got without the lock: a global allocator of the program's may come back here.
             drop(state);
             room = SmallVec::with_capacity(2 * count);
         }
@@ -486,7 +497,7 @@ pub struct Lifetimes<D: Device> {
     owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
     /// Another one after each frame that has begun, and never that of another allocator: as long as it stands, what is
-    /// let go of waits for the same set.
+    /// retired waits for the same set.
     turn: AtomicU64,
 }
 
@@ -529,7 +540,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     fn register(&self, device: &D, fence: D::Fence) -> Result<Arc<Clock>, DeviceError> {
-        // SAFETY: whoever handed the fence over promised that it is this device's and outlives the allocator.
+        // SAFETY: the caller that handed the fence over promised that it is this device's and outlives the allocator.
         let completed = unsafe { device.completed(&fence) }?;
         if completed == u64::MAX {
             // What a lost device's fences show, and no value is left to be signalled.
@@ -537,7 +548,7 @@ impl<D: Device> Lifetimes<D> {
         }
         loop {
             let count = self.entries.read_recursive().len();
-            // Host memory is got without the lock: whoever gives it out may come back here.
+            // Host memory is got without the lock: a global allocator of the program's may come back here.
             let clock = Arc::new(Clock::new(TimelineId::of(self.owner, count as u32), completed));
             let mut grown = Vec::with_capacity(count + 1);
             let mut entries = self.entries.write();
@@ -560,7 +571,7 @@ impl<D: Device> Lifetimes<D> {
         value
     }
 
-    /// What something let go of now has to wait for: the latest begun on every timeline that is behind.
+    /// What something retired now has to wait for: the latest begun on every timeline that is behind.
     pub fn begun(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -627,7 +638,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
-    /// the last such failure is told, device loss before all others.
+    /// the last such failure is returned, device loss before all others.
     pub fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.owner = self.owner;
         progress.values.clear();

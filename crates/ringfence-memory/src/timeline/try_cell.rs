@@ -1,8 +1,8 @@
-//! A value that one thread at a time may change, and that nobody ever waits for.
+//! A value that one thread at a time may change, and that no thread ever waits for.
 //!
-//! Taking costs one atomic exchange, giving back one store. There is no queue of waiters and no way to wait: whoever
-//! finds it taken does something else. That is what makes it cheaper than a mutex, whose release has to look whether
-//! somebody sleeps.
+//! Taking costs one atomic exchange, giving back one store. There is no queue of waiters and no way to wait: a thread
+//! that finds it taken does something else. That is what makes it cheaper than a mutex, whose release has to look whether
+//! another thread sleeps.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 pub struct TryCell<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
-    /// Read by all that come here, written by whoever lets go of the cell.
+    /// Read by all that come here, written by the owner that drops the cell.
     #[cfg(loom)]
     life: UnsafeCell<()>,
 }
@@ -21,7 +21,7 @@ pub struct TryCell<T> {
 // only.
 unsafe impl<T: Send> Sync for TryCell<T> {}
 
-/// Whoever has this has the value. It is given back when this goes, also when a panic passes.
+/// The right to the value. It ends when this is dropped, also when a panic passes.
 pub struct Taken<'a, T> {
     /// No reference: what is given back may be gone before the function that gave it back has returned.
     cell: *const TryCell<T>,
@@ -30,7 +30,7 @@ pub struct Taken<'a, T> {
 }
 
 impl<T> TryCell<T> {
-    /// A cell that is not taken.
+    /// Not taken.
     pub fn new(value: T) -> Self {
         Self {
             taken: AtomicBool::new(false),
@@ -45,7 +45,7 @@ impl<T> TryCell<T> {
     pub fn try_take(&self) -> Option<Taken<'_, T>> {
         #[cfg(loom)]
         self.life.with(|_| ());
-        // Only on success: a `Taken` made and dropped again would give the value of whoever holds it away.
+        // Only on success: a `Taken` made and dropped again would release the value of the thread that holds it.
         let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Taken { cell: self, _life: PhantomData })
     }
@@ -65,7 +65,7 @@ impl<T> Taken<'_, T> {
     /// Does something with the value, and gives it back.
     #[inline]
     pub fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that nobody else
+        // SAFETY: the flag was not set before and stays set until this is dropped, after the work, so that no other thread
         // reaches the value; the exchange acquired what the last one here released. The work keeps no borrow of it. The
         // cell lives as long as the flag is set, at least.
         unsafe { (*self.cell).value.with_mut(|value| work(&mut *value)) }
@@ -86,7 +86,7 @@ impl<T> Drop for Taken<'_, T> {
 impl<T> Drop for TryCell<T> {
     fn drop(&mut self) {
         self.life.with_mut(|_| ());
-        // SAFETY: nobody else has the cell; `loom` fails the model if a store may come later.
+        // SAFETY: no other thread has the cell; `loom` fails the model if a store may come later.
         assert!(!unsafe { self.taken.unsync_load() }, "a cell goes while it is taken");
     }
 }
@@ -147,7 +147,7 @@ mod models {
                 let mine = count(&cell);
                 let done = mine + others.into_iter().map(|other| other.join().unwrap()).sum::<usize>();
                 assert_eq!(cell.take().with(|value| *value), done as u64);
-                assert!(done >= 2, "somebody always comes forward");
+                assert!(done >= 2, "one thread always gets it");
             });
         }
     }

@@ -1,4 +1,4 @@
-//! What a release waits for, while frames begin and end on other threads: the rule at the top of `lifetime::bin`.
+//! What a release waits for, while frames begin and end on other threads: the rule at the top of `timeline::bin`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
 
@@ -25,7 +25,7 @@ struct World {
 impl World {
     fn new() -> Self {
         // What is retired goes where no other thread puts anything.
-        crate::lifetime::sit(0);
+        crate::timeline::sit(0);
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
         let lifetimes = Lifetimes::new();
         let clock = lifetimes.register(&device, device.create_fence(0)).expect("the device is not lost");
@@ -54,7 +54,7 @@ fn what_a_frame_uses_that_had_begun_waits_for_it() {
         let used = world.used.load(Ordering::Acquire);
         world.lifetimes.retire_into(&world.bin, 7);
         let early = world.passed(1);
-        assert!(early.contains(&0), "frame 1 is over, and nothing else was begun when it was let go of");
+        assert!(early.contains(&0), "frame 1 is over, and nothing else was begun when it was retired");
         assert!(!used || !early.contains(&7), "frame 2 uses it");
         other.join().unwrap();
     });
