@@ -23,7 +23,7 @@
 //!
 //! Left alone are: what is not movable or is [pinned](crate::Resource::set_pinned); what the host reads or writes, unless
 //! [`DefragDesc::host_memory`] says so; ranges that several resources share; memory of a resource's own; pools whose order
-//! means something ([`Algorithm::Linear`](crate::core::algorithm::Algorithm::Linear)).
+//! means something ([`Algorithm::Linear`](ringfence_core::algorithm::Algorithm::Linear)).
 //!
 //! # Beside others
 //!

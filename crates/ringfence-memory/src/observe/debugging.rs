@@ -26,8 +26,8 @@
 //!
 //! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile, and what belongs to
 //! another allocator or to a frame that is over is refused by a typed error with or without debugging
-//! ([`FrameError`](crate::FrameError), [`UploadError`](crate::UploadError), [`Error`](crate::Error)). Below that, objects that
-//! are used after their end are found by the simulated device ([`Hazard`](crate::sim::Hazard)).
+//! ([`FrameError`](crate::FrameError), `UploadError`, [`Error`](crate::Error)). Below that, objects that
+//! are used after their end are found by the simulated device (`Hazard`).
 //!
 //! [`AllocatorDesc::debug`]: crate::AllocatorDesc::debug
 

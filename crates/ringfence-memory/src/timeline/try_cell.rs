@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 
-/// See the [module](self).
+/// A value that one thread at a time may change, taken by one atomic exchange; no thread ever waits for it.
 pub struct TryCell<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
