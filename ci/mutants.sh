@@ -18,7 +18,7 @@ cd "$(dirname "$0")/.."
 
 # The operations of a file, and its tests.
 declare -A drives=(
-    [tlsf.rs]="tlsf tlsf_parked" [tlsf/parked.rs]="tlsf_parked" [fixed_pool.rs]="fixed_pool pool_chain"
+    [tlsf.rs]="tlsf tlsf_deferred" [tlsf/deferred.rs]="tlsf_deferred" [fixed_pool.rs]="fixed_pool pool_chain"
     [fixed_pool/slot.rs]="fixed_pool pool_chain" [pool_chain.rs]="pool_chain" [ring.rs]="ring" [retire.rs]="retire"
     [sync.rs]="sync_set retire" [buddy.rs]="buddy" [free_list.rs]="free_list" [free_list/by_offset.rs]="free_list"
     [free_list/by_size.rs]="free_list" [blocks.rs]="blocks" [blocks/index.rs]="blocks"
@@ -27,8 +27,8 @@ declare -A drives=(
     [blocks/names.rs]="blocks" [range.rs]="tlsf free_list" [size_class.rs]="size_class" [algorithm.rs]="virtual_allocator"
 )
 declare -A tests=(
-    [tlsf.rs]="tlsf_at_hand tlsf_parked tlsf tlsf_blocks_host_memory"
-    [tlsf/parked.rs]="tlsf_parked tlsf_at_hand tlsf"
+    [tlsf.rs]="tlsf_at_hand tlsf_deferred tlsf tlsf_blocks_host_memory"
+    [tlsf/deferred.rs]="tlsf_deferred tlsf_at_hand tlsf"
     [tlsf/classes.rs]="tlsf" [tlsf/find.rs]="tlsf_at_hand tlsf" [tlsf/lists.rs]="tlsf"
     [blocks.rs]="blocks blocks_asked tlsf_blocks_host_memory algorithm" [blocks/index.rs]="blocks blocks_asked"
     [blocks/growable.rs]="blocks blocks_asked" [blocks/names.rs]="blocks"

@@ -19,7 +19,6 @@ use std::hint::black_box;
 
 /// Allocations, frees, retirements or releases in each path but that of blocks.
 const OPERATIONS: usize = 20_000;
-/// So many that the thousands of them in which blocks park nothing, after all had to be merged, are as many as on average.
 const OPERATIONS_OF_BLOCKS: usize = 400_000;
 
 /// xorshift64*: the same numbers in every run.

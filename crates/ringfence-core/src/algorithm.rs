@@ -252,7 +252,7 @@ impl Peek for EqualBlocks {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         self.check(size, alignment).ok()?;
         let pool = self.pool.as_ref()?;
-        // Taken and given back: nobody else is at the pool, since it is not shared.
+        // Taken and given back: no other thread uses the pool, since it is not shared.
         let block = pool.allocate_near(0)?;
         pool.free(block).ok()?;
         Some(block.offset())

@@ -15,8 +15,8 @@
 //! [`Blocks`] never makes or destroys one. A caller with a lock around it does:
 //!
 //! 1. locked: [`Blocks::try_allocate`]; if that is refused,
-//! 2. unlocked: make a heap of [`Blocks::new_block_size`] and an allocator, and allocate from that, so that nobody else
-//!    takes the space and a refusal concerns nobody else;
+//! 2. unlocked: make a heap of [`Blocks::new_block_size`] and an allocator, and allocate from that, so that no other
+//!    thread takes the space and a refusal concerns no other thread;
 //! 3. locked: [`Blocks::insert`]; the allocation is [`BlockAllocation::new`] of what that returns and of the range;
 //! 4. once a tick, locked: [`Blocks::take_surplus`] until it gives nothing; unlocked: destroy what it gave.
 //!
@@ -48,7 +48,7 @@ use index::Index;
 pub struct BlocksDesc {
     /// Units of a block that is made for a request no larger than this; a larger one gets a block of its own size.
     pub basic_size: u64,
-    /// How many empty blocks are kept for good. Those beyond it go, the longest empty first.
+    /// How many empty blocks are always kept. Those beyond it go, the longest empty first.
     pub destroy_threshold: usize,
     /// For how many ticks at least a block stays empty before it goes. 0 counts as 1: within one tick nothing goes,
     /// so that a loop that allocates and frees does not make and destroy a heap each time.
@@ -95,7 +95,7 @@ struct Block<A, H> {
 #[derive(Clone, Copy)]
 struct Empty {
     slot: u32,
-    /// The first tick that was told after it became so, or [`NOT_TOLD`] of any.
+    /// The first tick that was reported after it became so, or [`NOT_TOLD`] if there was none.
     since: u64,
 }
 
@@ -113,7 +113,7 @@ pub struct Blocks<A, H> {
     index: Index,
     /// Every block in which nothing lives, the longest empty first.
     empties: Vec<Empty>,
-    /// The latest tick that was told.
+    /// The latest tick that was reported.
     now: u64,
     /// Numbers the blocks: a later block has a larger number.
     serials: Serials,
@@ -330,9 +330,9 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// [`BlocksDesc::destroy_threshold`], this one is the longest empty, and was so for [`BlocksDesc::grace_ticks`].
     /// The caller destroys the heap, and asks again until there is nothing.
     ///
-    /// A tick is whatever the caller counts, frames for instance. Ticks are told only here, so a block counts as empty
+    /// A tick is what the caller counts, frames for instance. Ticks are reported only here, so a block counts as empty
     /// from the first call after it became so: a block that is used in every tick never goes. A tick lower than one
-    /// told before counts as that one.
+    /// reported before counts as that one.
     pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
         self.now = self.now.max(now);
         for untold in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_TOLD) {

@@ -89,7 +89,7 @@ pub struct FixedPool {
     groups: Box<[Apart<AtomicU64>]>,
     /// Below the number of groups. Nothing but speed depends on them.
     cursors: Box<[Apart<AtomicU32>]>,
-    /// A bit is 0 only if its group was found full since a block was last freed into it when full (or somebody is
+    /// A bit is 0 only if its group was found full since a block was last freed into it when full (or a thread is
     /// about to set it). A 1 says nothing: a look at the group is needed.
     rooms: Box<[Apart<AtomicU64>]>,
     /// The last number of each block. Even iff handed out; then it is the serial of the range. Written only by who has
@@ -224,7 +224,7 @@ impl FixedPool {
     /// Whether this very range is handed out now.
     #[must_use]
     pub fn is_live(&self, range: &Range) -> bool {
-        // Relaxed: whoever was given the range also sees its number, or a later one.
+        // Relaxed: the thread that was given the range also sees its number, or a later one.
         let serial = range.serial().get();
         serial.is_multiple_of(2)
             && range.slot() < self.capacity
@@ -247,7 +247,7 @@ impl FixedPool {
 
     /// Closes the pool iff it is empty: nothing can be allocated in it any more. Says how many blocks it was opened
     /// with; `None` if it is not empty, if it is closed already, or if another thread is closing it just now.
-    #[must_use = "nobody else knows that the pool is closed"]
+    #[must_use = "no other thread knows that the pool is closed"]
     pub fn close(&self) -> Option<u32> {
         let count = self.offered.load(Ordering::Relaxed);
         if count == 0 || !self.is_empty() {
@@ -255,9 +255,9 @@ impl FixedPool {
         }
         let groups = self.groups_of(count);
         let claimed = (0..groups).take_while(|group| self.claim_all(*group, self.mask(*group, count))).count();
-        // With the first group claimed nobody else can close, so that `offered` stands still: it is as it was read
+        // With the first group claimed no other thread can close, so that `offered` stands still: it is as it was read
         // above, unless the pool was closed and opened in between, and then what was claimed may be a part.
-        // Release: whoever opens the pool next finds it closed altogether.
+        // Release: the thread that opens the pool next finds it closed altogether.
         if claimed == groups && self.offered.compare_exchange(count, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return Some(count);
         }
@@ -276,7 +276,7 @@ impl FixedPool {
         opened
     }
 
-    /// [`FixedPool::open`], and the first block is the caller's, whoever else is waiting for one.
+    /// [`FixedPool::open`], and the first block is the caller's, whatever other threads wait for one.
     #[must_use = "a block that is not freed stays taken"]
     pub fn open_and_allocate(&self, block_count: u32) -> Option<Range> {
         self.begin_opening(block_count).then(|| {
@@ -407,7 +407,7 @@ impl FixedPool {
                 return None;
             }
             let at = free.trailing_zeros();
-            // Acquire: with the release of whoever freed the block. If the bit is 0 by now, another thread was faster
+            // Acquire: with the release of the thread that freed the block. If the bit is 0 by now, another was faster
             // and nothing has changed; so some thread always comes further.
             if word.fetch_and(!(1 << at), Ordering::Acquire) & (1 << at) != 0 {
                 return Some(((group as u32) << self.group_log2) + at);
@@ -434,7 +434,7 @@ impl FixedPool {
         self.range(block, serial)
     }
 
-    /// Clears the group's bit in `rooms`, unless somebody frees there at this moment.
+    /// Clears the group's bit in `rooms`, unless a thread frees there at this moment.
     ///
     /// Clearing and then looking at the group meets freeing and then looking at the bit ([`Self::note_room`]). All
     /// four are sequentially consistent, so that one of the two threads sees the other.
@@ -531,7 +531,7 @@ mod tests {
             let held: [_; 4] = core::array::from_fn(|_| pool.allocate_near(0).expect("four are free"));
             held.into_iter().for_each(|range| pool.free_near(0, range).expect("live"));
         }
-        assert_eq!(pool.runs.0.draw_run(), pool.runs.0.first_of(4), "nobody has drawn one");
+        assert_eq!(pool.runs.0.draw_run(), pool.runs.0.first_of(4), "none was drawn");
     }
 
     /// A pool that lives long draws numbers from a new block, and a block of it that is seldom used keeps those of an old one.

@@ -208,7 +208,7 @@ impl FreeList {
     /// Gives the live range that begins at `offset` back and returns it. O(log n) expected.
     ///
     /// For callers that have nothing but an offset. An offset cannot tell a range from an earlier one at the same
-    /// place: whoever has the [`Range`] should give that.
+    /// place: a caller that has the [`Range`] should give that.
     ///
     /// # Errors
     /// No live range begins there; nothing has changed then.

@@ -2,7 +2,7 @@
 //!
 //! One idea carries the crate: *a heap is cut into ranges; a range is in use until points on timelines have
 //! passed.* Bytes, descriptor slots, constant-buffer slots and ring space are all ranges; frames, queues and fences
-//! are all timelines. Nothing here knows of a graphics API or a clock: what has passed is told to the structures
+//! are all timelines. Nothing here knows of a graphics API or a clock: what has passed is reported to the structures
 //! through [`sync::Progress`]. They take `&mut self`, but for the lock-free pools, which threads share.
 //!
 //! | module | what it holds | allocate / free |

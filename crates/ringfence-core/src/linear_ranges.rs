@@ -240,7 +240,7 @@ impl RangeAllocator for LinearRanges {
             if entry.offset > end {
                 visit(Span { offset: end, size: entry.offset - end, slot: None });
             }
-            // What is given back and still stands in the row is not free yet: nobody could have it.
+            // What is given back and still stands in the row is not free yet: no request could have it.
             visit(Span { offset: entry.offset, size: entry.size, slot: Some(slot) });
             end = entry.end();
         };

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! An allocation asks the first pool that is marked in `rooms`; so later pools drain and can go. A pool that turns out
-//! to be full loses its mark, and gets it again from whoever frees a block in a full group of it: full pools are not
+//! to be full loses its mark, and gets it again when a thread frees a block in a full group of it: full pools are not
 //! asked again and again.
 //!
 //! Making a heap may take the driver milliseconds. So the chain never makes or destroys one. The caller does:
@@ -31,7 +31,7 @@
 //! | – refused | O(places / 64) |
 //! | [`PoolChain::allocate_thorough`], refused | O(blocks of all pools / 64) |
 //! | [`PoolChain::free`], [`PoolChain::heap`], [`PoolChain::is_live`] | O(1) |
-//! | [`PoolChain::reserve`] | O(places that were ever used), and host memory for a slot that is not at hand |
+//! | [`PoolChain::reserve`] | O(places that were ever used), and host memory for a slot that is not there yet |
 //! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(blocks of all pools / 64) |
 //!
 //! Host memory: what a slot took for its bits and serials, 12 bytes a block in large pools, is kept when its heap goes,
@@ -88,7 +88,7 @@ pub struct PoolChain<H> {
     /// A slot once made never goes; its heap does. Slots are made from the front on, and no place is left out.
     pools: Box<[OnceBox<PoolSlot<H>>]>,
     /// A bit is 0 only if its pool is not open, or was found full since a block was last freed into a full group of it
-    /// (or somebody is about to set it). A 1 says nothing: a look at the pool is needed.
+    /// (or a thread is about to set it). A 1 says nothing: a look at the pool is needed.
     rooms: Box<[Apart<AtomicU64>]>,
 }
 
@@ -108,7 +108,7 @@ pub struct PoolStatistics {
 /// Which empty pools stay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeepPools {
-    /// How many empty pools are kept for good.
+    /// How many empty pools are always kept.
     pub empty_count: u32,
     /// For how many ticks at least a pool beyond those stays empty before it goes. 0 counts as 1: within one tick
     /// nothing goes, so that a loop that allocates and frees does not make and destroy a heap each time.
@@ -320,11 +320,11 @@ impl<H> PoolChain<H> {
         self.pools.iter().zip(0..).map_while(|(place, index)| Some((index, place.get()?)))
     }
 
-    /// Clears the pool's bit in `rooms`, unless somebody frees there at this moment.
+    /// Clears the pool's bit in `rooms`, unless a thread frees there at this moment.
     ///
     /// Clearing and then looking at the pool meets freeing and then looking at the bit ([`Self::note_room`]). All of
     /// it is sequentially consistent, so that one of the two threads sees the other. Who frees looks only if the
-    /// block's group was full. If it was not, whoever made it so looks, and this thread sees that it is not.
+    /// block's group was full. If it was not, the thread that made it so looks, and this thread sees that it is not.
     fn note_full(&self, pool: u32) {
         let (word, bit) = self.room_bit(pool);
         word.fetch_and(!bit, Ordering::SeqCst);

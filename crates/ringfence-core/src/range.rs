@@ -183,7 +183,7 @@ impl SharedSerials {
         (self.block() << 32) + u64::from(index) * Self::RUN
     }
 
-    /// The first number of a run that nobody else has.
+    /// The first number of a run that no other source has.
     pub(crate) fn draw_run(&self) -> u64 {
         // Relaxed throughout: that each run is drawn once follows from the order of this one word alone.
         let mut next = self.next.load(Ordering::Relaxed);

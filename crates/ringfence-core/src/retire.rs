@@ -13,7 +13,7 @@
 //! Items that wait for the same set share a *batch*: the drops of a frame are one or a few. A batch stands in the
 //! list of each timeline that it waits for, and counts the lists that it stands in. When a timeline rises, the front
 //! of its list is taken off as far as it has passed; a batch that stands in no list any more is ready. So each item
-//! waits for its own set and for nothing else: a timeline that is stuck holds back nobody who does not wait for it,
+//! waits for its own set and for nothing else: a timeline that is stuck holds back no item that does not wait for it,
 //! as one queue over all timelines would.
 //!
 //! | operation | cost |
@@ -295,7 +295,7 @@ impl<T> RetireQueue<T> {
     }
 
     /// The oldest point that is waited for on each timeline, by timeline, as of the last reclaim: what to wait for,
-    /// or what is stuck. Nothing for a timeline that nobody waits for.
+    /// or what is stuck. Nothing for a timeline that no item waits for.
     pub fn oldest_points(&self) -> impl Iterator<Item = SyncPoint> + '_ {
         self.waiting.iter().filter_map(|list| {
             let oldest = list.entries.front()?;

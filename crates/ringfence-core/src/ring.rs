@@ -101,7 +101,7 @@ impl<T: PartialEq + Clone> Ring<T> {
     ///
     /// # Errors
     /// [`RingError::ZeroSize`], [`RingError::BadAlignment`]; [`RingError::TooLarge`] if even an empty ring could not
-    /// hold it, so that nobody waits for what cannot come; [`RingError::Full`] if releasing entries would
+    /// hold it, so that no caller waits for what cannot come; [`RingError::Full`] if releasing entries would
     /// help. The ring is as it was before the call.
     #[inline]
     pub fn allocate(&mut self, size: u64, alignment: u64, tag: &T) -> Result<RingRange, RingError> {

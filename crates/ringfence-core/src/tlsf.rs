@@ -19,7 +19,7 @@
 //! | `allocate` that succeeds | O(1): the first set bit of 32 words at most, at most two splits |
 //! | `allocate` that fails, or that only a near miss serves | O(1): [`NEAR_MISSES`] nodes looked at |
 //! | `free` | O(1): at most two merges |
-//! | `allocate_below` | O(1): 64 nodes looked at, and what is parked is merged |
+//! | `allocate_below` | O(1): 64 nodes looked at, and what is deferred is merged |
 //! | `is_live`, `free_size`, `live_count` | O(1) |
 //! | `largest_free` | O(1): [`NEAR_MISSES`] nodes looked at |
 //! | `for_each_span`, `validate` | O(spans) |
@@ -39,7 +39,7 @@
 //! - Alignment. The paper has none; leading padding becomes a free span here, never part of the range.
 //! - The lists are circles through their heads: taking a span out is two writes, whether it is the first, the last or
 //!   the only one, and asks nothing, as the answers could not be predicted.
-//! - Merging is put off while there is room: see `parked.rs`.
+//! - Merging is put off while there is room: see `deferred.rs`.
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
@@ -47,15 +47,15 @@ use crate::range::{
 use alloc::vec::Vec;
 use core::fmt;
 use core::hint::select_unpredictable;
+use deferred::{DEFERRED, Deferred};
 use find::Place;
 use lists::{FIRST, LARGER, Link, Lists, Node, SENTINEL, USED, larger_at_most, set_prev, split};
-use parked::{PARKED, Parked};
 
 mod check;
 mod classes;
+mod deferred;
 mod find;
 mod lists;
-mod parked;
 
 use classes::rounded_up;
 pub(crate) use classes::{class_of, fitting_class_of, least_of};
@@ -82,19 +82,19 @@ pub struct Tlsf {
     lists: Lists,
     /// The first recycled slot, or [`SENTINEL`].
     recycled: u32,
-    /// Units in free and parked spans.
+    /// Units in free and deferred spans.
     free: u64,
     capacity: u64,
     /// Ranges that are handed out.
     live: usize,
     serials: Serials,
-    parked: Parked,
-    /// From how many free units on spans are parked; `u64::MAX` while none are at all.
+    deferred: Deferred,
+    /// From how many free units on spans are deferred; `u64::MAX` while none are at all.
     roomy_from: u64,
-    /// For how many allocations from the lists nothing is parked yet.
+    /// For how many allocations from the lists nothing is deferred yet.
     pause: u32,
-    /// Whether spans may be parked at all.
-    may_park: bool,
+    /// Whether spans may be deferred at all.
+    may_defer: bool,
     /// The sentinel, then every span, and recycled slots among them.
     nodes: Vec<Node>,
 }
@@ -109,13 +109,13 @@ impl Tlsf {
     }
 
     /// As [`Tlsf::new`], but each range that comes back is merged at once, and none takes more units than requested: so
-    /// that the sizes of the ranges and of the free spans add up to the capacity. Slower where there are thousands of ranges.
+    /// that the sizes of the ranges and of the free spans add up to the capacity. Slower with thousands of ranges.
     #[must_use]
     pub fn exact(capacity: u64) -> Self {
         Self::with(capacity, false)
     }
 
-    fn with(capacity: u64, may_park: bool) -> Self {
+    fn with(capacity: u64, may_defer: bool) -> Self {
         let first = if capacity == 0 { SENTINEL } else { FIRST };
         let sentinel = Node { offset: capacity, prev_and_used: first | USED, next: first };
         let mut tlsf = Self {
@@ -125,10 +125,10 @@ impl Tlsf {
             capacity,
             live: 0,
             serials: Serials::new(),
-            parked: Parked::new(),
+            deferred: Deferred::new(),
             roomy_from: u64::MAX,
             pause: 0,
-            may_park,
+            may_defer,
             nodes: alloc::vec![sentinel],
         };
         if capacity != 0 {
@@ -181,10 +181,10 @@ impl Tlsf {
         Range::new(node.offset, size, slot, serial)
     }
 
-    /// A parked span of the request's class, rounded up, or of the one above, if it is aligned.
+    /// A deferred span of the request's class, rounded up, or of the one above, if it is aligned.
     #[inline(always)]
-    fn take_parked(&mut self, size: u64, alignment: u64) -> Option<Range> {
-        let list = self.parked.list(fitting_class_of(size))?;
+    fn take_deferred(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        let list = self.deferred.list(fitting_class_of(size))?;
         let slot = list.head();
         let offset = self.nodes.get(slot as usize)?.offset;
         if (slot == SENTINEL) | (offset & (alignment - 1) != 0) {
@@ -192,8 +192,8 @@ impl Tlsf {
         }
         let link = self.lists.link_mut(slot);
         list.pop(link.low);
-        let span = u64::from(link.high & !PARKED);
-        self.parked.taken(span);
+        let span = u64::from(link.high & !DEFERRED);
+        self.deferred.taken(span);
         self.free -= span;
         self.live += 1;
         let serial = self.serials.draw();
@@ -201,16 +201,16 @@ impl Tlsf {
         Some(Range::new(offset, size, slot, serial))
     }
 
-    /// Whether a request may be served from what is parked.
+    /// Whether a request may be served from what is deferred.
     #[inline(always)]
     const fn is_roomy(&self, size: u64) -> bool {
-        (self.free >= self.roomy_from) & (size < self.parked.size_max())
+        (self.free >= self.roomy_from) & (size < self.deferred.size_max())
     }
 
     /// The units that a request takes from the free lists.
     #[inline(always)]
     const fn span_for(&self, size: u64, is_roomy: bool) -> u64 {
-        if is_roomy & !self.parked.is_empty() { rounded_up(size) } else { size }
+        if is_roomy & !self.deferred.is_empty() { rounded_up(size) } else { size }
     }
 
     /// Allocates from the free lists. While there is room a span of the size rounded up to its class, so that it fits
@@ -230,13 +230,13 @@ impl Tlsf {
         }
     }
 
-    /// The last resort before a refusal: merges what is parked, and parks nothing for a while.
+    /// The last resort before a refusal: merges what is deferred, and defers nothing for a while.
     #[cold]
     #[inline(never)]
     fn allocate_after_merging(&mut self, size: u64, alignment: u64, tried: u64) -> Result<Range, AllocError> {
-        if !self.parked.is_empty() {
-            (self.roomy_from, self.pause) = (u64::MAX, parked::PAUSE);
-            self.merge_parked();
+        if !self.deferred.is_empty() {
+            (self.roomy_from, self.pause) = (u64::MAX, deferred::PAUSE);
+            self.merge_deferred();
         } else if tried == size {
             return Err(self.out_of_space(size, alignment));
         }
@@ -263,23 +263,23 @@ impl Tlsf {
             self.push_node(Node { offset: 0, prev_and_used: 0, next: self.recycled });
             self.recycled = slot;
         }
-        if self.nodes.len() >= parked::SPANS_MIN && self.may_park {
-            self.begin_to_park();
+        if self.nodes.len() >= deferred::SPANS_MIN && self.may_defer {
+            self.begin_to_defer();
         }
     }
 
     /// Makes the table, the first time, and fits the limits to a new number of spans.
-    fn begin_to_park(&mut self) {
-        if !self.parked.has_begun() {
-            self.parked.begin(self.capacity);
+    fn begin_to_defer(&mut self) {
+        if !self.deferred.has_begun() {
+            self.deferred.begin(self.capacity);
         }
-        self.parked.limit(self.roomy_from() / 2, self.nodes.len());
+        self.deferred.limit(self.roomy_from() / 2, self.nodes.len());
         if self.pause == 0 {
             self.roomy_from = self.roomy_from();
         }
     }
 
-    /// With few spans the chance is small that a hole of the right size comes up by itself, and parking takes some away:
+    /// With few spans the chance is small that a hole of the right size comes up by itself, and deferral takes some away:
     /// it needs the more room.
     fn roomy_from(&self) -> u64 {
         let spans = self.nodes.len() as u64;
@@ -317,7 +317,7 @@ impl Tlsf {
 
     /// The node of a live range and the units of its span.
     ///
-    /// The span may be larger than the range: it was rounded up to a class, or parked in the class above.
+    /// The span may be larger than the range: it was rounded up to a class, or deferred in the class above.
     #[inline(always)]
     fn live_node(&self, range: &Range) -> Option<(Node, u64)> {
         let node = *self.nodes.get(range.slot() as usize)?;
@@ -325,7 +325,7 @@ impl Tlsf {
         let is_it = node.is_used()
             && link.serial_number() == range.serial().get()
             && node.offset == range.offset()
-            && link.high & PARKED == 0
+            && link.high & DEFERRED == 0
             && range.slot() != SENTINEL;
         if !is_it {
             return None;
@@ -357,7 +357,7 @@ impl Allocate for Tlsf {
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
         let is_roomy = self.is_roomy(size);
-        if is_roomy && let Some(range) = self.take_parked(size, alignment) {
+        if is_roomy && let Some(range) = self.take_deferred(size, alignment) {
             return Ok(range);
         }
         self.allocate_listed(size, alignment, is_roomy)
@@ -368,8 +368,8 @@ impl Allocate for Tlsf {
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
         self.live -= 1;
-        let may_park = (self.free >= self.roomy_from) & (span < self.parked.size_max());
-        if !(may_park && self.parked.push(self.lists.link_mut(range.slot()), range.slot(), span, class_of(span))) {
+        let may_defer = (self.free >= self.roomy_from) & (span < self.deferred.size_max());
+        if !(may_defer && self.deferred.push(self.lists.link_mut(range.slot()), range.slot(), span, class_of(span))) {
             self.merge(range.slot(), node);
         }
         Ok(())
@@ -386,18 +386,18 @@ impl RangeAllocator for Tlsf {
     }
 
     /// What would be granted: the longest free span, or the longest of those that would be looked at if its class
-    /// holds more than [`NEAR_MISSES`]; parked spans count as merged. O(1) and O(parked).
+    /// holds more than [`NEAR_MISSES`]; deferred spans count as merged. O(1) and O(deferred).
     fn largest_free(&self) -> u64 {
         if self.live == 0 {
             return self.capacity;
         }
-        self.largest_listed().max(self.largest_parked())
+        self.largest_listed().max(self.largest_deferred())
     }
 
-    /// O(1): whether there is a free span of the size's class or above, or a parked one that may be part of one.
+    /// O(1): whether there is a free span of the size's class or above, or a deferred one that may be part of one.
     #[inline]
     fn may_hold(&self, size: u64) -> bool {
-        size <= self.free && (!self.parked.is_empty() || self.lists.class_from(class_of(size)).is_some())
+        size <= self.free && (!self.deferred.is_empty() || self.lists.class_from(class_of(size)).is_some())
     }
 
     fn live_count(&self) -> usize {
@@ -408,7 +408,7 @@ impl RangeAllocator for Tlsf {
         self.live_node(range).is_some()
     }
 
-    /// Parked spans are shown as free, and as one with free ones beside them.
+    /// Deferred spans are shown as free, and as one with free ones beside them.
     fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
         let mut slot = self.node(SENTINEL).next;
         while slot != SENTINEL {
@@ -430,11 +430,11 @@ impl RangeAllocator for Tlsf {
 }
 
 impl Peek for Tlsf {
-    /// O(1); O(spans), with host memory, where an allocation would have to merge what is parked.
+    /// O(1); O(spans), with host memory, where an allocation would have to merge what is deferred.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;
         let is_roomy = self.is_roomy(size);
-        if is_roomy && let Some(slot) = self.parked.peek(fitting_class_of(size)) {
+        if is_roomy && let Some(slot) = self.deferred.peek(fitting_class_of(size)) {
             let offset = self.node(slot).offset;
             if offset & (alignment - 1) == 0 {
                 return Some(offset);
@@ -444,69 +444,69 @@ impl Peek for Tlsf {
         if let Some(place) = self.find(self.span_for(size, is_roomy), alignment) {
             return Some(offset(self, place));
         }
-        let merged = self.with_parked_merged();
+        let merged = self.with_deferred_merged();
         merged.find(size, alignment).map(|place| offset(&merged, place))
     }
 }
 
 impl Tlsf {
-    /// Allocates below a limit: the range ends at `limit` or before. For whoever moves ranges towards the beginning of
+    /// Allocates below a limit: the range ends at `limit` or before. For callers that move ranges towards the beginning of
     /// the heap, so that what is free comes together at its end.
     ///
     /// A good place is sought, not the best: of the first 64 free spans from the request's own class upwards, the lowest
     /// of the first class in which one will do. `None` if none of them will, or nothing can serve the request; nothing has
     /// changed then, but that spans given back before may have been joined.
     ///
-    /// O(1), and merging what is parked.
+    /// O(1), and merging what is deferred.
     pub fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
         check_request(size, alignment, self.capacity).ok()?;
-        if !self.parked.is_empty() {
-            self.merge_parked();
+        if !self.deferred.is_empty() {
+            self.merge_deferred();
         }
         let place = self.find_below(size, alignment, limit)?;
         Some(self.take(&place, size, size))
     }
 
-    /// Units of the free spans that are parked.
+    /// Units of the free spans that are deferred.
     #[must_use]
-    pub const fn parked_size(&self) -> u64 {
-        self.parked.units()
+    pub const fn deferred_size(&self) -> u64 {
+        self.deferred.units()
     }
 
-    /// Merges everything that is parked.
-    pub fn merge_parked(&mut self) {
+    /// Merges everything that is deferred.
+    pub fn merge_deferred(&mut self) {
         let mut class = 0;
-        while let Some(slot) = self.parked.pop_any(&self.lists, &mut class) {
+        while let Some(slot) = self.deferred.pop_any(&self.lists, &mut class) {
             self.merge(slot, *self.node(slot));
         }
     }
 
-    /// A copy to look at, in which everything parked is merged.
-    fn with_parked_merged(&self) -> Self {
-        let (lists, parked, nodes) = (self.lists.clone(), self.parked.clone(), self.nodes.clone());
-        let mut copy = Self { lists, parked, nodes, serials: Serials::new(), ..*self };
-        copy.merge_parked();
+    /// A copy to look at, in which everything deferred is merged.
+    fn with_deferred_merged(&self) -> Self {
+        let (lists, deferred, nodes) = (self.lists.clone(), self.deferred.clone(), self.nodes.clone());
+        let mut copy = Self { lists, deferred, nodes, serials: Serials::new(), ..*self };
+        copy.merge_deferred();
         copy
     }
 }
 
 impl Tlsf {
-    /// Whether nobody holds the span: it is free or parked. False of the sentinel.
+    /// Whether no range holds the span: it is free or deferred. False of the sentinel.
     fn is_vacant(&self, slot: u32) -> bool {
         let node = self.node(slot);
-        slot != SENTINEL && (!node.is_used() || self.is_parked(slot))
+        slot != SENTINEL && (!node.is_used() || self.is_deferred(slot))
     }
 
     /// Whether the span was given back, but still stands between its neighbours as if it were used.
     #[inline]
-    fn is_parked(&self, slot: u32) -> bool {
-        slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & PARKED != 0
+    fn is_deferred(&self, slot: u32) -> bool {
+        slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & DEFERRED != 0
     }
 
-    /// The longest span that merging the parked ones would make.
-    fn largest_parked(&self) -> u64 {
+    /// The longest span that merging the deferred ones would make.
+    fn largest_deferred(&self) -> u64 {
         let mut largest = 0;
-        for (_, mut slot, _) in self.parked.lists() {
+        for (_, mut slot, _) in self.deferred.lists() {
             while slot != SENTINEL {
                 largest = largest.max(self.vacant_run_from(slot));
                 slot = self.lists.link(slot).low;
@@ -515,13 +515,13 @@ impl Tlsf {
         largest
     }
 
-    /// Units of the vacant spans around the parked `slot`, together; 0 if there is a parked one before it, which
+    /// Units of the vacant spans around the deferred `slot`, together; 0 if there is a deferred one before it, which
     /// tells as much.
     fn vacant_run_from(&self, slot: u32) -> u64 {
         let mut first = slot;
         while self.is_vacant(self.node(first).prev()) {
             first = self.node(first).prev();
-            if self.is_parked(first) {
+            if self.is_deferred(first) {
                 return 0;
             }
         }
@@ -539,7 +539,7 @@ impl fmt::Debug for Tlsf {
             .field("capacity", &self.capacity)
             .field("free", &self.free)
             .field("live", &self.live)
-            .field("parked", &self.parked.count())
+            .field("deferred", &self.deferred.count())
             .finish_non_exhaustive()
     }
 }

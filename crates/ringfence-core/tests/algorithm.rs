@@ -194,7 +194,7 @@ fn equal_blocks_agree_with_their_twin() {
     assert_eq!((none.capacity(), none.largest_free(), none.allocate(1, 1).is_err()), (7, 0, true));
 }
 
-/// Each span that is used is told with the slot of its range, from both ends, after the numbers of slots have moved on.
+/// Each span that is used is shown with the slot of its range, from both ends, after the numbers of slots have moved on.
 #[test]
 fn the_spans_of_a_linear_allocator_name_their_ranges() {
     for high in [false, true] {

@@ -200,7 +200,7 @@ fn an_allocator_that_deferred_frees_may_come_in_late() {
     let held: Vec<_> = (0..1100).map(|number| alone.allocate(70 + number % 41, 1).unwrap()).collect();
     held[..1000].iter().for_each(|range| alone.free(*range).unwrap());
     let held: Vec<_> = (0..40).map(|number| alone.allocate(69 + number % 41, 1).unwrap()).collect();
-    assert!(alone.parked_size() > 0);
+    assert!(alone.deferred_size() > 0);
     let mut blocks = Blocks::new(BlocksDesc { basic_size: 1 << 17, destroy_threshold: 0, grace_ticks: 0 });
     let id = blocks.insert((), alone);
     for range in held {

@@ -278,7 +278,7 @@ fn churn(pool: &FixedPool, owned: &[AtomicBool], number: usize, held_max: usize)
             assert!(owned[range.slot() as usize].swap(false, Relaxed));
             assert_eq!(pool.free(range), Ok(()));
             if pick.is_multiple_of(64) {
-                assert!(pool.free(range).is_err(), "a second free, whoever has the block by now");
+                assert!(pool.free(range).is_err(), "a second free, whatever thread has the block by now");
             }
         }
     }

@@ -68,7 +68,7 @@ fn two_threads_share_one_block() {
     model(None, || {
         let pool = Arc::new(FixedPool::new(1, 1));
         let got: usize = at_once([pair(&pool, 1), pair(&pool, 1)]).into_iter().sum();
-        assert!(got >= 1, "whoever comes first gets it");
+        assert!(got >= 1, "the thread that comes first gets it");
         check_whole(&pool, 1);
     });
 }
@@ -225,7 +225,7 @@ fn a_heap_is_taken_out_only_when_no_block_is_live() {
         });
         let taken = chain.take_empty();
         let used = other.join().unwrap();
-        assert!(taken.is_some() || used, "if nobody was in the way, it goes");
+        assert!(taken.is_some() || used, "if no thread was in the way, it goes");
         chain.validate().unwrap();
         assert_eq!(chain.allocate().is_some(), taken.is_none());
     });

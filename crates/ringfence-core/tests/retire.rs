@@ -369,7 +369,7 @@ fn soak_with_a_slow_timeline() {
     assert_eq!(queue.release_all(drop) + out, 1_000_000);
 }
 
-/// Points by which sets are told apart, one a timeline: few that lie in the set, and more.
+/// Points by which sets differ, one a timeline: few that lie in the set, and more.
 #[test]
 fn a_set_is_what_its_points_are_however_it_was_made() {
     let points: Vec<_> = (0..9).map(|timeline| (timeline, 5)).collect();

@@ -324,7 +324,7 @@ fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
     });
     ring.allocate(120, 1, &4).unwrap();
 
-    // Full and empty both have the pointers at the same place; they are told apart.
+    // Full and empty both have the pointers at the same place; they are kept apart.
     assert_eq!((ring.used(), ring.free(), ring.is_empty()), (1024, 0, false));
     assert!(matches!(ring.allocate(1, 1, &4), Err(RingError::Full { free: 0, .. })));
     assert_eq!(ring.release_oldest(), Some((2, 600)));
@@ -334,7 +334,7 @@ fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
     assert_eq!(ring.allocate(1024, 512, &5).unwrap().offset(), 0, "empty takes the largest request");
 }
 
-/// The printed loop waits for whatever is oldest, even the frame that is being recorded and whose fence nobody will
+/// The printed loop waits for whatever is oldest, even the frame that is being recorded and whose fence no thread will
 /// signal. The ring names the oldest; the caller sees that it is not submitted and gives the error on.
 #[test]
 fn fault_08_the_oldest_is_told_before_anyone_waits() {

@@ -304,8 +304,8 @@ fn a_long_churn_leaves_one_span() {
     assert_eq!((tlsf.validate(), tlsf.largest_free()), (Ok(()), capacity));
 }
 
-/// A heap with room and so many spans that what is given back is parked: 1,500 small ranges, every other one given back.
-fn with_parking(capacity: u64) -> (Tlsf, Twin) {
+/// A heap with room and so many spans that the merging of frees is deferred: 1,500 small ranges, every other one given back.
+fn with_deferring(capacity: u64) -> (Tlsf, Twin) {
     let (mut tlsf, mut twin) = (Tlsf::new(capacity), Twin::default());
     for number in 0..3000 {
         twin.live.push(tlsf.allocate(20 + number % 41, 1).unwrap());
@@ -318,23 +318,23 @@ fn with_parking(capacity: u64) -> (Tlsf, Twin) {
     (tlsf, twin)
 }
 
-/// How many spans are parked, as `Debug` tells.
-fn parked_count(tlsf: &Tlsf) -> usize {
+/// How many spans are deferred, as `Debug` tells.
+fn deferred_count(tlsf: &Tlsf) -> usize {
     let text = format!("{tlsf:?}");
-    let (_, count) = text.split_once("parked: ").unwrap();
+    let (_, count) = text.split_once("deferred: ").unwrap();
     count.split(|digit: char| !digit.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
 /// With many ranges of few sizes, eight of a class would be there or not as chance has it; with few, more would be missed as holes.
 #[test]
 fn the_more_ranges_the_more_of_a_class_are_parked() {
-    for (ranges, parked) in [(3_000, 8), (30_000, 14), (100_000, 32)] {
+    for (ranges, deferred) in [(3_000, 8), (30_000, 14), (100_000, 32)] {
         let mut tlsf = Tlsf::new(ranges * 64 * 4);
         let live: Vec<_> = (0..ranges).map(|_| tlsf.allocate(64, 1).unwrap()).collect();
         for &range in live.iter().step_by(2).take(100) {
             tlsf.free(range).unwrap();
         }
-        assert_eq!(parked_count(&tlsf), parked, "of {ranges} ranges");
+        assert_eq!(deferred_count(&tlsf), deferred, "of {ranges} ranges");
         assert_eq!(tlsf.validate(), Ok(()));
     }
 }
@@ -344,9 +344,9 @@ proptest! {
 
     #[test]
     fn agrees_with_the_twin_while_it_parks(ops in ops(13, 9, 120), large in ops(19, 6, 12)) {
-        let (mut tlsf, mut twin) = with_parking(1 << 19);
-        prop_assert!(parked_count(&tlsf) > 100);
-        // The large ones are refused, or served once what is parked was merged.
+        let (mut tlsf, mut twin) = with_deferring(1 << 19);
+        prop_assert!(deferred_count(&tlsf) > 100);
+        // The large ones are refused, or served once what is deferred was merged.
         for &op in ops.iter().chain(&large).chain(&ops) {
             let stepped = step(&mut tlsf, &mut twin, op, false);
             prop_assert!(stepped.is_ok(), "{op:?}: {}", stepped.unwrap_err());
@@ -359,8 +359,8 @@ proptest! {
     }
 
     #[test]
-    fn what_is_parked_is_refused_to_nobody(ops in ops(12, 6, 200), size in 1_u64..1 << 19) {
-        let (mut tlsf, mut twin) = with_parking(1 << 19);
+    fn what_is_deferred_is_refused_to_no_request(ops in ops(12, 6, 200), size in 1_u64..1 << 19) {
+        let (mut tlsf, mut twin) = with_deferring(1 << 19);
         for op in ops {
             // Without the checks of each step.
             match op {
@@ -373,18 +373,18 @@ proptest! {
             }
         }
         let (largest, longest) = (tlsf.largest_free(), longest_hole(&tlsf));
-        prop_assert_eq!(largest, longest, "parked spans count as merged");
+        prop_assert_eq!(largest, longest, "deferred spans count as merged");
         prop_assert_eq!(tlsf.allocate(size, 1).is_ok(), size <= largest || !refusal_is_due(&tlsf, size, 1));
         prop_assert_eq!(tlsf.validate(), Ok(()));
     }
 }
 
-/// Parked spans, the lists, and what only merging would bring: peek tells each as the allocation then does.
+/// Deferred spans, the lists, and what only merging would bring: peek tells each as the allocation then does.
 #[test]
 fn peek_tells_the_truth_while_spans_are_parked() {
     for alignment_log2 in [0, 4, 8] {
         for size in (1..200).chain((200..1 << 19).step_by(4001)) {
-            let (mut tlsf, _twin) = with_parking(1 << 19);
+            let (mut tlsf, _twin) = with_deferring(1 << 19);
             let peeked = tlsf.peek(size, 1 << alignment_log2);
             assert_eq!(tlsf.allocate(size, 1 << alignment_log2).ok().map(|range| range.offset()), peeked, "{size}");
         }
@@ -393,16 +393,16 @@ fn peek_tells_the_truth_while_spans_are_parked() {
 
 #[test]
 fn fault_06_a_parked_range_is_stale() {
-    let (mut tlsf, _twin) = with_parking(1 << 19);
+    let (mut tlsf, _twin) = with_deferring(1 << 19);
     let range = tlsf.allocate(777, 1).unwrap();
     tlsf.free(range).unwrap();
-    assert!(parked_count(&tlsf) > 0 && !tlsf.is_live(&range));
+    assert!(deferred_count(&tlsf) > 0 && !tlsf.is_live(&range));
     let stale = FreeError::Stale { offset: range.offset(), size: range.size() };
     assert_eq!(tlsf.free(range), Err(stale));
     let again = tlsf.allocate(range.size(), 1).unwrap();
     assert_eq!((again.offset(), again.slot()), (range.offset(), range.slot()), "the latest of its class comes first");
-    assert_eq!(tlsf.free(range), Err(stale), "somebody else has it now");
-    // No serial makes a parked span look live: neither its mark nor its links.
+    assert_eq!(tlsf.free(range), Err(stale), "a thread else has it now");
+    // No serial makes a deferred span look live: neither its mark nor its links.
     tlsf.free(again).unwrap();
     for (high, low) in [(1 << 31 | range.size(), 0), (0, u64::from(range.slot())), (1 << 31, 0), (1 << 30, 0)] {
         for low in [low, 0, 1, u64::from(range.slot())] {
@@ -416,7 +416,7 @@ fn fault_06_a_parked_range_is_stale() {
 
 #[test]
 fn a_size_beyond_what_rounding_allows_is_forged() {
-    let (mut tlsf, _twin) = with_parking(1 << 19);
+    let (mut tlsf, _twin) = with_deferring(1 << 19);
     let range = tlsf.allocate(1001, 1).unwrap();
     for size in [1, 500, 870, 1025, 2000, u64::MAX] {
         let forged = Range::new(range.offset(), size, range.slot(), range.serial());
@@ -432,7 +432,7 @@ fn a_heap_that_is_nearly_full_parks_nothing_and_rounds_nothing() {
     for number in 0..1000 {
         tlsf.free(live.swap_remove(number * 7 % 2900)).unwrap();
         live.push(tlsf.allocate(20 + number as u64 % 37, 1).unwrap());
-        assert_eq!(parked_count(&tlsf), 0);
+        assert_eq!(deferred_count(&tlsf), 0);
     }
     assert_eq!(tlsf.free_size() + live.iter().map(Range::size).sum::<u64>(), 3000 * 40);
 }

@@ -26,11 +26,11 @@ fn deferred_spans_count_as_merged_in_the_largest() {
     for (at, range) in large.iter().enumerate() {
         assert!(at % 4 == 3 || heap.free(*range).is_ok());
     }
-    heap.merge_parked();
+    heap.merge_deferred();
     let end = heap.allocate(1600, 1).expect("the end of the heap").size();
-    assert_eq!((heap.parked_size(), heap.largest_free(), end), (0, 1500, 1600));
+    assert_eq!((heap.deferred_size(), heap.largest_free(), end), (0, 1500, 1600));
     row[5..13].iter().for_each(|range| heap.free(*range).expect("live"));
-    assert_eq!((heap.parked_size(), heap.largest_free()), (2000, 2000));
+    assert_eq!((heap.deferred_size(), heap.largest_free()), (2000, 2000));
     assert_eq!(heap.allocate(2000, 1).map(|range| range.offset()), Ok(row[5].offset()));
 }
 
@@ -72,7 +72,7 @@ fn an_exact_heap_defers_no_free_and_rounds_nothing() {
     let mut heap = Tlsf::exact(1 << 17);
     let held: Vec<_> = (0..1100).map(|number| heap.allocate(70 + number % 41, 1).expect("there is room")).collect();
     held[..1000].iter().for_each(|range| heap.free(*range).expect("live"));
-    assert_eq!((heap.parked_size(), heap.validate()), (0, Ok(())));
+    assert_eq!((heap.deferred_size(), heap.validate()), (0, Ok(())));
     let used: u64 = held[1000..].iter().map(Range::size).sum();
     assert_eq!(heap.capacity() - heap.free_size(), used);
 }

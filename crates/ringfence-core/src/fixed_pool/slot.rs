@@ -14,7 +14,7 @@
 //!
 //! *A block that is handed out keeps its heap where it is.* In steps:
 //!
-//! 1. The heap is written in BUSY after RESERVED, before the pool is opened: nobody has a block of it.
+//! 1. The heap is written in BUSY after RESERVED, before the pool is opened: no thread has a block of it.
 //! 2. It is read by who has a [`PoolAllocation`] that is live here. One comes from [`PoolSlot::allocate`] or
 //!    [`PoolSlot::open`] only, cannot be copied, and is consumed by [`PoolSlot::free`]: as long as it is borrowed,
 //!    the block is handed out. Claiming the block acquired the opening.
@@ -53,7 +53,7 @@ pub struct PoolAllocation {
 }
 
 impl PoolAllocation {
-    /// Only for a range that was handed out just now and is known to nobody else.
+    /// Only for a range that was handed out just now and is known to no other thread.
     fn new(range: Range, pool: u32) -> Self {
         Self { offset: range.offset(), size: range.size(), serial: range.serial(), block: range.slot(), pool }
     }
@@ -116,9 +116,9 @@ impl fmt::Display for RefusedFree {
 
 impl core::error::Error for RefusedFree {}
 
-/// No heap, and nobody is about to bring one.
+/// No heap, and no thread is about to bring one.
 const VACANT: u32 = 0;
-/// No heap; somebody is about to bring one.
+/// No heap; a thread is about to bring one.
 const RESERVED: u32 = 1;
 /// One thread is putting the heap in or taking it out.
 const BUSY: u32 = 2;
@@ -173,11 +173,11 @@ impl<H> PoolSlot<H> {
         self.state.compare_exchange(VACANT, RESERVED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Lets go of a reservation.
+    /// Cancels a reservation.
     pub(crate) fn cancel(&self) {
         // Release: it goes on with the release of the closing before it, for the next to open.
         let cancelled = self.state.compare_exchange(RESERVED, VACANT, Ordering::AcqRel, Ordering::Relaxed);
-        debug_assert!(cancelled.is_ok(), "a reservation is let go of once");
+        debug_assert!(cancelled.is_ok(), "a reservation is cancelled once");
     }
 
     /// Puts a heap into a reserved slot, opens the pool with `block_count` blocks, and gives the first to the caller.
@@ -189,7 +189,7 @@ impl<H> PoolSlot<H> {
         if !count_fits || self.state.compare_exchange(RESERVED, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(heap);
         }
-        // SAFETY: BUSY was set by this thread, and the pool is closed: nobody else reads or writes the heap (1).
+        // SAFETY: BUSY was set by this thread, and the pool is closed: no other thread reads or writes the heap (1).
         self.heap.with_mut(|place| unsafe { *place = Some(heap) });
         self.used.store(true, Ordering::Relaxed);
         let range = self.pool.open_and_allocate(block_count).expect("the pool of a reserved slot is closed");
@@ -198,7 +198,7 @@ impl<H> PoolSlot<H> {
         Ok(PoolAllocation::new(range, index))
     }
 
-    /// A block, unless there is none at hand.
+    /// A block, unless none is available at once.
     pub(crate) fn allocate(&self, index: u32, hint: usize) -> Option<PoolAllocation> {
         self.pool.allocate_at_hand(hint).map(|range| self.note_use(range, index))
     }
@@ -235,7 +235,7 @@ impl<H> PoolSlot<H> {
         self.heap.with(|place| unsafe { (*place).as_ref() })
     }
 
-    /// Takes the heap out iff no block is handed out and nobody visits.
+    /// Takes the heap out iff no block is handed out and no thread visits.
     pub(crate) fn close(&self) -> Option<H> {
         let count = self.pool.close()?;
         // Acquire: visits come before the taking.
@@ -247,7 +247,7 @@ impl<H> PoolSlot<H> {
         }
         // SAFETY: the pool is closed, so that no block is live; there was no visitor, and BUSY lets none in (4).
         let heap = self.heap.with_mut(|place| unsafe { (*place).take() });
-        // Release: whoever opens the slot next comes after the taking.
+        // Release: the thread that opens the slot next comes after the taking.
         self.state.store(VACANT, Ordering::Release);
         heap
     }
@@ -311,14 +311,14 @@ impl<'a> Visit<'a> {
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        // Release: the visit comes before whoever takes the heap out.
+        // Release: the visit comes before the thread that takes the heap out.
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
 /// An open pool as [`PoolChain::for_each_pool`](crate::pool_chain::PoolChain::for_each_pool) shows it.
 ///
-/// The pool itself stays hidden: it would take back any range that it is told.
+/// The pool itself stays hidden: it would take back any range that it is given.
 pub struct PoolView<'a, H> {
     index: u32,
     heap: &'a H,
@@ -377,7 +377,7 @@ impl<T> OnceBox<T> {
         // Acquire: with the release of `set`, so that the value is seen whole.
         let value = self.value.load(Ordering::Acquire);
         // SAFETY: null, or from `Box::into_raw`, given back only by `drop` and `take`, which have the place to
-        // themselves; nobody has a `&mut` to it.
+        // themselves; no thread has a `&mut` to it.
         unsafe { value.as_ref() }
     }
 
@@ -388,7 +388,7 @@ impl<T> OnceBox<T> {
         match self.value.compare_exchange(ptr::null_mut(), value, Ordering::Release, Ordering::Relaxed) {
             // SAFETY: as in `get`.
             Ok(_) => Ok(unsafe { &*value }),
-            // SAFETY: from `Box::into_raw` just above, and nobody else has seen it.
+            // SAFETY: from `Box::into_raw` just above, and no other thread has seen it.
             Err(_) => Err(unsafe { Box::from_raw(value) }),
         }
     }

@@ -14,7 +14,7 @@ mod ranges;
 mod times;
 
 pub use pools::{fixed_pool, pool_chain};
-pub use ranges::{blocks, buddy, free_list, linear_ranges, tlsf, tlsf_parked, virtual_allocator};
+pub use ranges::{blocks, buddy, free_list, linear_ranges, tlsf, tlsf_deferred, virtual_allocator};
 pub use times::{alias_plan, linear, retire, ring, size_class, sync_set};
 
 /// A structure's name and what drives it.
@@ -25,7 +25,7 @@ pub const ALL: [Drive; 15] = [
     ("buddy", buddy),
     ("free_list", free_list),
     ("tlsf", tlsf),
-    ("tlsf_parked", tlsf_parked),
+    ("tlsf_deferred", tlsf_deferred),
     ("linear_ranges", linear_ranges),
     ("blocks", blocks),
     ("virtual_allocator", virtual_allocator),

@@ -2,15 +2,15 @@
 
 use super::Tlsf;
 use super::classes::class_of;
+use super::deferred::DEFERRED;
 use super::lists::SENTINEL;
-use super::parked::PARKED;
 use crate::range::{Invalid, Serial};
 
 /// What a walk in address order counted.
 struct Walked {
     count: usize,
     free_count: usize,
-    parked_count: usize,
+    deferred_count: usize,
 }
 
 impl Tlsf {
@@ -18,8 +18,8 @@ impl Tlsf {
     pub(super) fn check(&self) -> Result<(), Invalid> {
         let spans = self.validate_spans()?;
         let listed = self.validate_lists()?;
-        let parked = self.validate_parked()?;
-        Invalid::unless(parked == spans.parked_count, "every parked span stands in a list", parked as u64)?;
+        let deferred = self.validate_deferred()?;
+        Invalid::unless(deferred == spans.deferred_count, "every deferred span stands in a list", deferred as u64)?;
         let mut recycled = 0;
         let mut slot = self.recycled;
         while slot != SENTINEL {
@@ -33,24 +33,28 @@ impl Tlsf {
         Invalid::unless(spans.count + recycled + 1 == self.nodes.len(), "no slot is lost", recycled as u64)
     }
 
-    /// How many nodes the parked lists hold.
-    fn validate_parked(&self) -> Result<usize, Invalid> {
+    /// How many nodes the deferred lists hold.
+    fn validate_deferred(&self) -> Result<usize, Invalid> {
         let mut listed = 0;
-        for (class, mut slot, count) in self.parked.lists() {
+        for (class, mut slot, count) in self.deferred.lists() {
             let before = listed;
             while slot != SENTINEL {
                 let (node, link) = (*self.node(slot), self.lists.link(slot));
-                Invalid::unless(self.is_parked(slot), "what stands in a parked list is parked", node.offset)?;
+                Invalid::unless(self.is_deferred(slot), "what stands in a deferred list is deferred", node.offset)?;
                 let size = self.node(node.next).offset - node.offset;
-                Invalid::unless(u64::from(link.high & !PARKED) == size, "a parked span knows its size", node.offset)?;
-                Invalid::unless(class_of(size) == class, "a parked span stands in its class", node.offset)?;
+                Invalid::unless(
+                    u64::from(link.high & !DEFERRED) == size,
+                    "a deferred span knows its size",
+                    node.offset,
+                )?;
+                Invalid::unless(class_of(size) == class, "a deferred span stands in its class", node.offset)?;
                 listed += 1;
-                Invalid::unless(listed < self.nodes.len(), "the parked lists end", node.offset)?;
+                Invalid::unless(listed < self.nodes.len(), "the deferred lists end", node.offset)?;
                 slot = link.low;
             }
-            Invalid::unless(listed - before == count as usize, "a class counts its parked spans", class.into())?;
+            Invalid::unless(listed - before == count as usize, "a class counts its deferred spans", class.into())?;
         }
-        Invalid::unless(listed == self.parked.count() as usize, "the parked spans are counted", listed as u64)?;
+        Invalid::unless(listed == self.deferred.count() as usize, "the deferred spans are counted", listed as u64)?;
         Ok(listed)
     }
 
@@ -59,7 +63,7 @@ impl Tlsf {
         Invalid::unless(sentinel.is_used() && sentinel.offset == self.capacity, "the sentinel closes the circle", 0)?;
         let first = self.node(sentinel.next);
         Invalid::unless(sentinel.next == SENTINEL || first.offset == 0, "the first span begins at 0", first.offset)?;
-        let mut walked = Walked { count: 0, free_count: 0, parked_count: 0 };
+        let mut walked = Walked { count: 0, free_count: 0, deferred_count: 0 };
         let (mut free, mut previous, mut slot) = (0, SENTINEL, sentinel.next);
         while slot != SENTINEL {
             let node = *self.node(slot);
@@ -69,8 +73,8 @@ impl Tlsf {
             Invalid::unless(node.is_used() || next.is_used(), "free neighbours are merged", node.offset)?;
             walked.count += 1;
             Invalid::unless(walked.count < self.nodes.len(), "the circle ends", node.offset)?;
-            if self.is_parked(slot) {
-                walked.parked_count += 1;
+            if self.is_deferred(slot) {
+                walked.deferred_count += 1;
                 free += next.offset - node.offset;
             } else if node.is_used() {
                 let serial = Serial::from_u64(self.lists.link(slot).serial_number());
@@ -82,8 +86,8 @@ impl Tlsf {
             (previous, slot) = (slot, node.next);
         }
         Invalid::unless(sentinel.prev() == previous, "the last span is before the sentinel", self.capacity)?;
-        Invalid::unless(free == self.free, "the free size is the sum of the free and parked spans", free)?;
-        let used = walked.count - walked.free_count - walked.parked_count;
+        Invalid::unless(free == self.free, "the free size is the sum of the free and deferred spans", free)?;
+        let used = walked.count - walked.free_count - walked.deferred_count;
         Invalid::unless(used == self.live, "the live count is that of the used spans", used as u64)?;
         Ok(walked)
     }

@@ -12,7 +12,7 @@
 //! | `class_from`, `highest_class` | O(1): 32 words at most |
 
 use super::classes::fitting_class_of;
-use super::parked::PARKED;
+use super::deferred::DEFERRED;
 use crate::range::{Serial, Serials};
 use alloc::vec::Vec;
 
@@ -36,14 +36,14 @@ pub(super) const fn larger_at_most(span: u64) -> u64 {
     span >> LARGER_LOG2 | 1
 }
 
-const _: () = assert!((((PARKED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
+const _: () = assert!((((DEFERRED | LARGER) as u64) << 32) & Serials::MAX == 0, "serials leave the marks alone");
 
 /// One span, or a slot that waits to be used again.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
     /// Where the span begins; it ends where `next` begins.
     pub(super) offset: u64,
-    /// The node before it in address order, and [`USED`] iff the span is handed out or parked (or is the sentinel).
+    /// The node before it in address order, and [`USED`] iff the span is handed out or deferred (or is the sentinel).
     pub(super) prev_and_used: u32,
     /// The node after it in address order; for a recycled slot the next recycled one.
     pub(super) next: u32,
@@ -63,10 +63,10 @@ impl Node {
 /// the heads of the lists can stand among the links.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
-    /// Free: the link before it in its circle. Parked: the size, and [`PARKED`]. Used: the upper half of the serial, and
+    /// Free: the link before it in its circle. Deferred: the size, and [`DEFERRED`]. Used: the upper half of the serial, and
     /// [`LARGER`] iff the span is.
     pub(super) high: u32,
-    /// Free: the link after it in its circle. Parked: the slot of the next of its class. Used: the lower half of the
+    /// Free: the link after it in its circle. Deferred: the slot of the next of its class. Used: the lower half of the
     /// serial.
     pub(super) low: u32,
 }

@@ -78,13 +78,13 @@ pub fn tlsf(data: &[u8]) -> u64 {
     drive(&mut feed, &mut Tlsf::new(capacity), false)
 }
 
-/// [`Tlsf`] that has had so many spans, and has so much room, that it parks what is given back: of 1,100 ranges it starts
-/// with, 100 are left. Large requests have it merge what is parked, now and then.
+/// [`Tlsf`] that has had so many spans, and has so much room, that it defers what is given back: of 1,100 ranges it starts
+/// with, 100 are left. Large requests have it merge what is deferred, now and then.
 ///
 /// # Panics
 /// If it differs from its twin.
 #[must_use]
-pub fn tlsf_parked(data: &[u8]) -> u64 {
+pub fn tlsf_deferred(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
     let capacity = 1 << 17;
     let (mut tlsf, mut twin, mut count) = (Tlsf::new(capacity), Twin::default(), 0);
@@ -97,7 +97,7 @@ pub fn tlsf_parked(data: &[u8]) -> u64 {
         count_down = if count_down == 0 { 10 } else { count_down - 1 };
         count_down == 0 || tlsf.free(*range).is_err()
     });
-    assert!(!std::format!("{tlsf:?}").contains("parked: 0,"), "it parks: {tlsf:?}");
+    assert!(!std::format!("{tlsf:?}").contains("deferred: 0,"), "it defers: {tlsf:?}");
     while let Some(what) = feed.below(32) {
         let op = match what {
             0..=12 => feed.below(80).map(|size| Op::Allocate { size: size + 1, alignment_log2: (what / 4) as u8 }),

@@ -1,4 +1,4 @@
-//! What a TLSF heap parks: the rule of `tlsf/parked.rs`, one test for each part of it.
+//! What a TLSF heap defers: the rule of `tlsf/deferred.rs`, one test for each part of it.
 
 use ringfence_core::range::{Allocate, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
@@ -11,14 +11,14 @@ fn heap_with(capacity: u64, sizes: &[u64]) -> (Tlsf, Vec<Range>) {
     (heap, held)
 }
 
-/// From how many free units on a heap with 1,025 to 2,048 spans parks.
+/// From how many free units on a heap with 1,025 to 2,048 spans defers.
 fn roomy_from(capacity: u64) -> u64 {
     capacity / 16 + capacity / 2 + 1
 }
 
 #[test]
 fn a_heap_parks_from_so_much_room_on_to_the_unit() {
-    // Units are given back one by one until the first is parked.
+    // Units are given back one by one until the first is deferred.
     for capacity in [10_000, 12_345, 16_383] {
         let large = roomy_from(capacity) - 400;
         let sizes = [&[1; 1400][..], &[large, capacity - 1498 - large], &[1; 98]].concat();
@@ -26,9 +26,14 @@ fn a_heap_parks_from_so_much_room_on_to_the_unit() {
         heap.free(held[1400]).expect("live");
         for range in held[..1400].iter().step_by(2) {
             heap.free(*range).expect("live");
-            assert_eq!(heap.parked_size() != 0, heap.free_size() >= roomy_from(capacity), "{} free", heap.free_size());
+            assert_eq!(
+                heap.deferred_size() != 0,
+                heap.free_size() >= roomy_from(capacity),
+                "{} free",
+                heap.free_size()
+            );
         }
-        assert_ne!(heap.parked_size(), 0, "it came to it");
+        assert_ne!(heap.deferred_size(), 0, "it came to it");
         assert_eq!(heap.validate(), Ok(()));
     }
 }
@@ -41,12 +46,12 @@ fn half_of_that_room_is_parked_at_most() {
     let (mut heap, held) = heap_with(capacity, &sizes);
     for range in held[..1024].iter().rev() {
         heap.free(*range).expect("live");
-        assert!(heap.parked_size() <= roomy_from(capacity) / 2 && heap.validate() == Ok(()));
+        assert!(heap.deferred_size() <= roomy_from(capacity) / 2 && heap.validate() == Ok(()));
     }
-    assert!(heap.parked_size() > roomy_from(capacity) / 2 - 4096, "{}", heap.parked_size());
+    assert!(heap.deferred_size() > roomy_from(capacity) / 2 - 4096, "{}", heap.deferred_size());
 }
 
-/// With something parked, a request below a 64th of the heap is rounded up to its class, and what is not shorter is left alone.
+/// With something deferred, a request below a 64th of the heap is rounded up to its class, and what is not shorter is left alone.
 #[test]
 fn a_64th_of_the_heap_is_neither_parked_nor_rounded() {
     let capacity = 64 * 2050 + 5;
@@ -56,11 +61,11 @@ fn a_64th_of_the_heap_is_neither_parked_nor_rounded() {
         let range = heap.allocate(size, 1).expect("there is room");
         (range, before - heap.free_size())
     };
-    assert_eq!(taken(&mut heap, 2001).1, 2001, "nothing is parked yet");
+    assert_eq!(taken(&mut heap, 2001).1, 2001, "nothing is deferred yet");
     heap.free(held[0]).expect("live");
-    assert_eq!(heap.parked_size(), 0);
+    assert_eq!(heap.deferred_size(), 0);
     heap.free(held[2]).expect("live");
-    assert_eq!(heap.parked_size(), 2049);
+    assert_eq!(heap.deferred_size(), 2049);
     assert_eq!(taken(&mut heap, 2050).1, 2050);
     let (range, units) = taken(&mut heap, 1900);
     assert_eq!((range.size(), units), (1900, 1920), "rounded up");
@@ -75,18 +80,18 @@ fn with_less_room_nothing_is_taken_from_what_is_parked_or_rounded() {
     let (mut heap, held) = heap_with(capacity, &[]);
     let gone = held[700];
     heap.free(gone).expect("live");
-    assert_eq!(heap.parked_size(), 20);
+    assert_eq!(heap.deferred_size(), 20);
     // More than a 64th, so that it is cut off in whole.
     let filler = heap.free_size() - roomy_from(capacity) + 1;
     heap.allocate(filler, 1).expect("there is room");
-    assert_eq!((heap.free_size(), heap.parked_size()), (roomy_from(capacity) - 1, 20));
+    assert_eq!((heap.free_size(), heap.deferred_size()), (roomy_from(capacity) - 1, 20));
     let other = heap.allocate(20, 1).expect("there is room");
-    assert_eq!((heap.parked_size(), other.offset() == gone.offset()), (20, false));
+    assert_eq!((heap.deferred_size(), other.offset() == gone.offset()), (20, false));
     let before = heap.free_size();
     heap.allocate(1001, 1).expect("there is room");
     assert_eq!(before - heap.free_size(), 1001);
     heap.allocate(heap.free_size(), 1).unwrap_err();
-    assert_eq!((heap.parked_size(), heap.validate()), (0, Ok(())), "before a refusal it is merged");
+    assert_eq!((heap.deferred_size(), heap.validate()), (0, Ok(())), "before a refusal it is merged");
 }
 
 #[test]
@@ -94,7 +99,7 @@ fn after_merging_all_nothing_is_parked_for_4096_allocations() {
     let (mut heap, mut held) = heap_with(1 << 17, &[]);
     let mut give_back = |heap: &mut Tlsf| {
         heap.free(held.swap_remove(7)).expect("live");
-        heap.parked_size()
+        heap.deferred_size()
     };
     assert_eq!(give_back(&mut heap), 20);
     let free = heap.free_size();
@@ -103,11 +108,11 @@ fn after_merging_all_nothing_is_parked_for_4096_allocations() {
     for _ in 1..4096 {
         let range = heap.allocate(20, 1).expect("there is room");
         heap.free(range).expect("live");
-        assert_eq!(heap.parked_size(), 0);
+        assert_eq!(heap.deferred_size(), 0);
     }
     let range = heap.allocate(20, 1).expect("there is room");
     heap.free(range).expect("live");
-    assert_eq!((heap.parked_size(), heap.validate()), (20, Ok(())));
+    assert_eq!((heap.deferred_size(), heap.validate()), (20, Ok(())));
 }
 
 #[test]
@@ -119,18 +124,18 @@ fn at_most_eight_of_a_class_and_1024_are_parked() {
         held[9 * class..9 * class + 8].iter().for_each(|range| heap.free(*range).expect("live"));
     }
     let all = 8 * sizes[..9 * 128].iter().step_by(9).sum::<u64>();
-    assert_eq!(heap.parked_size(), all);
+    assert_eq!(heap.deferred_size(), all);
     for full in [held[9 * 128], held[9 * 3 + 8]] {
         heap.free(full).expect("live");
-        assert_eq!((heap.parked_size(), heap.validate()), (all, Ok(())));
+        assert_eq!((heap.deferred_size(), heap.validate()), (all, Ok(())));
     }
     // One of them goes, and another of its class comes, but no more than that.
     let taken = heap.allocate(sizes[9 * 5], 1).expect("there is room");
-    assert_eq!(heap.parked_size(), all - taken.size());
+    assert_eq!(heap.deferred_size(), all - taken.size());
     heap.free(held[9 * 5 + 8]).expect("live");
-    assert_eq!(heap.parked_size(), all);
+    assert_eq!(heap.deferred_size(), all);
     heap.free(taken).expect("live");
-    assert_eq!((heap.parked_size(), heap.validate()), (all, Ok(())));
+    assert_eq!((heap.deferred_size(), heap.validate()), (all, Ok(())));
 }
 
 #[test]
@@ -144,7 +149,7 @@ fn a_heap_says_what_it_may_hold() {
     let (mut heap, held) = heap_with(1 << 17, &[]);
     heap.free(held[3]).expect("live");
     let free = heap.free_size();
-    assert!(heap.may_hold(free) && !heap.may_hold(free + 1), "what is parked may be merged");
+    assert!(heap.may_hold(free) && !heap.may_hold(free + 1), "what is deferred may be merged");
     let listed = free - 20;
     heap.allocate(listed, 1).expect("it lies in one piece");
     assert!(heap.may_hold(20) && !heap.may_hold(21));
@@ -162,7 +167,7 @@ fn the_last_unit_and_the_last_span_are_parked_and_no_more() {
     for (at, range) in held[..1025].iter().enumerate() {
         assert!(at == kept || heap.free(*range).is_ok());
     }
-    assert_eq!(heap.parked_size(), all + 100, "1,024 spans, and as many units as may be");
+    assert_eq!(heap.deferred_size(), all + 100, "1,024 spans, and as many units as may be");
     heap.free(held[kept]).expect("live");
-    assert_eq!((heap.parked_size(), heap.validate()), (all + 100, Ok(())));
+    assert_eq!((heap.deferred_size(), heap.validate()), (all + 100, Ok(())));
 }

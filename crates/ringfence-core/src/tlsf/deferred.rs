@@ -15,43 +15,43 @@
 //!   so never in a heap that is nearly full;
 //! - at most [`EACH_MIN`] spans of a class, or up to [`EACH_MAX`] in a heap of very many ranges; [`ALL_MAX`] together;
 //! - once there were [`SPANS_MIN`] spans: a few ranges stay in the processor's cache anyhow;
-//! - sizes are rounded up to their class meanwhile (by 1/32 at most), so that whatever is parked there fits.
+//! - sizes are rounded up to their class meanwhile (by 1/32 at most), so that whatever is deferred there fits.
 //!
-//! Before a request is refused, everything parked is merged and it is tried again; nothing is parked for the next
+//! Before a request is refused, everything deferred is merged and it is tried again; nothing is deferred for the next
 //! [`PAUSE`] allocations then, so that a program on the edge does not pay for it again and again.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `push`, `pop` | O(1): one node, which the caller has read or will write anyway |
-//! | merging all | O(parked): [`ALL_MAX`] merges at most |
+//! | merging all | O(deferred): [`ALL_MAX`] merges at most |
 //! | host memory | 8 bytes a class, once there are [`SPANS_MIN`] spans |
 
 use super::{Link, Lists, SENTINEL, class_of};
 use alloc::vec::Vec;
 
-/// How many spans of one class are parked: one for so many spans in all, within these bounds. In a heap of few ranges the
+/// How many spans of one class are deferred: one for so many spans in all, within these bounds. In a heap of few ranges the
 /// holes that they leave are missed.
 const EACH_SHARE: usize = 2048;
 const EACH_MIN: usize = 8;
 const EACH_MAX: usize = 32;
-/// For each of these, how many are parked of all classes.
+/// For each of these, how many are deferred of all classes.
 const ALL_SHARE: u32 = 128;
-/// How many spans are parked at most: merging them takes about 40 µs.
+/// How many spans are deferred at most: merging them takes about 40 µs.
 const ALL_MAX: u32 = 2048;
-/// How many spans there must have been before one is parked.
+/// How many spans there must have been before one is deferred.
 pub(super) const SPANS_MIN: usize = 512;
-/// For how many allocations nothing is parked after all had to be merged.
+/// For how many allocations nothing is deferred after all had to be merged.
 pub(super) const PAUSE: u32 = 4096;
-/// Spans of more than one part in so many of the heap are not parked: they are few, and the holes that they leave are
+/// Spans of more than one part in so many of the heap are not deferred: they are few, and the holes that they leave are
 /// what the next of their size needs.
 const SIZE_SHARE: u64 = 64;
-/// Larger spans are not parked: their size does not fit beside the mark.
+/// Larger spans are not deferred: their size does not fit beside the mark.
 const SIZE_MAX: u64 = 1 << 30;
 
-/// The bit of [`Link::high`] that says "parked": no serial has it.
-pub(super) const PARKED: u32 = 1 << 31;
+/// The bit of [`Link::high`] that says "deferred": no serial has it.
+pub(super) const DEFERRED: u32 = 1 << 31;
 
-/// The parked spans of one class.
+/// The deferred spans of one class.
 #[derive(Clone, Copy)]
 pub(super) struct Class {
     /// The latest, or [`SENTINEL`].
@@ -73,23 +73,23 @@ impl Class {
     }
 }
 
-/// The parked spans by class.
+/// The deferred spans by class.
 #[derive(Clone)]
-pub(super) struct Parked {
+pub(super) struct Deferred {
     /// Of each class up to two above that of the capacity; none until [`SPANS_MIN`] spans were seen.
     classes: Vec<Class>,
-    /// Parked spans of all classes.
+    /// Deferred spans of all classes.
     count: u32,
-    /// Their units, and how many may be parked.
+    /// Their units, and how many may be deferred.
     units: u64,
     units_max: u64,
     size_max: u64,
-    /// How many of a class may be parked, and how many of all.
+    /// How many of a class may be deferred, and how many of all.
     each_max: u32,
     count_max: u32,
 }
 
-impl Parked {
+impl Deferred {
     pub(super) const fn new() -> Self {
         Self { classes: Vec::new(), count: 0, units: 0, units_max: 0, size_max: 0, each_max: 0, count_max: 0 }
     }
@@ -100,13 +100,13 @@ impl Parked {
         self.classes = alloc::vec![Class { head: SENTINEL, count: 0 }; class_of(self.size_max) as usize + 3];
     }
 
-    /// Smaller spans alone are parked.
+    /// Smaller spans alone are deferred.
     #[inline(always)]
     pub(super) const fn size_max(&self) -> u64 {
         self.size_max
     }
 
-    /// From now on at most so many units are parked, in a heap of so many spans.
+    /// From now on at most so many units are deferred, in a heap of so many spans.
     pub(super) fn limit(&mut self, units: u64, spans: usize) {
         self.units_max = units;
         self.each_max = (spans / EACH_SHARE).clamp(EACH_MIN, EACH_MAX) as u32;
@@ -129,14 +129,14 @@ impl Parked {
         self.units
     }
 
-    /// Parks the used span `slot` with the `link` of `size` units (below [`SIZE_MAX`]) in its class; false if there is no place.
+    /// Defers the used span `slot` with the `link` of `size` units (below [`SIZE_MAX`]) in its class; false if there is no place.
     #[inline(always)]
     pub(super) fn push(&mut self, link: &mut Link, slot: u32, size: u64, class: u32) -> bool {
         let Some(of_class) = self.classes.get_mut(class as usize) else { return false };
         if (of_class.count >= self.each_max) | (self.count >= self.count_max) | (self.units + size > self.units_max) {
             return false;
         }
-        *link = Link { high: PARKED | size as u32, low: of_class.head };
+        *link = Link { high: DEFERRED | size as u32, low: of_class.head };
         of_class.head = slot;
         of_class.count += 1;
         self.count += 1;
@@ -172,7 +172,7 @@ impl Parked {
                 let link = lists.link(slot);
                 of_class.head = link.low;
                 of_class.count -= 1;
-                self.taken(u64::from(link.high & !PARKED));
+                self.taken(u64::from(link.high & !DEFERRED));
                 return Some(slot);
             }
             *class += 1;

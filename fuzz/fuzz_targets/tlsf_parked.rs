@@ -1,2 +1,0 @@
-#![no_main]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| ringfence_fuzz::count(ringfence_core::testing::drive::tlsf_parked(data)));
