@@ -194,7 +194,7 @@ impl Allocator {
         &self.device
     }
 
-    /// Gives memory. O(log blocks) with room in a block at hand; a new block is a driver call.
+    /// Gives memory. O(log blocks) with room in a block cached; a new block is a driver call.
     ///
     /// # Errors
     /// Size 0, an alignment that is not a power of two, no memory, or what the driver says. Nothing has changed then.
@@ -236,7 +236,7 @@ impl Allocator {
     pub fn free(&mut self, allocation: Allocation) -> Result<()> {
         let Allocation { ticket, heap, .. } = allocation;
         drop(heap); // so that the block's is the last reference
-        // SAFETY: whoever placed a resource there was told by `Allocation::heap` to release it before.
+        // SAFETY: the thread that placed a resource there was reported by `Allocation::heap` to release it before.
         unsafe { self.pool.free(ticket) }
     }
 

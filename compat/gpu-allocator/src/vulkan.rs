@@ -27,9 +27,9 @@ use crate::{AllocationError, AllocationSizes, AllocatorDebugSettings, AllocatorR
 /// How memory for a resource is managed.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub enum AllocationScheme {
-    /// A memory object of its own, which the driver is told is for this buffer. The requirements are the buffer's.
+    /// A memory object of its own, which the driver is reported is for this buffer. The requirements are the buffer's.
     DedicatedBuffer(vk::Buffer),
-    /// A memory object of its own, which the driver is told is for this image. The requirements are the image's.
+    /// A memory object of its own, which the driver is reported is for this image. The requirements are the image's.
     DedicatedImage(vk::Image),
     /// Wherever it fits.
     GpuAllocatorManaged,
@@ -84,7 +84,7 @@ impl Allocator {
         let mut features = Features::empty();
         features.set(Features::BUFFER_DEVICE_ADDRESS, desc.buffer_device_address);
         let enabled = DeviceDesc { features, ..Default::default() };
-        // SAFETY: whoever fills in the description answers for its handles, as everywhere in Vulkan: they belong together and
+        // SAFETY: the thread that fills in the description answers for its handles, as everywhere in Vulkan: they belong together and
         // outlive the allocator, which frees all its memory when it is dropped.
         let device = unsafe { Device::for_memory(&desc.instance, desc.physical_device, desc.device.clone(), enabled) };
         // SAFETY: as above.
@@ -93,7 +93,7 @@ impl Allocator {
         Ok(Self { pool: Pool::new(device, desc.debug_settings, desc.allocation_sizes), types })
     }
 
-    /// Gives memory. O(log blocks) with room in a block at hand; a new block is a driver call.
+    /// Gives memory. O(log blocks) with room in a block cached; a new block is a driver call.
     ///
     /// # Errors
     /// Size 0, an alignment that is not a power of two, no memory type, no memory, or what the driver says. Nothing has
@@ -144,7 +144,7 @@ impl Allocator {
     #[allow(clippy::needless_pass_by_value, reason = "what is freed is gone")]
     pub fn free(&mut self, allocation: Allocation) -> Result<()> {
         let Some(ticket) = allocation.ticket() else { return Ok(()) };
-        // SAFETY: whoever placed a resource there was told by `Allocation::memory` to destroy it before.
+        // SAFETY: the thread that placed a resource there was reported by `Allocation::memory` to destroy it before.
         unsafe { self.pool.free(ticket) }
     }
 

@@ -22,13 +22,13 @@ fn steps_to_one(start: u32) -> u32 {
 }
 
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) at: vec3<u32>, @builtin(local_invocation_index) lane: u32,
+fn main(@builtin(global_invocation_id) at: vec3<u32>, @builtin(local_invocation_index) queue: u32,
         @builtin(workgroup_id) group: vec3<u32>) {
     let count = steps_to_one(given[at.x]);
     steps[at.x] = count;
-    held[lane] = count;
+    held[queue] = count;
     workgroupBarrier();
-    if lane == 0u {
+    if queue == 0u {
         var sum = 0u;
         for (var i = 0u; i < 64u; i++) { sum += held[i]; }
         sums[group.x] = sum;

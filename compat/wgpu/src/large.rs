@@ -61,8 +61,8 @@ fn expected(at: u32) -> [[u32; 4]; 2] {
     let (mut first, mut second) = ([0_u32; 4], [0_u32; 4]);
     for _ in 0..PASSES {
         let step = [at, at.wrapping_mul(3), at.wrapping_mul(5), 7];
-        first = std::array::from_fn(|lane| first[lane].wrapping_add(step[lane]));
-        second = std::array::from_fn(|lane| second[lane].wrapping_add(first[lane].wrapping_mul(2_654_435_761)));
+        first = std::array::from_fn(|queue| first[queue].wrapping_add(step[queue]));
+        second = std::array::from_fn(|queue| second[queue].wrapping_add(first[queue].wrapping_mul(2_654_435_761)));
     }
     [first, second]
 }

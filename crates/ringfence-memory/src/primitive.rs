@@ -1,8 +1,8 @@
 //! The one seam between the lock-free parts and what runs them: the processor, or `loom`.
 //!
 //! ```text
-//!   upload::pin, memory::cells::stock,
-//!   timeline::{try_cell, seat, lane, bin} ──▶ primitive ──┬─ std, parking_lot      as built for use
+//!   upload::pin, memory::cells::thread cache,
+//!   timeline::{try_cell, thread slot, queue, bin} ──▶ primitive ──┬─ std, parking_lot      as built for use
 //!                                                                   └─ loom                  --cfg loom: the models
 //! ```
 //!
@@ -12,13 +12,13 @@
 //! |---|---|---|
 //! | `upload::pin` | pins and what is released: hazard pointers over ranges | models |
 //! | `timeline::try_cell` | a flag that gives one thread the value | models |
-//! | `timeline::seat` | a number that one thread has at a time | models |
-//! | `timeline::lane` | chunks of items, from one thread that puts in to one that takes out | models |
-//! | `timeline::bin` | a pair of such lanes for each seat; a cell for the thread that takes out; what is gone, for readers | models |
+//! | `timeline::thread_slot` | a number that one thread has at a time | models |
+//! | `timeline::queue` | chunks of items, from one thread that puts in to one that takes out | models |
+//! | `timeline::bin` | a pair of such queues for each thread slot; a cell for the thread that takes out; what is gone, for readers | models |
 //! | `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | cells of small allocations | `ringfence_core::pool_chain` | the core's own models |
-//! | `memory::cells::stock` | cells at hand, and what keeps the allocator alive for their next owners, in such cells | models |
-//! | `descriptor::stock` | slots at hand, each of which keeps its heap, in such cells | models of its end |
+//! | `memory::cells::thread_cache` | cells cached, and what keeps the allocator alive for their next owners, in such cells | models |
+//! | `descriptor::thread_cache` | slots cached, each of which keeps its heap, in such cells | models of its end |
 //! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by itself |
 //! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, nothing is decided by their order | – |
 //! | closed, gone, lost, stop, on | flags that are set once, or under a lock, and only say that less is to be done | – |

@@ -454,7 +454,7 @@ impl ResourceKind for Textures {
     }
 }
 
-/// What handles to a resource's memory will be: the pool's kind, if it has one.
+/// Whcachedles to a resource's memory will be: the pool's kind, if it has one.
 fn effective_share<D: Device>(
     desc: &AllocationDesc<'_>,
     pool: Option<&Arc<PoolState<D>>>,

@@ -31,8 +31,8 @@
 //! | reading progress | O(timelines), one driver call each |
 
 mod bin;
-mod lane;
-pub(crate) mod seat;
+mod spsc_queue;
+pub(crate) mod thread_slot;
 pub(crate) mod try_cell;
 
 use std::fmt;
@@ -48,8 +48,8 @@ use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
 
 pub use bin::RetireBin;
 #[cfg(all(test, loom))]
-pub(crate) use seat::sit;
-pub(crate) use seat::thread_place;
+pub(crate) use thread_slot::take_slot;
+pub(crate) use thread_slot::thread_place;
 pub(crate) use try_cell::TryCell;
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
@@ -540,7 +540,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     fn register(&self, device: &D, fence: D::Fence) -> Result<Arc<Clock>, DeviceError> {
-        // SAFETY: the caller that handed the fence over promised that it is this device's and outlives the allocator.
+        // SAFETY: the caller thcacheded the fence over promised that it is this device's and outlives the allocator.
         let completed = unsafe { device.completed(&fence) }?;
         if completed == u64::MAX {
             // What a lost device's fences show, and no value is left to be signalled.

@@ -156,8 +156,8 @@ fn a_hook_that_drops_buffers_disturbs_nothing() {
         let mut kept = Vec::with_capacity(1_000);
         for step in 0..30 {
             let taken: Vec<_> = cached.drain(..30).collect();
-            let stock = RefCell::new(taken.into_iter());
-            let hook = move || _ = stock.borrow_mut().next().map(drop);
+            let thread_cache = RefCell::new(taken.into_iter());
+            let hook = move || _ = thread_cache.borrow_mut().next().map(drop);
             let frame = world.timeline().begin();
             hooked(hook, || {
                 for item in 0..20 {

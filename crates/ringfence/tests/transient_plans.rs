@@ -227,7 +227,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     drop(transient);
     world.memory.reclaim();
     world.memory.trace().stop().expect("memory can be written");
-    let bytes = recording.0.lock().expect("nobody panicked").clone();
+    let bytes = recording.0.lock().expect("no thread panicked").clone();
 
     let (mut state, mut made, mut most) = (State::new(), Vec::new(), (0, 0));
     let mut events = Vec::new();
@@ -262,7 +262,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let other = two_queues();
     other.memory.trace().start(empty.clone()).expect("nothing was made");
     other.memory.trace().stop().expect("memory can be written");
-    let mut old = empty.0.lock().expect("nobody panicked").clone();
+    let mut old = empty.0.lock().expect("no thread panicked").clone();
     old[8..12].copy_from_slice(&1_u32.to_le_bytes());
     assert!(Reader::new(&old[..]).expect("version 1 is read").all(|event| event.is_ok()));
 }

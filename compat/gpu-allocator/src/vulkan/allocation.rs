@@ -10,7 +10,7 @@ use ringfence::vulkan::Device;
 
 use crate::pool::Ticket;
 
-/// A pointer into mapped memory: a number until somebody uses it.
+/// A pointer into mapped memory: a number until a thread uses it.
 #[derive(Clone, Copy, Debug)]
 struct MappedPtr(NonNull<c_void>);
 
@@ -41,7 +41,7 @@ unsafe impl Sync for MappedPtr {}
 ///
 /// # Safety of doing so
 ///
-/// Nobody can check that the GPU does not use the bytes meanwhile, nor that no other thread drops the allocator just then:
+/// No thread can check that the GPU does not use the bytes meanwhile, nor that no other thread drops the allocator just then:
 /// that is for the program to see to.
 #[derive(Debug)]
 pub struct Allocation {

@@ -158,7 +158,7 @@ fn what_is_dropped_stays_reserved_and_goes_with_the_allocator() {
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _ = presser::copy_to_offset(&1_u32, &mut kept, 0);
     }));
-    assert!(written.is_err(), "nobody writes to memory that is gone");
+    assert!(written.is_err(), "no thread writes to memory that is gone");
     rig.finish();
 }
 

@@ -163,7 +163,7 @@ macro_rules! surface {
                 }
             }
 
-            /// What is on and off where nobody says.
+            /// What is on and off where no thread says.
             #[test]
             fn only_leaks_are_told_unless_more_is_asked_for() {
                 let settings = AllocatorDebugSettings::default();

@@ -8,7 +8,7 @@ use crate::DeviceError;
 /// A part of a shader-visible heap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Region {
-    /// What lives until it is let go of.
+    /// What lives until it is releases.
     Persistent,
     /// What lives for a frame.
     Frame,
@@ -100,7 +100,7 @@ pub enum DescriptorError {
         /// The slot, counted from the start of its allocation.
         index: u32,
     },
-    /// A slot that shaders may read is to be written: let go of it and take another.
+    /// A slot that shaders may read is to be written: releases it and take another.
     #[error("descriptor {index} was written already, and shaders may be reading it")]
     InUse {
         /// The slot, counted from the start of its allocation.

@@ -132,7 +132,7 @@ pub(crate) struct ArenaDesc {
     pub(crate) has_cells: bool,
     /// Whether blocks may be made before they are needed.
     pub(crate) grows_ahead: bool,
-    /// What handles to its blocks are.
+    /// Whcachedles to its blocks are.
     pub(crate) share: Option<ShareKind>,
 }
 

@@ -78,6 +78,6 @@ impl<D: Device> Shared<D> {
 
     /// The end of the last handle: nothing that is cached keeps the allocator alive from now on.
     pub(crate) fn close_caches(&self) {
-        self.arenas.iter().for_each(|arena| arena.cells.close_stocks());
+        self.arenas.iter().for_each(|arena| arena.cells.close_thread_caches());
     }
 }

@@ -7,7 +7,7 @@
 //!            │
 //!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal cells;
 //!            │                              its chunk doubles with each pool, up to 1 MiB
-//!          stocks                           a few cells at hand for each thread: see [`stock`]
+//!          thread caches                           a few cells cached for each thread: see [`thread_cache`]
 //! ```
 //!
 //! With the arena, which is one memory type and resource class, the class makes the exact key of a pool.
@@ -34,10 +34,10 @@ use super::snapshot::RangeSnapshot;
 use crate::device::Device;
 use crate::timeline::thread_place;
 
-mod stock;
+mod thread_cache;
 
-pub(crate) use stock::Ready;
-use stock::{Chains, Ground, Stocks};
+pub(crate) use thread_cache::Ready;
+use thread_cache::{Chains, Ground, ThreadCaches};
 
 /// The largest cell in bytes.
 pub(super) const CELL_BYTES_MAX: u64 = 64 << 10;
@@ -69,7 +69,7 @@ impl<D: Device> Ground for Chunk<D> {
 /// The pools of one arena. `O` keeps the allocator alive.
 pub(crate) struct Cells<D: Device, O = ()> {
     chains: Chains<Chunk<D>>,
-    stocks: Stocks<O>,
+    thread_caches: ThreadCaches<O>,
     demand: [AtomicU32; CLASS_COUNT],
     /// Of cells that have one, by class, pool and cell.
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,
@@ -113,7 +113,7 @@ impl<D: Device, O> Cells<D, O> {
     pub(super) fn new() -> Self {
         Self {
             chains: std::array::from_fn(|_| OnceLock::new()),
-            stocks: Stocks::new(),
+            thread_caches: ThreadCaches::new(),
             demand: std::array::from_fn(|_| AtomicU32::new(0)),
             notes: Mutex::new(HashMap::new()),
         }
@@ -139,14 +139,14 @@ impl<D: Device, O> Cells<D, O> {
         self.chains[class.index as usize].get_or_init(|| PoolChain::new(class.bytes, POOLS_MAX))
     }
 
-    /// A cell at hand for this thread, for a request that asks for nothing but its class; and what keeps the allocator
-    /// alive, if that is at hand too. Only while a handle of the allocator lives.
+    /// A cell cached for this thread, for a request that asks for nothing but its class; and what keeps the allocator
+    /// alive, if that is cached too. Only while a handle of the allocator lives.
     #[inline]
     pub(crate) fn take_ready(&self, class: Class) -> Option<(Ready, Option<O>)> {
-        self.stocks.take(class, &self.chains)
+        self.thread_caches.take(class, &self.chains)
     }
 
-    /// Takes a cell back that nobody uses, for the next that this thread asks for.
+    /// Takes a cell back that no thread uses, for the next that this thread asks for.
     ///
     /// `of` gives the cells that it is of, which its owner keeps alive.
     #[inline]
@@ -157,10 +157,11 @@ impl<D: Device, O> Cells<D, O> {
         ready: impl FnOnce() -> Ready,
     ) {
         let cells = of(&owner);
-        let (chains, stock) = (std::ptr::from_ref(&cells.chains), cells.stocks.mine().map(std::ptr::from_ref));
-        let refused = match stock {
+        let (chains, thread_cache) =
+            (std::ptr::from_ref(&cells.chains), cells.thread_caches.mine().map(std::ptr::from_ref));
+        let refused = match thread_cache {
             // SAFETY: both are of the arena that the cell is of, and that of the owner's allocator.
-            Some(stock) => unsafe { stock::put(stock, chains, class, ready, owner) },
+            Some(thread_cache) => unsafe { thread_cache::put(thread_cache, chains, class, ready, owner) },
             None => Err((ready, owner)),
         };
         if let Err((ready, owner)) = refused {
@@ -168,10 +169,10 @@ impl<D: Device, O> Cells<D, O> {
         }
     }
 
-    /// A cell of a pool at hand.
+    /// A cell of a pool cached.
     pub(super) fn allocate(&self, class: Class) -> Option<PoolAllocation> {
         let chain = self.chains[class.index as usize].get()?;
-        self.stocks.take_cell(class.index).or_else(|| chain.allocate_near(thread_place()))
+        self.thread_caches.take_cell(class.index).or_else(|| chain.allocate_near(thread_place()))
     }
 
     /// As [`Self::allocate`], by asking each pool: before a chunk is made.
@@ -179,15 +180,15 @@ impl<D: Device, O> Cells<D, O> {
         self.chains[class.index as usize].get()?.allocate_thorough()
     }
 
-    /// As [`Self::allocate_thorough`], and with what other threads have at hand: before memory is asked for.
+    /// As [`Self::allocate_thorough`], and with what other threads have cached: before memory is asked for.
     pub(super) fn allocate_recalled(&self, class: Class) -> Option<PoolAllocation> {
-        self.stocks.empty(&self.chains);
+        self.thread_caches.empty(&self.chains);
         self.allocate_thorough(class)
     }
 
     /// The offset of the cell that a request would get, if there is one. Changes nothing.
     pub(super) fn peek(&self, class: Class) -> Option<u64> {
-        self.stocks.peek(class.index).or_else(|| {
+        self.thread_caches.peek(class.index).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
             let cell = found.or_else(|| self.allocate_recalled(class))?;
             let offset = self.offset(class.index, &cell);
@@ -197,8 +198,8 @@ impl<D: Device, O> Cells<D, O> {
     }
 
     /// The end of the allocator's last handle: from now on nothing here keeps it alive.
-    pub(super) fn close_stocks(&self) {
-        self.stocks.close(&self.chains);
+    pub(super) fn close_thread_caches(&self) {
+        self.thread_caches.close(&self.chains);
     }
 
     /// Cells that the next pool of a class would have.
@@ -264,15 +265,15 @@ impl<D: Device, O> Cells<D, O> {
 
     /// A chunk without a live cell that has been so for `grace_ticks`.
     pub(super) fn take_surplus(&self, tick: u64, grace_ticks: u64) -> Option<Chunk<D>> {
-        // A cell at hand keeps its chunk.
-        self.stocks.sweep(tick, &self.chains);
+        // A cell cached keeps its chunk.
+        self.thread_caches.sweep(tick, &self.chains);
         let keep = KeepPools { empty_count: 0, grace_ticks };
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
     /// A chunk without a live cell.
     pub(super) fn take_empty(&self) -> Option<Chunk<D>> {
-        self.stocks.empty(&self.chains);
+        self.thread_caches.empty(&self.chains);
         self.each().find_map(|(_, chain)| chain.take_empty())
     }
 
@@ -284,23 +285,23 @@ impl<D: Device, O> Cells<D, O> {
     pub(super) fn counts(&self) -> CellCounts {
         let mut counts = CellCounts::default();
         for (class, chain) in self.each() {
-            // First: what is put into a stock meanwhile counts as live, and nothing twice.
-            let at_hand = self.stocks.count(class);
+            // First: what is put into a thread cache meanwhile counts as live, and nothing twice.
+            let cached = self.thread_caches.count(class);
             chain.for_each_pool(&mut |pool| {
                 counts.chunk_count += 1;
                 counts.chunk_bytes += pool.heap().allocation.size();
                 counts.live_count += u64::from(pool.live_count());
                 counts.live_bytes += u64::from(pool.live_count()) * chain.block_size();
             });
-            counts.live_count = counts.live_count.saturating_sub(at_hand);
-            counts.live_bytes = counts.live_bytes.saturating_sub(at_hand * chain.block_size());
+            counts.live_count = counts.live_count.saturating_sub(cached);
+            counts.live_bytes = counts.live_bytes.saturating_sub(cached * chain.block_size());
         }
         counts
     }
 
     /// The live cells of each chunk, as ranges of its block; by block and slot of the chunk's range.
     pub(super) fn snapshot(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
-        self.stocks.while_empty(&self.chains, &mut || self.snapshot_live(into));
+        self.thread_caches.while_empty(&self.chains, &mut || self.snapshot_live(into));
     }
 
     fn snapshot_live(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
@@ -321,7 +322,7 @@ impl<D: Device, O> Cells<D, O> {
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.each().try_for_each(|(_, chain)| chain.validate())?;
-        self.stocks.validate(&self.chains)
+        self.thread_caches.validate(&self.chains)
     }
 }
 

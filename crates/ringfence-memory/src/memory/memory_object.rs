@@ -19,7 +19,7 @@ pub struct Memory<D: Device> {
     pub(crate) mapped: Option<Mapped>,
     /// Where debugging sees its first byte.
     pub(crate) guards: Option<Mapped>,
-    /// What handles to it are, if it was made for some.
+    /// Whcachedles to it are, if it was made for some.
     pub(crate) share: Option<ShareKind>,
     /// Whether it was made from a handle.
     pub(crate) is_imported: bool,

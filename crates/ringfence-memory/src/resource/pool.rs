@@ -41,7 +41,7 @@ pub struct PoolDesc<'a> {
     pub priority: Priority,
     /// Shown in reports.
     pub name: &'a str,
-    /// What handles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
+    /// Whcachedles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
     pub share: Option<ShareKind>,
 }
 
@@ -172,7 +172,7 @@ impl<D: Device> Pool<D> {
         self.shared.plan(&Ask::of_pool(&self.state, desc.aligned(needs)?, &desc)?)
     }
 
-    /// What handles to its blocks are.
+    /// Whcachedles to its blocks are.
     #[must_use]
     pub fn share(&self) -> Option<ShareKind> {
         self.state.arena.desc.share

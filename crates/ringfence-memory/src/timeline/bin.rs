@@ -1,17 +1,17 @@
 //! What is retired and may still be in use, from any number of threads at once.
 //!
 //! ```text
-//!   seat 0 ─ retire ─▶ shard 0   lanes:  {0: 7, 1: 3} [a b c …      the frame's set, the same for all
+//!   thread slot 0 ─ retire ─▶ shard 0   queues:  {0: 7, 1: 3} [a b c …      the frame's set, the same for all
 //!                        │               {1: 2} [g …                items with sets of their own
-//!   seat 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    chunks that are closed, by their sets
-//!   no seat ─ door ──▶ a shared one
+//!   thread slot 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    chunks that are closed, by their sets
+//!   no thread slot ─ door ──▶ a shared one
 //!                        ▲
 //!   collect(passed, max) ┤── each shard in turn, from another one each time: its chunks are sorted by what has passed,
 //!   release(passed, max) ┘   lent out, and given back empty ──▶ f, d, e, … one by one
 //! ```
 //!
-//! A thread with a [seat](super::seat) has a shard to itself, and puts items into its [lanes](super::lane) with plain
-//! stores: no exchange, no lock, nothing that another thread writes. A thread without a seat, or with a seat beyond the
+//! A thread with a [thread slot](super::thread slot) has a shard to itself, and puts items into its [queues](super::queue) with plain
+//! stores: no exchange, no lock, nothing that another thread writes. A thread without a thread slot, or with a thread slot beyond the
 //! shards of this bin, takes the door of a shared shard for the few instructions that it takes to put an item down; if
 //! another thread has it, it goes to the next one. The thread that takes out has the collector's side of a shard to itself.
 //!
@@ -20,13 +20,13 @@
 //! An item's set is read *after* its owner has released it: retiring takes the item by value. The code that recorded work
 //! that uses the item had to begin a frame before (the contract of [`Allocator::timeline`](crate::Allocator::timeline))
 //! and to hold a reference while recording, so that the frame's beginning *happens before* the item's retirement. The
-//! set holds the latest value begun on each timeline, so it covers that frame. A lane keeps the set for as long as the
+//! set holds the latest value begun on each timeline, so it covers that frame. A queue keeps the set for as long as the
 //! *turn* stands, a number that rises with each frame that begins, before `begin` returns: if the turn that the retiring
 //! thread reads is the one of the kept set, every frame whose beginning happened before is in the set. A set that is too
 //! old is therefore never used; one that holds more than is needed (a frame was dropped meanwhile) only waits longer.
 //!
 //! The progress is read before the shards are looked at, and values only rise: an item that is put down meanwhile is
-//! compared with values that the device had reached already. Each item is taken out of its lane by the thread that has the shard,
+//! compared with values that the device had reached already. Each item is taken out of its queue by the thread that has the shard,
 //! and so is given out once.
 //!
 //! # Order
@@ -37,7 +37,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | retire | O(1): a few plain loads, the item, a plain store; O(timelines) for the first of a thread after a frame began |
-//! | … without a seat | the same and an atomic exchange |
+//! | … without a thread slot | the same and an atomic exchange |
 //! | … with a set of its own | O(points of the set) |
 //! | collect, release | O(1) a shard that is empty; else O(timelines), O(points) a chunk, and each item moved once |
 //! | len | O(shards), takes none of them |
@@ -53,8 +53,8 @@ use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
 use super::Passed;
-use super::lane::{Batch, Head, Key, Lane};
-use super::seat::{SEATS, number_at_hand, thread_number};
+use super::spsc_queue::{Batch, Head, Key, SpscQueue};
+use super::thread_slot::{THREAD_SLOTS, cached_number, thread_number};
 use super::try_cell::{Taken, TryCell};
 use crate::primitive::{AtomicUsize, Ordering, yield_now};
 
@@ -78,7 +78,7 @@ use crate::primitive::{AtomicUsize, Ordering, yield_now};
 ///
 /// Dropping it drops the items without waiting.
 pub struct RetireBin<T> {
-    /// Each of the thread that has the seat of this number; at most [`SEATS`].
+    /// Each of the thread that has the thread slot of this number; at most [`THREAD_SLOTS`].
     own: Box<[Shard<T>]>,
     /// Of the threads without one of these.
     shared: Box<[Shard<T>]>,
@@ -90,8 +90,8 @@ pub struct RetireBin<T> {
 #[repr(align(128))]
 struct Shard<T> {
     /// Of items that wait for all that has begun, and of items with sets of their own. Put into by the thread with the
-    /// shard's seat, or by the thread that has the door; taken out of by the thread that has the collector.
-    lanes: [Lane<T>; 2],
+    /// shard's thread slot, or by the thread that has the door; taken out of by the thread that has the collector.
+    queues: [SpscQueue<T>; 2],
     /// Whether any thread may put items in, one at a time: the one with the door.
     is_shared: bool,
     door: TryCell<()>,
@@ -104,13 +104,13 @@ struct Shard<T> {
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// The lane of items that wait for all that has begun.
+/// The queue of items that wait for all that has begun.
 const BEGUN: usize = 0;
-/// The lane of items with sets of their own.
+/// The queue of items with sets of their own.
 const PRECISE: usize = 1;
 
-// SAFETY: what whoever puts in reaches is reached by one thread at a time: the one with the seat, or the one that has the
-// door. The rest of a lane is reached by who has the collector. Items are sent from one thread to another.
+// SAFETY: what the thread that puts in reaches is reached by one thread at a time: the one with the thread slot, or the one that has the
+// door. The rest of a queue is reached by who has the collector. Items are sent from one thread to another.
 unsafe impl<T: Send> Sync for Shard<T> {}
 
 // SAFETY: as above.
@@ -119,15 +119,15 @@ unsafe impl<T: Send> Send for Shard<T> {}
 /// The side that takes items out.
 struct Collector<T> {
     heads: [Head<T>; 2],
-    /// What was taken out of the lanes and waits.
+    /// What was taken out of the queues and waits.
     waiting: RetireQueue<Lot<T>>,
     /// What has passed and was not given out yet, for want of room.
     passed: VecDeque<Lot<T>>,
 }
 
-/// Items out of a lane. None that waits is empty.
+/// Items out of a queue. None that waits is empty.
 struct Lot<T> {
-    lane: usize,
+    queue: usize,
     batch: Batch<T>,
 }
 
@@ -142,7 +142,7 @@ impl<T> RetireBin<T> {
     /// An empty bin in which so many threads, from 1 to 64, have shards of their own. All others share a few.
     #[must_use]
     pub fn with_shards(count: usize) -> Self {
-        let count = count.clamp(1, SEATS);
+        let count = count.clamp(1, THREAD_SLOTS);
         let shards = |count, is_shared| (0..count).map(|_| Shard::new(is_shared)).collect();
         Self { own: shards(count, false), shared: shards(count.div_ceil(8), true), first: AtomicUsize::new(0) }
     }
@@ -166,12 +166,12 @@ impl<T> RetireBin<T> {
     /// As [`RetireBin::retire_tagged`], if that takes no more than writing the item down; else gives it back.
     #[inline]
     pub(crate) fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
-        if let Some(lane) = self.own_lane(BEGUN)
-            // SAFETY: no other thread has this one's seat.
-            && let Some(slot) = unsafe { lane.slot_in_turn(turn) }
+        if let Some(queue) = self.own_queue(BEGUN)
+            // SAFETY: no other thread has this one's thread slot.
+            && let Some(slot) = unsafe { queue.slot_in_turn(turn) }
         {
             // SAFETY: as above.
-            unsafe { lane.fill(slot, item) };
+            unsafe { queue.fill(slot, item) };
             Ok(())
         } else {
             Err(item)
@@ -181,12 +181,12 @@ impl<T> RetireBin<T> {
     /// As [`RetireBin::try_retire_in_turn`], for points.
     #[inline]
     pub(crate) fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
-        if let Some(lane) = self.own_lane(PRECISE)
-            // SAFETY: no other thread has this one's seat.
-            && let Some(slot) = unsafe { lane.slot_for(points) }
+        if let Some(queue) = self.own_queue(PRECISE)
+            // SAFETY: no other thread has this one's thread slot.
+            && let Some(slot) = unsafe { queue.slot_for(points) }
         {
             // SAFETY: as above.
-            unsafe { lane.fill(slot, item) };
+            unsafe { queue.fill(slot, item) };
             Ok(())
         } else {
             Err(item)
@@ -222,25 +222,25 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Puts items into a lane of this thread's shard, or of one that is free. Sets and host memory come from the caller's
-    /// code or may run it: that is done while nothing is taken and each lane is whole.
+    /// Puts items into a queue of this thread's shard, or of one that is free. Sets and host memory come from the caller's
+    /// code or may run it: that is done while nothing is taken and each queue is whole.
     fn put(
         &self,
-        lane: usize,
+        queue: usize,
         key: Key<'_>,
         tag: &dyn Fn(&mut SyncSet),
         step: usize,
         items: &mut impl ExactSizeIterator<Item = T>,
     ) {
         let (shard, mut door) = self.shard_to_fill();
-        let lane = &shard.lanes[lane];
+        let queue = &shard.queues[queue];
         // SAFETY: the shard is open to this thread alone: it is the thread's own, or the thread has the door.
-        while let Some(next) = Self::behind(door, || unsafe { lane.fill_from(key, step, items) }) {
+        while let Some(next) = Self::behind(door, || unsafe { queue.fill_from(key, step, items) }) {
             let next = next.ready(tag);
-            // The lane may be another's to fill meanwhile; what it gave is this thread's.
+            // The queue may be another's to fill meanwhile; what it gave is this thread's.
             let again = shard.is_shared.then(|| shard.door.take());
             // SAFETY: as above, and the chunk is ready.
-            Self::behind(again, || unsafe { lane.go_on(next, key) });
+            Self::behind(again, || unsafe { queue.go_on(next, key) });
             door = shard.is_shared.then(|| shard.door.take());
         }
     }
@@ -330,7 +330,7 @@ impl<T> RetireBin<T> {
         for shard in self.shards().filter(|shard| shard.len() > 0) {
             // What another thread takes from is that thread's to give out.
             if let Some(collector) = shard.collector.0.try_take() {
-                collector.with(|collector| collector.timelines(&shard.lanes, &mut known));
+                collector.with(|collector| collector.timelines(&shard.queues, &mut known));
             }
         }
         known.0.iter_mut().for_each(|(timeline, value)| *value = progress.completed(*timeline));
@@ -408,11 +408,11 @@ impl<T> RetireBin<T> {
         self.own.get(index).unwrap_or_else(|| &self.shared[index - self.own.len()])
     }
 
-    /// A lane that this thread alone puts items into, if it has one and has asked for its number before.
+    /// A queue that this thread alone puts items into, if it has one and has asked for its number before.
     #[inline]
-    fn own_lane(&self, lane: usize) -> Option<&Lane<T>> {
-        // There are at most as many as seats: no other thread that lives has this number.
-        self.own.get(number_at_hand()).map(|shard| &shard.lanes[lane])
+    fn own_queue(&self, queue: usize) -> Option<&SpscQueue<T>> {
+        // There are at most as many as thread slots: no other thread that lives has this number.
+        self.own.get(cached_number()).map(|shard| &shard.queues[queue])
     }
 }
 
@@ -438,7 +438,7 @@ impl<T> Shard<T> {
         let heads = [Head::new(), Head::new()];
         let collector = Collector { heads, waiting: RetireQueue::new(), passed: VecDeque::new() };
         Self {
-            lanes: [Lane::new(), Lane::new()],
+            queues: [SpscQueue::new(), SpscQueue::new()],
             is_shared,
             door: TryCell::new(()),
             collector: Apart(TryCell::new(collector)),
@@ -450,7 +450,7 @@ impl<T> Shard<T> {
     fn len(&self) -> usize {
         // First: what is gone by now was put in before.
         let gone = self.gone.load(Ordering::Acquire);
-        self.lanes.iter().map(Lane::pushed).fold(0, usize::wrapping_add).wrapping_sub(gone)
+        self.queues.iter().map(SpscQueue::pushed).fold(0, usize::wrapping_add).wrapping_sub(gone)
     }
 
     /// Gives out what has passed, a batch at a time, and says how much. The collector is not taken while `give` runs, which
@@ -463,7 +463,7 @@ impl<T> Shard<T> {
         give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
     ) -> usize {
         let mut next = collector.with(|collector| {
-            collector.sort_out(&self.lanes, progress);
+            collector.sort_out(&self.queues, progress);
             collector.passed.pop_front()
         });
         let mut released = 0;
@@ -483,11 +483,11 @@ impl<T> Shard<T> {
             Invalid::unless(lots().all(|lot| lot.batch.len() > 0), "nothing that waits is empty", at)?;
             let mut waits = lots().map(|lot| lot.batch.len()).sum::<usize>();
             let mut put_in = 0_usize;
-            for (lane, head) in self.lanes.iter().zip(&collector.heads) {
+            for (queue, head) in self.queues.iter().zip(&collector.heads) {
                 // Read once: its thread may put more in at any time.
-                let pushed = lane.pushed();
+                let pushed = queue.pushed();
                 let left = pushed.wrapping_sub(head.taken());
-                Invalid::unless(left.cast_signed() >= 0, "what was taken out of a lane was put in", at)?;
+                Invalid::unless(left.cast_signed() >= 0, "what was taken out of a queue was put in", at)?;
                 waits += left;
                 put_in = put_in.wrapping_add(pushed);
             }
@@ -508,12 +508,12 @@ struct Lent<'a, T> {
 
 impl<T> Lent<'_, T> {
     fn release(&mut self, most: usize, each: &mut impl FnMut(T)) -> usize {
-        // SAFETY: the shard is borrowed, and with it the lane.
+        // SAFETY: the shard is borrowed, and with it the queue.
         self.lot.as_mut().map_or(0, |lot| unsafe { lot.batch.give(most, each) })
     }
 
     fn collect(&mut self, most: usize, into: &mut Vec<T>) -> usize {
-        // SAFETY: the shard is borrowed, and with it the lane.
+        // SAFETY: the shard is borrowed, and with it the queue.
         self.lot.as_mut().map_or(0, |lot| unsafe { lot.batch.collect(most, into) })
     }
 
@@ -527,8 +527,8 @@ impl<T> Lent<'_, T> {
             if lot.batch.len() > 0 {
                 collector.passed.push_front(lot);
             } else {
-                // SAFETY: the lot is of this lane, and this thread has the collector.
-                unsafe { shard.lanes[lot.lane].give_back(lot.batch) };
+                // SAFETY: the lot is of this queue, and this thread has the collector.
+                unsafe { shard.queues[lot.queue].give_back(lot.batch) };
             }
             if next { collector.passed.pop_front() } else { None }
         })
@@ -579,30 +579,30 @@ impl Progress for Everything {
 
 impl<T> Collector<T> {
     /// The timelines that something here waits for.
-    fn timelines(&self, lanes: &[Lane<T>; 2], known: &mut Known) {
+    fn timelines(&self, queues: &[SpscQueue<T>; 2], known: &mut Known) {
         self.waiting.oldest_points().for_each(|point| known.note(point.timeline));
-        for (lane, head) in lanes.iter().zip(&self.heads) {
-            // SAFETY: the lane is this shard's, whose collector the caller has.
-            unsafe { head.sets(lane, |points| points.iter().for_each(|point| known.note(point.timeline))) };
+        for (queue, head) in queues.iter().zip(&self.heads) {
+            // SAFETY: the queue is this shard's, whose collector the caller has.
+            unsafe { head.sets(queue, |points| points.iter().for_each(|point| known.note(point.timeline))) };
         }
     }
 
-    /// Takes out what is in the lanes, and puts what has passed with what is to be given out.
-    fn sort_out(&mut self, lanes: &[Lane<T>; 2], progress: &impl Reading) {
-        // First: what was taken out before is older than what is in the lanes.
+    /// Takes out what is in the queues, and puts what has passed with what is to be given out.
+    fn sort_out(&mut self, queues: &[SpscQueue<T>; 2], progress: &impl Reading) {
+        // First: what was taken out before is older than what is in the queues.
         self.waiting.reclaim(progress, |lot| self.passed.push_back(lot));
-        for (number, (lane, head)) in lanes.iter().zip(&mut self.heads).enumerate() {
+        for (number, (queue, head)) in queues.iter().zip(&mut self.heads).enumerate() {
             let closed = |passed, points: &SyncSet, batch| {
-                let lot = Lot { lane: number, batch };
+                let lot = Lot { queue: number, batch };
                 if passed {
                     self.passed.push_back(lot);
                 } else {
                     self.waiting.retire(points, lot);
                 }
             };
-            // SAFETY: the lane is this shard's, whose collector the caller has.
-            let open = unsafe { head.take(lane, progress, closed) };
-            self.passed.extend(open.map(|batch| Lot { lane: number, batch }));
+            // SAFETY: the queue is this shard's, whose collector the caller has.
+            let open = unsafe { head.take(queue, progress, closed) };
+            self.passed.extend(open.map(|batch| Lot { queue: number, batch }));
         }
     }
 }

@@ -25,7 +25,7 @@ struct World {
 impl World {
     fn new() -> Self {
         // What is retired goes where no other thread puts anything.
-        crate::timeline::sit(0);
+        crate::timeline::take_slot(0);
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
         let lifetimes = Lifetimes::new();
         let clock = lifetimes.register(&device, device.create_fence(0)).expect("the device is not lost");

@@ -27,7 +27,7 @@ use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 
 use super::local::LocalDescriptors;
 use super::singles::{BoxedRun, Held, Slots};
-use super::stock::{self, Batch, Stocks};
+use super::thread_cache::{self, Batch, ThreadCaches};
 use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
@@ -85,13 +85,13 @@ impl<D: Descriptors, A: SlotAllocator> Clone for CpuDescriptorHeap<D, A> {
     }
 }
 
-/// What handles and allocations share; when the last goes, the heaps may.
+/// Whcachedles and allocations share; when the last goes, the heaps may.
 pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
     shared: Arc<Shared<D>>,
     state: Arc<State<D, A>>,
 }
 
-/// What handles share. When the last goes, no cached slot keeps the heap any more.
+/// Whcachedles share. When the last goes, no cached slot keeps the heap any more.
 struct Open<D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
 }
@@ -99,7 +99,7 @@ struct Open<D: Descriptors, A: SlotAllocator> {
 impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
     fn drop(&mut self) {
         let state = &self.keeper.state;
-        state.stocks.close(|single| state.slots.lock().give_back(single));
+        state.thread_caches.close(|single| state.slots.lock().give_back(single));
         state.slots.lock().close();
     }
 }
@@ -114,7 +114,7 @@ struct State<D: Descriptors, A: SlotAllocator> {
     /// Whether slots own objects of the driver.
     owning: bool,
     slots: Mutex<Slots<D, A>>,
-    stocks: Stocks<BoxedRun<D, A>>,
+    thread_caches: ThreadCaches<BoxedRun<D, A>>,
     leftovers: Waiting<D::Leftover>,
     /// Counts the calls of reclaim: the clock of empty blocks.
     tick: AtomicU64,
@@ -154,7 +154,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             number: shared.trace.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
             slots: Mutex::new(Slots::new(blocks)),
-            stocks: Stocks::new(),
+            thread_caches: ThreadCaches::new(),
             leftovers: Waiting::new(),
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -171,7 +171,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
         if count == 1
-            && let Some(single) = self.keeper.state.stocks.take()
+            && let Some(single) = self.keeper.state.thread_caches.take()
         {
             return Ok(self.handed_out(single));
         }
@@ -216,11 +216,11 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         descriptors
     }
 
-    /// From the blocks that are there; with a single slot a batch for the thread's stock.
+    /// From the blocks that are there; with a single slot a batch for the thread's thread cache.
     fn allocate_from_slots(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
         let is_single = (count, alignment) == (1, 1);
-        let wanted = if is_single { state.stocks.wanted() } else { 0 };
+        let wanted = if is_single { state.thread_caches.wanted() } else { 0 };
         let mut slots = state.slots.lock();
         let found = slots.take(keeper, count, alignment);
         if found.is_err() {
@@ -229,7 +229,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         }
         let mut batch: Batch<_> = (0..wanted).map_while(|_| slots.take(keeper, 1, 1).ok()).collect();
         drop(slots);
-        state.stocks.fill(&mut batch);
+        state.thread_caches.fill(&mut batch);
         if !batch.is_empty() {
             let mut slots = state.slots.lock();
             batch.drain(..).for_each(|single| slots.give_back(single));
@@ -241,7 +241,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     #[cold]
     fn allocate_without_caches(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
-        state.stocks.empty(|single| state.slots.lock().give_back(single));
+        state.thread_caches.empty(|single| state.slots.lock().give_back(single));
         let mut slots = state.slots.lock();
         slots.take(keeper, count, alignment)
     }
@@ -297,11 +297,11 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// # Errors
     /// The first rule that does not hold.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let State { leftovers, slots, stocks, .. } = &*self.keeper.state;
+        let State { leftovers, slots, thread_caches, .. } = &*self.keeper.state;
         leftovers.validate()?;
         let slots = slots.lock();
         slots.validate()?;
-        stocks.validate(|single| slots.validate_at_hand(single))
+        thread_caches.validate(|single| slots.validate_cached(single))
     }
 }
 
@@ -500,7 +500,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
     fn drop(&mut self) {
         let Some(mut run) = self.run.take() else { return };
         let_go(&mut run);
-        if let Err(run) = put_at_hand(run) {
+        if let Err(run) = put_cached(run) {
             put_back(run);
         }
     }
@@ -536,23 +536,25 @@ fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     }
 }
 
-/// Puts a single slot that shows nothing into this thread's stock, for the next request; anything else comes back.
+/// Puts a single slot that shows nothing into this thread's thread cache, for the next request; anything else comes back.
 #[inline]
-fn put_at_hand<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
+fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
     if run.contents.len() != 1 {
         return Err(run);
     }
-    let Some(stock) = run.held().keeper.state.stocks.mine().map(std::ptr::from_ref) else { return Err(run) };
-    // SAFETY: the run has the heap's keeper, which has the stock.
-    unsafe { stock::put(stock, run) }
+    let Some(thread_cache) = run.held().keeper.state.thread_caches.mine().map(std::ptr::from_ref) else {
+        return Err(run);
+    };
+    // SAFETY: the run has the heap's keeper, which has the thread cache.
+    unsafe { thread_cache::put(thread_cache, run) }
 }
 
-/// Gives slots back under the lock, and the older half of a stock that is full.
+/// Gives slots back under the lock, and the older half of a thread cache that is full.
 #[cold]
 fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
     // Lives longer than the lock, whatever goes meanwhile.
     let keeper = Arc::clone(&run.held().keeper);
-    let mut older = if run.contents.len() == 1 { keeper.state.stocks.older() } else { Batch::new() };
+    let mut older = if run.contents.len() == 1 { keeper.state.thread_caches.older() } else { Batch::new() };
     let mut slots = keeper.state.slots.lock();
     older.drain(..).chain([run]).for_each(|run| slots.give_back(run));
 }
@@ -580,7 +582,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// A thread with a cache does not wait for the lock meanwhile.
     fn statistics(&self) -> BlocksStatistics {
         let slots = self.slots.lock();
-        slots.statistics(self.stocks.len())
+        slots.statistics(self.thread_caches.len())
     }
 
     fn discard_leftovers(&self, device: &D, passed: &Passed, device_lost: bool) {
@@ -596,7 +598,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         self.discard_leftovers(device, passed, device_lost);
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let closed = self.closed.load(Ordering::Acquire);
-        self.stocks.sweep(|single| self.slots.lock().give_back(single));
+        self.thread_caches.sweep(|single| self.slots.lock().give_back(single));
         loop {
             let mut slots = self.slots.lock();
             let empty = if closed { slots.blocks.take_empty() } else { slots.blocks.take_surplus(now) };

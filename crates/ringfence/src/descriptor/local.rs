@@ -1,10 +1,10 @@
-//! Single descriptors for a thread that takes and lets go of many: no step that other threads see.
+//! Single descriptors for a thread that takes and releases many: no step that other threads see.
 //!
 //! ```text
 //!   LocalDescriptors   ▢▢▢▢▢ ── allocate ──▶ CpuDescriptors          a pop, a push: nothing atomic
 //!                        ▲    ◀─── free ────       │ dropped, by whichever thread
 //!                        └ none: a batch           ▼
-//!                  the heap, under its lock ◀── its stock
+//!                  the heap, under its lock ◀── its thread cache
 //! ```
 //!
 //! | operation | cost |
@@ -26,7 +26,7 @@ const ROOM: usize = 64;
 /// Takes single descriptors from a [`CpuDescriptorHeap`] for one thread, and takes them back. Made by
 /// [`CpuDescriptorHeap::local`].
 ///
-/// What it hands out are descriptors like any others: any thread may drop them. The few slots that it keeps at hand count
+/// What it hands out are descriptors like any others: any thread may drop them. The few slots that it keeps cached count
 /// as in use until it is dropped.
 pub struct LocalDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
     heap: CpuDescriptorHeap<D, A>,
@@ -89,6 +89,6 @@ impl<D: Descriptors, A: SlotAllocator> Drop for LocalDescriptors<D, A> {
 
 impl<D: Descriptors, A: SlotAllocator> fmt::Debug for LocalDescriptors<D, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LocalDescriptors({} at hand of {:?})", self.ready.len(), self.heap)
+        write!(f, "LocalDescriptors({} cached of {:?})", self.ready.len(), self.heap)
     }
 }

@@ -90,7 +90,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     /// Gives slots that show nothing any more back to the blocks. The caller keeps the heap meanwhile.
     pub(super) fn give_back(&mut self, mut run: BoxedRun<D, A>) {
         let Held { keeper: _, heap, allocation } = run.held.take().expect("it is given back once");
-        // First, so that whoever takes the block out when it is empty is the last to hold its heap.
+        // First, so that the thread that takes the block out when it is empty is the last to hold its heap.
         drop(heap);
         let freed = self.blocks.free(&allocation);
         debug_assert!(freed.is_ok(), "an allocation is given back once");
@@ -128,12 +128,12 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         Ok(())
     }
 
-    /// What lies at hand is one slot, live for the blocks, that shows nothing.
-    pub(super) fn validate_at_hand(&self, run: &Run<D, A>) -> Result<(), Invalid> {
+    /// What lies cached is one slot, live for the blocks, that shows nothing.
+    pub(super) fn validate_cached(&self, run: &Run<D, A>) -> Result<(), Invalid> {
         let held = run.held.as_ref();
         let at = held.map_or(0, |held| held.allocation.offset());
         let live = held.is_some_and(|held| self.blocks.is_live(&held.allocation));
-        Invalid::unless(live, "a slot at hand is live in its block", at)?;
-        Invalid::unless(run.contents.as_slice() == [UNWRITTEN], "a slot at hand is one and shows nothing", at)
+        Invalid::unless(live, "a slot cached is live in its block", at)?;
+        Invalid::unless(run.contents.as_slice() == [UNWRITTEN], "a slot cached is one and shows nothing", at)
     }
 }

@@ -24,7 +24,7 @@ fn within_budget_refuses_before_the_driver_is_asked() {
     let Some(Error::OverBudget { size, budget, .. }) = error else { panic!("{error:?}") };
     assert_eq!((size, budget.budget_bytes, budget.usage_bytes), (16 * MIB, 8 * MIB, 0));
     assert_eq!(world.device.calls().allocate_memory, asked, "refused early");
-    let beyond = world.buffer(16 * MIB, on_device()).expect("whoever may go beyond the budget does");
+    let beyond = world.buffer(16 * MIB, on_device()).expect("the thread that may go beyond the budget does");
     drop(beyond);
     world.finish();
 }

@@ -114,19 +114,19 @@ fn cells_at_hand_are_no_ranges_in_use() {
 }
 
 #[test]
-fn blocks_go_after_their_grace_though_cells_were_at_hand() {
+fn blocks_go_after_their_grace_though_cells_were_cached() {
     let desc = AllocatorDesc { empty_blocks_kept: 0, empty_block_grace: 2, ..Default::default() };
     let world = world(Profile::h200(), desc);
     many(&world, 300, KIB).into_iter().for_each(free);
     assert_ne!(world.device.live(), Live::default());
-    // One call sees that nobody uses what is at hand; then the chunks have their grace, and then the blocks.
+    // One call sees that no thread uses what is cached; then the chunks have their grace, and then the blocks.
     (0..8).for_each(|_| _ = world.memory.reclaim());
     assert_eq!(world.device.live(), Live::default());
     world.finish();
 }
 
 #[test]
-fn the_last_of_memory_is_found_though_another_thread_had_it_at_hand() {
+fn the_last_of_memory_is_found_though_another_thread_had_it_cached() {
     let world = on_card(8 * MIB, 8 * MIB);
     let best = world.memory.plan().memory_type(u32::MAX, AllocationDesc::default()).expect("there is one");
     let desc = AllocationDesc { memory_types: 1 << best, dedicated: Dedicated::Never, ..Default::default() };
@@ -150,7 +150,7 @@ fn the_last_of_memory_is_found_though_another_thread_had_it_at_hand() {
 }
 
 #[test]
-fn an_allocation_outlives_its_allocator_whatever_is_at_hand() {
+fn an_allocation_outlives_its_allocator_whatever_is_cached() {
     let FaultyFixture { memory, device: sim, .. } = world(Profile::h200(), AllocatorDesc::default());
     let take = || memory.allocate(needs(KIB, 256), AllocationDesc::default()).expect("there is room");
     let mut held: Vec<_> = (0..100).map(|_| take()).collect();

@@ -15,12 +15,12 @@ fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 
 }
 
 /// With a shard for each thread, or all in the shared one.
-const SEATED: [bool; 2] = [false, true];
+const IN_SLOT: [bool; 2] = [false, true];
 
-/// Gives this thread the seat, if threads are to have seats.
-fn sit(seated: bool, seat: usize) {
-    if seated {
-        super::super::seat::sit(seat);
+/// Gives this thread the thread slot, if threads are to have thread slots.
+fn take_slot(in_slot: bool, thread_slot: usize) {
+    if in_slot {
+        super::super::thread_slot::take_slot(thread_slot);
     }
 }
 
@@ -36,13 +36,13 @@ fn take(bin: &RetireBin<u32>, reached: u64) -> Vec<u32> {
 
 #[test]
 fn each_item_comes_out_once_whoever_takes() {
-    for seated in SEATED {
+    for in_slot in IN_SLOT {
         model(2, move || {
-            sit(seated, 0);
+            take_slot(in_slot, 0);
             let bin = Arc::new(RetireBin::with_shards(2));
             let putting = Arc::clone(&bin);
             let other = thread::spawn(move || {
-                sit(seated, 1);
+                take_slot(in_slot, 1);
                 putting.retire(&point(1), 1);
                 putting.retire_tagged(1, |set| *set = point(1), 2);
                 take(&putting, 1)
@@ -61,13 +61,13 @@ fn each_item_comes_out_once_whoever_takes() {
 
 #[test]
 fn a_set_is_never_that_of_another_item() {
-    for seated in SEATED {
+    for in_slot in IN_SLOT {
         model(2, move || {
-            sit(seated, 0);
+            take_slot(in_slot, 0);
             let bin = Arc::new(RetireBin::with_shards(2));
             let putting = Arc::clone(&bin);
             let other = thread::spawn(move || {
-                sit(seated, 1);
+                take_slot(in_slot, 1);
                 putting.retire_tagged(1, |set| *set = point(1), 1);
             });
             bin.retire_tagged(2, |set| *set = point(2), 2);
@@ -84,14 +84,14 @@ fn a_set_is_never_that_of_another_item() {
 
 #[test]
 fn each_item_is_released_once_while_others_retire_and_release() {
-    for seated in SEATED {
+    for in_slot in IN_SLOT {
         model(2, move || {
-            sit(seated, 0);
+            take_slot(in_slot, 0);
             let bin = Arc::new(RetireBin::with_shards(2));
             bin.retire_tagged(1, |set| *set = point(1), 1);
             let putting = Arc::clone(&bin);
             let other = thread::spawn(move || {
-                sit(seated, 1);
+                take_slot(in_slot, 1);
                 putting.retire_all_tagged(1, |set| *set = point(1), &mut vec![2, 3]);
                 let mut out = Vec::new();
                 putting.release([1].as_slice(), 1, |item| out.push(item));
@@ -115,11 +115,11 @@ fn what_a_thread_has_put_in_comes_out_before_the_next_has_its_seat_and_after() {
         let bin = Arc::new(RetireBin::with_shards(1));
         let putting = Arc::clone(&bin);
         let other = thread::spawn(move || {
-            // One after the other, as a seat is given on.
+            // One after the other, as a thread slot is given on.
             for item in [1, 2] {
                 let putting = Arc::clone(&putting);
                 thread::spawn(move || {
-                    sit(true, 0);
+                    take_slot(true, 0);
                     putting.retire(&point(1), item);
                 })
                 .join()

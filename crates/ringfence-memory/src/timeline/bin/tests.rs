@@ -142,13 +142,13 @@ fn a_bounded_collection_starves_no_shard() {
 
 /// Puts an item into a shard, whichever thread's it is: no other thread is there.
 fn put<T>(shard: &Shard<T>, turn: u64, own: Option<&SyncSet>, item: T) {
-    let lane = &shard.lanes[if own.is_some() { PRECISE } else { BEGUN }];
+    let queue = &shard.queues[if own.is_some() { PRECISE } else { BEGUN }];
     let item = std::iter::once(item);
     match own {
         // SAFETY: one thread alone has the bin.
-        Some(points) => unsafe { lane.put(Key::Points(points), |set| set.clone_from(points), item) },
+        Some(points) => unsafe { queue.put(Key::Points(points), |set| set.clone_from(points), item) },
         // SAFETY: as above.
-        None => unsafe { lane.put(Key::Turn(turn), |_| {}, item) },
+        None => unsafe { queue.put(Key::Turn(turn), |_| {}, item) },
     }
 }
 

@@ -1,16 +1,16 @@
 //! A number for each thread that no other living thread has.
 //!
 //! ```text
-//!   thread A ── first asks ──▶ takes the lowest free seat ──▶ 0          taken: ▮▮▯▮▯▯…   a bit a seat
+//!   thread A ── first asks ──▶ takes the lowest free thread slot ──▶ 0          taken: ▮▮▯▮▯▯…   a bit a thread slot
 //!   thread B ──────────────────────────────────────────────▶ 1
-//!   thread B ends ─▶ its seat is free, with all that it did there ──▶ the next thread that comes has it
+//!   thread B ends ─▶ its thread slot is free, with all that it did there ──▶ the next thread that comes has it
 //! ```
 //!
-//! What belongs to a seat belongs to one thread at a time, and so it may be written with plain stores: a thread that takes a
-//! seat sees all that the one before it did there. That is what makes [`RetireBin`](super::RetireBin) cheap.
+//! What belongs to a thread slot belongs to one thread at a time, and so it may be written with plain stores: a thread that takes a
+//! thread slot sees all that the one before it did there. That is what makes [`RetireBin`](super::RetireBin) cheap.
 //!
-//! There are [`SEATS`] of them. A thread that finds none, and one that is being torn down, has a number from [`SEATS`] on,
-//! which says nothing: whoever has such a number shares.
+//! There are [`THREAD_SLOTS`] of them. A thread that finds none, and one that is being torn down, has a number from [`THREAD_SLOTS`] on,
+//! which says nothing: the thread that has such a number shares.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -19,15 +19,15 @@
 
 use crate::primitive::{AtomicU64, Ordering};
 
-/// As many threads at a time have a seat. The bits of a word.
-pub(crate) const SEATS: usize = 64;
+/// As many threads at a time have a thread slot. The bits of a word.
+pub(crate) const THREAD_SLOTS: usize = 64;
 
-/// Which seats are taken: a bit each.
-pub(crate) struct Seats {
+/// Which thread slots are taken: a bit each.
+pub(crate) struct ThreadSlots {
     taken: AtomicU64,
 }
 
-impl Seats {
+impl ThreadSlots {
     #[cfg(not(loom))]
     const fn new() -> Self {
         Self { taken: AtomicU64::new(0) }
@@ -38,22 +38,22 @@ impl Seats {
         Self { taken: AtomicU64::new(0) }
     }
 
-    /// The lowest free seat, which is the caller's from here on, with all that was done there before.
+    /// The lowest free thread slot, which is the caller's from here on, with all that was done there before.
     fn take(&self) -> Option<usize> {
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {
-            let seat = taken.trailing_ones();
-            let with_it = taken | 1_u64.checked_shl(seat)?;
+            let thread_slot = taken.trailing_ones();
+            let with_it = taken | 1_u64.checked_shl(thread_slot)?;
             match self.taken.compare_exchange_weak(taken, with_it, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Some(seat as usize),
+                Ok(_) => return Some(thread_slot as usize),
                 Err(now) => taken = now,
             }
         }
     }
 
-    /// Lets go of a seat that the caller has taken.
-    fn give_back(&self, seat: usize) {
-        self.taken.fetch_and(!(1 << seat), Ordering::Release);
+    /// Lets go of a thread slot that the caller has taken.
+    fn give_back(&self, thread_slot: usize) {
+        self.taken.fetch_and(!(1 << thread_slot), Ordering::Release);
     }
 }
 
@@ -64,85 +64,85 @@ mod of_threads {
 
     use super::*;
 
-    static TAKEN: Seats = Seats::new();
-    /// Threads that had no seat.
+    static TAKEN: ThreadSlots = ThreadSlots::new();
+    /// Threads that had no thread slot.
     static STANDING: AtomicUsize = AtomicUsize::new(0);
     /// A number that no thread has.
     const UNKNOWN: usize = usize::MAX;
 
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
-        static SEAT: Seat = const { Seat(Cell::new(None)) };
+        static SEAT: ThreadSlot = const { ThreadSlot(Cell::new(None)) };
     }
 
-    /// The thread's seat; as it ends, the seat is given back.
-    struct Seat(Cell<Option<usize>>);
+    /// The thread's thread slot; as it ends, the thread slot is given back.
+    struct ThreadSlot(Cell<Option<usize>>);
 
-    impl Drop for Seat {
+    impl Drop for ThreadSlot {
         fn drop(&mut self) {
-            if let Some(seat) = self.0.take() {
-                // First: what is still torn down on this thread has no seat any more.
+            if let Some(thread_slot) = self.0.take() {
+                // First: what is still torn down on this thread has no thread slot any more.
                 NUMBER.set(stand());
-                TAKEN.give_back(seat);
+                TAKEN.give_back(thread_slot);
             }
         }
     }
 
     fn stand() -> usize {
-        SEATS + (STANDING.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 2))
+        THREAD_SLOTS + (STANDING.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 2))
     }
 
     /// Apart, so that the rest is a load and a compare wherever it stands.
     #[cold]
     fn draw() -> usize {
-        // A thread that is so far torn down that nothing would give the seat back gets none. One that has a seat may ask again:
+        // A thread that is so far torn down that nothing would give the thread slot back gets none. One that has a thread slot may ask again:
         // some platforms take a thread's values apart in any order, and make them anew if they are asked for after that.
-        let seat = SEAT.try_with(|own| {
+        let thread_slot = SEAT.try_with(|own| {
             own.0.set(own.0.get().or_else(|| TAKEN.take()));
             own.0.get()
         });
-        NUMBER.set(seat.ok().flatten().unwrap_or_else(stand));
+        NUMBER.set(thread_slot.ok().flatten().unwrap_or_else(stand));
         NUMBER.get()
     }
 
-    /// This thread's number. Below [`SEATS`], no other thread has it before this one ends.
+    /// This thread's number. Below [`THREAD_SLOTS`], no other thread has it before this one ends.
     #[inline]
     pub(crate) fn thread_number() -> usize {
         let number = NUMBER.get();
         if number == UNKNOWN { draw() } else { number }
     }
 
-    /// The same, or a number from [`SEATS`] on if the thread has not asked before.
+    /// The same, or a number from [`THREAD_SLOTS`] on if the thread has not asked before.
     #[inline]
-    pub(crate) fn number_at_hand() -> usize {
+    pub(crate) fn cached_number() -> usize {
         NUMBER.get()
     }
 }
 
 #[cfg(not(loom))]
-pub(crate) use of_threads::{number_at_hand, thread_number};
+pub(crate) use of_threads::{cached_number, thread_number};
 
-/// In a model a thread has a seat if it says so.
+/// In a model a thread has a thread slot if it says so.
 #[cfg(loom)]
 mod of_threads {
     use std::cell::Cell;
 
     loom::thread_local! {
-        static NUMBER: Cell<usize> = Cell::new(super::SEATS);
+        static NUMBER: Cell<usize> = Cell::new(super::THREAD_SLOTS);
     }
 
     pub(crate) fn thread_number() -> usize {
         NUMBER.with(Cell::get)
     }
 
-    pub(crate) fn number_at_hand() -> usize {
+    pub(crate) fn cached_number() -> usize {
         thread_number()
     }
 
-    /// From here on this thread has this seat: no other has it meanwhile.
+    /// From here on this thread has this thread slot: no other has it meanwhile.
     #[cfg(test)]
-    pub(crate) fn sit(seat: usize) {
-        NUMBER.with(|number| number.set(seat));
+    pub(crate) fn take_slot(thread_slot: usize) {
+        NUMBER.with(|number| number.set(thread_slot));
     }
 }
 
@@ -165,18 +165,18 @@ mod tests {
 
     use super::*;
 
-    /// So often a test that needs seats tries: other tests' threads have some too, and those that have just ended until they
+    /// So often a test that needs thread slots tries: other tests' threads have some too, and those that have just ended until they
     /// are gone altogether.
     const TRIES: usize = 2_000;
 
     #[test]
     fn threads_that_live_at_once_have_different_numbers_and_a_seat_is_used_again() {
-        let rounds = (0..TRIES).map(|_| seats_of_a_hundred_threads());
-        assert_eq!(rounds.filter(|seats| *seats > 16).take(3).count(), 3, "seats are used again");
+        let rounds = (0..TRIES).map(|_| thread_slots_of_a_hundred_threads());
+        assert_eq!(rounds.filter(|thread_slots| *thread_slots > 16).take(3).count(), 3, "thread_slots are used again");
     }
 
-    /// How many of a hundred threads that live at once have a seat.
-    fn seats_of_a_hundred_threads() -> usize {
+    /// How many of a hundred threads that live at once have a thread slot.
+    fn thread_slots_of_a_hundred_threads() -> usize {
         let (threads, seen) = (Barrier::new(100), Mutex::new(HashSet::new()));
         std::thread::scope(|scope| {
             for _ in 0..100 {
@@ -191,17 +191,17 @@ mod tests {
         });
         let seen = seen.into_inner().expect("no panic");
         assert_eq!(seen.len(), 100);
-        seen.into_iter().filter(|number| *number < SEATS).count()
+        seen.into_iter().filter(|number| *number < THREAD_SLOTS).count()
     }
 
     #[test]
-    fn seats_are_given_out_from_the_lowest_until_none_is_left() {
-        let seats = Seats::new();
-        assert!((0..SEATS).all(|seat| seats.take() == Some(seat)));
-        assert_eq!(seats.take(), None);
-        seats.give_back(7);
-        seats.give_back(3);
-        assert_eq!([seats.take(), seats.take(), seats.take()], [Some(3), Some(7), None]);
+    fn thread_slots_are_given_out_from_the_lowest_until_none_is_left() {
+        let thread_slots = ThreadSlots::new();
+        assert!((0..THREAD_SLOTS).all(|thread_slot| thread_slots.take() == Some(thread_slot)));
+        assert_eq!(thread_slots.take(), None);
+        thread_slots.give_back(7);
+        thread_slots.give_back(3);
+        assert_eq!([thread_slots.take(), thread_slots.take(), thread_slots.take()], [Some(3), Some(7), None]);
     }
 
     /// Says what number a thread has while it is torn down.
@@ -225,18 +225,18 @@ mod tests {
     }
 
     /// Where the platform's own keys stand for thread-local values, as on Windows with the GNU tools, a value that is gone is
-    /// made anew if it is asked for: there such a thread may take another seat.
+    /// made anew if it is asked for: there such a thread may take another thread slot.
     #[test]
     #[cfg(not(windows))]
     fn a_thread_that_is_torn_down_keeps_its_seat_or_has_none() {
-        assert!((0..TRIES).any(|_| one_is_torn_down()), "it has a seat");
+        assert!((0..TRIES).any(|_| one_is_torn_down()), "it has a thread_slot");
     }
 
-    /// Looks at one thread; says whether it had a seat.
+    /// Looks at one thread; says whether it had a thread slot.
     #[cfg(not(windows))]
     fn one_is_torn_down() -> bool {
         std::thread::spawn(|| {
-            // One is torn down before the seat is, one after it, whichever order the platform has.
+            // One is torn down before the thread slot is, one after it, whichever order the platform has.
             BEFORE.with_borrow_mut(|last| *last = Some(Last(usize::MAX)));
             let number = thread_number();
             AFTER.with_borrow_mut(|last| *last = Some(Last(number)));
@@ -246,10 +246,13 @@ mod tests {
         .expect("no panic");
         let seen = std::mem::take(&mut *AT_THE_END.lock().expect("no panic"));
         assert_eq!(seen.len(), 2);
-        assert!(seen.iter().all(|&(before, at_the_end)| at_the_end == before || at_the_end >= SEATS), "{seen:?}");
-        let has_seat = seen[0].0 < SEATS;
-        assert!(!has_seat || seen.iter().any(|&(before, at_the_end)| at_the_end != before), "{seen:?}");
-        has_seat
+        assert!(
+            seen.iter().all(|&(before, at_the_end)| at_the_end == before || at_the_end >= THREAD_SLOTS),
+            "{seen:?}"
+        );
+        let has_thread_slot = seen[0].0 < THREAD_SLOTS;
+        assert!(!has_thread_slot || seen.iter().any(|&(before, at_the_end)| at_the_end != before), "{seen:?}");
+        has_thread_slot
     }
 }
 
@@ -262,26 +265,26 @@ mod models {
     use crate::primitive::UnsafeCell;
 
     struct Room {
-        seats: Seats,
-        /// What belongs to the first seat: `loom` fails the model if two threads are at it at once, or if one does not see
+        thread_slots: ThreadSlots,
+        /// What belongs to the first thread slot: `loom` fails the model if two threads are at it at once, or if one does not see
         /// what the other did.
         first: UnsafeCell<u32>,
     }
 
-    // SAFETY: that the first seat is one thread's at a time is what is shown.
+    // SAFETY: that the first thread slot is one thread's at a time is what is shown.
     unsafe impl Sync for Room {}
 
     #[test]
     fn a_seat_is_one_threads_at_a_time_with_all_that_was_done_there() {
         loom::model(|| {
-            let room = Arc::new(Room { seats: Seats::new(), first: UnsafeCell::new(0) });
+            let room = Arc::new(Room { thread_slots: ThreadSlots::new(), first: UnsafeCell::new(0) });
             let visit = |room: &Room| {
-                let seat = room.seats.take().expect("64 of them");
-                if seat == 0 {
+                let thread_slot = room.thread_slots.take().expect("64 of them");
+                if thread_slot == 0 {
                     // SAFETY: as above.
                     room.first.with_mut(|visits| unsafe { *visits += 1 });
                 }
-                room.seats.give_back(seat);
+                room.thread_slots.give_back(thread_slot);
             };
             let others: Vec<_> = (0..2)
                 .map(|_| {
@@ -291,10 +294,10 @@ mod models {
                 .collect();
             others.into_iter().for_each(|other| other.join().unwrap());
             visit(&room);
-            let seat = room.seats.take();
-            assert_eq!(seat, Some(0), "all have given theirs back");
+            let thread_slot = room.thread_slots.take();
+            assert_eq!(thread_slot, Some(0), "all have given theirs back");
             // SAFETY: the others have ended.
-            assert!(room.first.with_mut(|visits| unsafe { *visits }) >= 2, "whoever comes alone has the first");
+            assert!(room.first.with_mut(|visits| unsafe { *visits }) >= 2, "the thread that comes alone has the first");
         });
     }
 }

@@ -1,4 +1,4 @@
-//! A lane: one thread at a time puts items in, another takes them out, and neither ever waits for the other.
+//! A queue: one thread at a time puts items in, another takes them out, and neither ever waits for the other.
 //!
 //! ```text
 //!   start ─▶ chunk ──next──▶ chunk ──next──▶ chunk = open                 pushed = 11: items that were ever put in
@@ -16,12 +16,12 @@
 //! # Who touches what
 //!
 //! An item is written, and *then* counted in `pushed` (release). A chunk gets its set and its `first`, and *then* is linked
-//! (release). Whoever takes out reads `pushed`, *then* follows the links (acquire): up to there all is written, for good.
+//! (release). The thread that takes out reads `pushed`, *then* follows the links (acquire): up to there all is written, permanently.
 //! A chunk that is seen to have none after it was still open when `pushed` was read, so the items up to `pushed` are its own.
 //! Chunks go back, empty, through a stack that is pushed to (release) and taken as a whole (acquire).
 //!
-//! No step that changes the lane asks for host memory: a chunk is taken out or made, gets its set, and then is linked. What
-//! gives memory out is the caller's code (a global allocator may drop a resource), and finds the lane whole.
+//! No step that changes the queue asks for host memory: a chunk is taken out or made, gets its set, and then is linked. What
+//! gives memory out is the caller's code (a global allocator may drop a resource), and finds the queue whole.
 //!
 //! Putting an item in reads and writes nothing that others write but `returned`, once a chunk: no atomic exchange is in the
 //! way.
@@ -29,8 +29,8 @@
 //! | operation | cost |
 //! |---|---|
 //! | put in | O(1): a load, the item, a store; a set's first item O(points) more |
-//! | a new chunk | O(1): an atomic exchange if no spare one is at hand; host memory only at a record of chunks in use |
-//! | take out | O(1) a chunk; the items are moved by whoever gets them |
+//! | a new chunk | O(1): an atomic exchange if no spare one is cached; host memory only at a record of chunks in use |
+//! | take out | O(1) a chunk; the items are moved by the thread that gets them |
 //!
 //! Memory: chunks are kept and used again. Where none is spare, a set makes at most three times the room of its own items, or twice that of the set
 //! before it, and the smallest chunk at least.
@@ -60,19 +60,19 @@ type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 struct Chunk<T> {
     /// The set. Written before the chunk is linked.
     points: UnsafeCell<SyncSet>,
-    /// How many items were put into the lane before. Written before the chunk is linked.
+    /// How many items were put into the queue before. Written before the chunk is linked.
     first: Cell<usize>,
     /// The chunk after this one, written once; in the stack of empty ones, the one below it.
     next: AtomicPtr<Chunk<T>>,
     slots: Box<[Slot<T>]>,
-    /// Whoever takes out: how many batches are of this chunk, and one more as long as it may get items. Begins at 1.
+    /// The thread that takes out: how many batches are of this chunk, and one more as long as it may get items. Begins at 1.
     users: Cell<usize>,
-    /// The one made before: all are freed with the lane.
+    /// The one made before: all are freed with the queue.
     made_before: Cell<*mut Chunk<T>>,
 }
 
 /// See the [module](self).
-pub(super) struct Lane<T> {
+pub(super) struct SpscQueue<T> {
     /// Where items go in; null before the first.
     open: Cell<*mut Chunk<T>>,
     /// Items that were ever put in, around the end of the number. Written by who puts in.
@@ -104,30 +104,30 @@ pub(super) enum Key<'a> {
     Points(&'a SyncSet),
 }
 
-/// A chunk that is not in its lane: out of the spare ones, or to be made. What is lost of it is lost with its lane.
+/// A chunk that is not in its queue: out of the spare ones, or to be made. What is lost of it is lost with its queue.
 pub(super) struct Next<T> {
     /// Null if it is to be made.
     chunk: *mut Chunk<T>,
     /// Its slots, if it is to be made.
     items: usize,
-    /// Whether the lane does not know it.
+    /// Whether the queue does not know it.
     is_made: bool,
 }
 
 impl<T> Next<T> {
-    /// Makes it, if need be, and gives it its set. This may run somebody else's code: that of the host's memory.
+    /// Makes it, if need be, and gives it its set. This may run a thread else's code: that of the host's memory.
     pub(super) fn ready(mut self, set: impl Fn(&mut SyncSet)) -> Self {
         if self.chunk.is_null() {
             self.chunk = Chunk::make(self.items);
             self.is_made = true;
         }
-        // SAFETY: made just now, or a spare one of a lane, which lives as long; nobody else's before it is linked.
+        // SAFETY: made just now, or a spare one of a queue, which lives as long; no other thread's before it is linked.
         unsafe { (*self.chunk).points.with_mut(|points| set(&mut *points)) };
         self
     }
 }
 
-/// What whoever takes out knows of a lane.
+/// What the thread that takes out knows of a queue.
 pub(super) struct Head<T> {
     /// The first chunk that was not taken out as a whole; null as long as none is known.
     chunk: *mut Chunk<T>,
@@ -135,8 +135,8 @@ pub(super) struct Head<T> {
     taken: usize,
 }
 
-/// Items that were taken out of a lane and still lie in their chunk. Not dropped by itself: each is
-/// [taken](Batch::give), and what is empty is given [back](Lane::give_back).
+/// Items that were taken out of a queue and still lie in their chunk. Not dropped by itself: each is
+/// [taken](Batch::give), and what is empty is given [back](Queue::give_back).
 pub(super) struct Batch<T> {
     chunk: *mut Chunk<T>,
     at: usize,
@@ -144,13 +144,13 @@ pub(super) struct Batch<T> {
 }
 
 // SAFETY: a batch is the only one that reads its items, which may be sent; what else it reads of its chunk does not change,
-// or belongs to whoever takes out.
+// or belongs to the thread that takes out.
 unsafe impl<T: Send> Send for Batch<T> {}
 
 // SAFETY: as for a batch.
 unsafe impl<T: Send> Send for Head<T> {}
 
-impl<T> Lane<T> {
+impl<T> SpscQueue<T> {
     /// The largest chunk: an index into the sizes.
     const LARGEST: usize = {
         let (mut size, bytes) = (0, if size_of::<T>() == 0 { 1 } else { size_of::<T>() });
@@ -181,32 +181,32 @@ impl<T> Lane<T> {
         self.pushed.load(Ordering::Acquire)
     }
 
-    /// The slot of the next item, if the open chunk has room for it: to be [filled](Lane::fill).
+    /// The slot of the next item, if the open chunk has room for it: to be [filled](Queue::fill).
     ///
     /// # Safety
-    /// Nobody else puts items in at the same time.
+    /// No other thread puts items in at the same time.
     #[inline]
     unsafe fn slot(&self) -> Option<&Slot<T>> {
         let pushed = self.pushed.load(Ordering::Relaxed);
-        // SAFETY: the open chunk, which lives as long as the lane, has a slot for each item from its first up to the limit, and
+        // SAFETY: the open chunk, which lives as long as the queue, has a slot for each item from its first up to the limit, and
         // there are never more than that.
         (pushed != self.limit.get()).then(|| unsafe { &*self.base.get().wrapping_add(pushed) })
     }
 
-    /// As [`Lane::slot`], if this is the turn that the open chunk's set was made for.
+    /// As [`SpscQueue::slot`], if this is the turn that the open chunk's set was made for.
     ///
     /// # Safety
-    /// Nobody else puts items in at the same time.
+    /// No other thread puts items in at the same time.
     #[inline]
     pub(super) unsafe fn slot_in_turn(&self, turn: u64) -> Option<&Slot<T>> {
         // SAFETY: as the caller promises.
         if self.turn.get() == turn { unsafe { self.slot() } } else { None }
     }
 
-    /// As [`Lane::slot`], if these are the points that the open chunk waits for.
+    /// As [`SpscQueue::slot`], if these are the points that the open chunk waits for.
     ///
     /// # Safety
-    /// Nobody else puts items in at the same time.
+    /// No other thread puts items in at the same time.
     #[inline]
     pub(super) unsafe fn slot_for(&self, points: &SyncSet) -> Option<&Slot<T>> {
         // SAFETY: as the caller promises.
@@ -216,19 +216,19 @@ impl<T> Lane<T> {
     /// Whether the open chunk waits for these points.
     #[inline]
     fn waits_for(&self, points: &SyncSet) -> bool {
-        // SAFETY: null before the first item, or a chunk, which lives as long as the lane.
+        // SAFETY: null before the first item, or a chunk, which lives as long as the queue.
         let open = unsafe { self.open.get().as_ref() };
         // SAFETY: the set of a chunk that is linked is only read.
         open.is_some_and(|open| open.points.with(|held| unsafe { *held == *points }))
     }
 
-    /// Writes an item into a slot that the lane has just given, and counts it.
+    /// Writes an item into a slot that the queue has just given, and counts it.
     ///
     /// # Safety
-    /// Nobody else puts items in at the same time, and nothing was put in since.
+    /// No other thread puts items in at the same time, and nothing was put in since.
     #[inline]
     pub(super) unsafe fn fill(&self, slot: &Slot<T>, item: T) {
-        // SAFETY: nobody else puts in, and nobody reads what is not counted yet.
+        // SAFETY: no other thread puts in, and no thread reads what is not counted yet.
         slot.with_mut(|slot| unsafe { _ = (*slot).write(item) });
         self.pushed.store(self.pushed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
@@ -242,14 +242,14 @@ impl<T> Lane<T> {
     }
 
     /// Puts items in as long as the open chunk is for them and has room, with one step that others see. If some are left,
-    /// gives the chunk to go on with: to be [made ready](Next::ready), and then [opened](Lane::go_on). After at most `step`
-    /// items more, [`Lane::slot`] gives none, so that whoever puts in comes here again.
+    /// gives the chunk to go on with: to be [made ready](Next::ready), and then [opened](Queue::go_on). After at most `step`
+    /// items more, [`SpscQueue::slot`] gives none, so that the thread that puts in comes here again.
     ///
     /// Nothing here asks for host memory or frees any: what gives it out is the caller's code, which may come back to
-    /// this very lane.
+    /// this very queue.
     ///
     /// # Safety
-    /// Nobody else puts items in at the same time. The iterator does nothing but give items.
+    /// No other thread puts items in at the same time. The iterator does nothing but give items.
     pub(super) unsafe fn fill_from(
         &self,
         key: Key<'_>,
@@ -262,7 +262,7 @@ impl<T> Lane<T> {
             unsafe { self.fill_open(step, items) };
         }
         (items.len() > 0).then(|| {
-            // SAFETY: null before the first item, or a chunk, which lives as long as the lane.
+            // SAFETY: null before the first item, or a chunk, which lives as long as the queue.
             let full = unsafe { self.open.get().as_ref() }.filter(|_| is_for);
             let set_items = self.pushed.load(Ordering::Relaxed).wrapping_sub(self.set_began.get());
             self.take_spare(full.map_or(set_items, |full| full.slots.len() * 2))
@@ -272,15 +272,15 @@ impl<T> Lane<T> {
     /// Puts items into the open chunk as long as it has room.
     ///
     /// # Safety
-    /// As [`Lane::fill_from`], and a chunk is open.
+    /// As [`SpscQueue::fill_from`], and a chunk is open.
     unsafe fn fill_open(&self, step: usize, items: &mut impl ExactSizeIterator<Item = T>) {
-        // SAFETY: chunks live as long as the lane.
+        // SAFETY: chunks live as long as the queue.
         let chunk = unsafe { &*self.open.get() };
         let pushed = self.pushed.load(Ordering::Relaxed);
         let room = &chunk.slots[pushed.wrapping_sub(chunk.first.get())..];
         let count = room.len().min(items.len());
         for (slot, item) in room.iter().zip(items.by_ref().take(count)) {
-            // SAFETY: nobody else puts in, and nobody reads what is not counted yet.
+            // SAFETY: no other thread puts in, and no thread reads what is not counted yet.
             slot.with_mut(|slot| unsafe { _ = (*slot).write(item) });
         }
         let pushed = pushed.wrapping_add(count);
@@ -292,15 +292,15 @@ impl<T> Lane<T> {
     /// have put something in.
     ///
     /// # Safety
-    /// Nobody else puts items in at the same time; the chunk is ready, for this key, and this lane gave it.
+    /// No other thread puts items in at the same time; the chunk is ready, for this key, and this queue gave it.
     pub(super) unsafe fn go_on(&self, next: Next<T>, key: Key<'_>) {
-        // SAFETY: a chunk that was taken or made for this lane is nobody else's.
+        // SAFETY: a chunk that was taken or made for this queue is no other thread's.
         let chunk = unsafe { &*next.chunk };
         if next.is_made {
             chunk.made_before.set(self.made.replace(next.chunk));
         }
         let same_set = self.is_for(key);
-        // SAFETY: null before the first item, or a chunk, which lives as long as the lane.
+        // SAFETY: null before the first item, or a chunk, which lives as long as the queue.
         let open = unsafe { self.open.get().as_ref() }.filter(|_| same_set);
         let pushed = self.pushed.load(Ordering::Relaxed);
         if open.is_some_and(|open| pushed.wrapping_sub(open.first.get()) < open.slots.len()) {
@@ -323,7 +323,7 @@ impl<T> Lane<T> {
         next.users.set(1);
         let next = ptr::from_ref(next).cast_mut();
         let open = self.open.replace(next);
-        // SAFETY: chunks live as long as the lane.
+        // SAFETY: chunks live as long as the queue.
         let before = if open.is_null() { &self.start } else { unsafe { &(*open).next } };
         before.store(next, Ordering::Release);
     }
@@ -338,7 +338,7 @@ impl<T> Lane<T> {
         });
         let chunk = list.map_or(ptr::null_mut(), |list| {
             let chunk = list.get();
-            // SAFETY: chunks live as long as the lane; a spare one is nobody else's.
+            // SAFETY: chunks live as long as the queue; a spare one is no other thread's.
             list.set(unsafe { (*chunk).next.load(Ordering::Relaxed) });
             chunk
         });
@@ -352,16 +352,16 @@ impl<T> Lane<T> {
         }
         let mut chunk = self.returned.swap(ptr::null_mut(), Ordering::Acquire);
         while !chunk.is_null() {
-            // SAFETY: chunks live as long as the lane; the stack was taken as a whole, so they are nobody else's.
+            // SAFETY: chunks live as long as the queue; the stack was taken as a whole, so they are no other thread's.
             let below = unsafe { &*chunk }.next.load(Ordering::Relaxed);
             self.keep(chunk);
             chunk = below;
         }
     }
 
-    /// Puts a chunk that is nobody's with the spare ones.
+    /// Puts a chunk that is no thread's with the spare ones.
     fn keep(&self, chunk: *mut Chunk<T>) {
-        // SAFETY: chunks live as long as the lane; this one is nobody else's.
+        // SAFETY: chunks live as long as the queue; this one is no other thread's.
         let spare = unsafe { &*chunk };
         let list = &self.spare[(spare.slots.len() / SMALLEST).trailing_zeros() as usize];
         spare.next.store(list.replace(chunk), Ordering::Relaxed);
@@ -370,16 +370,16 @@ impl<T> Lane<T> {
     /// Says that a batch is done with. Empty, or its items are lost.
     ///
     /// # Safety
-    /// It is of this lane, and one thread at a time takes out of it.
+    /// It is of this queue, and one thread at a time takes out of it.
     pub(super) unsafe fn give_back(&self, batch: Batch<T>) {
         // SAFETY: as the caller promises.
         unsafe { self.leave(batch.chunk) };
     }
 
     /// # Safety
-    /// The chunk is of this lane, and one thread at a time takes out of it.
+    /// The chunk is of this queue, and one thread at a time takes out of it.
     unsafe fn leave(&self, chunk: *mut Chunk<T>) {
-        // SAFETY: chunks live as long as the lane, and `users` is whoever takes out's alone.
+        // SAFETY: chunks live as long as the queue, and `users` is the thread that takes out's alone.
         let empty = unsafe { &*chunk };
         empty.users.set(empty.users.get() - 1);
         if empty.users.get() > 0 {
@@ -398,9 +398,9 @@ impl<T> Lane<T> {
 
 /// One by one, as tests have it.
 #[cfg(test)]
-impl<T> Lane<T> {
+impl<T> SpscQueue<T> {
     /// # Safety
-    /// Nobody else puts items in at the same time.
+    /// No other thread puts items in at the same time.
     pub(super) unsafe fn put(
         &self,
         key: Key<'_>,
@@ -415,11 +415,11 @@ impl<T> Lane<T> {
     }
 }
 
-impl<T> Drop for Lane<T> {
+impl<T> Drop for SpscQueue<T> {
     fn drop(&mut self) {
         let mut chunk = self.made.get();
         while !chunk.is_null() {
-            // SAFETY: each chunk was made from a box and stands in this list once; nobody else has the lane any more.
+            // SAFETY: each chunk was made from a box and stands in this list once; no other thread has the queue any more.
             // Items that still lie there are lost.
             chunk = unsafe { Box::from_raw(chunk) }.made_before.get();
         }
@@ -440,7 +440,7 @@ impl<T> Chunk<T> {
     }
 
     fn has_passed(&self, progress: &(impl Progress + ?Sized)) -> bool {
-        // SAFETY: nobody changes the set of a chunk that is linked, and only such a one is asked.
+        // SAFETY: no thread changes the set of a chunk that is linked, and only such a one is asked.
         self.points.with(|points| progress.passed_all(unsafe { &*points }))
     }
 }
@@ -450,56 +450,56 @@ impl<T> Head<T> {
         Self { chunk: ptr::null_mut(), taken: 0 }
     }
 
-    /// Gives the set of each chunk from here on that is in the lane by now.
+    /// Gives the set of each chunk from here on that is in the queue by now.
     ///
     /// # Safety
-    /// It is always this lane, and one thread at a time takes out of it.
-    pub(super) unsafe fn sets(&self, lane: &Lane<T>, mut each: impl FnMut(&SyncSet)) {
-        let mut chunk = if self.chunk.is_null() { lane.start.load(Ordering::Acquire) } else { self.chunk };
-        // SAFETY: null, or a chunk of the lane, which lives as long; what is read of it was written before it was linked.
+    /// It is always this queue, and one thread at a time takes out of it.
+    pub(super) unsafe fn sets(&self, queue: &SpscQueue<T>, mut each: impl FnMut(&SyncSet)) {
+        let mut chunk = if self.chunk.is_null() { queue.start.load(Ordering::Acquire) } else { self.chunk };
+        // SAFETY: null, or a chunk of the queue, which lives as long; what is read of it was written before it was linked.
         while let Some(held) = unsafe { chunk.as_ref() } {
-            // SAFETY: nobody changes the set of a chunk that is linked.
+            // SAFETY: no thread changes the set of a chunk that is linked.
             held.points.with(|points| each(unsafe { &*points }));
             chunk = held.next.load(Ordering::Acquire);
         }
     }
 
-    /// Items that were taken out of the lane, around the end of the number.
+    /// Items that were taken out of the queue, around the end of the number.
     pub(super) fn taken(&self) -> usize {
         self.taken
     }
 
-    /// Takes out what is in the lane: each chunk that is closed goes to `closed`, with whether its set has passed, and the set.
+    /// Takes out what is in the queue: each chunk that is closed goes to `closed`, with whether its set has passed, and the set.
     /// Gives what is in the open one by now, if that has passed. No batch is empty.
     ///
     /// # Safety
-    /// It is always this lane, and one thread at a time takes out of it.
+    /// It is always this queue, and one thread at a time takes out of it.
     pub(super) unsafe fn take(
         &mut self,
-        lane: &Lane<T>,
+        queue: &SpscQueue<T>,
         progress: &(impl Progress + ?Sized),
         mut closed: impl FnMut(bool, &SyncSet, Batch<T>),
     ) -> Option<Batch<T>> {
         // First: whatever chunk is then seen to be open was so by now.
-        let pushed = lane.pushed();
+        let pushed = queue.pushed();
         if self.chunk.is_null() {
-            self.chunk = lane.start.load(Ordering::Acquire);
+            self.chunk = queue.start.load(Ordering::Acquire);
         }
-        // SAFETY: null, or a chunk of the lane, which lives as long; what is read of it was written before it was linked.
+        // SAFETY: null, or a chunk of the queue, which lives as long; what is read of it was written before it was linked.
         while let Some(chunk) = unsafe { self.chunk.as_ref() } {
             let next = chunk.next.load(Ordering::Acquire);
             // SAFETY: as above.
             let Some(after) = (unsafe { next.as_ref() }) else {
                 return if chunk.has_passed(progress) { self.batch(chunk, pushed) } else { None };
             };
-            // Before anything changes: what tells the progress may be somebody else's code.
+            // Before anything changes: what tells the progress may be a thread else's code.
             let passed = chunk.has_passed(progress);
             if let Some(batch) = self.batch(chunk, after.first.get()) {
-                // SAFETY: nobody changes the set of a chunk that is linked.
+                // SAFETY: no thread changes the set of a chunk that is linked.
                 chunk.points.with(|points| closed(passed, unsafe { &*points }, batch));
             }
             // SAFETY: as the caller promises.
-            unsafe { lane.leave(self.chunk) };
+            unsafe { queue.leave(self.chunk) };
             self.chunk = next;
         }
         None
@@ -527,15 +527,15 @@ impl<T> Batch<T> {
     /// Gives the next items to `each`, at most so many. Each is gone from here before it is given.
     ///
     /// # Safety
-    /// The batch's lane is there.
+    /// The batch's queue is there.
     #[inline]
     pub(super) unsafe fn give(&mut self, most: usize, mut each: impl FnMut(T)) -> usize {
         let count = self.len().min(most);
-        // SAFETY: chunks live as long as the lane.
+        // SAFETY: chunks live as long as the queue.
         let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
         for slot in slots {
             self.at += 1;
-            // SAFETY: the item was written before it was counted, nobody writes there before the batch is given back, and it
+            // SAFETY: the item was written before it was counted, no thread writes there before the batch is given back, and it
             // is read once: this batch is the only one that has it, and goes on behind it.
             each(slot.with(|slot| unsafe { (*slot).assume_init_read() }));
         }
@@ -545,12 +545,12 @@ impl<T> Batch<T> {
     /// Moves the next items to `into`, at most so many.
     ///
     /// # Safety
-    /// The batch's lane is there.
+    /// The batch's queue is there.
     pub(super) unsafe fn collect(&mut self, most: usize, into: &mut Vec<T>) -> usize {
         let count = self.len().min(most);
         // What may fail, while nothing has happened yet.
         into.reserve(count);
-        // SAFETY: chunks live as long as the lane.
+        // SAFETY: chunks live as long as the queue.
         let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
         self.at += count;
         // SAFETY: as in `give`; the vector has room for them, so that nothing comes between.

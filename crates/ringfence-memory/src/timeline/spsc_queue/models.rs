@@ -1,5 +1,5 @@
-//! A lane whose ends are two threads, in every order of their steps. `loom`'s cells see to it that each item and each set is
-//! written before it is read, and that no chunk is used again while somebody still looks at it.
+//! A queue whose ends are two threads, in every order of their steps. `loom`'s cells see to it that each item and each set is
+//! written before it is read, and that no chunk is used again while a thread still looks at it.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
 
@@ -20,7 +20,7 @@ fn set(value: u64) -> SyncSet {
 }
 
 /// Shared by a thread that puts in and one that takes out.
-struct Shared(Lane<Box<u64>>);
+struct Shared(SpscQueue<Box<u64>>);
 
 // SAFETY: one thread puts in, one takes out.
 unsafe impl Sync for Shared {}
@@ -46,7 +46,7 @@ impl Shared {
             })
         };
         for mut batch in batches.into_iter().chain(open) {
-            // SAFETY: the lane is here.
+            // SAFETY: the queue is here.
             unsafe { batch.give(usize::MAX, |item| into.push(*item)) };
             // SAFETY: one thread takes out.
             unsafe { self.0.give_back(batch) };
@@ -58,7 +58,7 @@ impl Shared {
 #[test]
 fn each_item_comes_out_once_in_its_order_while_others_are_put_in() {
     model(None, || {
-        let shared = Arc::new(Shared(Lane::new()));
+        let shared = Arc::new(Shared(SpscQueue::new()));
         let putting = Arc::clone(&shared);
         let other = thread::spawn(move || {
             for (value, item) in [(1, 1), (1, 2), (2, 3), (3, 4)] {
@@ -75,11 +75,11 @@ fn each_item_comes_out_once_in_its_order_while_others_are_put_in() {
     });
 }
 
-/// A chunk comes back to a thread that goes on putting in, and one that is open is not closed by whoever takes out.
+/// A chunk comes back to a thread that goes on putting in, and one that is open is not closed by the thread that takes out.
 #[test]
 fn a_chunk_that_has_come_back_is_used_again() {
     model(None, || {
-        let shared = Arc::new(Shared(Lane::new()));
+        let shared = Arc::new(Shared(SpscQueue::new()));
         // A chunk of one is out of use by now, as soon as it comes back.
         shared.push(1, 1);
         shared.push(2, 2);
@@ -98,11 +98,11 @@ fn a_chunk_that_has_come_back_is_used_again() {
     });
 }
 
-/// What waits for a later point stays, and what is before it in the same lane does not wait for it.
+/// What waits for a later point stays, and what is before it in the same queue does not wait for it.
 #[test]
 fn an_open_chunk_is_given_when_its_own_set_has_passed_and_not_before() {
     model(None, || {
-        let shared = Arc::new(Shared(Lane::new()));
+        let shared = Arc::new(Shared(SpscQueue::new()));
         let putting = Arc::clone(&shared);
         let other = thread::spawn(move || {
             putting.push(1, 1);
@@ -119,7 +119,7 @@ fn an_open_chunk_is_given_when_its_own_set_has_passed_and_not_before() {
             })
         };
         if let Some(mut batch) = open {
-            // SAFETY: the lane is here, and this thread takes out.
+            // SAFETY: the queue is here, and this thread takes out.
             unsafe {
                 batch.give(usize::MAX, |item| early.push(*item));
                 shared.0.give_back(batch);

@@ -1,4 +1,4 @@
-//! A lane by itself: against a queue of pairs, and what memory it takes.
+//! A queue by itself: against a queue of pairs, and what memory it takes.
 
 use std::collections::VecDeque;
 
@@ -14,15 +14,15 @@ fn set(value: u64) -> SyncSet {
 /// Batches, with their sets.
 type Closed<T> = Vec<(SyncSet, Batch<T>)>;
 
-/// A lane with both of its ends: safe, as they are in one hand.
+/// A queue with both of its ends: safe, as they are in one hand.
 struct Ends<T> {
-    lane: Lane<T>,
+    queue: SpscQueue<T>,
     head: Head<T>,
 }
 
 impl<T> Ends<T> {
     fn new() -> Self {
-        Self { lane: Lane::new(), head: Head::new() }
+        Self { queue: SpscQueue::new(), head: Head::new() }
     }
 
     fn push(&mut self, value: u64, item: T) {
@@ -36,7 +36,7 @@ impl<T> Ends<T> {
     fn put(&mut self, value: u64, items: impl ExactSizeIterator<Item = T>) {
         let points = set(value);
         // SAFETY: both ends are in one hand.
-        unsafe { self.lane.put(Key::Points(&points), |set| set.clone_from(&points), items) };
+        unsafe { self.queue.put(Key::Points(&points), |set| set.clone_from(&points), items) };
     }
 
     /// The batches that are closed, with their sets, and what has passed of the open one.
@@ -47,22 +47,22 @@ impl<T> Ends<T> {
             batches.push((points.clone(), batch));
         };
         // SAFETY: as above.
-        let open = unsafe { self.head.take(&self.lane, [passed].as_slice(), closed) };
+        let open = unsafe { self.head.take(&self.queue, [passed].as_slice(), closed) };
         (batches, open)
     }
 
     fn empty(&mut self, mut batch: Batch<T>, each: impl FnMut(T)) {
-        // SAFETY: the lane is here.
+        // SAFETY: the queue is here.
         unsafe { batch.give(usize::MAX, each) };
         // SAFETY: as above.
-        unsafe { self.lane.give_back(batch) };
+        unsafe { self.queue.give_back(batch) };
     }
 
     /// Room for items in all chunks.
     fn room(&self) -> usize {
         let mut room = 0;
-        let mut chunk = self.lane.made.get();
-        // SAFETY: chunks live as long as the lane.
+        let mut chunk = self.queue.made.get();
+        // SAFETY: chunks live as long as the queue.
         while let Some(made) = unsafe { chunk.as_ref() } {
             room += made.slots.len();
             chunk = made.made_before.get();
@@ -78,7 +78,7 @@ fn gives_what_a_queue_of_pairs_gives() {
     for seed in 0..seeds {
         let mut dice = Rng::new(seed);
         let mut ends = Ends::new();
-        // What is in the lane, and what was taken out and not given back.
+        // What is in the queue, and what was taken out and not given back.
         let (mut twin, mut out) = (VecDeque::new(), VecDeque::new());
         // The set of the last item that was put in is that of the open chunk.
         let (mut value, mut last, mut number) = (1, 1, 0);
@@ -106,7 +106,7 @@ fn gives_what_a_queue_of_pairs_gives() {
                     }
                     assert!(twin.iter().all(|(points, _)| *points == set(last)), "seed {seed}: what is left is open");
                     assert!(passed < last || twin.is_empty(), "seed {seed}");
-                    let taken = ends.lane.pushed() - ends.head.taken();
+                    let taken = ends.queue.pushed() - ends.head.taken();
                     assert_eq!(taken, twin.len(), "seed {seed}");
                 }
                 3 => {
@@ -128,7 +128,7 @@ fn gives_what_a_queue_of_pairs_gives() {
         let (closed, open) = ends.take(value);
         out.extend(closed.into_iter().map(|(_, batch)| batch).chain(open).map(|batch| (Vec::new(), batch)));
         out.into_iter().for_each(|(_, batch)| ends.empty(batch, drop));
-        assert_eq!(ends.lane.pushed(), ends.head.taken(), "seed {seed}");
+        assert_eq!(ends.queue.pushed(), ends.head.taken(), "seed {seed}");
     }
 }
 
@@ -162,15 +162,15 @@ fn memory_follows_the_items_that_wait() {
     assert!(few.room() <= 6 * SMALLEST, "one item a frame: {}", few.room());
     let mut long = Ends::new();
     (0..1000).for_each(|frame| long.push(frame, frame));
-    assert!(long.room() <= 1000 * SMALLEST, "a thousand frames of one item that nobody collects: {}", long.room());
+    assert!(long.room() <= 1000 * SMALLEST, "a thousand frames of one item that no thread collects: {}", long.room());
 }
 
 #[test]
 fn numbers_may_wrap_around() {
     let mut ends = Ends::new();
-    ends.lane.pushed.store(usize::MAX - 5, Ordering::Relaxed);
-    ends.lane.limit.set(usize::MAX - 5);
-    ends.lane.set_began.set(usize::MAX - 5);
+    ends.queue.pushed.store(usize::MAX - 5, Ordering::Relaxed);
+    ends.queue.limit.set(usize::MAX - 5);
+    ends.queue.set_began.set(usize::MAX - 5);
     ends.head.taken = usize::MAX - 5;
     let mut given = Vec::new();
     for item in 0..40 {
