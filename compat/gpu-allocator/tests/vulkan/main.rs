@@ -191,14 +191,14 @@ fn a_report_tells_every_allocation_and_every_block() {
     assert_eq!(report.total_allocated_bytes, sizes.iter().sum::<u64>());
     assert_eq!(report.total_capacity_bytes, report.blocks.iter().map(|block| block.size).sum::<u64>());
     assert_eq!(report.total_capacity_bytes, rig.allocator().capacity());
-    let mut told = 0;
+    let mut counted = 0;
     for block in &report.blocks {
-        assert_eq!(block.allocations.start, told, "blocks tell their allocations in order");
+        assert_eq!(block.allocations.start, counted, "blocks tell their allocations in order");
         let held = &report.allocations[block.allocations.clone()];
         assert!(held.iter().all(|held| held.offset + held.size <= block.size));
-        told = block.allocations.end;
+        counted = block.allocations.end;
     }
-    assert_eq!(told, report.allocations.len());
+    assert_eq!(counted, report.allocations.len());
     let shown = format!("{:.1?}", rig.allocator());
     assert!(shown.contains("\"d\": 300.00 MiB") && !shown.contains("second"), "{shown}");
     made.into_iter().for_each(|allocation| rig.allocator().free(allocation).expect("it is this allocator's"));

@@ -167,8 +167,8 @@ macro_rules! surface {
             #[test]
             fn only_leaks_are_told_unless_more_is_asked_for() {
                 let settings = AllocatorDebugSettings::default();
-                let told = (settings.log_memory_information, settings.log_allocations, settings.log_frees);
-                assert_eq!((told, settings.log_leaks_on_shutdown), ((false, false, false), true));
+                let logged = (settings.log_memory_information, settings.log_allocations, settings.log_frees);
+                assert_eq!((logged, settings.log_leaks_on_shutdown), ((false, false, false), true));
                 #[cfg(feature = "std")]
                 assert_eq!((settings.store_stack_traces, settings.log_stack_traces), (false, false));
             }

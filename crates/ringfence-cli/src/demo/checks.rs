@@ -71,7 +71,7 @@ pub struct Checker<D: Device> {
 impl<D: Device> Checker<D> {
     pub fn new(memory: &ringfence::Allocator<D>) -> Result<Self, StreamError> {
         let ring =
-            ReadbackRing::new(&memory, ReadbackDesc { capacity: RING_BYTES, name: "results", ..Default::default() })?;
+            ReadbackRing::new(memory, ReadbackDesc { capacity: RING_BYTES, name: "results", ..Default::default() })?;
         let row_alignment = memory.device().capabilities().texture_copy_row_alignment;
         Ok(Self { ring, row_alignment, findings: Findings { digest: 0xcbf2_9ce4_8422_2325, ..Findings::default() } })
     }

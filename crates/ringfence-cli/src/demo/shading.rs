@@ -51,7 +51,7 @@ impl<D: Device> Shading<D> {
             usage,
             ..Default::default()
         };
-        let buffers = ConstantBuffers::new(&memory, desc, NoViews)?;
+        let buffers = ConstantBuffers::new(memory, desc, NoViews)?;
         let instance = |number| buffers.dynamic(SIZES[number % SIZES.len()]);
         let instances = (0..INSTANCES).map(instance).collect::<Result<_, _>>()?;
         let mut materials = Vec::new();
@@ -59,7 +59,7 @@ impl<D: Device> Shading<D> {
             let content = world.noise(SIZES[number % SIZES.len()]);
             materials.push((buffers.create_static(&content)?, content));
         }
-        let fast = FastConstants::new(&memory, FastConstantsDesc::default());
+        let fast = FastConstants::new(memory, FastConstantsDesc::default());
         Ok(Self { buffers, fast, writers: None, instances, materials, fast_count: 0 })
     }
 

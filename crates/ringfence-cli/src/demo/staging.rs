@@ -60,7 +60,7 @@ pub struct Staging<D: Device> {
 impl<D: Device> Staging<D> {
     pub fn new(memory: &Allocator<D>, takes_turns: bool) -> Result<Self, StreamError> {
         let desc = UploadDesc { capacity: RING_BYTES, page_bytes: PAGE_BYTES, name: "staging", ..Default::default() };
-        let ring = UploadRing::new(&memory, desc)?;
+        let ring = UploadRing::new(memory, desc)?;
         Ok(Self { ring, writers: Vec::new(), takes_turns, figures: BatchFigures::default() })
     }
 

@@ -334,7 +334,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     fn debugged(&self, place: &Place<D>) -> (Option<Key>, Margins) {
         let shared = self.run.shared();
         let Some(debug) = &shared.debug else { return Default::default() };
-        let key = shared.key_of(&place);
+        let key = shared.key_of(place);
         (key, key.map_or_else(Margins::default, |key| debug.margins_of(key)))
     }
 

@@ -180,7 +180,7 @@ impl<D: Device> Shared<D> {
                 }
             };
             if sizes.peek().is_some() {
-                attempt.tried = attempt.tried | Tried::SMALLER_BLOCK;
+                attempt.tried |= Tried::SMALLER_BLOCK;
             }
         }
         Err(refusal)

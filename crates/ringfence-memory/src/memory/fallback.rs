@@ -254,8 +254,8 @@ impl<D: Device> Shared<D> {
         bytes: u64,
     ) {
         let Some(debug) = &self.debug else { return };
-        let Some(key) = self.key_of(&place) else { return };
-        let memory = self.shared_memory_of(&place);
+        let Some(key) = self.key_of(place) else { return };
+        let memory = self.shared_memory_of(place);
         // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
         let by_memory = || memory.mapped.map(|base| unsafe { base.add(place.offset) });
         let host = S::mapped(made).or_else(by_memory);
@@ -281,7 +281,7 @@ impl<D: Device> Shared<D> {
 
     /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
     pub(crate) fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
-        attempt.tried = attempt.tried | Tried::TRIM;
+        attempt.tried |= Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
         self.reclaim(usize::MAX);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);

@@ -276,8 +276,8 @@ impl<D: Device> Shared<D> {
 
     /// Notes something imported for debugging.
     pub(crate) fn debug_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
-        let (Some(debug), Some(key)) = (&self.debug, self.key_of(&place)) else { return };
-        let memory = self.shared_memory_of(&place);
+        let (Some(debug), Some(key)) = (&self.debug, self.key_of(place)) else { return };
+        let memory = self.shared_memory_of(place);
         let (size, name, user_data) = (memory.size - place.offset, desc.name, desc.user_data);
         // Without a place for the host: what others have written there is not filled over.
         debug.made(

@@ -242,7 +242,7 @@ impl<D: Device> Shared<D> {
     fn note_retired(&self, place: &Place<D>) {
         place.never_move();
         if self.trace.is_on() && place.is_own_range() {
-            self.trace.retired(self.memory_of(&place).block, self.range_offset(place));
+            self.trace.retired(self.memory_of(place).block, self.range_offset(place));
         }
         if self.debug.is_some() {
             self.debug_retired(place);
@@ -252,7 +252,7 @@ impl<D: Device> Shared<D> {
     #[cold]
     fn debug_retired(&self, place: &Place<D>) {
         if let Some(debug) = &self.debug
-            && let Some(key) = self.key_of(&place)
+            && let Some(key) = self.key_of(place)
         {
             debug.retired(key);
         }
@@ -269,7 +269,7 @@ impl<D: Device> Shared<D> {
     #[cold]
     fn debug_released(&self, place: &Place<D>) {
         if let Some(debug) = &self.debug
-            && let Some(key) = self.key_of(&place)
+            && let Some(key) = self.key_of(place)
         {
             debug.released(&self.device, key);
         }
@@ -277,7 +277,7 @@ impl<D: Device> Shared<D> {
 
     fn destroy(&self, Retired { object, place }: Retired<D>) {
         if let Some(place) = &place {
-            self.device.note_retired(&self.memory_of(&place).object, self.range_offset(place), place.size());
+            self.device.note_retired(&self.memory_of(place).object, self.range_offset(place), place.size());
             self.note_released(place);
         }
         if let Some(object) = object {

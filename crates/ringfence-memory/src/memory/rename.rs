@@ -23,10 +23,10 @@ impl<D: Device> Shared<D> {
             Hold::Pooled { .. } | Hold::Aliased(_) | Hold::Common(_) | Hold::Small { .. } => return,
         }
         if let Some(debug) = &self.debug
-            && let Some(key) = self.key_of(&place)
+            && let Some(key) = self.key_of(place)
         {
             debug.named(key, name);
         }
-        self.trace.named(self.memory_of(&place).block, place.offset, name);
+        self.trace.named(self.memory_of(place).block, place.offset, name);
     }
 }

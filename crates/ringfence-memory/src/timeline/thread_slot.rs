@@ -51,7 +51,7 @@ impl ThreadSlots {
         }
     }
 
-    /// Lets go of a thread slot that the caller has taken.
+    /// Releases a thread slot that the caller has taken.
     fn give_back(&self, thread_slot: usize) {
         self.taken.fetch_and(!(1 << thread_slot), Ordering::Release);
     }
@@ -72,7 +72,7 @@ mod of_threads {
 
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
-        static SEAT: ThreadSlot = const { ThreadSlot(Cell::new(None)) };
+        static OWN_SLOT: ThreadSlot = const { ThreadSlot(Cell::new(None)) };
     }
 
     /// The thread's thread slot; as it ends, the thread slot is given back.
@@ -97,7 +97,7 @@ mod of_threads {
     fn draw() -> usize {
         // A thread that is so far torn down that nothing would give the thread slot back gets none. One that has a thread slot may ask again:
         // some platforms take a thread's values apart in any order, and make them anew if they are asked for after that.
-        let thread_slot = SEAT.try_with(|own| {
+        let thread_slot = OWN_SLOT.try_with(|own| {
             own.0.set(own.0.get().or_else(|| TAKEN.take()));
             own.0.get()
         });

@@ -64,7 +64,7 @@ pub(super) type Chains<G> = [OnceLock<PoolChain<G>>; CLASS_COUNT];
 
 /// The cells of one class in a thread cache, the last to be taken first.
 #[derive(Default)]
-struct Shelf {
+struct ClassCache {
     cells: Vec<Ready>,
     /// How many cells it may hold: 0 until it is first used, then [`capacity`].
     room: usize,
@@ -73,7 +73,7 @@ struct Shelf {
 }
 
 pub(super) struct ThreadCache<O> {
-    shelves: [Shelf; CLASS_COUNT],
+    classes: [ClassCache; CLASS_COUNT],
     /// What keeps the allocator alive, for the next allocations.
     owners: Vec<O>,
     /// Since the last sweep.
@@ -133,7 +133,7 @@ impl<O> ThreadCaches<O> {
         let thread_cache = self.mine().unwrap_or_else(|| self.make_mine());
         thread_cache.try_take()?.with(|thread_cache| {
             thread_cache.is_used = true;
-            let ready = match thread_cache.shelves[class.index as usize].cells.pop() {
+            let ready = match thread_cache.classes[class.index as usize].cells.pop() {
                 Some(ready) => ready,
                 None => thread_cache.refill(class, chains[class.index as usize].get()?)?,
             };
@@ -144,13 +144,13 @@ impl<O> ThreadCaches<O> {
     /// A cell from this thread's thread cache, without an owner; no batch is taken.
     pub(super) fn take_cell(&self, class: u32) -> Option<PoolAllocation> {
         let taken = self.mine()?.try_take()?;
-        taken.with(|thread_cache| thread_cache.shelves[class as usize].cells.pop()).map(|ready| ready.cell)
+        taken.with(|thread_cache| thread_cache.classes[class as usize].cells.pop()).map(|ready| ready.cell)
     }
 
     /// The offset of the cell that [`Self::take_cell`] would give.
     pub(super) fn peek(&self, class: u32) -> Option<u64> {
         let taken = self.mine()?.try_take()?;
-        taken.with(|thread_cache| thread_cache.shelves[class as usize].cells.last().map(|ready| ready.offset))
+        taken.with(|thread_cache| thread_cache.classes[class as usize].cells.last().map(|ready| ready.offset))
     }
 
     /// Gives the cells of thread caches back that no thread has used since the last tick. Once a tick.
@@ -205,7 +205,7 @@ impl<O> ThreadCaches<O> {
     /// Cells of a class that are in thread caches.
     pub(super) fn count(&self, class: u32) -> u64 {
         let count = |thread_cache: &TryCell<ThreadCache<O>>| {
-            thread_cache.take().with(|thread_cache| thread_cache.shelves[class as usize].cells.len())
+            thread_cache.take().with(|thread_cache| thread_cache.classes[class as usize].cells.len())
         };
         self.each().map(|thread_cache| count(thread_cache) as u64).sum()
     }
@@ -242,12 +242,12 @@ pub(super) unsafe fn put<O, G, R: FnOnce() -> Ready>(
             return Err((ready, owner));
         }
         thread_cache.is_used = true;
-        let shelf = &mut thread_cache.shelves[class as usize];
-        if shelf.cells.len() == shelf.room {
+        let class_cache = &mut thread_cache.classes[class as usize];
+        if class_cache.cells.len() == class_cache.room {
             // SAFETY: as above.
-            shelf.make_room(unsafe { &*chains }[class as usize].get());
+            class_cache.make_room(unsafe { &*chains }[class as usize].get());
         }
-        shelf.cells.push(ready());
+        class_cache.cells.push(ready());
         thread_cache.put_owner(owner);
         Ok(())
     })
@@ -255,25 +255,25 @@ pub(super) unsafe fn put<O, G, R: FnOnce() -> Ready>(
 
 impl<O> ThreadCache<O> {
     fn new() -> Self {
-        Self { shelves: Default::default(), owners: Vec::with_capacity(OWNERS_MAX), is_used: false, is_closed: false }
+        Self { classes: Default::default(), owners: Vec::with_capacity(OWNERS_MAX), is_used: false, is_closed: false }
     }
 
     /// Takes a batch from the chain; its first cell is the caller's.
     #[cold]
     fn refill<G: Ground>(&mut self, class: Class, chain: &PoolChain<G>) -> Option<Ready> {
-        let shelf = &mut self.shelves[class.index as usize];
-        if shelf.room == 0 {
-            shelf.furnish(capacity(class.bytes));
+        let class_cache = &mut self.classes[class.index as usize];
+        if class_cache.room == 0 {
+            class_cache.furnish(capacity(class.bytes));
         }
-        let batch = shelf.batch.max(1);
-        shelf.batch = (batch * 2).min(shelf.room as u32 / 2);
+        let batch = class_cache.batch.max(1);
+        class_cache.batch = (batch * 2).min(class_cache.room as u32 / 2);
         let next = || {
             let cell = chain.allocate_near(thread_place())?;
             Ready::of(chain, cell)
         };
         let first = next()?;
-        shelf.cells.extend((1..batch).map_while(|_| next()));
-        shelf.cells.reverse();
+        class_cache.cells.extend((1..batch).map_while(|_| next()));
+        class_cache.cells.reverse();
         Some(first)
     }
 
@@ -286,19 +286,19 @@ impl<O> ThreadCache<O> {
     }
 
     fn empty<G>(&mut self, chains: &Chains<G>) {
-        for (shelf, chain) in self.shelves.iter_mut().zip(chains) {
+        for (class_cache, chain) in self.classes.iter_mut().zip(chains) {
             if let Some(chain) = chain.get() {
-                shelf.cells.drain(..).for_each(|ready| give(chain, ready.cell));
+                class_cache.cells.drain(..).for_each(|ready| give(chain, ready.cell));
             }
-            shelf.batch = 0;
+            class_cache.batch = 0;
         }
     }
 
     fn validate<G: Ground>(&self, chains: &Chains<G>) -> Result<(), Invalid> {
-        for (shelf, chain) in self.shelves.iter().zip(chains) {
-            let (chain, held) = (chain.get(), shelf.cells.len());
-            Invalid::unless(held <= shelf.room, "a shelf holds no more than its room", held as u64)?;
-            for ready in &shelf.cells {
+        for (class_cache, chain) in self.classes.iter().zip(chains) {
+            let (chain, held) = (chain.get(), class_cache.cells.len());
+            Invalid::unless(held <= class_cache.room, "a class_cache holds no more than its room", held as u64)?;
+            for ready in &class_cache.cells {
                 let heap = chain.and_then(|chain| chain.heap(&ready.cell));
                 let offset = heap.map(|ground| ground.offset() + ready.cell.offset());
                 Invalid::unless(
@@ -308,12 +308,12 @@ impl<O> ThreadCache<O> {
                 )?;
             }
         }
-        let is_empty = self.owners.is_empty() && self.shelves.iter().all(|shelf| shelf.cells.is_empty());
+        let is_empty = self.owners.is_empty() && self.classes.iter().all(|class_cache| class_cache.cells.is_empty());
         Invalid::unless(!self.is_closed || is_empty, "a closed thread_cache is empty", 0)
     }
 }
 
-impl Shelf {
+impl ClassCache {
     fn furnish(&mut self, room: usize) {
         self.room = room;
         self.cells.reserve_exact(room);

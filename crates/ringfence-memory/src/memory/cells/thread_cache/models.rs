@@ -64,7 +64,7 @@ impl World {
         self.chains[0].get().expect("it was made with the world")
     }
 
-    /// Somebody has the cell, and no other thread.
+    /// A thread has the cell, and no other.
     fn touch(&self, cell: &PoolAllocation) {
         let bytes = &self.chain().heap(cell).expect("a cell that is held").0;
         // SAFETY: `loom` fails the model if another thread is there.
