@@ -20,7 +20,7 @@
 //! 3. a new block of the arena's present block size; if that is refused, what the device is done with is reclaimed, empty
 //!    blocks of the heap are given back, and it is tried again;
 //! 4. a block of 1/2, 1/4, 1/8 of that, while it still holds the request,
-//! 5. memory of its own (not for [`Dedicated::Never`](crate::Dedicated::Never)),
+//! 5. memory of its own (not for [`Dedicated::Never`]),
 //! 6. then the next memory type;
 //! 7. memory that no submission uses is evicted, once, where the program manages [`residency`](crate::residency), and
 //!    everything again;

@@ -30,8 +30,8 @@ pub mod trace {
     //!   State: the memory as it was after any event, as a [`Snapshot`](crate::memory::Snapshot)
     //! ```
     //!
-    //! Recording is started with [`Allocator::start_trace`](crate::Allocator::start_trace), on an allocator that has not
-    //! made anything yet, and ended with [`Allocator::stop_trace`](crate::Allocator::stop_trace) or with the allocator. The
+    //! Recording is started with `Allocator::start_trace`, on an allocator that has not
+    //! made anything yet, and ended with `Allocator::stop_trace` or with the allocator. The
     //! format is the crate `ringfence-trace`'s, which a tool that only reads traces can use alone; it is described byte by
     //! byte in `docs/trace-format.md`. `ringfence replay` and `ringfence report` read it.
     //!

@@ -27,19 +27,19 @@ impl<'a, D: Device> Debug<'a, D> {
     }
 
     /// What is alive, by name and place of creation, what waits for the device too; nothing unless something is looked
-    /// for ([`AllocatorDesc::debug`]). O(live ranges).
+    /// for ([`AllocatorDesc::debug`](crate::AllocatorDesc::debug)). O(live ranges).
     #[must_use]
     pub fn live(&self) -> Vec<Leak> {
         self.shared.debug.as_ref().map(|debug| debug.live()).unwrap_or_default()
     }
 
-    /// What was found since the last call: overruns as they are found, leaks at [`Allocator::shutdown`]. The last 1024.
+    /// What was found since the last call: overruns as they are found, leaks at [`Allocator::shutdown`](crate::Allocator::shutdown). The last 1024.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.shared.debug.as_ref().map(|debug| debug.take_findings()).unwrap_or_default()
     }
 
-    /// What happened last, oldest first: as much as [`DebugDesc::history_count`] says.
+    /// What happened last, oldest first: as much as [`DebugDesc::history_count`](crate::DebugDesc::history_count) says.
     #[must_use]
     pub fn history(&self) -> Vec<Operation> {
         self.shared.debug.as_ref().map(|debug| debug.history(None)).unwrap_or_default()

@@ -119,7 +119,7 @@ impl<'a, D: Device> Growth<'a, D> {
     /// allocated then asks for none. Says how many bytes were asked of the driver: fewer than announced if empty blocks
     /// are there.
     ///
-    /// [`Allocator::reclaim`] does not give these blocks back before as many bytes were allocated there.
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not give these blocks back before as many bytes were allocated there.
     /// [`MemoryBudgets::trim`](crate::memory::MemoryBudgets::trim) and a shortage of memory do: what was announced is void then. Resources that get memory of
     /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
     /// for what comes, the last of it may need a block more.

@@ -13,7 +13,7 @@ use super::pool_state::PoolState;
 use super::ticket::Ticket;
 use crate::device::{Device, Mapped, RawBuffer};
 
-/// Where a resource's bytes are. Owned by one value: it goes back through [`Shared::give_back`], once.
+/// Where a resource's bytes are. Owned by one value: it goes back through `Shared::give_back`, once.
 pub struct Place<D: Device> {
     /// The first byte in its memory object.
     pub offset: u64,

@@ -161,7 +161,7 @@ impl<'a, D: Device> Planner<'a, D> {
         Self { shared }
     }
 
-    /// What [`Allocator::allocate`] would do: which memory type, in a block or by itself, what the driver would be asked
+    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or by itself, what the driver would be asked
     /// for. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
     /// driver grants what its budgets promise.
     ///
@@ -171,15 +171,15 @@ impl<'a, D: Device> Planner<'a, D> {
         self.shared.plan(&Ask::new(needs, &desc))
     }
 
-    /// What [`Allocator::create_buffer`] would do. On Vulkan the driver's object is made, measured and destroyed.
+    /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do. On Vulkan the driver's object is made, measured and destroyed.
     ///
     /// # Errors
-    /// As [`Allocator::plan`], or the driver refuses the description.
+    /// As [`Allocator::plan`](crate::Allocator::plan), or the driver refuses the description.
     pub fn buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.shared.plan_resource::<Buffers>(info, desc)
     }
 
-    /// What [`Allocator::create_texture`] would do.
+    /// What [`Allocator::create_texture`](crate::Allocator::create_texture) would do.
     ///
     /// # Errors
     /// As [`Planner::buffer`](crate::memory::Planner::buffer).
@@ -187,7 +187,7 @@ impl<'a, D: Device> Planner<'a, D> {
         self.shared.plan_resource::<Textures>(info, desc)
     }
 
-    /// The memory type that is tried first for such requirements, for [`PoolDesc`]; `None` if there is none.
+    /// The memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if there is none.
     #[must_use]
     pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
         self.shared.order.candidates_for(self.shared.device.capabilities(), &desc, memory_type_bits).next()

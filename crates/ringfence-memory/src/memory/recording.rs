@@ -18,7 +18,7 @@ impl<'a, D: Device> Recording<'a, D> {
 
     /// Records everything that happens to memory from now on into `to`, until [`Recording::stop`] or until the
     /// allocator is gone: see [`crate::trace`]. Writes come in pieces of 64 KiB or of a quarter of a second, from
-    /// [`Allocator::reclaim`], so that a file needs no buffer of its own.
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim), so that a file needs no buffer of its own.
     ///
     /// A write that fails, or panics, ends the recording and nothing else; `stop` says why. It runs with no lock held,
     /// and may use the allocator.

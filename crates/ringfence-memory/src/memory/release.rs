@@ -599,7 +599,7 @@ impl<D: Device> Shared<D> {
 }
 
 impl<D: Device> Drop for Shared<D> {
-    /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`] there
+    /// Whatever is left waits for the GPU here: nothing may be destroyed under it. After [`Allocator::shutdown`](crate::Allocator::shutdown) there
     /// is nothing left to wait for.
     fn drop(&mut self) {
         let idle = self.is_idle_at_last();

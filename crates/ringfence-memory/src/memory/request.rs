@@ -25,11 +25,10 @@ pub struct AllocationDesc<'a> {
     pub within_budget: bool,
     /// Fail rather than ask the driver for memory: for allocations that may not wait.
     pub never_grow: bool,
-    /// From the high end of a custom pool's block: the second stack of [`Algorithm::Linear`]. Ignored elsewhere.
+    /// From the high end of a custom pool's block: the second stack of `Algorithm::Linear`. Ignored elsewhere.
     ///
-    /// [`Algorithm::Linear`]: crate::core::algorithm::Algorithm::Linear
     pub from_the_end: bool,
-    /// What a handle to its memory will be ([`Resource::export`]). Outside a pool that shares, it gets memory of its own.
+    /// What a handle to its memory will be ([`Resource::export`](crate::Resource::export)). Outside a pool that shares, it gets memory of its own.
     pub share: Option<ShareKind>,
     /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
     /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own.
@@ -43,7 +42,7 @@ pub struct AllocationDesc<'a> {
     /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
     /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
     pub alignment: u64,
-    /// Anything: given back by [`Resource::user_data`] and shown in reports.
+    /// Anything: given back by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
     pub user_data: u64,
 }
 

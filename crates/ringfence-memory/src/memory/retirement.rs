@@ -17,7 +17,7 @@ impl<'a, D: Device> Retirement<'a, D> {
         Self { shared }
     }
 
-    /// As [`Allocator::reclaim`], but destroys `objects_max` resources at the most, so that a frame in which very much
+    /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but destroys `objects_max` resources at the most, so that a frame in which very much
     /// is released does not pay for all of it. The rest is left for the next call, in the order in which it was released.
     /// After a device loss everything goes, as nothing is left to be smooth for.
     pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {

@@ -24,7 +24,7 @@ impl<D: Sparse> SparseResources<'_, D> {
     /// Makes a sparse buffer, without memory. Of `desc` those fields count that say where its pages lie.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] where the device has none, or the driver refuses the description.
+    /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported) where the device has none, or the driver refuses the description.
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<SparseBuffer<D>, Error> {
         SparseBuffer::new(self.shared, info, desc)
     }
@@ -32,7 +32,7 @@ impl<D: Sparse> SparseResources<'_, D> {
     /// Makes a sparse texture, without memory. Of `desc` those fields count that say where its pages lie.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] where the device has none, or none of this format or usage; or the driver refuses the
+    /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported) where the device has none, or none of this format or usage; or the driver refuses the
     /// description.
     pub fn create_texture(
         &self,
