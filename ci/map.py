@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The map in ARCHITECTURE.md against the folders: each path in it exists, and each crate is in it. Of a crate of which the map
+"""ARCHITECTURE.md against the folders. Every path in its tables exists. The map: each path in it exists, and each crate is in it. Of a crate of which the map
 names a part it names each: the folders and files directly under its src (lib.rs, main.rs and tests apart)."""
 import os
 import re
@@ -33,8 +33,13 @@ def resolve(path):
 
 def main():
     with open("ARCHITECTURE.md", encoding="utf-8") as file:
-        paths = listed(file.read())
+        text = file.read()
+    paths = listed(text)
     wrong = [f"{path}: in the map, not in the tree" for path in sorted(paths) if not any(map(os.path.exists, resolve(path)))]
+    named = re.findall(r"`(crates/[^`]+)`", text) + [
+        f"crates/ringfence-memory/src/{path}" for path in re.findall(r"`((?:memory|timeline|resource)/[a-z_/]+\.rs)`", text)
+    ]
+    wrong += [f"{path}: named, not in the tree" for path in sorted(set(named)) if not os.path.exists(path)]
     for crate in sorted(os.listdir("crates")):
         if f"crates/{crate}" not in paths:
             wrong.append(f"crates/{crate}: in the tree, not in the map")

@@ -11,9 +11,9 @@ use renderer::{Dropper, Group, Renderer};
 use ringfence::device::descriptors::Descriptors;
 use ringfence::device::{Device, Driver};
 use ringfence::{Allocator, AllocatorDesc};
-use ringfence_harness::sim::SimGpu;
-use ringfence_harness::vulkan::VulkanGpu;
-use ringfence_harness::{Gpu, Options};
+use ringfence_testkit::sim::SimGpu;
+use ringfence_testkit::vulkan::VulkanGpu;
+use ringfence_testkit::{Gpu, Options};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Frames before the first that is timed.
