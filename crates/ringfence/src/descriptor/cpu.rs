@@ -5,7 +5,7 @@
 //!        │                                              │ 1  │ 1  │    2    │   runs of slots: no heap a request
 //!   CpuDescriptors { heap, start, length } ────────────────┘               │
 //!        │                                              └────┴────┴─────────┘
-//!        └◀─▶ this thread's cache of single slots ◀─ batches ─▶ blocks
+//!        └◀─▶ this thread's stock of single slots ◀─ batches ─▶ singles ◀─▶ blocks
 //! ```
 //!
 //! | operation | cost |
@@ -196,13 +196,13 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// Up to so many single slots, out of the blocks that are there.
     pub(super) fn take_singles(&self, most: usize, into: &mut Vec<BoxedRun<D, A>>) {
         let mut slots = self.keeper.state.slots.lock();
-        into.extend((0..most).map_while(|_| slots.take(&self.keeper, 1, 1).ok()));
+        into.extend((0..most).map_while(|_| slots.take_single(&self.keeper).ok()));
     }
 
     /// Takes single slots back that show nothing any more.
     pub(super) fn put_singles(&self, singles: &mut Vec<BoxedRun<D, A>>) {
         let mut slots = self.keeper.state.slots.lock();
-        singles.drain(..).for_each(|single| slots.give_back(single));
+        singles.drain(..).for_each(|single| slots.put(single));
     }
 
     #[inline]
@@ -222,17 +222,17 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         let is_single = (count, alignment) == (1, 1);
         let wanted = if is_single { state.thread_caches.wanted() } else { 0 };
         let mut slots = state.slots.lock();
-        let found = slots.take(keeper, count, alignment);
+        let found = if is_single { slots.take_single(keeper) } else { slots.take(keeper, count, alignment) };
         if found.is_err() {
             drop(slots);
             return self.allocate_without_caches(count, alignment);
         }
-        let mut batch: Batch<_> = (0..wanted).map_while(|_| slots.take(keeper, 1, 1).ok()).collect();
+        let mut batch: Batch<_> = (0..wanted).map_while(|_| slots.take_single(keeper).ok()).collect();
         drop(slots);
         state.thread_caches.fill(&mut batch);
         if !batch.is_empty() {
             let mut slots = state.slots.lock();
-            batch.drain(..).for_each(|single| slots.give_back(single));
+            batch.drain(..).for_each(|single| slots.put(single));
         }
         found
     }
@@ -243,6 +243,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
         state.thread_caches.empty(|single| state.slots.lock().give_back(single));
         let mut slots = state.slots.lock();
+        slots.give_singles_back(usize::MAX);
         slots.take(keeper, count, alignment)
     }
 
@@ -556,7 +557,7 @@ fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
     let keeper = Arc::clone(&run.held().keeper);
     let mut older = if run.contents.len() == 1 { keeper.state.thread_caches.older() } else { Batch::new() };
     let mut slots = keeper.state.slots.lock();
-    older.drain(..).chain([run]).for_each(|run| slots.give_back(run));
+    older.drain(..).chain([run]).for_each(|run| slots.put(run));
 }
 
 impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptors<D, A> {
@@ -599,6 +600,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let closed = self.closed.load(Ordering::Acquire);
         self.thread_caches.sweep(|single| self.slots.lock().give_back(single));
+        self.slots.lock().trim();
         loop {
             let mut slots = self.slots.lock();
             let empty = if closed { slots.blocks.take_empty() } else { slots.blocks.take_surplus(now) };

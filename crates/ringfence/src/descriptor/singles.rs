@@ -1,8 +1,15 @@
-//! The slots of a heap of CPU-only descriptors, under its lock: blocks, and the boxes that runs of slots are kept in.
+//! The slots of a heap of CPU-only descriptors, under its lock: blocks, and single slots on their way to the thread caches.
+//!
+//! ```text
+//!   thread caches ◀── batches ──▶ singles ◀──▶ blocks (buddy)         a single cached is taken for the blocks
+//!                             └ those that lay there unused from one reclaim to the next ──▶ blocks
+//! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | take, give back | O(log slots) |
+//! | take or put one slot | O(1) while there are singles |
+//! | other counts | O(log slots) |
+//! | trim | O(log slots) for each that goes back |
 
 use std::sync::Arc;
 
@@ -14,6 +21,8 @@ use super::cpu::{Keeper, UNWRITTEN};
 use super::{Heap, SlotAllocator};
 use crate::device::descriptors::Descriptors;
 
+/// More singles than this are not kept.
+const SINGLES_MAX: usize = 256;
 /// More emptied boxes of a sort than this are not kept,
 const SPARE_MAX: usize = 1024;
 /// nor those of longer runs.
@@ -48,16 +57,28 @@ impl<D: Descriptors, A: SlotAllocator> Run<D, A> {
 
 pub(super) struct Slots<D: Descriptors, A: SlotAllocator> {
     pub(super) blocks: Blocks<A, Arc<Heap<D>>>,
+    /// Each of one slot that shows nothing; the last goes first.
+    singles: Vec<BoxedRun<D, A>>,
+    /// The fewest singles there were since the last trim.
+    unused: usize,
     /// Without slots, to be used again: for runs whose contents are in the box, and for longer ones, with room for
     /// [`SPARE_SLOTS_MAX`]. Apart, so that each keeps its memory.
     spare: [Vec<BoxedRun<D, A>>; 2],
-    /// No box is kept any more.
+    /// Nothing is cached any more.
     is_closed: bool,
 }
 
 impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     pub(super) fn new(blocks: Blocks<A, Arc<Heap<D>>>) -> Self {
-        Self { blocks, spare: [Vec::new(), Vec::new()], is_closed: false }
+        let singles = Vec::with_capacity(SINGLES_MAX);
+        Self { blocks, singles, unused: 0, spare: [Vec::new(), Vec::new()], is_closed: false }
+    }
+
+    /// One slot.
+    pub(super) fn take_single(&mut self, keeper: &Arc<Keeper<D, A>>) -> Result<BoxedRun<D, A>, AllocError> {
+        let Some(single) = self.singles.pop() else { return self.take(keeper, 1, 1) };
+        self.unused = self.unused.min(self.singles.len());
+        Ok(single)
     }
 
     /// A run of slots out of the blocks.
@@ -87,7 +108,16 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         run
     }
 
-    /// Gives slots that show nothing any more back to the blocks. The caller keeps the heap meanwhile.
+    /// Takes slots back that show nothing any more: one alone is kept cached. The caller keeps the heap meanwhile.
+    pub(super) fn put(&mut self, run: BoxedRun<D, A>) {
+        if run.contents.len() == 1 && self.singles.len() < SINGLES_MAX && !self.is_closed {
+            self.singles.push(run);
+        } else {
+            self.give_back(run);
+        }
+    }
+
+    /// Gives slots back to the blocks. The caller keeps the heap meanwhile.
     pub(super) fn give_back(&mut self, mut run: BoxedRun<D, A>) {
         let Held { keeper: _, heap, allocation } = run.held.take().expect("it is given back once");
         // First, so that the thread that takes the block out when it is empty is the last to hold its heap.
@@ -101,14 +131,29 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         }
     }
 
-    /// Keeps no box from now on.
+    /// Gives those singles back to the blocks that were not needed since the last time.
+    pub(super) fn trim(&mut self) {
+        self.give_singles_back(self.unused);
+    }
+
+    pub(super) fn give_singles_back(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(single) = self.singles.pop() else { break };
+            self.give_back(single);
+        }
+        self.unused = self.singles.len();
+    }
+
+    /// Keeps nothing cached from now on.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
+        self.give_singles_back(usize::MAX);
         self.spare.iter_mut().for_each(Vec::clear);
     }
 
-    /// So many slots in thread caches are free.
-    pub(super) fn statistics(&self, cached: usize) -> BlocksStatistics {
+    /// Slots cached are free: the singles, and so many in thread caches.
+    pub(super) fn statistics(&self, in_thread_caches: usize) -> BlocksStatistics {
+        let cached = self.singles.len() + in_thread_caches;
         let blocks = self.blocks.statistics();
         BlocksStatistics {
             free_size: blocks.free_size + cached as u64,
@@ -120,12 +165,15 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.blocks.validate()?;
+        self.singles.iter().try_for_each(|single| self.validate_cached(single))?;
         for (spare, room) in self.spare.iter().zip([INLINE_SLOTS, SPARE_SLOTS_MAX]) {
             let is_spare = |run: &BoxedRun<D, A>| run.held.is_none() && run.contents.is_empty();
             let fits = spare.iter().all(|run| is_spare(run) && run.contents.capacity() == room);
             Invalid::unless(fits, "a spare run has no slots, and the room of its sort", room as u64)?;
         }
-        Ok(())
+        let (singles, kept) = (self.singles.len() as u64, self.unused <= self.singles.len());
+        Invalid::unless(kept, "no more lay unused than there are", singles)?;
+        Invalid::unless(!self.is_closed || singles == 0, "closed slots keep nothing cached", singles)
     }
 
     /// What lies cached is one slot, live for the blocks, that shows nothing.
