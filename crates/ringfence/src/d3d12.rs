@@ -3,7 +3,7 @@
 mod transient;
 
 use smallvec::SmallVec;
-use windows::Win32::Graphics::Direct3D12::{ID3D12Device, ID3D12GraphicsCommandList, ID3D12Resource};
+use windows::Win32::Graphics::Direct3D12::{ID3D12Device, ID3D12GraphicsCommandList};
 use windows::Win32::Graphics::Dxgi::IDXGIAdapter;
 
 use crate::descriptor::{Binding, DescriptorError};

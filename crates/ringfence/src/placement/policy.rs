@@ -186,7 +186,7 @@ impl<D: Device> Placement<D> {
     /// either case.
     ///
     /// # Errors
-    /// As [`Execution::acquire_buffer`] or [`Placement::create_buffer`]. Nothing has changed then.
+    /// As [`Execution::acquire_buffer`](crate::transient::Execution::acquire_buffer) or [`Placement::create_buffer`]. Nothing has changed then.
     pub fn provide_buffer(
         &self,
         request: &BufferRequest<'_>,
@@ -204,7 +204,7 @@ impl<D: Device> Placement<D> {
     /// A texture of the graph's transient allocator where one is given, else of the policy.
     ///
     /// # Errors
-    /// As [`Execution::acquire_texture`] or [`Placement::create_texture`]. Nothing has changed then.
+    /// As [`Execution::acquire_texture`](crate::transient::Execution::acquire_texture) or [`Placement::create_texture`]. Nothing has changed then.
     pub fn provide_texture(
         &self,
         desc: &TextureDesc,
