@@ -143,7 +143,7 @@ fn uploads_hand_their_targets_over_and_get_them_back_for_a_part() {
 fn a_forgotten_half_of_a_handover_is_found() {
     for (forgets, detail) in [
         (Forgets::Release, "acquired, but not released to this family"),
-        (Forgets::Acquire, "it was released, and no thread has acquired it"),
+        (Forgets::Acquire, "it was released, and no queue has acquired it"),
         (Forgets::Both, "it is another family's, which has not released it"),
     ] {
         let mut program = Program::new();
