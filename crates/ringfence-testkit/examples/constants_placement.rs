@@ -171,7 +171,7 @@ fn check(
     results: &Buffer<Device>,
     content: &[u8],
 ) {
-    let back = ReadbackRing::new(&memory, ringfence::ReadbackDesc { capacity: 1 << 20, ..Default::default() });
+    let back = ReadbackRing::new(memory, ringfence::ReadbackDesc { capacity: 1 << 20, ..Default::default() });
     let back = back.expect("there is memory");
     let frame = timeline.begin();
     let room = back.reserve(&frame, results.size(), 4).expect("there is room");

@@ -102,7 +102,7 @@ impl Subscriber for Nosy {
         {
             memory.reclaim();
             memory.shutdown(Duration::MAX).expect("the device is lost");
-            memory.trim();
+            memory.budgets().trim();
         }
     }
 

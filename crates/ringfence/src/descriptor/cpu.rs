@@ -5,7 +5,7 @@
 //!        │                                              │ 1  │ 1  │    2    │   runs of slots: no heap a request
 //!   CpuDescriptors { heap, start, length } ────────────────┘               │
 //!        │                                              └────┴────┴─────────┘
-//!        └◀─▶ this thread's stock of single slots ◀─ batches ─▶ singles ◀─▶ blocks
+//!        └◀─▶ this thread's cache of single slots ◀─ batches ─▶ singles ◀─▶ blocks
 //! ```
 //!
 //! | operation | cost |

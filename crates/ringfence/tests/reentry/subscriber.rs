@@ -120,7 +120,7 @@ fn memory_is_allocated() {
     });
     place("span of a reserved block", AllocatorDesc::default(), |world, inside| {
         listening(inside, "allocate_memory", || {
-            world.memory.reserve(ResourceClass::Buffer, 1 << 20, Default::default()).expect("room");
+            world.memory.growth().reserve(ResourceClass::Buffer, 1 << 20, Default::default()).expect("room");
         });
     });
 }
@@ -134,7 +134,7 @@ fn memory_is_freed() {
     place("span of a block that a trim frees", AllocatorDesc::default(), |world, inside| {
         drop(buffer(&world.memory, 100 << 10, ""));
         world.memory.reclaim();
-        listening(inside, "free_memory", || _ = world.memory.trim());
+        listening(inside, "free_memory", || _ = world.memory.budgets().trim());
     });
     place("span of a block that the end frees", AllocatorDesc::default(), |world, inside| {
         drop(buffer(&world.memory, 100 << 10, ""));
@@ -182,7 +182,7 @@ fn something_was_found() {
     });
     place("event of an overrun", debugged(), |world, inside| {
         let _held = overrun(world);
-        listening(inside, "debugging", || assert_eq!(world.memory.check_guards().overruns.len(), 1));
+        listening(inside, "debugging", || assert_eq!(world.memory.debug().check_guards().overruns.len(), 1));
     });
     place("event of an overrun at the release", debugged(), |world, inside| {
         drop(overrun(world));
