@@ -8,9 +8,9 @@
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use ash::vk;
-use ringfence::defrag::{DefragDesc, DefragState};
-use ringfence::device::{Requirements, ResourceClass};
 use ringfence::PoolDesc;
+use ringfence::defrag::{Defrag, DefragDesc, DefragState};
+use ringfence::device::{Requirements, ResourceClass};
 use ringfence::memory::AllocatorDesc;
 use ringfence::vulkan as rf;
 use ringfence::{AllocationDesc, Timeline};
@@ -138,7 +138,7 @@ fn ours(device: &Device, case: &Case, compacts: bool) -> Outcome {
         compacts,
         ..Default::default()
     };
-    let mut run = pool.defragment(desc);
+    let mut run = Defrag::of_pool(&pool, desc);
     while run.state() != DefragState::Done && run.statistics().pass_count < PASSES_MAX {
         let start = Instant::now();
         let frame = timeline.begin();

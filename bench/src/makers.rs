@@ -6,8 +6,8 @@
 use ash::vk;
 use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan as ga;
-use ringfence::device::{Requirements, ResourceClass};
 use ringfence::Allocation;
+use ringfence::device::{Requirements, ResourceClass};
 use ringfence::memory::{AllocatorDesc, Location, Maintenance};
 use ringfence::vulkan as rf;
 use ringfence::{AllocationDesc, Dedicated};
