@@ -3,7 +3,9 @@
 
 use ringfence_alias::Problem;
 
-type Failure = Box<dyn std::error::Error>;
+mod failure {
+    pub type Failure = Box<dyn std::error::Error>;
+}
 
 #[allow(dead_code, reason = "the command uses the rest")]
 #[path = "../../crates/ringfence-cli/src/plan/input.rs"]

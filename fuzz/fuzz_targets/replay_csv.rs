@@ -1,7 +1,9 @@
 #![no_main]
 //! A trace for `ringfence replay` from a stranger: the command line's CSV, a recording of another allocator, or our own.
 
-type Failure = Box<dyn std::error::Error>;
+mod failure {
+    pub type Failure = Box<dyn std::error::Error>;
+}
 
 #[allow(dead_code, reason = "the command uses the rest")]
 #[path = "../../crates/ringfence-cli/src/replay"]
