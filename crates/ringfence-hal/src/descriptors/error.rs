@@ -8,7 +8,7 @@ use crate::DeviceError;
 /// A part of a shader-visible heap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Region {
-    /// What lives until it is releases.
+    /// What lives until it is released.
     Persistent,
     /// What lives for a frame.
     Frame,

@@ -10,7 +10,7 @@
 //!   release(passed, max) ┘   lent out, and given back empty ──▶ f, d, e, … one by one
 //! ```
 //!
-//! A thread with a [thread slot](super::thread slot) has a shard to itself, and puts items into its [queues](super::queue) with plain
+//! A thread with a [thread slot](super::thread_slot) has a shard to itself, and puts items into its [queues](super::spsc_queue) with plain
 //! stores: no exchange, no lock, nothing that another thread writes. A thread without a thread slot, or with a thread slot beyond the
 //! shards of this bin, takes the door of a shared shard for the few instructions that it takes to put an item down; if
 //! another thread has it, it goes to the next one. The thread that takes out has the collector's side of a shard to itself.

@@ -16,12 +16,12 @@
 //! # Who touches what
 //!
 //! An item is written, and *then* counted in `pushed` (release). A chunk gets its set and its `first`, and *then* is linked
-//! (release). The thread that takes out reads `pushed`, *then* follows the links (acquire): up to there all is written, permanently.
+//! (release). The thread that takes out reads `pushed`, *then* follows the links (acquire): up to there all is written, and stays so.
 //! A chunk that is seen to have none after it was still open when `pushed` was read, so the items up to `pushed` are its own.
 //! Chunks go back, empty, through a stack that is pushed to (release) and taken as a whole (acquire).
 //!
-//! No step that changes the queue asks for host memory: a chunk is taken out or made, gets its set, and then is linked. What
-//! gives memory out is the caller's code (a global allocator may drop a resource), and finds the queue whole.
+//! No step that changes the queue asks for host memory: a chunk is taken out or made, gets its set, and then is linked. The
+//! caller's code that gives memory (a global allocator may drop a resource) finds the queue whole.
 //!
 //! Putting an item in reads and writes nothing that others write but `returned`, once a chunk: no atomic exchange is in the
 //! way.
@@ -53,7 +53,7 @@ const CHUNK_BYTES: usize = 32 << 10;
 /// A number that no turn has.
 const NO_TURN: u64 = u64::MAX;
 
-/// Room for an item: written by who puts in before it is counted, read once by who takes out.
+/// Room for an item: the producer writes it before it is counted, the consumer reads it once.
 type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
 /// Items that wait for the same set, in the order in which they were put in.

@@ -1,16 +1,16 @@
 //! A number for each thread that no other living thread has.
 //!
 //! ```text
-//!   thread A ── first asks ──▶ takes the lowest free thread slot ──▶ 0          taken: ▮▮▯▮▯▯…   a bit a thread slot
+//!   thread A ── first asks ──▶ takes the lowest free thread slot ──▶ 0          taken: ▮▮▯▮▯▯…   a bit a slot
 //!   thread B ──────────────────────────────────────────────▶ 1
-//!   thread B ends ─▶ its thread slot is free, with all that it did there ──▶ the next thread that comes has it
+//!   thread B ends ─▶ its slot is free, with all that it did there ──▶ the next thread that comes has it
 //! ```
 //!
 //! What belongs to a thread slot belongs to one thread at a time, and so it may be written with plain stores: a thread that takes a
 //! thread slot sees all that the one before it did there. That is what makes [`RetireBin`](super::RetireBin) cheap.
 //!
 //! There are [`THREAD_SLOTS`] of them. A thread that finds none, and one that is being torn down, has a number from [`THREAD_SLOTS`] on,
-//! which says nothing: the thread that has such a number shares.
+//! which says nothing: all that have such a number share.
 //!
 //! | operation | cost |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! The slots of a heap of CPU-only descriptors, under its lock: blocks, and single slots on their way to the thread caches.
 //!
 //! ```text
-//!   thread caches ◀── batches ──▶ singles ◀──▶ blocks (buddy)         a single cached is taken for the blocks
+//!   thread caches ◀── batches ──▶ singles ◀──▶ blocks (buddy)         a cached slot counts as taken in the blocks
 //!                             └ those that lay there unused from one reclaim to the next ──▶ blocks
 //! ```
 //!
@@ -176,12 +176,12 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         Invalid::unless(!self.is_closed || singles == 0, "closed slots keep nothing cached", singles)
     }
 
-    /// What lies cached is one slot, live for the blocks, that shows nothing.
+    /// A cached slot is one, live in its block, and shows nothing.
     pub(super) fn validate_cached(&self, run: &Run<D, A>) -> Result<(), Invalid> {
         let held = run.held.as_ref();
         let at = held.map_or(0, |held| held.allocation.offset());
         let live = held.is_some_and(|held| self.blocks.is_live(&held.allocation));
-        Invalid::unless(live, "a slot cached is live in its block", at)?;
-        Invalid::unless(run.contents.as_slice() == [UNWRITTEN], "a slot cached is one and shows nothing", at)
+        Invalid::unless(live, "a cached slot is live in its block", at)?;
+        Invalid::unless(run.contents.as_slice() == [UNWRITTEN], "a cached slot is one and shows nothing", at)
     }
 }

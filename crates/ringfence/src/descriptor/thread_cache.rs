@@ -1,4 +1,4 @@
-//! Slots cached: for each thread a few single slots that are taken already and belong to no thread yet.
+//! The thread cache of descriptors: for each thread a few single slots that are taken already and belong to no descriptor yet.
 //!
 //! ```text
 //!   thread 1 ─▶ thread cache 0   ▢▢▢▢▢      take, put: a pop, a push
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A thread cache is one thread's, mostly: to take a slot out and to put one in is an exchange on a line that no other thread
-//! wants. No thread waits for a thread cache: who finds it taken goes to the lock.
+//! wants. No thread waits for a thread cache: one that finds it taken goes to the lock.
 //!
 //! What lies in a thread cache keeps the heap alive, as each descriptor does, so that neither costs a count that all threads
 //! share. That is a circle, which [`ThreadCaches::close`] breaks when the last handle of the heap goes: from then on thread caches

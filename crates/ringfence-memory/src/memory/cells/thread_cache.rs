@@ -1,4 +1,5 @@
-//! Cells cached: for each thread a few that are claimed from the chain already and belong to no thread yet.
+//! The thread cache of memory: for each thread a few slots of a size class, claimed from the chain already and allocated to
+//! nothing yet.
 //!
 //! ```text
 //!   thread 1 ─▶ thread cache 0    256: ▒▒▒▒▒    384: ▒▒    512: –   …     owners: ● ● ●
@@ -10,14 +11,14 @@
 //!
 //! The chain's cells are lock-free, but threads that all use its first pools take its cache lines from each other. A thread cache
 //! is one thread's, mostly: taking a cell out and putting one in is an exchange on a line that no other thread wants.
-//! No thread waits for a thread cache: who finds it taken goes to the chain.
+//! No thread waits for a thread cache: one that finds it taken goes to the chain.
 //!
 //! Each allocation keeps the allocator alive, by a count that all threads share. So a thread cache keeps these *owners* too, for
 //! the next allocation. That is a circle, which [`ThreadCaches::close`] breaks when the last handle of the allocator goes: from
 //! then on thread caches stay empty.
 //!
-//! A cell in a thread cache is live for its chain. The thread that counts live cells takes those off, the thread that looks at single cells
-//! empties the thread caches and holds them meanwhile, and the thread that needs memory empties them first.
+//! A cell in a thread cache is live for its chain. Counts of live cells leave those out; what looks at single cells empties
+//! the thread caches and holds them meanwhile; a request that finds no memory empties them first.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -35,10 +36,10 @@ use crate::primitive::{AtomicU64, Ordering, shrunk};
 use crate::timeline::{TryCell, thread_place};
 
 /// A cache holds so many cells at the most,
-const SHELF_CELLS_MAX: u64 = shrunk(32, 2);
+const CLASS_CELLS_MAX: u64 = shrunk(32, 2);
 /// and so many bytes, but for a few cells.
-const SHELF_BYTES_MAX: u64 = 256 << 10;
-const SHELF_CELLS_MIN: u64 = shrunk(4, 2);
+const CLASS_BYTES_MAX: u64 = 256 << 10;
+const CLASS_CELLS_MIN: u64 = shrunk(4, 2);
 /// Owners that a thread cache keeps.
 const OWNERS_MAX: usize = shrunk(256, 1) as usize;
 const CACHES_MAX: usize = 64;
@@ -98,7 +99,7 @@ pub(super) struct ThreadCaches<O> {
 
 /// Cells that a cache holds at the most.
 fn capacity(cell_bytes: u64) -> usize {
-    (SHELF_BYTES_MAX / cell_bytes).clamp(SHELF_CELLS_MIN, SHELF_CELLS_MAX) as usize
+    (CLASS_BYTES_MAX / cell_bytes).clamp(CLASS_CELLS_MIN, CLASS_CELLS_MAX) as usize
 }
 
 fn places<O>() -> Places<O> {
