@@ -1,6 +1,9 @@
 //! What slow paths tell a subscriber of `tracing`. Runs with the feature of that name.
 #![cfg(feature = "tracing")]
 
+#[path = "reentry/listening.rs"]
+mod listening;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +12,8 @@ use ringfence::sim;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+
+use listening::listen;
 
 /// Writes down every span and event of the library.
 #[derive(Clone, Default)]
@@ -56,7 +61,7 @@ impl Subscriber for Listener {
 #[test]
 fn slow_paths_are_told_and_fast_ones_are_not() {
     let listener = Listener::default();
-    tracing::subscriber::with_default(listener.clone(), || {
+    listen(listener.clone(), || {
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
         let info = |size| {
@@ -117,7 +122,7 @@ fn a_subscriber_may_shut_the_allocator_down_that_tells_it_of_a_loss() {
     let (done, is_done) = std::sync::mpsc::channel();
     let running = std::thread::spawn(move || {
         let held = Arc::new(Mutex::new(None));
-        tracing::subscriber::with_default(Nosy(Arc::clone(&held)), || {
+        listen(Nosy(Arc::clone(&held)), || {
             let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
             let memory = Allocator::over(device.clone(), AllocatorDesc::default());
             // SAFETY: nothing is submitted.

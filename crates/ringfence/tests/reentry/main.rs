@@ -20,6 +20,8 @@
 mod closures;
 mod eviction;
 #[cfg(feature = "tracing")]
+mod listening;
+#[cfg(feature = "tracing")]
 mod subscriber;
 mod trace;
 mod world;

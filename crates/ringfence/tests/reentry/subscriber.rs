@@ -10,6 +10,7 @@ use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location, 
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+use crate::listening::listen;
 use crate::world::{Inside, Limited, Mode, buffer, limited, place, usage, watched};
 
 /// Runs the caller's code wherever the library reports something of this name.
@@ -84,7 +85,7 @@ impl Subscriber for Listener {
 fn listening(inside: &Inside, name: &'static str, work: impl FnOnce()) {
     let listener =
         Listener { inside: inside.clone(), name, next: AtomicU64::new(1), wanted: std::sync::Mutex::new(Vec::new()) };
-    tracing::subscriber::with_default(listener, work);
+    listen(listener, work);
 }
 
 /// Blocks go as soon as they are empty.
