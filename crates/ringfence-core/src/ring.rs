@@ -145,6 +145,13 @@ impl<T> Ring<T> {
         }
     }
 
+    /// The same, with memory for eight open submissions: no call allocates on the host until there are more. With
+    /// [`new`](Self::new) that happens where the second one opens, which may be late, on a day when the GPU is slow.
+    #[must_use]
+    pub fn for_frames(capacity: u64) -> Self {
+        Self { older: VecDeque::with_capacity(8), ..Self::new(capacity) }
+    }
+
     /// Where a request goes that fits before anything else is looked at.
     #[inline]
     fn place_in_room(&self, size: u64, alignment: u64) -> Option<Place> {

@@ -83,7 +83,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             number,
             owning: shared.device.descriptor_support().slots_own_objects,
             persistent: Mutex::new(Blocks::new(BlocksDesc::default())),
-            ring: Mutex::new(Ring::new(desc.frame_slots.into())),
+            ring: Mutex::new(Ring::for_frames(desc.frame_slots.into())),
             spare_tables: Mutex::new(Vec::new()),
             frames: Mutex::new(FrameTables::default()),
             core: Arc::new(Core {

@@ -230,7 +230,7 @@ impl<D: Device> RingState<D> {
             let is_first = books.segment.generation == generation;
             if is_first {
                 books.past_high_water = books.high_water();
-                books.ring = Ring::new(capacity);
+                books.ring = Ring::for_frames(capacity);
                 books.calm = Calm::default();
                 self.generation.store(generation + 1, Ordering::Release);
                 std::mem::swap(&mut books.segment, &mut segment);

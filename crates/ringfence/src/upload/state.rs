@@ -116,7 +116,7 @@ impl<D: Device> RingState<D> {
         let buffer = Segment::buffer(memory, &config, desc.capacity)?;
         let segment = Segment::around(buffer, memory, &config, desc.capacity, 0)?;
         let books = Books {
-            ring: Ring::new(desc.capacity),
+            ring: Ring::for_frames(desc.capacity),
             segment: Arc::new(segment),
             pins: Pins::default(),
             past_high_water: 0,
