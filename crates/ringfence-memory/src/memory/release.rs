@@ -32,6 +32,8 @@ use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::sync::{Progress, SyncSet};
 
 use super::arena::{Arena, ArenaDesc, Compact, Cutter};
+use super::attempt::Attempt;
+use super::location::Location;
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Backing, Common, Hold, Place, RangeOwner};
 use super::raw_object::RawObject;
@@ -42,6 +44,7 @@ use super::rings::{Completed, Seen};
 use super::shared::Shared;
 use super::statistics::count;
 use crate::device::{Device, DeviceError, MemoryDesc};
+use crate::error::Error;
 use crate::observe::{report, span};
 use crate::timeline::{Passed, WaitError};
 
@@ -424,11 +427,18 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// A heap for a pool: counted like memory of a resource's own, since no arena has it.
-    pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, DeviceError> {
-        let ArenaDesc { memory_type, class, priority, .. } = self.arenas[arena as usize].desc;
+    /// A heap of `size` bytes for resources outside the arenas: within the limits, counted like memory of a resource's
+    /// own. Where there is no memory, what is complete is reclaimed and empty blocks are freed, once.
+    pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, Error> {
+        let ArenaDesc { memory_type, heap, class, priority, .. } = self.arenas[arena as usize].desc;
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
-        let memory = self.allocate_memory(&desc)?;
+        let mut attempt = Attempt::at(memory_type);
+        let make = || self.ask_within(heap, size, false, || self.allocate_memory(&desc));
+        let made = match make() {
+            Err(refusal) if refusal.may_go_on() && self.trim_heap(heap, &mut attempt) => make(),
+            made => made,
+        };
+        let memory = made.map_err(|refusal| self.give_up_on(size, Location::Device, memory_type, &attempt, refusal))?;
         memory.pin();
         self.trace_dedicated(&memory, &self.arenas[arena as usize].desc);
         self.trace.allocated(memory.block, 0, size, alignment, name);
