@@ -32,7 +32,7 @@ impl<D: Device> Allocator<D> {
     #[must_use]
     pub fn over(device: D, desc: AllocatorDesc) -> Self {
         let shared = Arc::new(Shared::new(device, desc));
-        Self { handle: Arc::new(Handle::new(&shared)), shared }
+        Self { handle: Arc::new(Handle(Arc::clone(&shared))), shared }
     }
 
     /// The device underneath.
@@ -216,37 +216,37 @@ impl<D: Device> Allocator<D> {
     /// What a call would do: which memory type, in which block, what the driver would be asked for.
     #[must_use]
     pub fn plan(&self) -> Planner<'_, D> {
-        Planner::new(&self.shared)
+        Planner(&self.shared)
     }
 
     /// Use and limits of memory heaps; giving empty blocks back; the eviction callback.
     #[must_use]
     pub fn budgets(&self) -> MemoryBudgets<'_, D> {
-        MemoryBudgets::new(&self.shared)
+        MemoryBudgets(&self.shared)
     }
 
     /// Blocks that are made before they are needed.
     #[must_use]
     pub fn growth(&self) -> Growth<'_, D> {
-        Growth::new(&self.shared)
+        Growth(&self.shared)
     }
 
     /// Objects of the program's own that wait for the device as resources do.
     #[must_use]
     pub fn retirement(&self) -> Retirement<'_, D> {
-        Retirement::new(&self.shared)
+        Retirement(&self.shared)
     }
 
     /// What is looked for while the program runs, and what was found.
     #[must_use]
     pub fn debug(&self) -> Debug<'_, D> {
-        Debug::new(&self.shared)
+        Debug(&self.shared)
     }
 
     /// Recording what happens to memory.
     #[must_use]
     pub fn trace(&self) -> Recording<'_, D> {
-        Recording::new(&self.shared)
+        Recording(&self.shared)
     }
 
     /// Memory that other processes have exported.

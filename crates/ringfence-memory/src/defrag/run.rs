@@ -239,7 +239,7 @@ impl<D: Device> Defrag<D> {
     /// A move is not made: its resource stays, the room is free again.
     pub(super) fn give_up(&mut self, Room { ticket, place, .. }: Room<D>) {
         ticket.put_back();
-        self.shared.give_back(place);
+        self.shared.free_place(place);
         self.left();
     }
 

@@ -1,7 +1,7 @@
 //! The blocks of one memory type and one resource class.
 //!
 //! ```text
-//!   cells: pools for common small sizes            no lock
+//!   slots: pools for common small sizes            no lock
 //!     │ none left: a chunk
 //!     ▼
 //!   state (one short lock)                         growth (held while the driver makes a block)
@@ -12,7 +12,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate a cell | O(1), no lock |
+//! | allocate a slot | O(1), no lock |
 //! | allocate in a block that is there | O(log blocks), one short lock, no driver call |
 //! | allocate that needs a block | driver calls, outside the lock of the state |
 //! | free | as allocate in a block that is there |
@@ -129,10 +129,10 @@ pub(crate) struct ArenaDesc {
     pub(crate) block_alignment: u64,
     pub(crate) priority: Priority,
     /// Whether common small sizes get pools.
-    pub(crate) has_cells: bool,
+    pub(crate) has_slots: bool,
     /// Whether blocks may be made before they are needed.
     pub(crate) grows_ahead: bool,
-    /// Whcachedles to its blocks are.
+    /// What handles to its blocks are.
     pub(crate) share: Option<ShareKind>,
 }
 
@@ -151,13 +151,13 @@ impl ArenaDesc {
 /// Blocks of one memory type and class. See the [module](self).
 ///
 /// It knows nothing of the driver: it answers with a range, or with the sizes of the block that it needs. `O` keeps the
-/// allocator alive, for its cells.
+/// allocator alive, for its slots.
 pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
-    pub(crate) cells: Cells<D, O>,
+    pub(crate) slots: Cells<D, O>,
     state: Mutex<State<D, A>>,
     growth: Lock<()>,
-    /// Held by who makes a chunk for cells; taken before the one of growth.
+    /// Held by who makes a chunk for slots; taken before the one of growth.
     chunks: Lock<()>,
     /// Set when free bytes fall below the low-water mark, until a block is made.
     wants_block: AtomicBool,
@@ -178,7 +178,7 @@ pub(crate) enum Found<D: Device> {
     /// A range of a block.
     Range(InBlock<D>),
     /// A slot of a size class, at an offset of its memory.
-    Cell { class: u32, named: bool, allocation: PoolAllocation, offset: u64 },
+    Slot { class: u32, named: bool, allocation: PoolAllocation, offset: u64 },
 }
 
 /// What an arena would do.
@@ -237,7 +237,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         };
         Self {
             desc,
-            cells: Cells::new(),
+            slots: Cells::new(),
             state: Mutex::new(state),
             growth: Lock::new(()),
             chunks: Lock::new(()),
@@ -256,34 +256,34 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         size <= self.shared_bytes_max()
     }
 
-    /// A cell or a range of a block that is there: no driver call, and no wait for one. What may yet become cells is
-    /// counted by [`Self::cell_class`].
+    /// A slot or a range of a block that is there: no driver call, and no wait for one. What may yet become slots is
+    /// counted by [`Self::slot_class`].
     #[inline]
     pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
-        if self.desc.has_cells && Class::of(request.size, request.alignment).is_some() {
-            let class = self.cell_class(&request, false)?;
-            return Some(self.found(class, self.cells.allocate(class)?, &request));
+        if self.desc.has_slots && Class::of(request.size, request.alignment).is_some() {
+            let class = self.slot_class(&request, false)?;
+            return Some(self.found(class, self.slots.allocate(class)?, &request));
         }
         self.range(request).map(Found::Range)
     }
 
-    pub(crate) fn found(&self, class: Class, cell: PoolAllocation, request: &Request<'_>) -> Found<D> {
-        let named = self.cells.note(class.index, &cell, request);
-        let offset = self.cells.offset(class.index, &cell);
-        Found::Cell { class: class.index, named, allocation: cell, offset }
+    pub(crate) fn found(&self, class: Class, slot: PoolAllocation, request: &Request<'_>) -> Found<D> {
+        let named = self.slots.note(class.index, &slot, request);
+        let offset = self.slots.offset(class.index, &slot);
+        Found::Slot { class: class.index, named, allocation: slot, offset }
     }
 
     /// The size class whose pools serve the request, if they do. Counts the request if `count` says so.
-    pub(crate) fn cell_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
-        // A cell stays where its pool is, and with what else is there.
-        if !self.desc.has_cells || request.moves != Moves::Never || request.evictable {
+    pub(crate) fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
+        // A slot stays where its pool is, and with what else is there.
+        if !self.desc.has_slots || request.moves != Moves::Never || request.evictable {
             return None;
         }
         let class = Class::of(request.size, request.alignment)?;
-        self.cells.is_common(class, count).then_some(class)
+        self.slots.is_common(class, count).then_some(class)
     }
 
-    /// Held by the thread that makes a chunk for cells: one chunk serves all that wait for it. Taken before the lock of
+    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the lock of
     /// growth.
     pub(crate) fn lock_chunks(&self) -> Locked<'_, ()> {
         self.chunks.lock()
@@ -295,12 +295,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Makes a chunk of what `find` gives. The lock for chunks is held.
-    pub(crate) fn grow_cells(
+    pub(crate) fn grow_slots(
         &self,
         class: Class,
         find: impl FnOnce(Request<'_>) -> Option<InBlock<D>>,
     ) -> Option<PoolAllocation> {
-        let made = self.cells.grow(class, self.cells.next_count(class), |bytes| {
+        let made = self.slots.grow(class, self.slots.next_count(class), |bytes| {
             let found = find(chunk_request(class, bytes)).ok_or(())?;
             Ok::<_, ()>(Chunk { memory: found.memory, allocation: found.allocation })
         });
@@ -451,11 +451,11 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks given back.
     pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
-        let Some(class) = self.cell_class(&request, false) else { return self.forecast_range(request, trimmed) };
-        if let Some(offset) = self.cells.peek(class) {
+        let Some(class) = self.slot_class(&request, false) else { return self.forecast_range(request, trimmed) };
+        if let Some(offset) = self.slots.peek(class) {
             return Forecast::InBlock { offset, bytes: class.bytes };
         }
-        let chunk = chunk_request(class, self.cells.next_count(class) * class.bytes);
+        let chunk = chunk_request(class, self.slots.next_count(class) * class.bytes);
         match self.forecast_range(chunk, trimmed) {
             Forecast::InBlock { offset, .. } => Forecast::InBlock { offset, bytes: class.bytes },
             Forecast::NewBlock { sizes, .. } => Forecast::NewBlock { sizes, bytes: class.bytes },
@@ -536,7 +536,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// An empty block that has been so for long enough, taken out to be freed. Those that the program has announced use
     /// for stay, and the time that they wait is no part of their grace.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
-        while let Some(chunk) = self.cells.take_surplus(tick, self.desc.blocks.grace_ticks) {
+        while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
             self.free_chunk(chunk);
         }
         let mut state = self.state.lock();
@@ -549,9 +549,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Gives chunks without a live cell back to their blocks: no driver call.
+    /// Gives chunks without a live slot back to their blocks: no driver call.
     pub(crate) fn free_empty_chunks(&self) {
-        while let Some(chunk) = self.cells.take_empty() {
+        while let Some(chunk) = self.slots.take_empty() {
             self.free_chunk(chunk);
         }
     }
@@ -573,15 +573,15 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     pub(crate) fn statistics(&self) -> TypeStatistics {
         let mut counts = self.state.lock().counts;
-        let cells = self.cells.counts();
-        counts.range_count = (counts.range_count + cells.live_count).saturating_sub(cells.chunk_count);
-        counts.range_bytes = (counts.range_bytes + cells.live_bytes).saturating_sub(cells.chunk_bytes);
+        let slots = self.slots.counts();
+        counts.range_count = (counts.range_count + slots.live_count).saturating_sub(slots.chunk_count);
+        counts.range_bytes = (counts.range_bytes + slots.live_bytes).saturating_sub(slots.chunk_bytes);
         counts
     }
 
     pub(crate) fn snapshot(&self, pool: &str, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
-        self.cells.snapshot(&mut chunks);
+        self.slots.snapshot(&mut chunks);
         let state = self.state.lock();
         let snapshot = |dedicated: bool, bytes: u64, ranges: Vec<RangeSnapshot>| BlockSnapshot {
             memory_type: self.desc.memory_type,
@@ -596,7 +596,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             ranges.for_each_span(&mut |span| {
                 let Some(slot) = span.slot else { return };
                 match chunks.remove(&(id, slot)) {
-                    Some(cells) => held.extend(cells),
+                    Some(slots) => held.extend(slots),
                     None => held.push(range_snapshot(span.offset, span.size, block.notes.get(&slot))),
                 }
             });
@@ -613,7 +613,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Checks the blocks and the counts against each other.
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
-        self.cells.validate()?;
+        self.slots.validate()?;
         let state = self.state.lock();
         state.blocks.validate()?;
         let (mut bytes, mut used, mut count) = (0, 0, 0);
@@ -781,7 +781,7 @@ mod tests {
         held.into_iter().for_each(|held| unsafe { held.destroy_now() });
         let arenas = memory.shared().arenas.iter();
         let locks: Vec<_> = arenas
-            .map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock(), arena.cells.hold_names()))
+            .map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock(), arena.slots.hold_names()))
             .collect();
         let lists = (memory.shared().custom_pools.write(), memory.shared().pools.lock());
         let (sender, receiver) = channel();

@@ -71,7 +71,7 @@ impl Budget {
         } else if sum(self.usage_bytes) > self.budget_bytes {
             Grant::BeyondBudget
         } else {
-            Grant::Room
+            Grant::Within
         }
     }
 }
@@ -79,7 +79,7 @@ impl Budget {
 /// What [`Budget::grant`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Grant {
-    Room,
+    Within,
     BeyondBudget,
     BeyondLimit,
 }

@@ -14,7 +14,7 @@ pub struct AllocatorDesc {
     /// For how many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) an empty block beyond those is kept. 0: none; what empties it gives it
     /// back. That is for programs that have no frames to count, and may make a block come and go with one resource.
     pub empty_block_grace: u64,
-    /// Whether common small sizes get pools of equal cells, which are lock-free. A cell may be half as large again as what
+    /// Whether common small sizes get pools of equal slots, which are lock-free. A slot may be half as large again as what
     /// lies in it, and a pool that is empty holds its bytes until a reclaim. Without them every range is exact.
     pub cells: bool,
     /// What is taken of each memory heap at the most, in bytes, by heap index: to share a device, or to try out a

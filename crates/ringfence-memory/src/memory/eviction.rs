@@ -42,7 +42,10 @@ impl<D: Device> Shared<D> {
         let mut objects: Vec<_> = self.residents.each().into_iter().filter(may_go).collect();
         objects.sort_by_key(|held| held.rank());
         #[cfg(test)]
-        self.residents.between.run();
+        {
+            let step = self.residents.between.lock().take();
+            step.into_iter().for_each(|step| step());
+        }
         let mut sum = 0;
         objects.retain(|held| {
             let goes = sum < bytes && held.take(passed);
@@ -59,13 +62,13 @@ impl<D: Device> Shared<D> {
             objects.iter().for_each(|held| held.set_resident());
             return Err(error);
         }
-        objects.iter().for_each(|held| self.count_absent(held.heap, held.bytes, true));
+        objects.iter().for_each(|held| self.budgets.add_absent(held.heap, held.bytes));
         Ok(self.residents.count_evicted(&objects))
     }
 
     pub(crate) fn returned(&self, residence: &Residence<D>) {
         residence.set_resident();
-        self.count_absent(residence.heap, residence.bytes, false);
+        self.budgets.remove_absent(residence.heap, residence.bytes);
     }
 
     /// Evicts what may go of a heap, since an allocation needs room there; says whether something went.

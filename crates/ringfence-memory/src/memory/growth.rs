@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-use super::attempt::{Attempt, Terms};
 use super::request::AllocationDesc;
 use super::shared::Shared;
+use super::shortage::Attempt;
 use crate::device::{Device, ResourceClass};
 use crate::error::Error;
 
@@ -46,10 +46,10 @@ impl<D: Device> Shared<D> {
         if bytes > max {
             return Err(Error::TooLarge { size: bytes, max });
         }
-        let mut attempt = Attempt::at(memory_type);
+        let mut attempt = Attempt::at(memory_type, bytes, desc);
         let arena = &self.arenas[self.shared_arena_index(memory_type, class) as usize];
-        let made = self.announce(arena, bytes, Terms::of(desc), &mut attempt);
-        made.map_err(|refusal| self.give_up_on(bytes, desc.location, memory_type, &attempt, refusal))
+        let made = self.announce(arena, bytes, &mut attempt);
+        made.map_err(|failure| self.give_up(&attempt, None, failure))
     }
 }
 
@@ -105,15 +105,9 @@ impl fmt::Debug for Maintenance {
 }
 
 /// Blocks that are made before they are needed. Made by [`Allocator::growth`](crate::Allocator::growth).
-pub struct Growth<'a, D: Device> {
-    shared: &'a Arc<Shared<D>>,
-}
+pub struct Growth<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
-impl<'a, D: Device> Growth<'a, D> {
-    pub(crate) fn new(shared: &'a Arc<Shared<D>>) -> Self {
-        Self { shared }
-    }
-
+impl<D: Device> Growth<'_, D> {
     /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
     /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
     /// allocated then asks for none. Says how many bytes were asked of the driver: fewer than announced if empty blocks
@@ -131,14 +125,14 @@ impl<'a, D: Device> Growth<'a, D> {
     /// # Errors
     /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
     pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
-        self.shared.reserve(class, bytes, &desc)
+        self.0.reserve(class, bytes, &desc)
     }
 
     /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.
     /// Says how many. For programs that have a thread of their own for it; else there is
     /// [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
     pub fn maintain(&self) -> usize {
-        self.shared.maintain()
+        self.0.maintain()
     }
 
     /// Starts a thread that makes blocks before they are needed. It sleeps until an arena falls below its low-water
@@ -153,6 +147,6 @@ impl<'a, D: Device> Growth<'a, D> {
     /// # Errors
     /// The system has no thread to give.
     pub fn maintain_in_background(&self) -> std::io::Result<Maintenance> {
-        Maintenance::spawn(self.shared)
+        Maintenance::spawn(self.0)
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked for, as plain data.
+//! What is requested, as plain data.
 
 use super::location::Location;
 use crate::device::sharing::ShareKind;
@@ -31,13 +31,13 @@ pub struct AllocationDesc<'a> {
     /// What a handle to its memory will be ([`Resource::export`](crate::Resource::export)). Outside a pool that shares, it gets memory of its own.
     pub share: Option<ShareKind>,
     /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
-    /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own.
+    /// many equal slots, so that small ones cost a short lock. Without effect if it gets memory of its own.
     pub movable: bool,
     /// How much its memory matters when not everything has room. Works on memory objects: on one of its own
     /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
     pub priority: Priority,
     /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
-    /// evicted only if everything in it may be. Such a resource is never one of many equal cells.
+    /// evicted only if everything in it may be. Such a resource is never one of many equal slots.
     pub evictable: bool,
     /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
     /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
