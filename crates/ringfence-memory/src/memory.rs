@@ -51,7 +51,6 @@ pub(crate) mod descriptor_heaps;
 mod driver_memory;
 mod eviction;
 mod figures;
-mod fit;
 mod growth;
 mod location;
 mod low_water;
@@ -67,6 +66,7 @@ mod request;
 mod residence;
 mod retired;
 pub(crate) mod rings;
+mod self_placed;
 mod shared;
 pub(crate) mod shortage;
 mod small_state;
@@ -75,7 +75,6 @@ mod statistics;
 mod ticket;
 mod trim;
 mod types;
-mod wake;
 mod watching;
 
 pub(crate) use arena::{Arena, ArenaDesc, BlockFacts, Destinations, Reserved, Room};
@@ -105,7 +104,6 @@ pub(crate) use small_state::{SHARED_BYTES, SmallState, UsageClass};
 pub use snapshot::{
     BlockSnapshot, DescriptorSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot, region,
 };
-pub(crate) use statistics::count;
 pub use statistics::{DriverCalls, Statistics, TypeStatistics};
 pub(crate) use ticket::Ticket;
 pub use watching::{Debug, Recording};

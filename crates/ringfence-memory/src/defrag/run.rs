@@ -12,7 +12,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ringfence_core::blocks::BlockAllocation;
@@ -232,8 +231,7 @@ impl<D: Device> Defrag<D> {
         self.statistics.moved_count += 1;
         self.statistics.moved_bytes += old.size();
         self.arenas[at].moved(old);
-        self.shared.moved.count.fetch_add(1, Ordering::Relaxed);
-        self.shared.moved.bytes.fetch_add(old.size(), Ordering::Relaxed);
+        self.shared.moved.add(1, old.size());
     }
 
     /// A move is not made: its resource stays, the room is free again.

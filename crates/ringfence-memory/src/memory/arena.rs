@@ -20,12 +20,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
 
 use parking_lot::Mutex;
-use ringfence_core::algorithm::{Algorithm, AnyAllocator};
+use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::pool_chain::PoolAllocation;
-use ringfence_core::range::{Allocate, Invalid, Peek, Range, RangeAllocator};
+use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
 use smallvec::SmallVec;
 
@@ -36,10 +37,9 @@ use super::low_water::LowWater;
 use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::{Moves, Request};
-use super::snapshot::{BlockSnapshot, RangeSnapshot, class_name};
+use super::snapshot::{BlockSnapshot, RangeSnapshot};
 use super::statistics::TypeStatistics;
 use super::ticket::Ticket;
-use super::wake::Wake;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use crate::observe::unlocked::{Lock, Locked};
@@ -55,61 +55,6 @@ struct Block<D: Device> {
     notes: HashMap<u32, Note>,
     /// How many of the notes have a ticket.
     movable_count: usize,
-}
-
-/// How an arena cuts its blocks.
-pub(crate) trait Cutter: RangeAllocator + Peek {
-    fn cut(algorithm: Algorithm, bytes: u64) -> Self;
-
-    /// From the high end, where there is one.
-    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range>;
-
-    /// From below a limit, where the algorithm can.
-    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
-
-    /// Whether an empty block of so many bytes would grant a request.
-    fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool;
-}
-
-impl Cutter for Tlsf {
-    fn cut(_: Algorithm, bytes: u64) -> Self {
-        // Statistics add up the sizes of ranges.
-        Self::exact(bytes)
-    }
-
-    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
-        self.allocate(size, alignment).ok()
-    }
-
-    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
-        Tlsf::allocate_below(self, size, alignment, limit)
-    }
-
-    fn would_hold(_: Algorithm, bytes: u64, size: u64, _alignment: u64) -> bool {
-        bytes >= size
-    }
-}
-
-impl Cutter for AnyAllocator {
-    fn cut(algorithm: Algorithm, bytes: u64) -> Self {
-        match algorithm {
-            Algorithm::Tlsf => Self::Tlsf(Tlsf::cut(algorithm, bytes)),
-            _ => Self::new(algorithm, bytes),
-        }
-    }
-
-    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
-        AnyAllocator::allocate_high(self, size, alignment).ok()
-    }
-
-    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
-        let Self::Tlsf(tlsf) = self else { return None };
-        tlsf.allocate_below(size, alignment, limit)
-    }
-
-    fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool {
-        Self::cut(algorithm, bytes).peek(size, alignment).is_some()
-    }
 }
 
 /// What an arena is made as.
@@ -142,9 +87,15 @@ impl ArenaDesc {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
 
-    /// What lies in its blocks, for people.
+    /// What lies in its blocks, where some classes share them, for people.
     pub(crate) fn class_name(&self) -> &'static str {
-        class_name(self.groups, self.class)
+        let [buffer, texture, target] = self.groups;
+        match self.class {
+            ResourceClass::Buffer if buffer == texture && texture == target => "all",
+            ResourceClass::Buffer => "buffers",
+            ResourceClass::Texture => "textures",
+            ResourceClass::RenderTarget => "render targets",
+        }
     }
 }
 
@@ -162,6 +113,28 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     /// Set when free bytes fall below the low-water mark, until a block is made.
     wants_block: AtomicBool,
     wake: Arc<Wake>,
+}
+
+/// The thread that makes blocks before they are needed, asleep until there is something to do.
+#[derive(Default)]
+pub(crate) struct Wake {
+    pub(super) sleeper: Mutex<Option<Thread>>,
+    /// Set when blocks are made ahead for the first time; never cleared.
+    pub(super) served: AtomicBool,
+}
+
+impl Wake {
+    /// Whether any thread makes blocks ahead.
+    pub(crate) fn is_served(&self) -> bool {
+        self.served.load(Ordering::Relaxed)
+    }
+
+    /// Called once when an arena's free bytes fall below its mark.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = &*self.sleeper.lock() {
+            thread.unpark();
+        }
+    }
 }
 
 /// What an arena answers to a request.
@@ -639,23 +612,16 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 }
 
 fn chunk_request(class: Class, bytes: u64) -> Request<'static> {
-    Request {
-        size: bytes,
-        alignment: class.alignment(),
-        high: false,
-        moves: Moves::Never,
-        evictable: false,
-        name: "",
-        user_data: 0,
-    }
+    Request { size: bytes, alignment: class.alignment(), ..Default::default() }
 }
 
 impl<D: Device, A: Cutter> State<D, A> {
     fn allocate(&mut self, request: Request<'_>) -> Option<InBlock<D>> {
-        if request.high {
-            return self.allocate_high(request);
-        }
-        let allocation = self.blocks.try_allocate(request.size, request.alignment).ok()?;
+        let Request { size, alignment, high, .. } = request;
+        let allocation = match high {
+            false => self.blocks.try_allocate(size, alignment).ok(),
+            true => self.blocks.try_allocate_by(size, |ranges| ranges.allocate_high(size, alignment)),
+        }?;
         Some(self.count_in(allocation, request))
     }
 
@@ -677,14 +643,6 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
         let block = Block { memory: Arc::new(memory), notes: HashMap::new(), movable_count: 0 };
         self.blocks.insert(block, ranges)
-    }
-}
-
-impl<D: Device, A: Cutter> State<D, A> {
-    fn allocate_high(&mut self, request: Request<'_>) -> Option<InBlock<D>> {
-        let Request { size, alignment, .. } = request;
-        let allocation = self.blocks.try_allocate_by(size, |ranges| ranges.allocate_high(size, alignment))?;
-        Some(self.count_in(allocation, request))
     }
 
     fn insert_and_allocate(&mut self, block: NewBlock<D, A>, request: Request<'_>) -> InBlock<D> {

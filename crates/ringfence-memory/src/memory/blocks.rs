@@ -8,7 +8,9 @@
 //!   make_block: the first size that the budget and the driver grant ──▶ arena.insert ──▶ a range
 //! ```
 
-use super::arena::{Answer, Arena, ArenaDesc, Cutter, Found, InBlock};
+use ringfence_core::algorithm::Cutter;
+
+use super::arena::{Answer, Arena, ArenaDesc, Found, InBlock};
 use super::memory_object::Memory;
 use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering;
 use super::arena::ArenaDesc;
 use super::memory_object::{Memory, RawObject};
 use super::place::{ArenaRef, Backing, Place};
-use super::request::{AllocationDesc, Moves, Request};
+use super::request::{AllocationDesc, Request};
 use super::retired::Retired;
 use super::shared::Shared;
-use super::statistics::count;
 use crate::device::{Device, DeviceError, MemoryDesc};
 use crate::observe::span;
 
@@ -52,7 +51,7 @@ impl<D: Device> Shared<D> {
         let made = make();
         match &made {
             Ok(_) => {
-                count(&self.calls.allocate_memory);
+                self.calls.allocate_memory.add(1);
                 self.budgets.add(heap, bytes);
             }
             Err(_) => _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed),
@@ -100,7 +99,7 @@ impl<D: Device> Shared<D> {
         let ((), object) = self.counted_memory(self.heap_of(memory_type), size, || import().map(|held| ((), held)))?;
         let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
         let AllocationDesc { name, user_data, .. } = *desc;
-        let request = Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data };
+        let request = Request { size, alignment, name, user_data, ..Default::default() };
         let arena = self.arena_index(memory_type, class);
         let number = self.add_dedicated(&ArenaRef::Own(arena.into()), &held, offset, &request);
         Ok(Place { offset, ..Place::heap(held, arena, number) })
@@ -112,8 +111,7 @@ impl<D: Device> Shared<D> {
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
         let memory = Arc::new(self.allocate_memory(&desc)?);
         memory.pin();
-        let request =
-            Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data: 0 };
+        let request = Request { size, alignment, name, ..Default::default() };
         let number = self.add_dedicated(&ArenaRef::Own(arena.into()), &memory, 0, &request);
         Ok(Backing::Heap { memory, arena, number })
     }
@@ -144,6 +142,6 @@ impl<D: Device> Shared<D> {
         unsafe { self.device.free_memory(object) };
         self.memory_objects.fetch_sub(1, Ordering::Relaxed);
         self.budgets.remove(self.heap_of(memory_type), size);
-        count(&self.calls.free_memory);
+        self.calls.free_memory.add(1);
     }
 }

@@ -63,7 +63,7 @@ impl<D: Device> Shared<D> {
             return Err(error);
         }
         objects.iter().for_each(|held| self.budgets.add_absent(held.heap, held.bytes));
-        Ok(self.residents.count_evicted(&objects))
+        Ok(self.residents.count(|held| &held.evicted, &objects))
     }
 
     pub(crate) fn returned(&self, residence: &Residence<D>) {
@@ -82,7 +82,7 @@ impl<D: Device> Shared<D> {
             let read = self.lifetimes.read(&self.device, passed);
             read.and_then(|()| self.evict_least_used(heap, bytes, passed)).unwrap_or(0)
         };
-        self.refresh_budgets();
+        self.budgets.refresh(&self.device);
         evicted > 0
     }
 
@@ -95,7 +95,7 @@ impl<D: Device> Shared<D> {
         // SAFETY: it is this device's, and evicted, which is changed under the lock alone that is held.
         unsafe { self.device.make_resident(std::slice::from_ref(&residence.pageable)) }?;
         self.returned(residence);
-        self.residents.count_returned(std::slice::from_ref(residence));
+        self.residents.count(|held| &held.returned, std::slice::from_ref(residence));
         Ok(())
     }
 

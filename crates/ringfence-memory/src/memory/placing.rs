@@ -32,14 +32,13 @@ use ringfence_core::algorithm::Algorithm;
 
 use super::arena::ArenaDesc;
 use super::cells::Class;
-use super::decide::{PoolView, Step, View, decide, is_plain, padded};
+use super::decide::{PoolView, Step, View, decide, is_plain};
 use super::place::{ArenaRef, Hold, Place};
 use super::pool_state::PoolState;
 use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use super::shortage::{Attempt, Failure};
-use super::statistics::count;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
@@ -112,7 +111,7 @@ pub(crate) trait Unplaced<D: Device> {
 }
 
 /// A resource that was measured.
-struct Measured<'a, D: Create<K>, K: Kind>(&'a D::Unplaced, PhantomData<K>);
+pub(super) struct Measured<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
 
 impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
     type Made = Placed<<D as Create<K>>::Object>;
@@ -201,36 +200,6 @@ impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
 
 /// To measure and to make.
 impl<D: Device> Shared<D> {
-    /// Makes a resource wherever it fits.
-    pub fn create<K: Kind>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
-    ) -> Result<(Made<D, K>, Requirements), Error>
-    where
-        D: Create<K>,
-    {
-        self.create_measured::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
-    }
-
-    /// As [`Shared::create`], with `place` deciding where. It is given what the resource needs in any memory that the
-    /// location allows.
-    pub fn create_with<K: Kind>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
-        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
-    ) -> Result<(Made<D, K>, Requirements), Error>
-    where
-        D: Create<K>,
-    {
-        self.create_measured::<K>(info, desc, |unplaced, needs| {
-            let types = self.order.candidates(desc.location, needs.memory_type_bits);
-            let needs = types.fold(needs, |needs, memory_type| padded(needs, self.device.capabilities(), memory_type));
-            place(unplaced, needs)
-        })
-    }
-
     /// Measures a resource, has `place` place it, and names it.
     pub(crate) fn create_measured<K: Kind>(
         &self,
@@ -255,7 +224,7 @@ impl<D: Device> Shared<D> {
         let needs = desc.aligned(measured)?;
         let (placed, place) = place(unplaced.get(), needs)?;
         unplaced.used_up();
-        count(&self.calls.create_object);
+        self.calls.create_object.add(1);
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
@@ -297,38 +266,6 @@ impl<D: Device> Shared<D> {
         Create::<K>::portable(&self.device, info).map_or(1, |desc| K::alignment(&desc, capabilities))
     }
 
-    /// What a resource would need, no memory taken.
-    pub fn measure<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
-    where
-        D: Create<K>,
-    {
-        self.measure_as::<K>(info, None)
-    }
-
-    /// As [`Shared::measure`], for memory that is shared or is not.
-    pub(crate) fn measure_as<K: Kind>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        share: Option<ShareKind>,
-    ) -> Result<Requirements, DeviceError>
-    where
-        D: Create<K>,
-    {
-        let (unplaced, needs) = self.prepare::<K>(info, share)?;
-        drop(Prepared::<D, K>::new(&self.device, unplaced));
-        Ok(needs)
-    }
-
-    /// Whether a portable description leads to the same resource as the one that it was taken from.
-    pub(crate) fn says_all<K: Kind>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
-    where
-        D: Create<K>,
-    {
-        let again = Create::<K>::describe(&self.device, portable).ok();
-        let again = again.and_then(|again| Create::<K>::key(&self.device, &again));
-        again.is_some() && again == Create::<K>::key(&self.device, info)
-    }
-
     /// Finds memory for a resource that was measured, and binds it there.
     pub fn place<K: Kind>(
         &self,
@@ -353,39 +290,9 @@ impl<D: Device> Shared<D> {
     {
         let made = self.find_place(&Measured::<D, K>(unplaced, PhantomData), request)?;
         if !made.1.is_dedicated() {
-            count(&self.calls.placed);
+            self.calls.placed.add(1);
         }
         Ok(made)
-    }
-
-    /// Binds a resource to memory that was found for it, or frees the memory.
-    ///
-    /// # Safety
-    /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.
-    pub unsafe fn place_at<K: Kind>(
-        &self,
-        unplaced: &<D as Create<K>>::Unplaced,
-        place: Place<D>,
-    ) -> Result<Made<D, K>, DeviceError>
-    where
-        D: Create<K>,
-    {
-        // SAFETY: the caller promises what is asked.
-        match unsafe { Measured::<D, K>(unplaced, PhantomData).bind(self, &place) } {
-            Ok(placed) => {
-                count(&self.calls.placed);
-                Ok((placed, place))
-            }
-            Err(error) => {
-                self.free_place(place);
-                Err(error)
-            }
-        }
-    }
-
-    /// Counts an object that was made.
-    pub(crate) fn count_created(&self) {
-        count(&self.calls.create_object);
     }
 }
 
@@ -497,16 +404,18 @@ impl<D: Device> Shared<D> {
     ) -> Result<(R::Made, Place<D>), Error> {
         self.check_lost()?;
         self.check_request(request)?;
-        let mut attempt = Attempt::new(request.needs.size, request.needs.memory_type_bits, request.desc);
+        let attempt = Attempt::new(request.needs.size, request.needs.memory_type_bits, request.desc);
+        let mut placement = Placement { shared: self, resource, request, attempt };
         for round in 0.. {
-            let failure = match self.try_steps(resource, request, &mut attempt) {
+            let failure = match placement.try_steps() {
                 Ok(made) => return Ok(made),
                 Err(Failure::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(failure) => failure,
             };
-            let relieved = round == 0 && self.evict_unused(&mut attempt, failure);
-            if !relieved && !self.call_eviction(&mut attempt, failure, round) {
-                return Err(self.give_up(&attempt, request.pool, failure));
+            let attempt = &mut placement.attempt;
+            let relieved = round == 0 && self.evict_unused(attempt, failure);
+            if !relieved && !self.call_eviction(attempt, failure, round) {
+                return Err(self.give_up(attempt, request.pool, failure));
             }
         }
         unreachable!("the callback is called a limited number of times")
@@ -556,18 +465,23 @@ impl<D: Device> Shared<D> {
             None => ArenaRef::Own(self.shared_arena_index(step.memory_type, step.needs.class).into()),
         }
     }
+}
 
+/// A request on its way through the steps of its decision.
+struct Placement<'a, 'd, D: Device, R> {
+    shared: &'a Shared<D>,
+    resource: &'a R,
+    request: &'a PlacementRequest<'a, 'd, D>,
+    attempt: Attempt,
+}
+
+impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
     /// Every memory type once.
-    fn try_steps<R: Unplaced<D>>(
-        &self,
-        resource: &R,
-        request: &PlacementRequest<'_, '_, D>,
-        attempt: &mut Attempt,
-    ) -> Result<(R::Made, Place<D>), Failure> {
-        let mut failure = Failure::NoType;
-        for step in decide(request.needs, request.desc, self.view(request)) {
-            attempt.begin(step.memory_type);
-            match self.try_step(resource, request, &step, attempt) {
+    fn try_steps(&mut self) -> Result<(R::Made, Place<D>), Failure> {
+        let (mut failure, request) = (Failure::NoType, self.request);
+        for step in decide(request.needs, request.desc, self.shared.view(request)) {
+            self.attempt.begin(step.memory_type);
+            match self.try_step(&step) {
                 Err(next) if next.may_go_on() => failure = next,
                 result => return result,
             }
@@ -575,84 +489,67 @@ impl<D: Device> Shared<D> {
         Err(failure)
     }
 
-    fn try_step<R: Unplaced<D>>(
-        &self,
-        resource: &R,
-        request: &PlacementRequest<'_, '_, D>,
-        step: &Step,
-        attempt: &mut Attempt,
-    ) -> Result<(R::Made, Place<D>), Failure> {
+    fn try_step(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
         if step.way.tries_block() {
-            match self.place_in_block(resource, request, step, attempt) {
+            match self.place_in_block(step) {
                 Err(failure) if failure.may_go_on() && step.way.tries_dedicated() => {}
                 result => return result,
             }
-            attempt.tried |= Tried::DEDICATED;
+            self.attempt.tried |= Tried::DEDICATED;
         }
-        self.place_dedicated(resource, request, step, attempt)
+        self.place_dedicated(step)
     }
 
-    fn place_in_block<R: Unplaced<D>>(
-        &self,
-        resource: &R,
-        request: &PlacementRequest<'_, '_, D>,
-        step: &Step,
-        attempt: &mut Attempt,
-    ) -> Result<(R::Made, Place<D>), Failure> {
-        let arena = self.arena_of(request, step);
+    fn place_in_block(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
+        let Self { shared, resource, request, ref mut attempt } = *self;
+        let arena = shared.arena_of(request, step);
         let of_range = request.of_range(step.needs.size, step.needs.alignment);
         let found = match &arena {
-            ArenaRef::Own(index) => self.allocate_in(&self.arenas[*index as usize], of_range, attempt),
-            ArenaRef::Pool(pool) => self.allocate_in(&pool.arena, of_range, attempt),
+            ArenaRef::Own(index) => shared.allocate_in(&shared.arenas[*index as usize], of_range, attempt),
+            ArenaRef::Pool(pool) => shared.allocate_in(&pool.arena, of_range, attempt),
         }?;
         let place = Place::found(arena, found, step.margins.front);
-        self.trace_allocated(&place, step.margins.front, &of_range);
+        shared.trace_allocated(&place, step.margins.front, &of_range);
         if !of_range.evictable
-            && let Some(residence) = self.memory_of(&place).residence.as_ref().filter(|held| held.is_evicted())
-            && let Err(error) = self.keep_resident(residence)
+            && let Some(residence) = shared.memory_of(&place).residence.as_ref().filter(|held| held.is_evicted())
+            && let Err(error) = shared.keep_resident(residence)
         {
-            self.free_place(place);
+            shared.free_place(place);
             return Err(Failure::Driver(error));
         }
-        self.bind(resource, request, place, step.margins, step.needs.size)
+        shared.bind(resource, request, place, step.margins, step.needs.size)
     }
 
-    fn place_dedicated<R: Unplaced<D>>(
-        &self,
-        resource: &R,
-        request: &PlacementRequest<'_, '_, D>,
-        step: &Step,
-        attempt: &mut Attempt,
-    ) -> Result<(R::Made, Place<D>), Failure> {
-        let (arena, constraints) = (self.arena_of(request, step), attempt.constraints);
-        if !constraints.may_grow {
+    fn place_dedicated(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
+        let Self { shared, resource, request, ref mut attempt } = *self;
+        if !attempt.constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
         // Exactly as large as the driver asks, not padded: Vulkan insists, and a flush may end with the memory.
         let Requirements { size, alignment, class, .. } = request.needs;
-        let memory_type = step.memory_type;
-        let heap = self.heap_of(memory_type);
+        let (memory_type, strict) = (step.memory_type, attempt.constraints.within_budget);
+        let heap = shared.heap_of(memory_type);
         let AllocationDesc { name, priority, share, .. } = *request.desc;
         let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
         let make = || {
-            self.make_within(heap, size, constraints.within_budget, || {
+            shared.make_within(heap, size, strict, || {
                 span!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
                 // SAFETY: the type is one that the requirements allow; nothing has used the resource up.
-                self.counted_memory(heap, size, || unsafe { resource.dedicate(&self.device, &desc) })
+                shared.counted_memory(heap, size, || unsafe { resource.dedicate(&shared.device, &desc) })
             })
         };
         let (made, object) = match make() {
-            Err(failure) if failure.may_go_on() && self.trim_heap(heap, attempt) => make()?,
+            Err(failure) if failure.may_go_on() && shared.trim_heap(heap, attempt) => make()?,
             result => result?,
         };
-        let memory = Arc::new(self.memory(object, &desc));
+        let (arena, memory) = (shared.arena_of(request, step), Arc::new(shared.memory(object, &desc)));
         if !request.desc.evictable {
             memory.pin();
         }
-        let number = self.add_dedicated(&arena, &memory, 0, &request.of_range(size, alignment));
+        let number = shared.add_dedicated(&arena, &memory, 0, &request.of_range(size, alignment));
         let place = Place { offset: 0, arena, hold: Hold::Dedicated { memory, number } };
-        if self.debug.is_some() {
-            self.debug_made(&place, request.desc, Margins::default(), size, R::mapped(&made));
+        if shared.debug.is_some() {
+            shared.debug_made(&place, request.desc, Margins::default(), size, R::mapped(&made));
         }
         Ok((made, place))
     }

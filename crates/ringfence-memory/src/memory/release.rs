@@ -28,16 +28,16 @@ use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use ringfence_core::algorithm::Cutter;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::sync::{Progress, SyncSet};
 
-use super::arena::{Arena, ArenaDesc, Compact, Cutter};
+use super::arena::{Arena, ArenaDesc, Compact};
 use super::memory_object::RawObject;
 use super::place::{ArenaRef, Common, Hold, Place};
 use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::{Completed, Seen};
 use super::shared::Shared;
-use super::statistics::count;
 use crate::device::{Device, DeviceError};
 use crate::observe::{report, span};
 use crate::timeline::{Passed, RetireBin, WaitError};
@@ -302,7 +302,7 @@ impl<D: Device> Shared<D> {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
             // the bin gives each item out once.
             unsafe { object.destroy(&self.device) };
-            count(&self.calls.destroy_object);
+            self.calls.destroy_object.add(1);
         }
         if let Some(place) = place {
             self.free_place(place);
@@ -463,7 +463,7 @@ impl<D: Device> Shared<D> {
 
     /// Waits for points, counted.
     pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
-        count(&self.calls.wait);
+        self.calls.wait.add(1);
         span!("wait");
         self.lifetimes.wait(&self.device, points, deadline)
     }

@@ -105,7 +105,7 @@ pub(crate) enum Moves {
 }
 
 /// A request as an arena sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) size: u64,
     pub(crate) alignment: u64,

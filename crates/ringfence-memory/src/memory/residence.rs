@@ -19,6 +19,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
+use super::statistics::Tally;
 use crate::device::{Device, Priority};
 use crate::timeline::Passed;
 
@@ -139,10 +140,8 @@ pub(crate) struct Residents<D: Device> {
     pub(crate) calls: Mutex<Scratch<D>>,
     /// Counts commits.
     pub(crate) tick: AtomicU64,
-    pub(crate) evicted_count: AtomicU64,
-    pub(crate) evicted_bytes: AtomicU64,
-    pub(crate) returned_count: AtomicU64,
-    pub(crate) returned_bytes: AtomicU64,
+    pub(crate) evicted: Tally,
+    pub(crate) returned: Tally,
     /// What a test does, once, between the choice of what is evicted and the eviction.
     #[cfg(test)]
     pub(crate) between: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -161,10 +160,8 @@ impl<D: Device> Residents<D> {
             all: Mutex::new(Vec::new()),
             calls: Mutex::new(Scratch { passed: Passed::default(), missing: Vec::new() }),
             tick: AtomicU64::new(0),
-            evicted_count: AtomicU64::new(0),
-            evicted_bytes: AtomicU64::new(0),
-            returned_count: AtomicU64::new(0),
-            returned_bytes: AtomicU64::new(0),
+            evicted: Tally::default(),
+            returned: Tally::default(),
             #[cfg(test)]
             between: Mutex::new(None),
         }
@@ -183,17 +180,10 @@ impl<D: Device> Residents<D> {
         self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
     }
 
-    pub(crate) fn count_evicted(&self, objects: &[Arc<Residence<D>>]) -> u64 {
+    /// Counts objects that were evicted, or that were brought back; says how many bytes they have.
+    pub(crate) fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<Residence<D>>]) -> u64 {
         let bytes = objects.iter().map(|object| object.bytes).sum();
-        self.evicted_count.fetch_add(objects.len() as u64, Ordering::Relaxed);
-        self.evicted_bytes.fetch_add(bytes, Ordering::Relaxed);
-        bytes
-    }
-
-    pub(crate) fn count_returned(&self, objects: &[Arc<Residence<D>>]) -> u64 {
-        let bytes = objects.iter().map(|object| object.bytes).sum();
-        self.returned_count.fetch_add(objects.len() as u64, Ordering::Relaxed);
-        self.returned_bytes.fetch_add(bytes, Ordering::Relaxed);
+        tally(self).add(objects.len() as u64, bytes);
         bytes
     }
 }

@@ -9,9 +9,9 @@ use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
 
-use super::arena::{Arena, ArenaDesc};
+use super::arena::{Arena, ArenaDesc, Wake};
 use super::block_sizes::BlockSizes;
-use super::budget::{Budget, Budgets};
+use super::budget::Budgets;
 use super::cells::{CELL_BYTES_MAX, Cells};
 use super::classes::Classes;
 use super::decide::{View, plain_types};
@@ -25,9 +25,8 @@ use super::residence::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::small_state::SmallBuffers;
-use super::statistics::{Calls, Moved};
+use super::statistics::{Calls, Tally};
 use super::types::TypeOrder;
-use super::wake::Wake;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::observe::Trace;
 use crate::observe::debugging::{Debugger, Key};
@@ -68,7 +67,7 @@ pub struct Shared<D: Device> {
     pub(crate) lost: AtomicBool,
     pub(crate) memory_objects: AtomicU64,
     pub(crate) calls: Calls,
-    pub(crate) moved: Moved,
+    pub(crate) moved: Tally,
     /// The recording, if one is under way.
     pub trace: Trace,
     /// There iff something is looked for.
@@ -141,7 +140,7 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
-            moved: Moved::default(),
+            moved: Tally::default(),
             trace: Trace::new(),
             debug: Debugger::new(desc.debug),
             residents: Residents::new(),
@@ -240,19 +239,6 @@ impl<D: Device> Shared<D> {
     /// Notes a ring, to be notified of progress and for snapshots.
     pub fn add_ring(&self, ring: &Arc<dyn ReclaimRing>) {
         self.rings.add(ring, &self.trace);
-    }
-
-    pub(crate) fn heap_count(&self) -> u32 {
-        self.device.capabilities().memory_heaps.len() as u32
-    }
-
-    pub(crate) fn budget(&self, heap: u32) -> Budget {
-        self.budgets.heap(heap)
-    }
-
-    /// Asks the driver how heaps stand.
-    pub(crate) fn refresh_budgets(&self) {
-        self.budgets.refresh(&self.device);
     }
 
     /// Counts writes to rings.

@@ -9,7 +9,6 @@ use super::memory_object::Memory;
 use super::place::{ArenaRef, RangeOwner, SharedBuffer};
 use super::pool_state::PoolState;
 use super::shared::Shared;
-use super::statistics::count;
 use crate::device::{Buffers, Create, Device};
 
 impl<D: Device> Shared<D> {
@@ -37,7 +36,8 @@ impl<D: Device> Shared<D> {
     /// Frees empty blocks of some heaps until this allocator holds no more than `target_bytes` of all heaps;
     /// says how many, and their bytes. A custom pool keeps the blocks that it was made with.
     pub(crate) fn free_empty_blocks(&self, heaps: impl Fn(u32) -> bool, target_bytes: u64) -> (usize, u64) {
-        let held = || self.budgets.all().map(|budget| budget.reserved_bytes).sum::<u64>();
+        let reserved_bytes = |heap| self.budgets.heap(heap).reserved_bytes;
+        let held = || (0..self.budgets.heap_count()).map(reserved_bytes).sum::<u64>();
         let (mut blocks, mut bytes) = (0, 0);
         let mut free_all = |next: &dyn Fn() -> Option<Memory<D>>| {
             while held() > target_bytes
@@ -104,7 +104,7 @@ impl<D: Device> Shared<D> {
         let buffer = Arc::into_inner(buffer).expect("the buffer is dropped before its last range is freed");
         // SAFETY: each small buffer in it was freed, which is when the device is done with it.
         unsafe { Create::<Buffers>::destroy(&self.device, buffer.object) };
-        count(&self.calls.destroy_object);
+        self.calls.destroy_object.add(1);
         self.free_place(buffer.place);
     }
 

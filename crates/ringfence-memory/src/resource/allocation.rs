@@ -24,7 +24,7 @@ use crate::device::{
 use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, ArenaRef, Bytes, BytesFor, Cells, Common, Hold, Location, Place, PlacementRequest, Prepared, Ready,
-    Shared, Unplaced, count,
+    Shared, Unplaced,
 };
 use crate::observe::debugging::{Key, MovedRange, Spot};
 
@@ -335,7 +335,7 @@ impl<D: Device> Allocation<D> {
             unsafe { Create::<K>::place(&shared.device, unplaced.get(), self.memory(), self.place.offset + offset) };
         let mut placed = placed?;
         unplaced.used_up();
-        count(&self.shared.calls.create_object);
+        self.shared.calls.create_object.add(1);
         if !name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&self.shared.device, &placed.object, name) };

@@ -15,14 +15,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ringfence_core::algorithm::Algorithm;
+use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::blocks::{BlockAllocation, BlockId};
+use ringfence_core::fit_tree::FitTree;
 use ringfence_core::range::RangeAllocator;
 
-use super::{Arena, Cutter, State};
+use super::{Arena, State};
 use crate::device::Device;
 use crate::memory::block_memory::BlockMemory;
-use crate::memory::fit::FitTree;
 use crate::memory::memory_object::Memory;
 use crate::memory::note::Note;
 use crate::memory::request::{Moves, Request};

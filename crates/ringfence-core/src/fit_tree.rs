@@ -11,15 +11,20 @@
 //! | new | O(blocks) |
 //! | first, set | O(log blocks) |
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// See the [module](self).
-pub(crate) struct FitTree {
+pub struct FitTree {
     /// Node 1 is the root; the children of node n are 2 n and 2 n + 1.
     nodes: Vec<u64>,
     leaf_count: usize,
 }
 
 impl FitTree {
-    pub(crate) fn new(leaves: impl ExactSizeIterator<Item = u64>) -> Self {
+    /// A tree over these leaves.
+    #[must_use]
+    pub fn new(leaves: impl ExactSizeIterator<Item = u64>) -> Self {
         let leaf_count = leaves.len().next_power_of_two();
         let mut nodes = vec![0; 2 * leaf_count];
         for (node, leaf) in nodes[leaf_count..].iter_mut().zip(leaves) {
@@ -32,7 +37,8 @@ impl FitTree {
     }
 
     /// The first leaf of at least `size`, which is not 0.
-    pub(crate) fn first(&self, size: u64) -> Option<usize> {
+    #[must_use]
+    pub fn first(&self, size: u64) -> Option<usize> {
         if self.nodes[1] < size {
             return None;
         }
@@ -43,7 +49,11 @@ impl FitTree {
         Some(at - self.leaf_count)
     }
 
-    pub(crate) fn set(&mut self, leaf: usize, value: u64) {
+    /// Gives a leaf another value.
+    ///
+    /// # Panics
+    /// If there is no such leaf.
+    pub fn set(&mut self, leaf: usize, value: u64) {
         let mut at = self.leaf_count + leaf;
         self.nodes[at] = value;
         while at > 1 {
