@@ -27,12 +27,12 @@
 //! 8. the caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)), and everything again if it released something;
 //! 9. a typed error with need, use, budget and what was tried.
 //!
-//! Budgets: a block that would go beyond the budget is halved like one that is refused; the smallest is asked for all the
+//! Budgets: a block that would go beyond the budget is halved like one that is refused; the smallest is requested all the
 //! same, unless the request is [`within_budget`](crate::AllocationDesc::within_budget).
 //!
 //! # Blocks
 //!
-//! Nothing is taken until something is asked for. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
+//! Nothing is taken until something is requested. The first block has 4 MiB (device) or 1 MiB (host) on a large heap,
 //! and each next one as much as all before together, up to [`AllocatorDesc::device_block_bytes_max`]. One empty block of
 //! each arena is kept always, others for [`AllocatorDesc::empty_block_grace`] frames. With
 //! [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background) the next block is made before it is needed; with [`Growth::reserve`](crate::memory::Growth::reserve) a program
@@ -77,7 +77,7 @@ mod trim;
 mod types;
 mod watching;
 
-pub(crate) use arena::{Arena, ArenaDesc, BlockFacts, Destinations, Reserved, Room};
+pub(crate) use arena::{Arena, ArenaDesc, BlockFacts, Destinations, PassLimits, Reserved};
 pub(crate) use block_sizes::BlockSizes;
 pub use budget::Budget;
 pub(crate) use cells::{Cells, Ready};

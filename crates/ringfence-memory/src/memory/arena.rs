@@ -5,7 +5,7 @@
 //!     │ none left: a chunk
 //!     ▼
 //!   state (one short lock)                         growth (held while the driver makes a block)
-//!   ├ blocks: Blocks<Tlsf, Block>                   taken only by who found every block full,
+//!   ├ blocks: Blocks<Tlsf, Block>                   taken only by a thread that found every block full,
 //!   ├ dedicated: name and size of each              so that a request that fits never waits for the driver
 //!   └ counts and high-water marks
 //! ```
@@ -46,7 +46,7 @@ use crate::observe::unlocked::{Lock, Locked};
 
 mod compact;
 
-pub(crate) use compact::{BlockFacts, Compact, Destinations, Reserved, Room};
+pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved};
 
 /// A block: memory that ranges share, and what is noted of those that have a name or user data.
 struct Block<D: Device> {
@@ -108,7 +108,7 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) slots: Cells<D, O>,
     state: Mutex<State<D, A>>,
     growth: Lock<()>,
-    /// Held by who makes a chunk for slots; taken before the one of growth.
+    /// Held by the thread that makes a chunk for slots; taken before the one of growth.
     chunks: Lock<()>,
     /// Set when free bytes fall below the low-water mark, until a block is made.
     wants_block: AtomicBool,
@@ -141,7 +141,7 @@ impl Wake {
 pub(crate) enum Answer<D: Device> {
     /// A range of a block.
     Granted(InBlock<D>),
-    /// No block has room. A block of the first of these sizes that is granted would serve the request; with none, there
+    /// Every block is full. A block of the first of these sizes that is granted would serve the request; with none, there
     /// may be no further block, or none that is large enough.
     NeedsBlock(SmallVec<[u64; 4]>),
 }
@@ -177,7 +177,7 @@ struct State<D: Device, A> {
     low_water: LowWater,
     /// What was in use when less became free than the mark, or when a block was made ahead since.
     ordered_at_bytes: u64,
-    /// Bytes that the program has announced and not asked for yet: empty blocks for them stay.
+    /// Bytes that the program has announced and not requested yet: empty blocks for them stay.
     announced: u64,
     /// The largest block that was made for announced bytes: a program that begins so does not go on in steps of 4 MiB.
     announced_block: u64,
@@ -312,7 +312,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
-    /// What to ask for when `count` blocks are held; nothing if there may be no more, or none that would do.
+    /// What to request of the driver when `count` blocks are held; nothing if there may be no more, or none that would do.
     fn next_sizes(&self, count: usize, request: &Request<'_>) -> SmallVec<[u64; 4]> {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
@@ -323,7 +323,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         sizes.tries(count, request.size).filter(would_hold).collect()
     }
 
-    /// What the driver is asked for, for a block of `size` bytes.
+    /// What is requested of the driver, for a block of `size` bytes.
     pub(crate) fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
         let ArenaDesc { memory_type, class, block_alignment, priority, share, .. } = self.desc;
         let alignment = alignment.max(block_alignment);
@@ -416,13 +416,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.state.lock().blocks.block_count()
     }
 
-    /// Takes in a block that nothing was asked of yet. The lock of growth is held.
+    /// Takes in a block that nothing was requested of yet. The lock of growth is held.
     pub(crate) fn insert_empty(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         self.state.lock().insert(block);
     }
 
-    /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks given back.
+    /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks freed.
     pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
         let Some(class) = self.slot_class(&request, false) else { return self.forecast_range(request, trimmed) };
         if let Some(offset) = self.slots.peek(class) {
@@ -683,7 +683,7 @@ impl<D: Device, A: Cutter> State<D, A> {
             block.movable_count -= usize::from(note.is_some_and(|note| note.ticket.is_some()));
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.
-        self.blocks.free(&allocation).expect("a resource's range is live until it is given back");
+        self.blocks.free(&allocation).expect("a resource's range is live until it is freed");
         self.counts.range_count -= 1;
         self.counts.range_bytes -= allocation.size();
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A heap of 8 GiB has blocks of 4 MiB to 256 MiB for the device, one of 256 MiB of 1 MiB to 32 MiB: never more than an
-//! eighth of it. Nothing is taken until something is asked for.
+//! eighth of it. Nothing is taken until something is requested.
 
 /// The sizes that an arena's blocks have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -107,11 +107,11 @@ impl Budgets {
     pub(crate) fn new<D: Device>(device: &D, desc: &AllocatorDesc) -> Self {
         let capabilities = device.capabilities();
         let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
-            let asked = desc.heap_bytes_max.get(index as usize).copied().unwrap_or(u64::MAX);
+            let wanted = desc.heap_bytes_max.get(index as usize).copied().unwrap_or(u64::MAX);
             let window = if is_window(capabilities, index) { desc.window_bytes_max } else { u64::MAX };
             Heap {
                 bytes: heap.bytes,
-                limit: asked.min(window),
+                limit: wanted.min(window),
                 reserved: AtomicU64::new(0),
                 absent: AtomicU64::new(0),
                 usage_then: AtomicU64::new(0),

@@ -8,7 +8,7 @@
 //!
 //! A decision is the memory types that will do, best first, and for each of them whether the request goes to a block, to
 //! memory of its own, or to the first and then to the second. It is a pure function of the request and of what the view
-//! says: it takes no lock, makes no driver call and changes nothing. Whether a block has room is not decided here: that
+//! says: it takes no lock, makes no driver call and changes nothing. Whether a block has capacity is not decided here: that
 //! is true only at the moment at which the range is taken.
 //!
 //! | what | rule |
@@ -44,7 +44,7 @@ pub(crate) struct View<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct PoolView {
     pub(crate) memory_type: u32,
-    /// Whether its ranges are all of one size, so that there is no room for guards.
+    /// Whether its ranges are all of one size, so that guards do not fit.
     pub(crate) is_equal: bool,
 }
 

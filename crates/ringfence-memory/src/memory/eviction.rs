@@ -71,7 +71,7 @@ impl<D: Device> Shared<D> {
         self.budgets.remove_absent(residence.heap, residence.bytes);
     }
 
-    /// Evicts what may go of a heap, since an allocation needs room there; says whether something went.
+    /// Evicts what may go of a heap, since an allocation needs memory there; says whether something went.
     pub(crate) fn relieve(&self, heap: u32, bytes: u64) -> bool {
         if !self.residents.is_managed.load(Ordering::Relaxed) || self.residents.all.lock().is_empty() {
             return false;

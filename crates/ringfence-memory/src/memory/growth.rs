@@ -110,10 +110,10 @@ pub struct Growth<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 impl<D: Device> Growth<'_, D> {
     /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
     /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
-    /// allocated then asks for none. Says how many bytes were asked of the driver: fewer than announced if empty blocks
+    /// allocated then needs none. Says how many bytes were requested of the driver: fewer than announced if empty blocks
     /// are there.
     ///
-    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not give these blocks back before as many bytes were allocated there.
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated there.
     /// [`MemoryBudgets::trim`](crate::memory::MemoryBudgets::trim) and a shortage of memory do: what was announced is void then. Resources that get memory of
     /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
     /// for what comes, the last of it may need a block more.
@@ -139,7 +139,7 @@ impl<D: Device> Growth<'_, D> {
     /// mark; it ends when the value that this returns is dropped.
     ///
     /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. Where the
-    /// program asks for more in a second than the driver can make, nothing helps but [`Growth::reserve`](crate::memory::Growth::reserve).
+    /// program requests more in a second than the driver can make, nothing helps but [`Growth::reserve`](crate::memory::Growth::reserve).
     ///
     /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
     /// device is destroyed.

@@ -105,7 +105,7 @@ impl<D: Device> RawObject<D> {
     /// # Safety
     /// As [`Create::destroy`].
     pub(crate) unsafe fn destroy(self, device: &D) {
-        // SAFETY: the caller promises what `Create::destroy` asks.
+        // SAFETY: the caller promises what `Create::destroy` requires.
         unsafe {
             match self {
                 Self::Buffer(buffer) => Create::<Buffers>::destroy(device, buffer),

@@ -1,4 +1,4 @@
-//! The dry run: where a request would go, and what the driver would be asked for, before it is made.
+//! The dry run: where a request would go, and what would be requested of the driver, before it is made.
 //!
 //! It prints the decision that the real call executes ([`super::decide`]). Two things only the driver and the caller can
 //! answer: it takes the driver to refuse what is more than the heap has left, and calls no eviction callback. With no other thread at work, and no other process taking memory, the real call does what the plan says.
@@ -29,7 +29,7 @@ pub struct Plan {
     pub bytes: u64,
     /// Those of them that it does not need: rounding to atoms, slots of a size class and the like.
     pub waste_bytes: u64,
-    /// Bytes that the driver would be asked for; 0 if it would not be asked.
+    /// Bytes that would be requested of the driver; 0 if it would not be called.
     pub asked_bytes: u64,
     /// What could be taken of the heap afterwards without going beyond the budget.
     pub headroom_bytes: u64,
@@ -65,7 +65,7 @@ impl<D: Device> Shared<D> {
         Err(self.give_up_plan(request, best, failure))
     }
 
-    /// `trimmed` has a bit for each heap whose empty blocks the real call would have given back by now.
+    /// `trimmed` has a bit for each heap whose empty blocks the real call would have freed by now.
     fn plan_step(
         &self,
         request: &PlacementRequest<'_, '_, D>,
@@ -112,8 +112,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The first of these sizes that the budget grants and the heap has room for. If the first of all is refused, the
-    /// heap's empty blocks are given back before it goes on.
+    /// The first of these sizes that the budget grants and the heap has left. If the first of all is refused, the
+    /// heap's empty blocks are freed before it goes on.
     fn foresee(&self, heap: u32, sizes: &[u64], constraints: Constraints, trimmed: &mut u32) -> Result<u64, Failure> {
         if !constraints.may_grow {
             return Err(Failure::MayNotGrow);
@@ -161,12 +161,12 @@ impl<D: Device> Shared<D> {
 pub struct Planner<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Planner<'_, D> {
-    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or by itself, what the driver would be asked
-    /// for. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
+    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or by itself, what would be requested of the
+    /// driver. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
     /// driver grants what its budgets promise.
     ///
     /// # Errors
-    /// Those of the call that can be foreseen; [`Error::OverBudget`] where no heap has room.
+    /// Those of the call that can be foreseen; [`Error::OverBudget`] where no heap has enough left.
     pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.0.plan(&PlacementRequest::new(needs, &desc))
     }

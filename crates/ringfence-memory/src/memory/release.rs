@@ -42,7 +42,7 @@ use crate::device::{Device, DeviceError};
 use crate::observe::{report, span};
 use crate::timeline::{Passed, RetireBin, WaitError};
 
-/// The scratch of reclaim, given back when it goes, also when a panic passes.
+/// The scratch of reclaim, returned when it goes, also when a panic passes.
 struct Scratch<'a> {
     home: &'a Mutex<Option<Passed>>,
     passed: Passed,

@@ -45,7 +45,7 @@ impl<D: Device> Releases<D> {
 pub struct Reclaimed {
     /// Resources that were destroyed.
     pub objects: usize,
-    /// Blocks that were given back to the driver.
+    /// Blocks that were freed.
     pub blocks: usize,
     /// Resources that still wait for the device (or for a later call, if this one was bounded).
     pub waiting: usize,

@@ -30,7 +30,7 @@ const EVICTIONS_MAX: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constraints {
     pub(crate) within_budget: bool,
-    /// Whether the driver may be asked at all.
+    /// Whether memory may be requested of the driver at all.
     pub(crate) may_grow: bool,
     pub(crate) may_trim: bool,
 }
@@ -117,12 +117,12 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.budgets.heap(heap)
     }
 
-    /// Gives every empty block back to the driver, and says how many there were.
+    /// Frees every empty block, and says how many there were.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
 
-    /// Gives empty blocks back to the driver until this allocator holds no more than `target_bytes` of all heaps, or has
+    /// Frees empty blocks until this allocator holds no more than `target_bytes` of all heaps, or has
     /// no empty block left; says how many bytes that were.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
         self.0.trim_small_buffers();
@@ -133,8 +133,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// [`memory`](crate::memory). It releases what it can do without and says whether it did; then what the device
     /// is done with is reclaimed and everything is tried again, a few times at most. `None` takes the callback away.
     ///
-    /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it asks
-    /// for itself does not call it again. If it panics, nothing was made and nothing is lost. The callback before goes
+    /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it requests
+    /// itself does not call it again. If it panics, nothing was made and nothing is lost. The callback before goes
     /// here, or with the call of it that is under way.
     pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
         let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));

@@ -18,7 +18,7 @@ use super::location::Location;
 use super::request::AllocationDesc;
 use crate::device::{Capabilities, MemoryProperties as P};
 
-/// What requests ask of the device's memory types, worked out once.
+/// Which of the device's memory types requests go to, worked out once.
 #[derive(Debug)]
 pub struct TypeOrder {
     /// The candidates of every location, best first.
@@ -86,7 +86,7 @@ fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32)
     types
 }
 
-/// What is picked only if it is asked for by name.
+/// What is picked only if it is requested by name.
 const NEVER: P = P::PROTECTED.union(P::LAZILY_ALLOCATED).union(P::SPECIAL);
 
 fn order(capabilities: &Capabilities, location: Location) -> Vec<u32> {

@@ -60,40 +60,40 @@ impl<D: Device> Recording<'_, D> {
 pub struct Debug<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Debug<'_, D> {
-    fn ask<T: Default>(&self, ask: impl FnOnce(&Debugger<Memory<D>>) -> T) -> T {
-        self.0.debug.as_deref().map(ask).unwrap_or_default()
+    fn of<T: Default>(&self, look: impl FnOnce(&Debugger<Memory<D>>) -> T) -> T {
+        self.0.debug.as_deref().map(look).unwrap_or_default()
     }
 
     /// Compares the guards of every live range that has some, and mends those that were written: see
     /// [`debugging`](crate::debugging). O(live ranges); nothing without margins.
     #[must_use]
     pub fn check_guards(&self) -> GuardCheck {
-        self.ask(|debug| debug.check_guards(&self.0.device))
+        self.of(|debug| debug.check_guards(&self.0.device))
     }
 
     /// What is alive, by name and place of creation, what waits for the device too; nothing unless something is looked
     /// for ([`AllocatorDesc::debug`](crate::AllocatorDesc::debug)). O(live ranges).
     #[must_use]
     pub fn live(&self) -> Vec<Leak> {
-        self.ask(Debugger::live)
+        self.of(Debugger::live)
     }
 
     /// What was found since the last call: overruns as they are found, leaks at [`Allocator::shutdown`](crate::Allocator::shutdown). The last 1024.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
-        self.ask(Debugger::take_findings)
+        self.of(Debugger::take_findings)
     }
 
     /// What happened last, oldest first: as much as [`DebugDesc::history_count`](crate::DebugDesc::history_count) says.
     #[must_use]
     pub fn history(&self) -> Vec<Operation> {
-        self.ask(|debug| debug.history(None))
+        self.of(|debug| debug.history(None))
     }
 
     /// Of what happened last what was about the byte at `spot`: who had it, from when to when. O(history).
     #[must_use]
     pub fn history_of(&self, spot: Spot) -> Vec<Operation> {
-        self.ask(|debug| debug.history(Some(spot)))
+        self.of(|debug| debug.history(Some(spot)))
     }
 
     /// Checks every rule of the allocator's own structures. For tests; no other thread may use the allocator meanwhile.
