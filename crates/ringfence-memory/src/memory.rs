@@ -28,7 +28,8 @@
 //! 9. a typed error with need, use, budget and what was tried.
 //!
 //! Budgets: a block that would go beyond the budget is halved like one that is refused; the smallest is requested all the
-//! same, unless the request is [`within_budget`](crate::AllocationDesc::within_budget).
+//! same, unless the request is [`within_budget`](crate::AllocationDesc::within_budget). Nothing is requested beyond a limit
+//! that the caller has set.
 //!
 //! # Blocks
 //!

@@ -42,7 +42,7 @@ use super::statistics::TypeStatistics;
 use super::ticket::Ticket;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
-use crate::observe::unlocked::{Lock, Locked};
+use crate::observe::unlocked::Lock;
 
 mod compact;
 
@@ -107,11 +107,13 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
     pub(crate) slots: Cells<D, O>,
     state: Mutex<State<D, A>>,
-    growth: Lock<()>,
-    /// Held by the thread that makes a chunk for slots; taken before the one of growth.
-    chunks: Lock<()>,
-    /// Set when free bytes fall below the low-water mark, until a block is made.
-    wants_block: AtomicBool,
+    /// Held by the thread that makes a block.
+    pub(super) growth: Lock<()>,
+    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the one of growth.
+    pub(super) chunks: Lock<()>,
+    /// Set when free bytes fall below the low-water mark, until a block is made, or could not be made: the next allocation
+    /// sets it again then.
+    pub(super) wants_block: AtomicBool,
     wake: Arc<Wake>,
 }
 
@@ -256,17 +258,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.is_common(class, count).then_some(class)
     }
 
-    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the lock of
-    /// growth.
-    pub(crate) fn lock_chunks(&self) -> Locked<'_, ()> {
-        self.chunks.lock()
-    }
-
-    /// Held by the thread that makes a block.
-    pub(crate) fn lock_growth(&self) -> Locked<'_, ()> {
-        self.growth.lock()
-    }
-
     /// Makes a chunk of what `find` gives. The lock for chunks is held.
     pub(crate) fn grow_slots(
         &self,
@@ -302,7 +293,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     pub(crate) fn insert(&self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
-        let found = state.insert_and_allocate(block, request);
+        let id = state.insert(block);
+        let allocation = state.blocks.allocate_in(id, request.size, request.alignment);
+        let found = state.count_in(allocation.expect("a new block holds what it was made for"), request);
         self.note_low_water(&mut state);
         found
     }
@@ -362,11 +355,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.desc.sizes.present(state.blocks.block_count()).max(state.announced_block)
     }
 
-    /// Whether a block is to be made before it is needed.
-    pub(crate) fn wants_block(&self) -> bool {
-        self.wants_block.load(Ordering::Relaxed)
-    }
-
     /// The size of the block to be made before it is needed; `None` if enough is free. The lock of growth is held.
     pub(crate) fn wanted_ahead(&self) -> Option<u64> {
         let state = self.state.lock();
@@ -374,11 +362,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         // Under the lock under which it is set: an order that comes now is not lost.
         self.wants_block.store(is_low, Ordering::Relaxed);
         is_low.then(|| self.size_ahead(&state))
-    }
-
-    /// No block could be made ahead: the next allocation orders it again.
-    pub(crate) fn forget_wanted(&self) {
-        self.wants_block.store(false, Ordering::Relaxed);
     }
 
     /// Takes in a block that was made before it is needed. The lock of growth is held.
@@ -643,12 +626,6 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
         let block = Block { memory: Arc::new(memory), notes: HashMap::new(), movable_count: 0 };
         self.blocks.insert(block, ranges)
-    }
-
-    fn insert_and_allocate(&mut self, block: NewBlock<D, A>, request: Request<'_>) -> InBlock<D> {
-        let id = self.insert(block);
-        let allocation = self.blocks.allocate_in(id, request.size, request.alignment);
-        self.count_in(allocation.expect("a new block holds what it was made for"), request)
     }
 
     fn count_in(&mut self, allocation: BlockAllocation, request: Request<'_>) -> InBlock<D> {

@@ -8,6 +8,8 @@
 //!   make_block: the first size that the budget and the driver grant ──▶ arena.insert ──▶ a range
 //! ```
 
+use std::sync::atomic::Ordering;
+
 use ringfence_core::algorithm::Cutter;
 
 use super::arena::{Answer, Arena, ArenaDesc, Found, InBlock};
@@ -44,7 +46,7 @@ impl<D: Device> Shared<D> {
         let slot = arena.slots.allocate(class).or_else(|| {
             // A thread that needs a chunk waits for the one that makes one: it will do for both. But it does not wait for
             // one that makes a block.
-            let _making = arena.lock_chunks();
+            let _making = arena.chunks.lock();
             let found = arena.slots.allocate_thorough(class);
             let found = found.or_else(|| arena.grow_slots(class, |request| arena.range(request)));
             let found = found.or_else(|| arena.slots.allocate_recalled(class));
@@ -65,7 +67,7 @@ impl<D: Device> Shared<D> {
         if attempt.constraints.may_grow {
             arena.note_wait();
         }
-        let _growing = arena.lock_growth();
+        let _growing = arena.growth.lock();
         let sizes = match arena.allocate(request) {
             Answer::Granted(found) => return Ok(found),
             Answer::NeedsBlock(sizes) if sizes.is_empty() => return Err(Failure::PoolFull),
@@ -79,7 +81,7 @@ impl<D: Device> Shared<D> {
     /// Makes blocks until as much is free as the low-water mark wants, within the budget; says how many. No allocation
     /// waits for them: one that finds no room meanwhile waits no longer than if it made the block itself.
     pub(super) fn grow_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> usize {
-        if !arena.wants_block() {
+        if !arena.wants_block.load(Ordering::Relaxed) {
             return 0;
         }
         std::iter::repeat_with(|| self.make_ahead(arena)).take_while(|made| *made).count()
@@ -87,7 +89,7 @@ impl<D: Device> Shared<D> {
 
     /// Makes the next block if little is left.
     fn make_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> bool {
-        let _growing = arena.lock_growth();
+        let _growing = arena.growth.lock();
         let Some(size) = arena.wanted_ahead() else { return false };
         let constraints = Constraints { within_budget: true, may_grow: true, may_trim: false };
         let desc = AllocationDesc::default();
@@ -99,7 +101,7 @@ impl<D: Device> Shared<D> {
                 true
             }
             Err(_) => {
-                arena.forget_wanted();
+                arena.wants_block.store(false, Ordering::Relaxed);
                 false
             }
         }
@@ -113,7 +115,7 @@ impl<D: Device> Shared<D> {
         bytes: u64,
         attempt: &mut Attempt,
     ) -> Result<u64, Failure> {
-        let _growing = arena.lock_growth();
+        let _growing = arena.growth.lock();
         let (missing, count) = arena.missing_for(bytes);
         let (mut blocks, mut made) = (Vec::new(), 0);
         while made < missing {
@@ -135,7 +137,7 @@ impl<D: Device> Shared<D> {
 
     /// Makes blocks until there are `count`, for a pool that is to have them from the start.
     pub(crate) fn preallocate<A: Cutter, O>(&self, arena: &Arena<D, A, O>, count: usize) -> Result<(), Error> {
-        let _growing = arena.lock_growth();
+        let _growing = arena.growth.lock();
         while arena.block_count() < count {
             let size = arena.desc.sizes.max;
             let mut attempt = Attempt::at(arena.desc.memory_type, size, &AllocationDesc::default());

@@ -1,9 +1,9 @@
 //! Where a request goes: the one place where that is decided.
 //!
 //! ```text
-//!   request, view ──▶ decide ──▶ Decision ──┬─▶ fallback.rs executes it, step by step, until one is served
+//!   request, view ──▶ decide ──▶ Decision ──┬─▶ placing.rs executes it, step by step, until one is served
 //!                        │                  └─▶ plan.rs prints the first step that would be served
-//!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ cached.rs
+//!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, without a step
 //! ```
 //!
 //! A decision is the memory types that will do, best first, and for each of them whether the request goes to a block, to

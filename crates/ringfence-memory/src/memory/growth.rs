@@ -31,26 +31,6 @@ impl<D: Device> Shared<D> {
         let pools = self.custom_pools.read().clone();
         own + pools.iter().map(|pool| self.grow_ahead(&pool.arena)).sum::<usize>()
     }
-
-    /// Makes blocks for `bytes` that are announced, in the best memory type for them.
-    pub(crate) fn reserve(&self, class: ResourceClass, bytes: u64, desc: &AllocationDesc<'_>) -> Result<u64, Error> {
-        self.check_lost()?;
-        if bytes == 0 {
-            return Ok(0);
-        }
-        let capabilities = self.device.capabilities();
-        let mut types = self.order.candidates_for(capabilities, desc, u32::MAX);
-        let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
-        let memory_type = types.next().ok_or(no_type)?;
-        let max = capabilities.memory_heaps[self.heap_of(memory_type) as usize].bytes;
-        if bytes > max {
-            return Err(Error::TooLarge { size: bytes, max });
-        }
-        let mut attempt = Attempt::at(memory_type, bytes, desc);
-        let arena = &self.arenas[self.shared_arena_index(memory_type, class) as usize];
-        let made = self.announce(arena, bytes, &mut attempt);
-        made.map_err(|failure| self.give_up(&attempt, None, failure))
-    }
 }
 
 /// The library's thread that makes blocks ahead of need: see [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
@@ -125,7 +105,23 @@ impl<D: Device> Growth<'_, D> {
     /// # Errors
     /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
     pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
-        self.0.reserve(class, bytes, &desc)
+        let shared = self.0;
+        shared.check_lost()?;
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let capabilities = shared.device.capabilities();
+        let mut types = shared.order.candidates_for(capabilities, &desc, u32::MAX);
+        let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
+        let memory_type = types.next().ok_or(no_type)?;
+        let max = capabilities.memory_heaps[shared.heap_of(memory_type) as usize].bytes;
+        if bytes > max {
+            return Err(Error::TooLarge { size: bytes, max });
+        }
+        let mut attempt = Attempt::at(memory_type, bytes, &desc);
+        let arena = &shared.arenas[shared.shared_arena_index(memory_type, class) as usize];
+        let made = shared.announce(arena, bytes, &mut attempt);
+        made.map_err(|failure| shared.give_up(&attempt, None, failure))
     }
 
     /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.

@@ -19,9 +19,8 @@
 //! is decided for it. For a slot no line that other threads write is read or written, but for a batch of slots now and
 //! then; a range takes the lock of its arena.
 //!
-//! "Refused" is an error of the driver that freeing memory may help, or the budget: a block that would go beyond it is
-//! halved first, and what is still beyond it is requested only if the request is not `within_budget`. Nothing is requested
-//! beyond a limit that the caller has set. `shortage.rs` does what is tried when memory is short.
+//! "Refused" is an error of the driver that freeing memory may help, or the budget: see the fallback order in
+//! [`memory`](crate::memory). `shortage.rs` does what is tried when memory is short.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -84,117 +83,6 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
     pub(crate) fn of_range(&self, size: u64, alignment: u64) -> Request<'_> {
         let high = self.pool.is_some() && self.desc.from_the_end;
         Request { high, ..Request::of(self.desc, size, alignment) }
-    }
-}
-
-/// What has no memory yet: a resource that was measured, or bytes for resources that the caller places.
-pub(crate) trait Unplaced<D: Device> {
-    /// What comes of it.
-    type Made;
-
-    /// Binds it to the memory of its place. It is used up iff this succeeds.
-    ///
-    /// # Safety
-    /// The memory is of a type and class that its requirements allow; the range is large enough and aligned.
-    unsafe fn bind(&self, shared: &Shared<D>, place: &Place<D>) -> Result<Self::Made, DeviceError>;
-
-    /// Gives it memory of its own. It is used up iff this succeeds.
-    ///
-    /// # Safety
-    /// Its requirements allow `desc`.
-    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError>;
-
-    /// Where the host sees what came of it, where the API maps resources.
-    fn mapped(_made: &Self::Made) -> Option<Mapped> {
-        None
-    }
-}
-
-/// A resource that was measured.
-pub(super) struct Measured<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
-
-impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
-    type Made = Placed<<D as Create<K>>::Object>;
-
-    #[inline]
-    unsafe fn bind(&self, shared: &Shared<D>, place: &Place<D>) -> Result<Self::Made, DeviceError> {
-        // SAFETY: the caller promises the same.
-        unsafe { Create::<K>::place(&shared.device, self.0, &shared.memory_of(place).object, place.offset) }
-    }
-
-    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError> {
-        // SAFETY: the caller promises the same.
-        unsafe { Create::<K>::dedicate(device, self.0, desc) }
-    }
-
-    fn mapped(made: &Self::Made) -> Option<Mapped> {
-        made.mapped
-    }
-}
-
-/// Bytes alone.
-pub(crate) struct Bytes;
-
-impl<D: Device> Unplaced<D> for Bytes {
-    type Made = ();
-
-    #[inline]
-    unsafe fn bind(&self, _: &Shared<D>, _: &Place<D>) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
-        // SAFETY: the memory type is one of the device's.
-        unsafe { device.allocate_memory(desc) }.map(|memory| ((), memory))
-    }
-}
-
-/// Bytes for a resource that the caller places, which the driver is given if they are its own.
-pub(crate) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced, pub(crate) PhantomData<K>);
-
-impl<D: Device + Create<K>, K: Kind> Unplaced<D> for BytesFor<'_, D, K> {
-    type Made = ();
-
-    unsafe fn bind(&self, _: &Shared<D>, _: &Place<D>) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
-        // SAFETY: the caller promises that the requirements allow `desc`, and `Allocator::allocate_for` that the
-        // resource is this device's and alive.
-        unsafe { Create::<K>::allocate_memory_for(device, self.0, desc) }.map(|memory| ((), memory))
-    }
-}
-
-/// A resource that is measured and not placed: discarded unless it is used up.
-pub(crate) struct Prepared<'a, D: Create<K>, K: Kind> {
-    device: &'a D,
-    /// There until this is dropped.
-    unplaced: ManuallyDrop<D::Unplaced>,
-}
-
-impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
-    pub(crate) fn new(device: &'a D, unplaced: D::Unplaced) -> Self {
-        Self { device, unplaced: ManuallyDrop::new(unplaced) }
-    }
-
-    pub(crate) fn get(&self) -> &D::Unplaced {
-        &self.unplaced
-    }
-
-    /// It was placed.
-    pub(crate) fn used_up(self) {
-        let mut used = ManuallyDrop::new(self);
-        // SAFETY: `used` is never dropped nor used again, so that the value is taken once.
-        drop(unsafe { ManuallyDrop::take(&mut used.unplaced) });
-    }
-}
-
-impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
-    fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was not
-        // placed.
-        unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
     }
 }
 
@@ -288,11 +176,7 @@ impl<D: Device> Shared<D> {
     where
         D: Create<K>,
     {
-        let made = self.find_place(&Measured::<D, K>(unplaced, PhantomData), request)?;
-        if !made.1.is_dedicated() {
-            self.calls.placed.add(1);
-        }
-        Ok(made)
+        self.find_place(&Measured::<D, K>(unplaced, PhantomData), request)
     }
 }
 
@@ -552,5 +436,119 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
             shared.debug_made(&place, request.desc, Margins::default(), size, R::mapped(&made));
         }
         Ok((made, place))
+    }
+}
+
+/// What has no memory yet: a resource that was measured, or bytes for resources that the caller places.
+pub(crate) trait Unplaced<D: Device> {
+    /// What comes of it.
+    type Made;
+
+    /// Binds it to the memory of its place. It is used up iff this succeeds.
+    ///
+    /// # Safety
+    /// The memory is of a type and class that its requirements allow; the range is large enough and aligned.
+    unsafe fn bind(&self, shared: &Shared<D>, place: &Place<D>) -> Result<Self::Made, DeviceError>;
+
+    /// Gives it memory of its own. It is used up iff this succeeds.
+    ///
+    /// # Safety
+    /// Its requirements allow `desc`.
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError>;
+
+    /// Where the host sees what came of it, where the API maps resources.
+    fn mapped(_made: &Self::Made) -> Option<Mapped> {
+        None
+    }
+}
+
+/// A resource that was measured.
+pub(super) struct Measured<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
+
+impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
+    type Made = Placed<<D as Create<K>>::Object>;
+
+    #[inline]
+    unsafe fn bind(&self, shared: &Shared<D>, place: &Place<D>) -> Result<Self::Made, DeviceError> {
+        // SAFETY: the caller promises the same.
+        let placed =
+            unsafe { Create::<K>::place(&shared.device, self.0, &shared.memory_of(place).object, place.offset) }?;
+        shared.calls.placed.add(1);
+        Ok(placed)
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError> {
+        // SAFETY: the caller promises the same.
+        unsafe { Create::<K>::dedicate(device, self.0, desc) }
+    }
+
+    fn mapped(made: &Self::Made) -> Option<Mapped> {
+        made.mapped
+    }
+}
+
+/// Bytes alone.
+pub(crate) struct Bytes;
+
+impl<D: Device> Unplaced<D> for Bytes {
+    type Made = ();
+
+    #[inline]
+    unsafe fn bind(&self, _: &Shared<D>, _: &Place<D>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
+        // SAFETY: the memory type is one of the device's.
+        unsafe { device.allocate_memory(desc) }.map(|memory| ((), memory))
+    }
+}
+
+/// Bytes for a resource that the caller places, which the driver is given if they are its own.
+pub(crate) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced, pub(crate) PhantomData<K>);
+
+impl<D: Device + Create<K>, K: Kind> Unplaced<D> for BytesFor<'_, D, K> {
+    type Made = ();
+
+    unsafe fn bind(&self, _: &Shared<D>, _: &Place<D>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
+        // SAFETY: the caller promises that the requirements allow `desc`, and `Allocator::allocate_for` that the
+        // resource is this device's and alive.
+        unsafe { Create::<K>::allocate_memory_for(device, self.0, desc) }.map(|memory| ((), memory))
+    }
+}
+
+/// A resource that is measured and not placed: discarded unless it is used up.
+pub(crate) struct Prepared<'a, D: Create<K>, K: Kind> {
+    device: &'a D,
+    /// There until this is dropped.
+    unplaced: ManuallyDrop<D::Unplaced>,
+}
+
+impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
+    pub(crate) fn new(device: &'a D, unplaced: D::Unplaced) -> Self {
+        Self { device, unplaced: ManuallyDrop::new(unplaced) }
+    }
+
+    pub(crate) fn get(&self) -> &D::Unplaced {
+        &self.unplaced
+    }
+
+    /// It was placed.
+    pub(crate) fn used_up(self) {
+        let mut used = ManuallyDrop::new(self);
+        // SAFETY: `used` is never dropped nor used again, so that the value is taken once.
+        drop(unsafe { ManuallyDrop::take(&mut used.unplaced) });
+    }
+}
+
+impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was not
+        // placed.
+        unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
     }
 }

@@ -12,7 +12,7 @@ use super::place::ArenaRef;
 use super::placing::PlacementRequest;
 use super::request::AllocationDesc;
 use super::shared::Shared;
-use super::shortage::{Constraints, Failure};
+use super::shortage::{Attempt, Constraints, Failure};
 use crate::device::{BufferInfo, Buffers, Create, Device, Kind, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 
@@ -54,15 +54,16 @@ impl<D: Device> Shared<D> {
         self.check_lost()?;
         self.check_request(request)?;
         self.budgets.refresh_if_old(&self.device);
-        let (mut failure, mut best, mut trimmed) = (Failure::NoType, None, 0_u32);
+        let mut attempt = Attempt::new(request.needs.size, request.needs.memory_type_bits, request.desc);
+        let (mut failure, mut trimmed) = (Failure::NoType, 0_u32);
         for step in decide(request.needs, request.desc, self.view(request)) {
-            best.get_or_insert(step.memory_type);
-            match self.plan_step(request, &step, &mut trimmed) {
+            attempt.begin(step.memory_type);
+            match self.plan_step(request, &step, attempt.constraints, &mut trimmed) {
                 Ok(plan) => return Ok(plan),
                 Err(next) => failure = next,
             }
         }
-        Err(self.give_up_plan(request, best, failure))
+        Err(self.give_up(&attempt, request.pool, failure))
     }
 
     /// `trimmed` has a bit for each heap whose empty blocks the real call would have freed by now.
@@ -70,9 +71,10 @@ impl<D: Device> Shared<D> {
         &self,
         request: &PlacementRequest<'_, '_, D>,
         step: &Step,
+        constraints: Constraints,
         trimmed: &mut u32,
     ) -> Result<Plan, Failure> {
-        let (heap, constraints) = (self.heap_of(step.memory_type), Constraints::of(request.desc));
+        let heap = self.heap_of(step.memory_type);
         let plan = |way, bytes: u64, asked_bytes: u64| Plan {
             memory_type: step.memory_type,
             heap,
@@ -140,20 +142,6 @@ impl<D: Device> Shared<D> {
             }
         }
         Err(Failure::OverBudget)
-    }
-
-    fn give_up_plan(&self, request: &PlacementRequest<'_, '_, D>, best: Option<u32>, failure: Failure) -> Error {
-        let (size, location) = (request.needs.size, request.desc.location);
-        match (failure, best, request.pool) {
-            (Failure::MayNotGrow, ..) => Error::WouldGrow { size, location },
-            (Failure::PoolFull, _, Some(pool)) => pool.full(size),
-            (_, Some(best), _) => {
-                let heap = self.heap_of(best);
-                let (tried, tried_type_bits) = (Default::default(), 1 << best);
-                Error::OverBudget { size, location, tried_type_bits, heap, budget: self.budgets.heap(heap), tried }
-            }
-            (_, None, _) => Error::NoMemoryType { location, memory_type_bits: request.needs.memory_type_bits },
-        }
     }
 }
 

@@ -394,7 +394,8 @@ impl<D: Device> Shared<D> {
     /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         let wait = LastWait::begin(timeout);
-        if !self.sees_loss() {
+        let read = self.lifetimes.read(&self.device, &mut Passed::default());
+        if !self.lost.load(Ordering::Relaxed) && read != Err(DeviceError::Lost) {
             self.no_frame_is_open()?;
             self.wait_submitted(&wait)?;
             self.wait_dropped(&wait)?;
@@ -418,12 +419,6 @@ impl<D: Device> Shared<D> {
             debug.report_leaks();
         }
         Ok(reclaimed)
-    }
-
-    /// Whether the device is lost, as the timelines say now.
-    fn sees_loss(&self) -> bool {
-        let read = self.lifetimes.read(&self.device, &mut Passed::default());
-        self.lost.load(Ordering::Relaxed) || read == Err(DeviceError::Lost)
     }
 
     fn no_frame_is_open(&self) -> Result<(), ShutdownError> {

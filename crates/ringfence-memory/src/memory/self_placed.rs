@@ -89,10 +89,7 @@ impl<D: Device> Shared<D> {
     {
         // SAFETY: the caller promises what is asked.
         match unsafe { Measured::<D, K>(unplaced, PhantomData).bind(self, &place) } {
-            Ok(placed) => {
-                self.calls.placed.add(1);
-                Ok((placed, place))
-            }
+            Ok(placed) => Ok((placed, place)),
             Err(error) => {
                 self.free_place(place);
                 Err(error)

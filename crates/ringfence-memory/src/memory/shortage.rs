@@ -35,12 +35,6 @@ pub(crate) struct Constraints {
     pub(crate) may_trim: bool,
 }
 
-impl Constraints {
-    pub(crate) fn of(desc: &AllocationDesc<'_>) -> Self {
-        Self { within_budget: desc.within_budget, may_grow: !desc.never_grow, may_trim: true }
-    }
-}
-
 /// Why a step failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
@@ -82,7 +76,8 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     pub(crate) fn new(size: u64, memory_type_bits: u32, desc: &AllocationDesc<'_>) -> Self {
-        let (location, constraints) = (desc.location, Constraints::of(desc));
+        let AllocationDesc { location, within_budget, never_grow, .. } = *desc;
+        let constraints = Constraints { within_budget, may_grow: !never_grow, may_trim: true };
         let (tried, tried_type_bits, best) = (Tried::empty(), 0, None);
         Self { size, location, memory_type_bits, constraints, tried, tried_type_bits, best }
     }
