@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Cutter;
 
-use super::arena::{Answer, Arena, ArenaDesc, Found, InBlock};
+use super::arena::{Answer, Arena, Found, InBlock};
 use super::memory_object::Memory;
 use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use super::shortage::{Attempt, Constraints, Failure};
-use crate::device::{Device, MemoryDesc};
+use crate::device::Device;
 use crate::error::Error;
 
 impl<D: Device> Shared<D> {
@@ -73,13 +73,12 @@ impl<D: Device> Shared<D> {
             Answer::NeedsBlock(sizes) if sizes.is_empty() => return Err(Failure::PoolFull),
             Answer::NeedsBlock(sizes) => sizes,
         };
-        let desc = |size| arena.block_desc(size, request.alignment);
-        let memory = self.make_block(sizes.into_iter(), &arena.desc, attempt, desc)?;
+        let memory = self.make_block(arena, sizes.into_iter(), request.alignment, attempt)?;
         Ok(arena.insert(memory, request))
     }
 
     /// Makes blocks until as much is free as the low-water mark wants, within the budget; says how many. No allocation
-    /// waits for them: one that finds no room meanwhile waits no longer than if it made the block itself.
+    /// waits for them: one that finds none meanwhile waits no longer than if it made the block itself.
     pub(super) fn grow_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> usize {
         if !arena.wants_block.load(Ordering::Relaxed) {
             return 0;
@@ -92,19 +91,14 @@ impl<D: Device> Shared<D> {
         let _growing = arena.growth.lock();
         let Some(size) = arena.wanted_ahead() else { return false };
         let constraints = Constraints { within_budget: true, may_grow: true, may_trim: false };
-        let desc = AllocationDesc::default();
-        let mut attempt = Attempt { constraints, ..Attempt::at(arena.desc.memory_type, size, &desc) };
-        let sizes = std::iter::once(size);
-        match self.make_block(sizes, &arena.desc, &mut attempt, |size| arena.block_desc(size, 1)) {
-            Ok(memory) => {
-                arena.insert_ahead(memory);
-                true
-            }
-            Err(_) => {
-                arena.wants_block.store(false, Ordering::Relaxed);
-                false
-            }
+        let attempt = Attempt::at(arena.desc.memory_type, size, &AllocationDesc::default());
+        let made = self.make_block(arena, std::iter::once(size), 1, &mut Attempt { constraints, ..attempt });
+        let is_made = made.is_ok();
+        match made {
+            Ok(memory) => arena.insert_ahead(memory),
+            Err(_) => arena.wants_block.store(false, Ordering::Relaxed),
         }
+        is_made
     }
 
     /// Makes blocks until so many bytes more than were announced before lie in empty ones, and says how many bytes those
@@ -120,7 +114,7 @@ impl<D: Device> Shared<D> {
         let (mut blocks, mut made) = (Vec::new(), 0);
         while made < missing {
             let sizes = arena.desc.sizes.to_hold(count + blocks.len(), missing - made);
-            match self.make_block(sizes, &arena.desc, attempt, |size| arena.block_desc(size, 1)) {
+            match self.make_block(arena, sizes, 1, attempt) {
                 Ok(memory) => {
                     made += memory.size;
                     blocks.push(memory);
@@ -141,33 +135,33 @@ impl<D: Device> Shared<D> {
         while arena.block_count() < count {
             let size = arena.desc.sizes.max;
             let mut attempt = Attempt::at(arena.desc.memory_type, size, &AllocationDesc::default());
-            let desc = |size| arena.block_desc(size, 1);
-            let made = self.make_block(std::iter::once(size), &arena.desc, &mut attempt, desc);
+            let made = self.make_block(arena, std::iter::once(size), 1, &mut attempt);
             arena.insert_empty(made.map_err(|failure| self.give_up(&attempt, None, failure))?);
         }
         Ok(())
     }
 
-    /// Asks the driver for a block of an arena: of the first of `sizes` that the budget and the driver grant.
-    fn make_block(
+    /// Requests a block of an arena of the driver: of the first of `sizes` that the budget and the driver grant.
+    fn make_block<A: Cutter, O>(
         &self,
+        arena: &Arena<D, A, O>,
         sizes: impl Iterator<Item = u64>,
-        arena: &ArenaDesc,
+        alignment: u64,
         attempt: &mut Attempt,
-        desc: impl Fn(u64) -> MemoryDesc<'static>,
     ) -> Result<Memory<D>, Failure> {
         let constraints = attempt.constraints;
         if !constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
         self.budgets.refresh_if_old(&self.device);
-        let heap = arena.heap;
+        let heap = arena.desc.heap;
         let mut sizes = sizes.peekable();
         let (mut may_trim, mut failure) = (constraints.may_trim, Failure::OverBudget);
         while let Some(size) = sizes.next() {
             // Beyond the budget goes only the smallest.
             let strict = constraints.within_budget || sizes.peek().is_some();
-            let make = || self.make_within(heap, size, strict, || self.allocate_memory(&desc(size)));
+            let make =
+                || self.make_within(heap, size, strict, || self.allocate_memory(&arena.block_desc(size, alignment)));
             let mut made = make();
             if may_trim && made.as_ref().is_err_and(|failure| failure.may_go_on()) {
                 may_trim = false;
@@ -179,7 +173,7 @@ impl<D: Device> Shared<D> {
                 Err(failure) if failure.may_go_on() => failure,
                 Err(failure) => return Err(failure),
                 Ok(memory) => {
-                    self.trace_block(&memory, arena.class_name(), false);
+                    self.trace_block(&memory, arena.desc.class_name(), false);
                     return Ok(memory);
                 }
             };

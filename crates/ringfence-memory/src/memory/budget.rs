@@ -84,6 +84,7 @@ pub(crate) enum Grant {
     BeyondLimit,
 }
 
+#[derive(Default)]
 struct Heap {
     bytes: u64,
     limit: u64,
@@ -112,11 +113,8 @@ impl Budgets {
             Heap {
                 bytes: heap.bytes,
                 limit: wanted.min(window),
-                reserved: AtomicU64::new(0),
-                absent: AtomicU64::new(0),
-                usage_then: AtomicU64::new(0),
                 budget_then: AtomicU64::new(heap.bytes / 100 * ESTIMATE_PERCENT),
-                reserved_then: AtomicU64::new(0),
+                ..Heap::default()
             }
         });
         let budgets = Self { heaps: heaps.collect(), reported: AtomicBool::new(false), since: AtomicU32::new(0) };

@@ -36,8 +36,6 @@ impl<D: Device> Shared<D> {
 /// The library's thread that makes blocks ahead of need: see [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
 ///
 /// Dropping it ends the thread, after the driver call that it may be in.
-///
-/// [`Growth::maintain_in_background`]: crate::memory::Growth::maintain_in_background
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {
     stop: Arc<AtomicBool>,

@@ -104,9 +104,7 @@ impl Drop for Helping {
     }
 }
 
-/// Objects of the program's own that wait for the device as resources do.
-///
-/// What waits for an allocator's timelines. Made by [`Allocator::retirement`](crate::Allocator::retirement).
+/// Objects of the program's own that wait for an allocator's timelines as resources do. Made by [`Allocator::retirement`](crate::Allocator::retirement).
 pub struct Retirement<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Retirement<'_, D> {
