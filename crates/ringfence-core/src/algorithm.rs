@@ -309,3 +309,59 @@ pub type VirtualAllocator = GrowableBlocks<VirtualBlocks>;
 pub const fn virtual_allocator(algorithm: Algorithm, desc: crate::blocks::BlocksDesc) -> VirtualAllocator {
     GrowableBlocks::new(desc, VirtualBlocks { algorithm, made: 0 })
 }
+
+/// What cuts heaps by an algorithm that is known when the program runs: [`AnyAllocator`], and [`Tlsf`] where it is never another.
+pub trait Cutter: RangeAllocator + Peek {
+    /// An allocator of `capacity` units.
+    fn cut(algorithm: Algorithm, capacity: u64) -> Self;
+
+    /// From the high end, where there is one.
+    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range>;
+
+    /// From below a limit, where the algorithm can.
+    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
+
+    /// Whether an empty heap of so many units would grant a request.
+    fn would_hold(algorithm: Algorithm, capacity: u64, size: u64, alignment: u64) -> bool;
+}
+
+impl Cutter for Tlsf {
+    fn cut(_: Algorithm, capacity: u64) -> Self {
+        // Statistics add up the sizes of ranges.
+        Self::exact(capacity)
+    }
+
+    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        self.allocate(size, alignment).ok()
+    }
+
+    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
+        Tlsf::allocate_below(self, size, alignment, limit)
+    }
+
+    fn would_hold(_: Algorithm, capacity: u64, size: u64, _alignment: u64) -> bool {
+        capacity >= size
+    }
+}
+
+impl Cutter for AnyAllocator {
+    fn cut(algorithm: Algorithm, capacity: u64) -> Self {
+        match algorithm {
+            Algorithm::Tlsf => Self::Tlsf(Tlsf::cut(algorithm, capacity)),
+            _ => Self::new(algorithm, capacity),
+        }
+    }
+
+    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
+        AnyAllocator::allocate_high(self, size, alignment).ok()
+    }
+
+    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
+        let Self::Tlsf(tlsf) = self else { return None };
+        tlsf.allocate_below(size, alignment, limit)
+    }
+
+    fn would_hold(algorithm: Algorithm, capacity: u64, size: u64, alignment: u64) -> bool {
+        Self::cut(algorithm, capacity).peek(size, alignment).is_some()
+    }
+}

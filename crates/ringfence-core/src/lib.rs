@@ -18,6 +18,7 @@
 //! | [`fixed_pool`] | equal blocks for many threads at once, without a lock | O(1) |
 //! | [`pool_chain`] | such pools with their heaps, added and taken out meanwhile | O(1) expected |
 //! | [`size_class`] | block sizes | – |
+//! | [`fit_tree`] | the first of many blocks that may hold a request | O(log blocks) |
 //! | [`linear`] | a bump page | O(1) |
 //! | [`sync`] | points on timelines, sets of them | – |
 //! | [`retire`] | what may be released once its points have passed | O(1) a batch |
@@ -34,6 +35,7 @@ extern crate std;
 pub mod algorithm;
 pub mod blocks;
 pub mod buddy;
+pub mod fit_tree;
 pub mod fixed_pool;
 pub mod free_list;
 pub mod linear;

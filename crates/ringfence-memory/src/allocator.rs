@@ -32,7 +32,7 @@ impl<D: Device> Allocator<D> {
     #[must_use]
     pub fn over(device: D, desc: AllocatorDesc) -> Self {
         let shared = Arc::new(Shared::new(device, desc));
-        Self { handle: Arc::new(Handle::new(&shared)), shared }
+        Self { handle: Arc::new(Handle(Arc::clone(&shared))), shared }
     }
 
     /// The device underneath.
@@ -70,7 +70,7 @@ impl<D: Device> Allocator<D> {
 
     /// Makes a buffer.
     ///
-    /// O(1) with room in a block; a new block or memory of its own is a driver call that may take milliseconds.
+    /// O(1) while a block has capacity; a new block or memory of its own is a driver call that may take milliseconds.
     ///
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.
@@ -171,7 +171,7 @@ impl<D: Device> Allocator<D> {
         unsafe { Residency::new(&self.shared, desc) }
     }
 
-    /// Destroys what every timeline has passed, and gives blocks back that have been empty for long. Call it once a
+    /// Destroys what every timeline has passed, and frees blocks that have been empty for long. Call it once a
     /// frame. Never waits for the GPU; one driver call a timeline, and one for each object that goes.
     ///
     /// If another thread is at it already, or this one further up, there is nothing to do and nothing is done. Threads that
@@ -213,40 +213,40 @@ impl<D: Device> Allocator<D> {
         Defrag::of_all(&self.shared, desc)
     }
 
-    /// What a call would do: which memory type, in which block, what the driver would be asked for.
+    /// What a call would do: which memory type, in which block, what would be requested of the driver.
     #[must_use]
     pub fn plan(&self) -> Planner<'_, D> {
-        Planner::new(&self.shared)
+        Planner(&self.shared)
     }
 
-    /// Use and limits of memory heaps; giving empty blocks back; the eviction callback.
+    /// Use and limits of memory heaps; freeing empty blocks; the eviction callback.
     #[must_use]
     pub fn budgets(&self) -> MemoryBudgets<'_, D> {
-        MemoryBudgets::new(&self.shared)
+        MemoryBudgets(&self.shared)
     }
 
     /// Blocks that are made before they are needed.
     #[must_use]
     pub fn growth(&self) -> Growth<'_, D> {
-        Growth::new(&self.shared)
+        Growth(&self.shared)
     }
 
     /// Objects of the program's own that wait for the device as resources do.
     #[must_use]
     pub fn retirement(&self) -> Retirement<'_, D> {
-        Retirement::new(&self.shared)
+        Retirement(&self.shared)
     }
 
     /// What is looked for while the program runs, and what was found.
     #[must_use]
     pub fn debug(&self) -> Debug<'_, D> {
-        Debug::new(&self.shared)
+        Debug(&self.shared)
     }
 
     /// Recording what happens to memory.
     #[must_use]
     pub fn trace(&self) -> Recording<'_, D> {
-        Recording::new(&self.shared)
+        Recording(&self.shared)
     }
 
     /// Memory that other processes have exported.

@@ -10,7 +10,7 @@ pub use crate::memory::Shared;
 pub use crate::memory::descriptor_heaps::{DescriptorHeaps, OnlyOne, ReclaimHeap};
 pub use crate::memory::place::{Backing, RangeOwner};
 pub use crate::memory::rings::{Completed, ReclaimRing};
-pub use crate::memory::shortage::asking;
+pub use crate::memory::shortage::retry_after_eviction;
 pub use crate::memory::{Memory, Place};
 pub use crate::observe::Trace;
 pub use crate::observe::unlocked::{Lock, Locked, drop_unlocked, is_locked};

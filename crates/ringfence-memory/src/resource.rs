@@ -11,7 +11,7 @@ use crate::device::record::TextureParts;
 use crate::device::sharing::ShareKind;
 use crate::device::{BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Kind, Mapped, Placed, Textures};
 use crate::error::{AccessError, Error};
-use crate::memory::{AllocationDesc, Ask, Location, Memory, Place, PoolState, RawObject, Shared};
+use crate::memory::{AllocationDesc, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared};
 use crate::observe::debugging::{Key, MovedRange, Spot};
 
 mod allocation;
@@ -69,16 +69,16 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     ) -> Result<Self, Error> {
         let desc = AllocationDesc { share: effective_share(&desc, pool)?, ..desc };
         let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
-            let ask = match pool {
-                None => Ask::new(needs, &desc),
-                Some(pool) => Ask::of_pool(pool, needs, &desc)?,
+            let request = match pool {
+                None => PlacementRequest::new(needs, &desc),
+                Some(pool) => PlacementRequest::of_pool(pool, needs, &desc)?,
             };
             if pool.is_some() && desc.share.is_some() && needs.requires_dedicated {
                 return Err(
                     DeviceError::Unsupported("sharing a block: memory of the resource's own can be shared").into()
                 );
             }
-            shared.place_asked::<K>(unplaced, &ask)
+            shared.place_requested::<K>(unplaced, &request)
         })?;
         let has_address = Create::<K>::has_address(&shared.device, info);
         let resource = Self::new(Arc::clone(shared), placed, place, needs.size, desc.location);
@@ -454,7 +454,7 @@ impl ResourceKind for Textures {
     }
 }
 
-/// Whcachedles to a resource's memory will be: the pool's kind, if it has one.
+/// What handles to a resource's memory will be: the pool's kind, if it has one.
 fn effective_share<D: Device>(
     desc: &AllocationDesc<'_>,
     pool: Option<&Arc<PoolState<D>>>,

@@ -20,7 +20,7 @@ use ringfence_core::blocks::{BlockAllocation, BlockId};
 use super::DefragDesc;
 use super::run::DefragStatistics;
 use crate::device::Device;
-use crate::memory::{ArenaRef, BlockFacts, Destinations, Reserved, Room, Shared, Ticket};
+use crate::memory::{ArenaRef, BlockFacts, Destinations, PassLimits, Reserved, Shared, Ticket};
 
 /// A hole that could be won in a block counts if it is at least this part of the block.
 const COMPACT_SHARE: u64 = 16;
@@ -127,12 +127,12 @@ impl<D: Device> ArenaRun<D> {
         !has_plans && self.old.front().is_some_and(|old| shared.compact(&self.arena).is_live(old))
     }
 
-    /// Plans moves while there is room for them in the pass.
+    /// Plans moves while the pass may take more.
     pub(super) fn plan(
         &mut self,
         shared: &Shared<D>,
         desc: &DefragDesc,
-        room: &mut Room,
+        limits: &mut PassLimits,
         into: &mut Vec<Reserved<D>>,
         statistics: &mut DefragStatistics,
     ) {
@@ -142,9 +142,9 @@ impl<D: Device> ArenaRun<D> {
         while goes_on {
             goes_on = match std::mem::replace(&mut self.phase, Phase::Done) {
                 Phase::Waiting => self.begin(shared),
-                Phase::Emptying(emptying) => self.empty(emptying, shared, desc, room, &mut destinations, into),
+                Phase::Emptying(emptying) => self.empty(emptying, shared, desc, limits, &mut destinations, into),
                 Phase::Settling => self.look_for_holes(shared, desc, !into.is_empty()),
-                Phase::Compacting(compacting) => self.compact(compacting, shared, desc, room, into, statistics),
+                Phase::Compacting(compacting) => self.compact(compacting, shared, desc, limits, into, statistics),
                 Phase::Done => false,
             };
         }
@@ -194,7 +194,7 @@ impl<D: Device> ArenaRun<D> {
         mut emptying: Emptying,
         shared: &Shared<D>,
         desc: &DefragDesc,
-        room: &mut Room,
+        limits: &mut PassLimits,
         destinations: &mut Option<Destinations>,
         into: &mut Vec<Reserved<D>>,
     ) -> bool {
@@ -213,7 +213,7 @@ impl<D: Device> ArenaRun<D> {
         };
         let destinations = destinations.get_or_insert_with(|| compact.destinations(&self.emptied));
         let planned = into.len();
-        emptying.unfit += compact.reserve_elsewhere(destinations, &mut emptying.queue, room, into);
+        emptying.unfit += compact.reserve_elsewhere(destinations, &mut emptying.queue, limits, into);
         emptying.in_vain += into[planned..].iter().map(|reserved| reserved.allocation.size()).sum::<u64>();
         let is_over = emptying.queue.is_empty();
         if is_over {
@@ -295,12 +295,12 @@ impl<D: Device> ArenaRun<D> {
         mut compacting: Compacting,
         shared: &Shared<D>,
         desc: &DefragDesc,
-        room: &mut Room,
+        limits: &mut PassLimits,
         into: &mut Vec<Reserved<D>>,
         statistics: &mut DefragStatistics,
     ) -> bool {
         let goes_on = if let Some(mut round) = compacting.round.take() {
-            shared.compact(&self.arena).reserve_below(&mut round.queue, room, into);
+            shared.compact(&self.arena).reserve_below(&mut round.queue, limits, into);
             let is_planned = round.queue.is_empty();
             if is_planned {
                 compacting.planned.push(round);

@@ -391,7 +391,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
                 return Err(self.give_up(index, error));
             }
         };
-        shared.count_created();
+        shared.calls.create_object.add(1);
         if !self.moves[index].name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, &self.moves[index].name) };

@@ -12,7 +12,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ringfence_core::blocks::BlockAllocation;
@@ -21,7 +20,7 @@ use super::DefragDesc;
 use super::arena::ArenaRun;
 use super::pass::{DefragPass, Pending, Room};
 use crate::device::Device;
-use crate::memory::{ArenaRef, BlockFacts, Room as Bounds, Shared};
+use crate::memory::{ArenaRef, BlockFacts, PassLimits, Shared};
 use crate::resource::Pool;
 use crate::timeline::Frame;
 
@@ -169,15 +168,15 @@ impl<D: Device> Defrag<D> {
         }
         self.close_pass();
         let started = Instant::now();
-        let (mut room, mut pending) =
-            (Bounds::new(self.desc.bytes_per_pass_max, self.desc.moves_per_pass_max), Vec::new());
+        let (mut limits, mut pending) =
+            (PassLimits::new(self.desc.bytes_per_pass_max, self.desc.moves_per_pass_max), Vec::new());
         let count = self.arenas.len();
         for step in 0..count {
             let at = (self.first + step) % count;
             let mut reserved = Vec::new();
-            self.arenas[at].plan(&self.shared, &self.desc, &mut room, &mut reserved, &mut self.statistics);
+            self.arenas[at].plan(&self.shared, &self.desc, &mut limits, &mut reserved, &mut self.statistics);
             pending.extend(reserved.into_iter().map(|reserved| Pending { arena: at, reserved }));
-            if room.is_over() {
+            if limits.is_over() {
                 self.first = at;
                 break;
             }
@@ -232,14 +231,13 @@ impl<D: Device> Defrag<D> {
         self.statistics.moved_count += 1;
         self.statistics.moved_bytes += old.size();
         self.arenas[at].moved(old);
-        self.shared.moved.count.fetch_add(1, Ordering::Relaxed);
-        self.shared.moved.bytes.fetch_add(old.size(), Ordering::Relaxed);
+        self.shared.moved.add(1, old.size());
     }
 
     /// A move is not made: its resource stays, the room is free again.
     pub(super) fn give_up(&mut self, Room { ticket, place, .. }: Room<D>) {
         ticket.put_back();
-        self.shared.give_back(place);
+        self.shared.free_place(place);
         self.left();
     }
 

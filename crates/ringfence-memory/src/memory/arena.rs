@@ -1,18 +1,18 @@
 //! The blocks of one memory type and one resource class.
 //!
 //! ```text
-//!   cells: pools for common small sizes            no lock
+//!   slots: pools for common small sizes            no lock
 //!     │ none left: a chunk
 //!     ▼
 //!   state (one short lock)                         growth (held while the driver makes a block)
-//!   ├ blocks: Blocks<Tlsf, Block>                   taken only by who found every block full,
+//!   ├ blocks: Blocks<Tlsf, Block>                   taken only by a thread that found every block full,
 //!   ├ dedicated: name and size of each              so that a request that fits never waits for the driver
 //!   └ counts and high-water marks
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate a cell | O(1), no lock |
+//! | allocate a slot | O(1), no lock |
 //! | allocate in a block that is there | O(log blocks), one short lock, no driver call |
 //! | allocate that needs a block | driver calls, outside the lock of the state |
 //! | free | as allocate in a block that is there |
@@ -20,12 +20,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
 
 use parking_lot::Mutex;
-use ringfence_core::algorithm::{Algorithm, AnyAllocator};
+use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::pool_chain::PoolAllocation;
-use ringfence_core::range::{Allocate, Invalid, Peek, Range, RangeAllocator};
+use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
 use smallvec::SmallVec;
 
@@ -36,17 +37,16 @@ use super::low_water::LowWater;
 use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::{Moves, Request};
-use super::snapshot::{BlockSnapshot, RangeSnapshot, class_name};
+use super::snapshot::{BlockSnapshot, RangeSnapshot};
 use super::statistics::TypeStatistics;
 use super::ticket::Ticket;
-use super::wake::Wake;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
-use crate::observe::unlocked::{Lock, Locked};
+use crate::observe::unlocked::Lock;
 
 mod compact;
 
-pub(crate) use compact::{BlockFacts, Compact, Destinations, Reserved, Room};
+pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved};
 
 /// A block: memory that ranges share, and what is noted of those that have a name or user data.
 struct Block<D: Device> {
@@ -55,61 +55,6 @@ struct Block<D: Device> {
     notes: HashMap<u32, Note>,
     /// How many of the notes have a ticket.
     movable_count: usize,
-}
-
-/// How an arena cuts its blocks.
-pub(crate) trait Cutter: RangeAllocator + Peek {
-    fn cut(algorithm: Algorithm, bytes: u64) -> Self;
-
-    /// From the high end, where there is one.
-    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range>;
-
-    /// From below a limit, where the algorithm can.
-    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
-
-    /// Whether an empty block of so many bytes would grant a request.
-    fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool;
-}
-
-impl Cutter for Tlsf {
-    fn cut(_: Algorithm, bytes: u64) -> Self {
-        // Statistics add up the sizes of ranges.
-        Self::exact(bytes)
-    }
-
-    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
-        self.allocate(size, alignment).ok()
-    }
-
-    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
-        Tlsf::allocate_below(self, size, alignment, limit)
-    }
-
-    fn would_hold(_: Algorithm, bytes: u64, size: u64, _alignment: u64) -> bool {
-        bytes >= size
-    }
-}
-
-impl Cutter for AnyAllocator {
-    fn cut(algorithm: Algorithm, bytes: u64) -> Self {
-        match algorithm {
-            Algorithm::Tlsf => Self::Tlsf(Tlsf::cut(algorithm, bytes)),
-            _ => Self::new(algorithm, bytes),
-        }
-    }
-
-    fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range> {
-        AnyAllocator::allocate_high(self, size, alignment).ok()
-    }
-
-    fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
-        let Self::Tlsf(tlsf) = self else { return None };
-        tlsf.allocate_below(size, alignment, limit)
-    }
-
-    fn would_hold(algorithm: Algorithm, bytes: u64, size: u64, alignment: u64) -> bool {
-        Self::cut(algorithm, bytes).peek(size, alignment).is_some()
-    }
 }
 
 /// What an arena is made as.
@@ -129,10 +74,10 @@ pub(crate) struct ArenaDesc {
     pub(crate) block_alignment: u64,
     pub(crate) priority: Priority,
     /// Whether common small sizes get pools.
-    pub(crate) has_cells: bool,
+    pub(crate) has_slots: bool,
     /// Whether blocks may be made before they are needed.
     pub(crate) grows_ahead: bool,
-    /// Whcachedles to its blocks are.
+    /// What handles to its blocks are.
     pub(crate) share: Option<ShareKind>,
 }
 
@@ -142,33 +87,63 @@ impl ArenaDesc {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
 
-    /// What lies in its blocks, for people.
+    /// What lies in its blocks, where some classes share them, for people.
     pub(crate) fn class_name(&self) -> &'static str {
-        class_name(self.groups, self.class)
+        let [buffer, texture, target] = self.groups;
+        match self.class {
+            ResourceClass::Buffer if buffer == texture && texture == target => "all",
+            ResourceClass::Buffer => "buffers",
+            ResourceClass::Texture => "textures",
+            ResourceClass::RenderTarget => "render targets",
+        }
     }
 }
 
 /// Blocks of one memory type and class. See the [module](self).
 ///
 /// It knows nothing of the driver: it answers with a range, or with the sizes of the block that it needs. `O` keeps the
-/// allocator alive, for its cells.
+/// allocator alive, for its slots.
 pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
-    pub(crate) cells: Cells<D, O>,
+    pub(crate) slots: Cells<D, O>,
     state: Mutex<State<D, A>>,
-    growth: Lock<()>,
-    /// Held by who makes a chunk for cells; taken before the one of growth.
-    chunks: Lock<()>,
-    /// Set when free bytes fall below the low-water mark, until a block is made.
-    wants_block: AtomicBool,
+    /// Held by the thread that makes a block.
+    pub(super) growth: Lock<()>,
+    /// Held by the thread that makes a chunk for slots: one chunk serves all that wait for it. Taken before the one of growth.
+    pub(super) chunks: Lock<()>,
+    /// Set when free bytes fall below the low-water mark, until a block is made, or could not be made: the next allocation
+    /// sets it again then.
+    pub(super) wants_block: AtomicBool,
     wake: Arc<Wake>,
+}
+
+/// The thread that makes blocks before they are needed, asleep until there is something to do.
+#[derive(Default)]
+pub(crate) struct Wake {
+    pub(super) sleeper: Mutex<Option<Thread>>,
+    /// Set when blocks are made ahead for the first time; never cleared.
+    pub(super) served: AtomicBool,
+}
+
+impl Wake {
+    /// Whether any thread makes blocks ahead.
+    pub(crate) fn is_served(&self) -> bool {
+        self.served.load(Ordering::Relaxed)
+    }
+
+    /// Called once when an arena's free bytes fall below its mark.
+    pub(crate) fn wake(&self) {
+        if let Some(thread) = &*self.sleeper.lock() {
+            thread.unpark();
+        }
+    }
 }
 
 /// What an arena answers to a request.
 pub(crate) enum Answer<D: Device> {
     /// A range of a block.
     Granted(InBlock<D>),
-    /// No block has room. A block of the first of these sizes that is granted would serve the request; with none, there
+    /// Every block is full. A block of the first of these sizes that is granted would serve the request; with none, there
     /// may be no further block, or none that is large enough.
     NeedsBlock(SmallVec<[u64; 4]>),
 }
@@ -178,7 +153,7 @@ pub(crate) enum Found<D: Device> {
     /// A range of a block.
     Range(InBlock<D>),
     /// A slot of a size class, at an offset of its memory.
-    Cell { class: u32, named: bool, allocation: PoolAllocation, offset: u64 },
+    Slot { class: u32, named: bool, allocation: PoolAllocation, offset: u64 },
 }
 
 /// What an arena would do.
@@ -204,7 +179,7 @@ struct State<D: Device, A> {
     low_water: LowWater,
     /// What was in use when less became free than the mark, or when a block was made ahead since.
     ordered_at_bytes: u64,
-    /// Bytes that the program has announced and not asked for yet: empty blocks for them stay.
+    /// Bytes that the program has announced and not requested yet: empty blocks for them stay.
     announced: u64,
     /// The largest block that was made for announced bytes: a program that begins so does not go on in steps of 4 MiB.
     announced_block: u64,
@@ -237,7 +212,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         };
         Self {
             desc,
-            cells: Cells::new(),
+            slots: Cells::new(),
             state: Mutex::new(state),
             growth: Lock::new(()),
             chunks: Lock::new(()),
@@ -256,51 +231,40 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         size <= self.shared_bytes_max()
     }
 
-    /// A cell or a range of a block that is there: no driver call, and no wait for one. What may yet become cells is
-    /// counted by [`Self::cell_class`].
+    /// A slot or a range of a block that is there: no driver call, and no wait for one. What may yet become slots is
+    /// counted by [`Self::slot_class`].
     #[inline]
     pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
-        if self.desc.has_cells && Class::of(request.size, request.alignment).is_some() {
-            let class = self.cell_class(&request, false)?;
-            return Some(self.found(class, self.cells.allocate(class)?, &request));
+        if self.desc.has_slots && Class::of(request.size, request.alignment).is_some() {
+            let class = self.slot_class(&request, false)?;
+            return Some(self.found(class, self.slots.allocate(class)?, &request));
         }
         self.range(request).map(Found::Range)
     }
 
-    pub(crate) fn found(&self, class: Class, cell: PoolAllocation, request: &Request<'_>) -> Found<D> {
-        let named = self.cells.note(class.index, &cell, request);
-        let offset = self.cells.offset(class.index, &cell);
-        Found::Cell { class: class.index, named, allocation: cell, offset }
+    pub(crate) fn found(&self, class: Class, slot: PoolAllocation, request: &Request<'_>) -> Found<D> {
+        let named = self.slots.note(class.index, &slot, request);
+        let offset = self.slots.offset(class.index, &slot);
+        Found::Slot { class: class.index, named, allocation: slot, offset }
     }
 
     /// The size class whose pools serve the request, if they do. Counts the request if `count` says so.
-    pub(crate) fn cell_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
-        // A cell stays where its pool is, and with what else is there.
-        if !self.desc.has_cells || request.moves != Moves::Never || request.evictable {
+    pub(crate) fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
+        // A slot stays where its pool is, and with what else is there.
+        if !self.desc.has_slots || request.moves != Moves::Never || request.evictable {
             return None;
         }
         let class = Class::of(request.size, request.alignment)?;
-        self.cells.is_common(class, count).then_some(class)
-    }
-
-    /// Held by the thread that makes a chunk for cells: one chunk serves all that wait for it. Taken before the lock of
-    /// growth.
-    pub(crate) fn lock_chunks(&self) -> Locked<'_, ()> {
-        self.chunks.lock()
-    }
-
-    /// Held by the thread that makes a block.
-    pub(crate) fn lock_growth(&self) -> Locked<'_, ()> {
-        self.growth.lock()
+        self.slots.is_common(class, count).then_some(class)
     }
 
     /// Makes a chunk of what `find` gives. The lock for chunks is held.
-    pub(crate) fn grow_cells(
+    pub(crate) fn grow_slots(
         &self,
         class: Class,
         find: impl FnOnce(Request<'_>) -> Option<InBlock<D>>,
     ) -> Option<PoolAllocation> {
-        let made = self.cells.grow(class, self.cells.next_count(class), |bytes| {
+        let made = self.slots.grow(class, self.slots.next_count(class), |bytes| {
             let found = find(chunk_request(class, bytes)).ok_or(())?;
             Ok::<_, ()>(Chunk { memory: found.memory, allocation: found.allocation })
         });
@@ -329,7 +293,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     pub(crate) fn insert(&self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
-        let found = state.insert_and_allocate(block, request);
+        let id = state.insert(block);
+        let allocation = state.blocks.allocate_in(id, request.size, request.alignment);
+        let found = state.count_in(allocation.expect("a new block holds what it was made for"), request);
         self.note_low_water(&mut state);
         found
     }
@@ -339,7 +305,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
-    /// What to ask for when `count` blocks are held; nothing if there may be no more, or none that would do.
+    /// What to request of the driver when `count` blocks are held; nothing if there may be no more, or none that would do.
     fn next_sizes(&self, count: usize, request: &Request<'_>) -> SmallVec<[u64; 4]> {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
@@ -350,7 +316,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         sizes.tries(count, request.size).filter(would_hold).collect()
     }
 
-    /// What the driver is asked for, for a block of `size` bytes.
+    /// What is requested of the driver, for a block of `size` bytes.
     pub(crate) fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
         let ArenaDesc { memory_type, class, block_alignment, priority, share, .. } = self.desc;
         let alignment = alignment.max(block_alignment);
@@ -389,11 +355,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.desc.sizes.present(state.blocks.block_count()).max(state.announced_block)
     }
 
-    /// Whether a block is to be made before it is needed.
-    pub(crate) fn wants_block(&self) -> bool {
-        self.wants_block.load(Ordering::Relaxed)
-    }
-
     /// The size of the block to be made before it is needed; `None` if enough is free. The lock of growth is held.
     pub(crate) fn wanted_ahead(&self) -> Option<u64> {
         let state = self.state.lock();
@@ -401,11 +362,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         // Under the lock under which it is set: an order that comes now is not lost.
         self.wants_block.store(is_low, Ordering::Relaxed);
         is_low.then(|| self.size_ahead(&state))
-    }
-
-    /// No block could be made ahead: the next allocation orders it again.
-    pub(crate) fn forget_wanted(&self) {
-        self.wants_block.store(false, Ordering::Relaxed);
     }
 
     /// Takes in a block that was made before it is needed. The lock of growth is held.
@@ -443,19 +399,19 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.state.lock().blocks.block_count()
     }
 
-    /// Takes in a block that nothing was asked of yet. The lock of growth is held.
+    /// Takes in a block that nothing was requested of yet. The lock of growth is held.
     pub(crate) fn insert_empty(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         self.state.lock().insert(block);
     }
 
-    /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks given back.
+    /// What [`Self::allocate`] would do now, or (if `trimmed`) with its empty blocks freed.
     pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool) -> Forecast {
-        let Some(class) = self.cell_class(&request, false) else { return self.forecast_range(request, trimmed) };
-        if let Some(offset) = self.cells.peek(class) {
+        let Some(class) = self.slot_class(&request, false) else { return self.forecast_range(request, trimmed) };
+        if let Some(offset) = self.slots.peek(class) {
             return Forecast::InBlock { offset, bytes: class.bytes };
         }
-        let chunk = chunk_request(class, self.cells.next_count(class) * class.bytes);
+        let chunk = chunk_request(class, self.slots.next_count(class) * class.bytes);
         match self.forecast_range(chunk, trimmed) {
             Forecast::InBlock { offset, .. } => Forecast::InBlock { offset, bytes: class.bytes },
             Forecast::NewBlock { sizes, .. } => Forecast::NewBlock { sizes, bytes: class.bytes },
@@ -536,7 +492,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// An empty block that has been so for long enough, taken out to be freed. Those that the program has announced use
     /// for stay, and the time that they wait is no part of their grace.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
-        while let Some(chunk) = self.cells.take_surplus(tick, self.desc.blocks.grace_ticks) {
+        while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
             self.free_chunk(chunk);
         }
         let mut state = self.state.lock();
@@ -549,9 +505,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Gives chunks without a live cell back to their blocks: no driver call.
+    /// Gives chunks without a live slot back to their blocks: no driver call.
     pub(crate) fn free_empty_chunks(&self) {
-        while let Some(chunk) = self.cells.take_empty() {
+        while let Some(chunk) = self.slots.take_empty() {
             self.free_chunk(chunk);
         }
     }
@@ -573,15 +529,15 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     pub(crate) fn statistics(&self) -> TypeStatistics {
         let mut counts = self.state.lock().counts;
-        let cells = self.cells.counts();
-        counts.range_count = (counts.range_count + cells.live_count).saturating_sub(cells.chunk_count);
-        counts.range_bytes = (counts.range_bytes + cells.live_bytes).saturating_sub(cells.chunk_bytes);
+        let slots = self.slots.counts();
+        counts.range_count = (counts.range_count + slots.live_count).saturating_sub(slots.chunk_count);
+        counts.range_bytes = (counts.range_bytes + slots.live_bytes).saturating_sub(slots.chunk_bytes);
         counts
     }
 
     pub(crate) fn snapshot(&self, pool: &str, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
-        self.cells.snapshot(&mut chunks);
+        self.slots.snapshot(&mut chunks);
         let state = self.state.lock();
         let snapshot = |dedicated: bool, bytes: u64, ranges: Vec<RangeSnapshot>| BlockSnapshot {
             memory_type: self.desc.memory_type,
@@ -596,7 +552,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             ranges.for_each_span(&mut |span| {
                 let Some(slot) = span.slot else { return };
                 match chunks.remove(&(id, slot)) {
-                    Some(cells) => held.extend(cells),
+                    Some(slots) => held.extend(slots),
                     None => held.push(range_snapshot(span.offset, span.size, block.notes.get(&slot))),
                 }
             });
@@ -613,7 +569,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Checks the blocks and the counts against each other.
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
-        self.cells.validate()?;
+        self.slots.validate()?;
         let state = self.state.lock();
         state.blocks.validate()?;
         let (mut bytes, mut used, mut count) = (0, 0, 0);
@@ -639,23 +595,16 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 }
 
 fn chunk_request(class: Class, bytes: u64) -> Request<'static> {
-    Request {
-        size: bytes,
-        alignment: class.alignment(),
-        high: false,
-        moves: Moves::Never,
-        evictable: false,
-        name: "",
-        user_data: 0,
-    }
+    Request { size: bytes, alignment: class.alignment(), ..Default::default() }
 }
 
 impl<D: Device, A: Cutter> State<D, A> {
     fn allocate(&mut self, request: Request<'_>) -> Option<InBlock<D>> {
-        if request.high {
-            return self.allocate_high(request);
-        }
-        let allocation = self.blocks.try_allocate(request.size, request.alignment).ok()?;
+        let Request { size, alignment, high, .. } = request;
+        let allocation = match high {
+            false => self.blocks.try_allocate(size, alignment).ok(),
+            true => self.blocks.try_allocate_by(size, |ranges| ranges.allocate_high(size, alignment)),
+        }?;
         Some(self.count_in(allocation, request))
     }
 
@@ -677,20 +626,6 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
         let block = Block { memory: Arc::new(memory), notes: HashMap::new(), movable_count: 0 };
         self.blocks.insert(block, ranges)
-    }
-}
-
-impl<D: Device, A: Cutter> State<D, A> {
-    fn allocate_high(&mut self, request: Request<'_>) -> Option<InBlock<D>> {
-        let Request { size, alignment, .. } = request;
-        let allocation = self.blocks.try_allocate_by(size, |ranges| ranges.allocate_high(size, alignment))?;
-        Some(self.count_in(allocation, request))
-    }
-
-    fn insert_and_allocate(&mut self, block: NewBlock<D, A>, request: Request<'_>) -> InBlock<D> {
-        let id = self.insert(block);
-        let allocation = self.blocks.allocate_in(id, request.size, request.alignment);
-        self.count_in(allocation.expect("a new block holds what it was made for"), request)
     }
 
     fn count_in(&mut self, allocation: BlockAllocation, request: Request<'_>) -> InBlock<D> {
@@ -725,7 +660,7 @@ impl<D: Device, A: Cutter> State<D, A> {
             block.movable_count -= usize::from(note.is_some_and(|note| note.ticket.is_some()));
         }
         // The owner is move-only, so that its range is live: a refusal is a defect of this library.
-        self.blocks.free(&allocation).expect("a resource's range is live until it is given back");
+        self.blocks.free(&allocation).expect("a resource's range is live until it is freed");
         self.counts.range_count -= 1;
         self.counts.range_bytes -= allocation.size();
     }
@@ -738,98 +673,4 @@ impl<D: Device, A: Cutter> State<D, A> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-    use std::sync::mpsc::channel;
-    use std::thread;
-    use std::time::Duration;
-
-    use crate::Allocator;
-    use crate::device::{BufferDesc, BufferUsage, Driver, Requirements, ResourceClass};
-    use crate::memory::{AllocationDesc, AllocatorDesc};
-    use crate::sim::{self, Profile, SimOptions};
-
-    fn needs(size: u64) -> Requirements {
-        Requirements {
-            size,
-            alignment: 16,
-            memory_type_bits: u32::MAX,
-            class: ResourceClass::Buffer,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-        }
-    }
-
-    fn allocator(profile: Profile) -> Allocator<sim::Device> {
-        Allocator::over(sim::Device::new(profile, SimOptions::default()), AllocatorDesc::default())
-    }
-
-    /// Were a lock of an arena needed, the other thread would wait for as long as it is held here.
-    #[test]
-    fn seed_003_02_blocks_are_taken_and_freed_while_every_lock_of_the_arenas_is_held() {
-        let memory = allocator(Profile::h200());
-        let allocate = |memory: &Allocator<sim::Device>| {
-            memory.allocate(needs(1000), AllocationDesc::default()).expect("there is room")
-        };
-        let create = |memory: &Allocator<sim::Device>| {
-            let info = BufferDesc { size: 1000, usage: BufferUsage::COPY_DST };
-            memory.create_buffer(&info, AllocationDesc::default()).expect("there is room")
-        };
-        // So many that the class has pools with room.
-        let held: Vec<_> = (0..400).map(|_| allocate(&memory)).collect();
-        // SAFETY: nothing uses them.
-        held.into_iter().for_each(|held| unsafe { held.destroy_now() });
-        let arenas = memory.shared().arenas.iter();
-        let locks: Vec<_> = arenas
-            .map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock(), arena.cells.hold_names()))
-            .collect();
-        let lists = (memory.shared().custom_pools.write(), memory.shared().pools.lock());
-        let (sender, receiver) = channel();
-        let other = memory.clone();
-        let worker = thread::spawn(move || {
-            for _ in 0..100 {
-                let held: Vec<_> = (0..100).map(|_| allocate(&other)).collect();
-                // SAFETY: nothing uses them.
-                held.into_iter().for_each(|held| unsafe { held.destroy_now() });
-                // Resources come another way.
-                let buffers: Vec<_> = (0..20).map(|_| create(&other)).collect();
-                // SAFETY: nothing uses them.
-                buffers.into_iter().for_each(|buffer| unsafe { buffer.destroy_now() });
-            }
-            sender.send(()).expect("it is waited for");
-        });
-        receiver.recv_timeout(Duration::from_secs(60)).expect("no lock is waited for");
-        drop((locks, lists));
-        worker.join().expect("it has not failed");
-        memory.debug().validate().expect("the allocator is sound");
-    }
-
-    /// The first part of a chain's key: an arena is of one memory type, and of classes that may lie in one block. It is found
-    /// by an index: O(1), whatever there is.
-    #[test]
-    fn seed_003_04_an_arena_is_of_one_memory_type_and_one_group_of_classes() {
-        for profile in Profile::all() {
-            let memory = allocator(profile);
-            let shared = memory.shared();
-            let capabilities = shared.device.capabilities();
-            let mut keys = HashMap::new();
-            for memory_type in 0..capabilities.memory_types.len() as u32 {
-                for class in [ResourceClass::Buffer, ResourceClass::Texture, ResourceClass::RenderTarget] {
-                    let group = shared.classes.groups[class as usize];
-                    let index = shared.shared_arena_index(memory_type, class);
-                    let arena = &shared.arenas[index as usize];
-                    assert_eq!(arena.desc.memory_type, memory_type);
-                    assert_eq!(
-                        *keys.entry(index).or_insert((memory_type, group)),
-                        (memory_type, group),
-                        "one key each"
-                    );
-                }
-            }
-            let mut distinct: Vec<_> = keys.values().collect();
-            distinct.sort_unstable();
-            distinct.dedup();
-            assert_eq!(distinct.len(), keys.len(), "and one arena for each key");
-        }
-    }
-}
+mod tests;

@@ -8,13 +8,18 @@
 //!   make_block: the first size that the budget and the driver grant ──▶ arena.insert ──▶ a range
 //! ```
 
-use super::arena::{Answer, Arena, ArenaDesc, Cutter, Found, InBlock};
-use super::attempt::{Attempt, Refusal, Terms};
+use std::sync::atomic::Ordering;
+
+use ringfence_core::algorithm::Cutter;
+
+use super::arena::{Answer, Arena, Found, InBlock};
 use super::memory_object::Memory;
 use super::pressure::Tried;
-use super::request::Request;
+use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
-use crate::device::{Device, MemoryDesc};
+use super::shortage::{Attempt, Constraints, Failure};
+use crate::device::Device;
+use crate::error::Error;
 
 impl<D: Device> Shared<D> {
     /// Memory in a block that is there, or in a new one.
@@ -22,64 +27,60 @@ impl<D: Device> Shared<D> {
         &self,
         arena: &Arena<D, A, O>,
         request: Request<'_>,
-        terms: Terms,
         attempt: &mut Attempt,
-    ) -> Result<Found<D>, Refusal> {
-        if let Some(found) = self.cell_in(arena, request, terms, attempt) {
+    ) -> Result<Found<D>, Failure> {
+        if let Some(found) = self.slot_in(arena, request, attempt) {
             return Ok(found);
         }
-        self.range_in(arena, request, terms, attempt).map(Found::Range)
+        self.range_in(arena, request, attempt).map(Found::Range)
     }
 
-    /// A cell, if the request's class has pools; `None` if it has not, or there is no room for another one.
-    fn cell_in<A: Cutter, O>(
+    /// A slot, if the request's class has pools; `None` if it has not, or no further one is free.
+    fn slot_in<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
         request: Request<'_>,
-        terms: Terms,
         attempt: &mut Attempt,
     ) -> Option<Found<D>> {
-        let class = arena.cell_class(&request, true)?;
-        let cell = arena.cells.allocate(class).or_else(|| {
+        let class = arena.slot_class(&request, true)?;
+        let slot = arena.slots.allocate(class).or_else(|| {
             // A thread that needs a chunk waits for the one that makes one: it will do for both. But it does not wait for
             // one that makes a block.
-            let _making = arena.lock_chunks();
-            let found = arena.cells.allocate_thorough(class);
-            let found = found.or_else(|| arena.grow_cells(class, |request| arena.range(request)));
-            let found = found.or_else(|| arena.cells.allocate_recalled(class));
-            found.or_else(|| arena.grow_cells(class, |request| self.range_in(arena, request, terms, attempt).ok()))
+            let _making = arena.chunks.lock();
+            let found = arena.slots.allocate_thorough(class);
+            let found = found.or_else(|| arena.grow_slots(class, |request| arena.range(request)));
+            let found = found.or_else(|| arena.slots.allocate_recalled(class));
+            found.or_else(|| arena.grow_slots(class, |request| self.range_in(arena, request, attempt).ok()))
         })?;
-        Some(arena.found(class, cell, &request))
+        Some(arena.found(class, slot, &request))
     }
 
     fn range_in<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
         request: Request<'_>,
-        terms: Terms,
         attempt: &mut Attempt,
-    ) -> Result<InBlock<D>, Refusal> {
+    ) -> Result<InBlock<D>, Failure> {
         if let Some(found) = arena.range(request) {
             return Ok(found);
         }
-        if terms.may_grow {
+        if attempt.constraints.may_grow {
             arena.note_wait();
         }
-        let _growing = arena.lock_growth();
+        let _growing = arena.growth.lock();
         let sizes = match arena.allocate(request) {
             Answer::Granted(found) => return Ok(found),
-            Answer::NeedsBlock(sizes) if sizes.is_empty() => return Err(Refusal::PoolFull),
+            Answer::NeedsBlock(sizes) if sizes.is_empty() => return Err(Failure::PoolFull),
             Answer::NeedsBlock(sizes) => sizes,
         };
-        let desc = |size| arena.block_desc(size, request.alignment);
-        let memory = self.make_block(sizes.into_iter(), &arena.desc, terms, attempt, desc)?;
+        let memory = self.make_block(arena, sizes.into_iter(), request.alignment, attempt)?;
         Ok(arena.insert(memory, request))
     }
 
     /// Makes blocks until as much is free as the low-water mark wants, within the budget; says how many. No allocation
-    /// waits for them: one that finds no room meanwhile waits no longer than if it made the block itself.
+    /// waits for them: one that finds none meanwhile waits no longer than if it made the block itself.
     pub(super) fn grow_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> usize {
-        if !arena.wants_block() {
+        if !arena.wants_block.load(Ordering::Relaxed) {
             return 0;
         }
         std::iter::repeat_with(|| self.make_ahead(arena)).take_while(|made| *made).count()
@@ -87,20 +88,17 @@ impl<D: Device> Shared<D> {
 
     /// Makes the next block if little is left.
     fn make_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> bool {
-        let _growing = arena.lock_growth();
+        let _growing = arena.growth.lock();
         let Some(size) = arena.wanted_ahead() else { return false };
-        let terms = Terms { within_budget: true, may_grow: true, may_trim: false };
-        let (sizes, desc) = (std::iter::once(size), |size| arena.block_desc(size, 1));
-        match self.make_block(sizes, &arena.desc, terms, &mut Attempt::default(), desc) {
-            Ok(memory) => {
-                arena.insert_ahead(memory);
-                true
-            }
-            Err(_) => {
-                arena.forget_wanted();
-                false
-            }
+        let constraints = Constraints { within_budget: true, may_grow: true, may_trim: false };
+        let attempt = Attempt::at(arena.desc.memory_type, size, &AllocationDesc::default());
+        let made = self.make_block(arena, std::iter::once(size), 1, &mut Attempt { constraints, ..attempt });
+        let is_made = made.is_ok();
+        match made {
+            Ok(memory) => arena.insert_ahead(memory),
+            Err(_) => arena.wants_block.store(false, Ordering::Relaxed),
         }
+        is_made
     }
 
     /// Makes blocks until so many bytes more than were announced before lie in empty ones, and says how many bytes those
@@ -109,22 +107,21 @@ impl<D: Device> Shared<D> {
         &self,
         arena: &Arena<D, A, O>,
         bytes: u64,
-        terms: Terms,
         attempt: &mut Attempt,
-    ) -> Result<u64, Refusal> {
-        let _growing = arena.lock_growth();
+    ) -> Result<u64, Failure> {
+        let _growing = arena.growth.lock();
         let (missing, count) = arena.missing_for(bytes);
         let (mut blocks, mut made) = (Vec::new(), 0);
         while made < missing {
             let sizes = arena.desc.sizes.to_hold(count + blocks.len(), missing - made);
-            match self.make_block(sizes, &arena.desc, terms, attempt, |size| arena.block_desc(size, 1)) {
+            match self.make_block(arena, sizes, 1, attempt) {
                 Ok(memory) => {
                     made += memory.size;
                     blocks.push(memory);
                 }
-                Err(refusal) => {
+                Err(failure) => {
                     blocks.into_iter().for_each(|memory| self.free_memory(memory));
-                    return Err(refusal);
+                    return Err(failure);
                 }
             }
         }
@@ -133,49 +130,50 @@ impl<D: Device> Shared<D> {
     }
 
     /// Makes blocks until there are `count`, for a pool that is to have them from the start.
-    pub(crate) fn preallocate<A: Cutter, O>(&self, arena: &Arena<D, A, O>, count: usize) -> Result<(), Refusal> {
-        let _growing = arena.lock_growth();
+    pub(crate) fn preallocate<A: Cutter, O>(&self, arena: &Arena<D, A, O>, count: usize) -> Result<(), Error> {
+        let _growing = arena.growth.lock();
         while arena.block_count() < count {
-            let sizes = std::iter::once(arena.desc.sizes.max);
-            let terms = Terms { within_budget: false, may_grow: true, may_trim: true };
-            let desc = |size| arena.block_desc(size, 1);
-            arena.insert_empty(self.make_block(sizes, &arena.desc, terms, &mut Attempt::default(), desc)?);
+            let size = arena.desc.sizes.max;
+            let mut attempt = Attempt::at(arena.desc.memory_type, size, &AllocationDesc::default());
+            let made = self.make_block(arena, std::iter::once(size), 1, &mut attempt);
+            arena.insert_empty(made.map_err(|failure| self.give_up(&attempt, None, failure))?);
         }
         Ok(())
     }
 
-    /// Asks the driver for a block of an arena: of the first of `sizes` that the budget and the driver grant.
-    fn make_block(
+    /// Requests a block of an arena of the driver: of the first of `sizes` that the budget and the driver grant.
+    fn make_block<A: Cutter, O>(
         &self,
+        arena: &Arena<D, A, O>,
         sizes: impl Iterator<Item = u64>,
-        arena: &ArenaDesc,
-        terms: Terms,
+        alignment: u64,
         attempt: &mut Attempt,
-        desc: impl Fn(u64) -> MemoryDesc<'static>,
-    ) -> Result<Memory<D>, Refusal> {
-        if !terms.may_grow {
-            return Err(Refusal::MayNotGrow);
+    ) -> Result<Memory<D>, Failure> {
+        let constraints = attempt.constraints;
+        if !constraints.may_grow {
+            return Err(Failure::MayNotGrow);
         }
         self.budgets.refresh_if_old(&self.device);
-        let heap = arena.heap;
+        let heap = arena.desc.heap;
         let mut sizes = sizes.peekable();
-        let (mut may_trim, mut refusal) = (terms.may_trim, Refusal::OverBudget);
+        let (mut may_trim, mut failure) = (constraints.may_trim, Failure::OverBudget);
         while let Some(size) = sizes.next() {
             // Beyond the budget goes only the smallest.
-            let strict = terms.within_budget || sizes.peek().is_some();
-            let make = || self.ask_within(heap, size, strict, || self.allocate_memory(&desc(size)));
+            let strict = constraints.within_budget || sizes.peek().is_some();
+            let make =
+                || self.make_within(heap, size, strict, || self.allocate_memory(&arena.block_desc(size, alignment)));
             let mut made = make();
-            if may_trim && made.as_ref().is_err_and(|refusal| refusal.may_go_on()) {
+            if may_trim && made.as_ref().is_err_and(|failure| failure.may_go_on()) {
                 may_trim = false;
                 if self.trim_heap(heap, attempt) {
                     made = make();
                 }
             }
-            refusal = match made {
-                Err(refusal) if refusal.may_go_on() => refusal,
-                Err(refusal) => return Err(refusal),
+            failure = match made {
+                Err(failure) if failure.may_go_on() => failure,
+                Err(failure) => return Err(failure),
                 Ok(memory) => {
-                    self.trace_block(&memory, arena.class_name(), false);
+                    self.trace_block(&memory, arena.desc.class_name(), false);
                     return Ok(memory);
                 }
             };
@@ -183,6 +181,6 @@ impl<D: Device> Shared<D> {
                 attempt.tried |= Tried::SMALLER_BLOCK;
             }
         }
-        Err(refusal)
+        Err(failure)
     }
 }

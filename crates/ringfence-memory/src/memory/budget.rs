@@ -71,7 +71,7 @@ impl Budget {
         } else if sum(self.usage_bytes) > self.budget_bytes {
             Grant::BeyondBudget
         } else {
-            Grant::Room
+            Grant::Within
         }
     }
 }
@@ -79,11 +79,12 @@ impl Budget {
 /// What [`Budget::grant`] says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Grant {
-    Room,
+    Within,
     BeyondBudget,
     BeyondLimit,
 }
 
+#[derive(Default)]
 struct Heap {
     bytes: u64,
     limit: u64,
@@ -107,16 +108,13 @@ impl Budgets {
     pub(crate) fn new<D: Device>(device: &D, desc: &AllocatorDesc) -> Self {
         let capabilities = device.capabilities();
         let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
-            let asked = desc.heap_bytes_max.get(index as usize).copied().unwrap_or(u64::MAX);
+            let wanted = desc.heap_bytes_max.get(index as usize).copied().unwrap_or(u64::MAX);
             let window = if is_window(capabilities, index) { desc.window_bytes_max } else { u64::MAX };
             Heap {
                 bytes: heap.bytes,
-                limit: asked.min(window),
-                reserved: AtomicU64::new(0),
-                absent: AtomicU64::new(0),
-                usage_then: AtomicU64::new(0),
+                limit: wanted.min(window),
                 budget_then: AtomicU64::new(heap.bytes / 100 * ESTIMATE_PERCENT),
-                reserved_then: AtomicU64::new(0),
+                ..Heap::default()
             }
         });
         let budgets = Self { heaps: heaps.collect(), reported: AtomicBool::new(false), since: AtomicU32::new(0) };
@@ -158,8 +156,8 @@ impl Budgets {
         Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes: held.limit, heap_bytes: held.bytes }
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = Budget> + '_ {
-        (0..self.heaps.len() as u32).map(|heap| self.heap(heap))
+    pub(crate) fn heap_count(&self) -> u32 {
+        self.heaps.len() as u32
     }
 
     pub(crate) fn add(&self, heap: u32, bytes: u64) {

@@ -1,14 +1,14 @@
 //! Where a request goes: the one place where that is decided.
 //!
 //! ```text
-//!   request, view ──▶ decide ──▶ Decision ──┬─▶ fallback.rs executes it, step by step, until one is served
+//!   request, view ──▶ decide ──▶ Decision ──┬─▶ placing.rs executes it, step by step, until one is served
 //!                        │                  └─▶ plan.rs prints the first step that would be served
-//!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ cached.rs
+//!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, without a step
 //! ```
 //!
 //! A decision is the memory types that will do, best first, and for each of them whether the request goes to a block, to
 //! memory of its own, or to the first and then to the second. It is a pure function of the request and of what the view
-//! says: it takes no lock, makes no driver call and changes nothing. Whether a block has room is not decided here: that
+//! says: it takes no lock, makes no driver call and changes nothing. Whether a block has capacity is not decided here: that
 //! is true only at the moment at which the range is taken.
 //!
 //! | what | rule |
@@ -44,7 +44,7 @@ pub(crate) struct View<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct PoolView {
     pub(crate) memory_type: u32,
-    /// Whether its ranges are all of one size, so that there is no room for guards.
+    /// Whether its ranges are all of one size, so that guards do not fit.
     pub(crate) is_equal: bool,
 }
 
@@ -171,170 +171,4 @@ fn atom_bytes(capabilities: &Capabilities, memory_type: u32) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::MemoryProperties;
-    use crate::device::sharing::ShareKind;
-    use crate::memory::Location;
-    use crate::sim::Profile;
-
-    const MIB: u64 = 1 << 20;
-
-    /// An allocator as far as a decision sees it: requests of up to 32 MiB share a block.
-    struct World {
-        capabilities: Capabilities,
-        order: TypeOrder,
-        classes: Classes,
-        shared_bytes_max: Vec<u64>,
-    }
-
-    impl World {
-        fn of(profile: Profile) -> Self {
-            let capabilities = profile.capabilities;
-            let (order, classes) = (TypeOrder::new(&capabilities), Classes::new(&capabilities));
-            let shared_bytes_max = vec![32 * MIB; capabilities.memory_types.len()];
-            Self { capabilities, order, classes, shared_bytes_max }
-        }
-
-        fn view(&self) -> View<'_> {
-            View {
-                capabilities: &self.capabilities,
-                order: &self.order,
-                classes: &self.classes,
-                shared_bytes_max: &self.shared_bytes_max,
-                margin_bytes: 0,
-                is_near_object_limit: false,
-                pool: None,
-            }
-        }
-    }
-
-    fn needs(size: u64) -> Requirements {
-        Requirements {
-            size,
-            alignment: 256,
-            memory_type_bits: u32::MAX,
-            class: ResourceClass::Buffer,
-            prefers_dedicated: false,
-            requires_dedicated: false,
-        }
-    }
-
-    fn decided(needs: Requirements, desc: AllocationDesc<'_>, view: View<'_>) -> Vec<(u32, Way)> {
-        decide(needs, &desc, view).map(|step| (step.memory_type, step.way)).collect()
-    }
-
-    /// On a device with types 0 host, 1 device, 2 coherent, 3 coherent and cached, 4 device and coherent.
-    #[test]
-    fn a_request_goes_to_these_types_in_these_ways() {
-        use Way::{Block, BlockThenDedicated, Dedicated as Own};
-        let world = World::of(Profile::h200());
-        let plain = AllocationDesc::default();
-        let at = |location| AllocationDesc { location, ..Default::default() };
-        let large = needs(32 * MIB + 1);
-        let preferring = Requirements { prefers_dedicated: true, ..needs(1) };
-        let requiring = Requirements { requires_dedicated: true, ..needs(1) };
-        let only = |memory_types| AllocationDesc { memory_types, ..plain };
-        let always = AllocationDesc { dedicated: Dedicated::Always, ..only(0b10) };
-        let never = AllocationDesc { dedicated: Dedicated::Never, ..only(0b10) };
-        let shared = AllocationDesc { share: Some(ShareKind::OpaqueFd), ..never };
-        let required = AllocationDesc { required: MemoryProperties::HOST_CACHED, ..plain };
-        let table = [
-            (
-                "device",
-                needs(1),
-                plain,
-                vec![
-                    (1, BlockThenDedicated),
-                    (4, BlockThenDedicated),
-                    (0, BlockThenDedicated),
-                    (2, BlockThenDedicated),
-                    (3, BlockThenDedicated),
-                ],
-            ),
-            (
-                "upload",
-                needs(1),
-                at(Location::Upload),
-                vec![(2, BlockThenDedicated), (3, BlockThenDedicated), (4, BlockThenDedicated)],
-            ),
-            (
-                "readback",
-                needs(1),
-                at(Location::Readback),
-                vec![(3, BlockThenDedicated), (2, BlockThenDedicated), (4, BlockThenDedicated)],
-            ),
-            (
-                "device upload",
-                needs(1),
-                at(Location::DeviceUpload),
-                vec![(4, BlockThenDedicated), (2, BlockThenDedicated), (3, BlockThenDedicated)],
-            ),
-            ("one type", needs(1), only(0b10), vec![(1, BlockThenDedicated)]),
-            ("half a block", needs(32 * MIB), only(0b10), vec![(1, BlockThenDedicated)]),
-            ("more than half a block", large, only(0b10), vec![(1, Own)]),
-            ("more than half a block, never its own", large, never, vec![(1, Block)]),
-            ("preferred by the driver", preferring, only(0b10), vec![(1, Own)]),
-            ("preferred by the driver, never its own", preferring, never, vec![(1, Block)]),
-            ("required by the driver, never its own", requiring, never, vec![(1, Own)]),
-            ("always its own", needs(1), always, vec![(1, Own)]),
-            ("shared", needs(1), shared, vec![(1, Own)]),
-            ("cached", needs(1), required, vec![(3, BlockThenDedicated)]),
-            ("no type", needs(1), only(0), vec![]),
-        ];
-        for (name, needs, desc, expected) in table {
-            assert_eq!(decided(needs, desc, world.view()), expected, "{name}");
-        }
-        let scarce = View { is_near_object_limit: true, ..world.view() };
-        assert_eq!(decided(preferring, only(0b10), scarce), [(1, BlockThenDedicated)], "few memory objects are left");
-        let pool = Some(PoolView { memory_type: 4, is_equal: false });
-        assert_eq!(decided(requiring, always, View { pool, ..world.view() }), [(4, Block)], "a pool has blocks alone");
-    }
-
-    #[test]
-    fn a_step_has_room_for_atoms_and_guards() {
-        let world = World::of(Profile::non_coherent());
-        let atom = world.capabilities.non_coherent_atom_bytes;
-        let desc = AllocationDesc { location: Location::Upload, ..Default::default() };
-        let guarded = View { margin_bytes: 16, ..world.view() };
-        let mut seen = 0;
-        for (bare, with) in decide(needs(atom + 1), &desc, world.view()).zip(decide(needs(atom + 1), &desc, guarded)) {
-            let is_padded = world.capabilities.is_non_coherent(bare.memory_type);
-            seen += u32::from(is_padded);
-            assert_eq!(bare.needs.size, if is_padded { 2 * atom } else { atom + 1 });
-            assert_eq!(with.needs.size, bare.needs.size + with.margins.front + with.margins.back);
-            assert!(with.margins.front >= 16 && with.margins.back >= 16);
-        }
-        assert_ne!(seen, 0, "some type is not coherent");
-        let pool = Some(PoolView { memory_type: 0, is_equal: true });
-        let equal = decide(needs(100), &desc, View { pool, ..guarded }).next().expect("a pool has one step");
-        assert_eq!(equal.margins, Margins::default(), "ranges of one size have no room for guards");
-    }
-
-    /// What is cached for plain requests is what is decided for each of them.
-    #[test]
-    fn plain_requests_go_where_a_decision_sends_them() {
-        for profile in Profile::all() {
-            let world = World::of(profile);
-            let (view, bytes) = (world.view(), 64 << 10);
-            let types = plain_types(view, bytes);
-            for location in Location::ALL {
-                for class in [ResourceClass::Buffer, ResourceClass::Texture, ResourceClass::RenderTarget] {
-                    for (size, alignment) in [(1, 1), (300, 16), (4096, 4096), (bytes, 256)] {
-                        let needs = Requirements { size, alignment, class, ..needs(size) };
-                        let desc = AllocationDesc { location, ..Default::default() };
-                        assert!(is_plain(&needs, &desc));
-                        let Some(memory_type) = world.order.first(location, u32::MAX) else { continue };
-                        let step = decide(needs, &desc, view).next().expect("the location has a type");
-                        assert_eq!(step.memory_type, memory_type);
-                        if types >> memory_type & 1 == 1 {
-                            let range = (step.needs.size, step.needs.alignment);
-                            assert_eq!(range, world.classes.range_of(&needs));
-                            assert_eq!(step.way, Way::BlockThenDedicated);
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

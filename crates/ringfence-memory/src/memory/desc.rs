@@ -11,10 +11,10 @@ pub struct AllocatorDesc {
     pub host_block_bytes_max: u64,
     /// How many empty blocks of one memory type and class are kept always.
     pub empty_blocks_kept: usize,
-    /// For how many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) an empty block beyond those is kept. 0: none; what empties it gives it
-    /// back. That is for programs that have no frames to count, and may make a block come and go with one resource.
+    /// For how many calls of [`Allocator::reclaim`](crate::Allocator::reclaim) an empty block beyond those is kept. 0: none; what empties it frees
+    /// it. That is for programs that have no frames to count, and may make a block come and go with one resource.
     pub empty_block_grace: u64,
-    /// Whether common small sizes get pools of equal cells, which are lock-free. A cell may be half as large again as what
+    /// Whether common small sizes get pools of equal slots, which are lock-free. A slot may be half as large again as what
     /// lies in it, and a pool that is empty holds its bytes until a reclaim. Without them every range is exact.
     pub cells: bool,
     /// What is taken of each memory heap at the most, in bytes, by heap index: to share a device, or to try out a
@@ -22,7 +22,7 @@ pub struct AllocatorDesc {
     pub heap_bytes_max: [u64; 16],
     /// What is taken at the most, in bytes, of a *small window*: a heap of up to 256 MiB through which the host reaches
     /// into a larger device memory. Beyond it, [`Location::DeviceUpload`] falls back to host memory, so that what
-    /// cannot do without the window still finds room there.
+    /// cannot do without the window still finds memory there.
     ///
     /// [`Location::DeviceUpload`]: crate::Location::DeviceUpload
     pub window_bytes_max: u64,

@@ -42,7 +42,10 @@ impl<D: Device> Shared<D> {
         let mut objects: Vec<_> = self.residents.each().into_iter().filter(may_go).collect();
         objects.sort_by_key(|held| held.rank());
         #[cfg(test)]
-        self.residents.between.run();
+        {
+            let step = self.residents.between.lock().take();
+            step.into_iter().for_each(|step| step());
+        }
         let mut sum = 0;
         objects.retain(|held| {
             let goes = sum < bytes && held.take(passed);
@@ -59,16 +62,16 @@ impl<D: Device> Shared<D> {
             objects.iter().for_each(|held| held.set_resident());
             return Err(error);
         }
-        objects.iter().for_each(|held| self.count_absent(held.heap, held.bytes, true));
-        Ok(self.residents.count_evicted(&objects))
+        objects.iter().for_each(|held| self.budgets.add_absent(held.heap, held.bytes));
+        Ok(self.residents.count(|held| &held.evicted, &objects))
     }
 
     pub(crate) fn returned(&self, residence: &Residence<D>) {
         residence.set_resident();
-        self.count_absent(residence.heap, residence.bytes, false);
+        self.budgets.remove_absent(residence.heap, residence.bytes);
     }
 
-    /// Evicts what may go of a heap, since an allocation needs room there; says whether something went.
+    /// Evicts what may go of a heap, since an allocation needs memory there; says whether something went.
     pub(crate) fn relieve(&self, heap: u32, bytes: u64) -> bool {
         if !self.residents.is_managed.load(Ordering::Relaxed) || self.residents.all.lock().is_empty() {
             return false;
@@ -79,7 +82,7 @@ impl<D: Device> Shared<D> {
             let read = self.lifetimes.read(&self.device, passed);
             read.and_then(|()| self.evict_least_used(heap, bytes, passed)).unwrap_or(0)
         };
-        self.refresh_budgets();
+        self.budgets.refresh(&self.device);
         evicted > 0
     }
 
@@ -92,7 +95,7 @@ impl<D: Device> Shared<D> {
         // SAFETY: it is this device's, and evicted, which is changed under the lock alone that is held.
         unsafe { self.device.make_resident(std::slice::from_ref(&residence.pageable)) }?;
         self.returned(residence);
-        self.residents.count_returned(std::slice::from_ref(residence));
+        self.residents.count(|held| &held.returned, std::slice::from_ref(residence));
         Ok(())
     }
 

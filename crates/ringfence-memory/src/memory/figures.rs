@@ -17,7 +17,7 @@ impl<D: Device> Shared<D> {
             HeapSnapshot {
                 bytes: heap.bytes,
                 device_local: heap.device_local,
-                reserved_bytes: self.reserved_bytes(index),
+                reserved_bytes: self.budgets.heap(index).reserved_bytes,
                 usage_bytes: reported.map(|reported| reported.usage_bytes),
                 budget_bytes: reported.map(|reported| reported.budget_bytes),
             }
@@ -60,30 +60,22 @@ impl<D: Device> Shared<D> {
         types
     }
 
-    pub(crate) fn reserved_bytes(&self, heap: u32) -> u64 {
-        self.budgets.heap(heap).reserved_bytes
-    }
-
     pub(crate) fn statistics(&self) -> Statistics {
+        let get = Counter::get;
         Statistics {
             types: self.type_statistics(),
-            retired_count: self.releases.retired_count(),
-            calls: self.driver_calls(),
+            retired_count: self.releases.retired.len() as u64,
+            calls: DriverCalls {
+                allocate_memory: get(&self.calls.allocate_memory),
+                free_memory: get(&self.calls.free_memory),
+                create_object: get(&self.calls.create_object),
+                destroy_object: get(&self.calls.destroy_object),
+                placed: get(&self.calls.placed),
+                staged: get(&self.calls.staged),
+                wait: get(&self.calls.wait),
+            },
             moved_count: self.moved.count.load(Ordering::Relaxed),
             moved_bytes: self.moved.bytes.load(Ordering::Relaxed),
-        }
-    }
-
-    fn driver_calls(&self) -> DriverCalls {
-        let get = Counter::get;
-        DriverCalls {
-            allocate_memory: get(&self.calls.allocate_memory),
-            free_memory: get(&self.calls.free_memory),
-            create_object: get(&self.calls.create_object),
-            destroy_object: get(&self.calls.destroy_object),
-            placed: get(&self.calls.placed),
-            staged: get(&self.calls.staged),
-            wait: get(&self.calls.wait),
         }
     }
 }

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-use super::attempt::{Attempt, Terms};
 use super::request::AllocationDesc;
 use super::shared::Shared;
+use super::shortage::Attempt;
 use crate::device::{Device, ResourceClass};
 use crate::error::Error;
 
@@ -31,33 +31,11 @@ impl<D: Device> Shared<D> {
         let pools = self.custom_pools.read().clone();
         own + pools.iter().map(|pool| self.grow_ahead(&pool.arena)).sum::<usize>()
     }
-
-    /// Makes blocks for `bytes` that are announced, in the best memory type for them.
-    pub(crate) fn reserve(&self, class: ResourceClass, bytes: u64, desc: &AllocationDesc<'_>) -> Result<u64, Error> {
-        self.check_lost()?;
-        if bytes == 0 {
-            return Ok(0);
-        }
-        let capabilities = self.device.capabilities();
-        let mut types = self.order.candidates_for(capabilities, desc, u32::MAX);
-        let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
-        let memory_type = types.next().ok_or(no_type)?;
-        let max = capabilities.memory_heaps[self.heap_of(memory_type) as usize].bytes;
-        if bytes > max {
-            return Err(Error::TooLarge { size: bytes, max });
-        }
-        let mut attempt = Attempt::at(memory_type);
-        let arena = &self.arenas[self.shared_arena_index(memory_type, class) as usize];
-        let made = self.announce(arena, bytes, Terms::of(desc), &mut attempt);
-        made.map_err(|refusal| self.give_up_on(bytes, desc.location, memory_type, &attempt, refusal))
-    }
 }
 
 /// The library's thread that makes blocks ahead of need: see [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
 ///
 /// Dropping it ends the thread, after the driver call that it may be in.
-///
-/// [`Growth::maintain_in_background`]: crate::memory::Growth::maintain_in_background
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {
     stop: Arc<AtomicBool>,
@@ -105,21 +83,15 @@ impl fmt::Debug for Maintenance {
 }
 
 /// Blocks that are made before they are needed. Made by [`Allocator::growth`](crate::Allocator::growth).
-pub struct Growth<'a, D: Device> {
-    shared: &'a Arc<Shared<D>>,
-}
+pub struct Growth<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
-impl<'a, D: Device> Growth<'a, D> {
-    pub(crate) fn new(shared: &'a Arc<Shared<D>>) -> Self {
-        Self { shared }
-    }
-
+impl<D: Device> Growth<'_, D> {
     /// Announces that the program is going to allocate `bytes` for resources of `class`, where `desc` says: before it
     /// loads a level, say. The blocks for them are made now, a driver call each on this thread, so that what is
-    /// allocated then asks for none. Says how many bytes were asked of the driver: fewer than announced if empty blocks
+    /// allocated then needs none. Says how many bytes were requested of the driver: fewer than announced if empty blocks
     /// are there.
     ///
-    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not give these blocks back before as many bytes were allocated there.
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated there.
     /// [`MemoryBudgets::trim`](crate::memory::MemoryBudgets::trim) and a shortage of memory do: what was announced is void then. Resources that get memory of
     /// their own, for their size or by the driver's wish, find nothing here; and where the ends of blocks are too small
     /// for what comes, the last of it may need a block more.
@@ -131,21 +103,37 @@ impl<'a, D: Device> Growth<'a, D> {
     /// # Errors
     /// More than the heap has, no memory type, no memory, over the budget. Nothing has changed then.
     pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
-        self.shared.reserve(class, bytes, &desc)
+        let shared = self.0;
+        shared.check_lost()?;
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let capabilities = shared.device.capabilities();
+        let mut types = shared.order.candidates_for(capabilities, &desc, u32::MAX);
+        let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
+        let memory_type = types.next().ok_or(no_type)?;
+        let max = capabilities.memory_heaps[shared.heap_of(memory_type) as usize].bytes;
+        if bytes > max {
+            return Err(Error::TooLarge { size: bytes, max });
+        }
+        let mut attempt = Attempt::at(memory_type, bytes, &desc);
+        let arena = &shared.arenas[shared.shared_arena_index(memory_type, class) as usize];
+        let made = shared.announce(arena, bytes, &mut attempt);
+        made.map_err(|failure| shared.give_up(&attempt, None, failure))
     }
 
     /// Makes the blocks that are going to be needed soon, so that no allocation waits for them: a driver call each.
     /// Says how many. For programs that have a thread of their own for it; else there is
     /// [`Growth::maintain_in_background`](crate::memory::Growth::maintain_in_background).
     pub fn maintain(&self) -> usize {
-        self.shared.maintain()
+        self.0.maintain()
     }
 
     /// Starts a thread that makes blocks before they are needed. It sleeps until an arena falls below its low-water
     /// mark; it ends when the value that this returns is dropped.
     ///
     /// The mark is half a block, or more where more is used while the driver makes one: up to four blocks. Where the
-    /// program asks for more in a second than the driver can make, nothing helps but [`Growth::reserve`](crate::memory::Growth::reserve).
+    /// program requests more in a second than the driver can make, nothing helps but [`Growth::reserve`](crate::memory::Growth::reserve).
     ///
     /// The thread may be in a driver call when the allocator is dropped: drop the value that this returns before the
     /// device is destroyed.
@@ -153,6 +141,6 @@ impl<'a, D: Device> Growth<'a, D> {
     /// # Errors
     /// The system has no thread to give.
     pub fn maintain_in_background(&self) -> std::io::Result<Maintenance> {
-        Maintenance::spawn(self.shared)
+        Maintenance::spawn(self.0)
     }
 }

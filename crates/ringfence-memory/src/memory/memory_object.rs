@@ -1,10 +1,12 @@
-//! A memory object of the driver.
+//! The driver's objects, with what is known of them: memory, and what lies in it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::residence::Residence;
 use crate::device::sharing::ShareKind;
-use crate::device::{Device, DeviceError, Mapped};
+use crate::device::{Buffers, Create, Device, DeviceError, Mapped, RawBuffer, RawTexture, Textures};
+use crate::observe::debugging::Watched;
 
 /// A memory object of the driver and what it was made as.
 pub struct Memory<D: Device> {
@@ -19,7 +21,7 @@ pub struct Memory<D: Device> {
     pub(crate) mapped: Option<Mapped>,
     /// Where debugging sees its first byte.
     pub(crate) guards: Option<Mapped>,
-    /// Whcachedles to it are, if it was made for some.
+    /// What handles to it are, if it was made for some.
     pub(crate) share: Option<ShareKind>,
     /// Whether it was made from a handle.
     pub(crate) is_imported: bool,
@@ -57,5 +59,58 @@ impl<D: Device> Memory<D> {
         let end = end.div_ceil(atom).saturating_mul(atom).min(self.size);
         // SAFETY: the range lies in this device's memory, which is mapped as long as it exists, and is atom-aligned.
         unsafe { device.flush(&self.object, start, end - start) }
+    }
+}
+
+/// As debugging sees it.
+impl<D: Device> Watched for Memory<D> {
+    type Context = D;
+
+    fn memory_type(&self) -> u32 {
+        self.memory_type
+    }
+
+    fn mapped(&self) -> Option<Mapped> {
+        self.mapped
+    }
+
+    fn guards(&self) -> Option<Mapped> {
+        self.guards
+    }
+
+    fn is_shared(&self) -> bool {
+        self.share.is_some()
+    }
+
+    fn flush(&self, device: &D, bytes: Range<u64>) -> Result<(), DeviceError> {
+        self.flush(device, bytes.start, bytes.end)
+    }
+
+    unsafe fn read_device_side(&self, device: &D, first: u64, at: Mapped, into: &mut [u8]) -> bool {
+        // SAFETY: this device's memory, mapped at `at` for its byte `first`, as the caller promises; the range is inside.
+        device.capabilities().needs_flush(self.memory_type)
+            && unsafe { device.read_back(&self.object, first, at, into) }.is_ok()
+    }
+}
+
+/// The driver's object of either kind.
+pub enum RawObject<D: Device> {
+    /// A buffer.
+    Buffer(RawBuffer<D>),
+    /// A texture.
+    Texture(RawTexture<D>),
+}
+
+impl<D: Device> RawObject<D> {
+    /// # Safety
+    /// As [`Create::destroy`].
+    pub(crate) unsafe fn destroy(self, device: &D) {
+        // SAFETY: the caller promises what `Create::destroy` requires.
+        unsafe {
+            match self {
+                Self::Buffer(buffer) => Create::<Buffers>::destroy(device, buffer),
+                Self::Texture(texture) => Create::<Textures>::destroy(device, texture),
+            }
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::pool_state::PoolState;
 use super::ticket::Ticket;
 use crate::device::{Device, Mapped, RawBuffer};
 
-/// Where a resource's bytes are. Owned by one value: it goes back through `Shared::give_back`, once.
+/// Where a resource's bytes are. Owned by one value: it goes back through `Shared::free_place`, once.
 pub struct Place<D: Device> {
     /// The first byte in its memory object.
     pub offset: u64,
@@ -43,8 +43,8 @@ impl<D: Device> Clone for ArenaRef<D> {
 pub(crate) enum Hold<D: Device> {
     /// A range of a block.
     Range { memory: BlockMemory<D>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
-    /// One of many equal cells in a range of a block.
-    Cell { class: u32, named: bool, allocation: PoolAllocation },
+    /// One of many equal slots in a range of a block.
+    Slot { class: u32, named: bool, allocation: PoolAllocation },
     /// Memory of its own, and the number under which the arena knows it.
     Dedicated { memory: Arc<Memory<D>>, number: u64 },
     /// A range of a pool outside the arenas.
@@ -80,7 +80,7 @@ impl<D: Device> Place<D> {
             Found::Range(InBlock { memory, allocation, ticket }) => {
                 (allocation.offset(), Hold::Range { memory, allocation, ticket })
             }
-            Found::Cell { class, named, allocation, offset } => (offset, Hold::Cell { class, named, allocation }),
+            Found::Slot { class, named, allocation, offset } => (offset, Hold::Slot { class, named, allocation }),
         };
         Self { offset: offset + front, arena, hold }
     }
@@ -117,7 +117,7 @@ impl<D: Device> Place<D> {
             Hold::Range { allocation, .. } | Hold::Pooled { allocation, .. } | Hold::Small { allocation, .. } => {
                 allocation.size()
             }
-            Hold::Cell { allocation, .. } => allocation.size(),
+            Hold::Slot { allocation, .. } => allocation.size(),
             Hold::Dedicated { memory, .. } => memory.size,
             Hold::Common(_) | Hold::Aliased(_) => 0,
         }
@@ -140,7 +140,7 @@ impl<D: Device> Place<D> {
 
     /// Whether its bytes are an arena's, and no other's.
     pub(crate) fn is_own_range(&self) -> bool {
-        matches!(self.hold, Hold::Range { .. } | Hold::Cell { .. } | Hold::Dedicated { .. })
+        matches!(self.hold, Hold::Range { .. } | Hold::Slot { .. } | Hold::Dedicated { .. })
     }
 
     /// Whether the memory object was made for it and nothing else.
@@ -180,7 +180,7 @@ pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
 /// What cuts blocks into ranges outside the arenas: how ranges come back to it, and its blocks to the driver.
 pub trait RangeOwner<D: Device>: Send + Sync {
     /// Takes a range back. No other owner holds the block's memory through the range any more.
-    fn give_back(&self, allocation: &BlockAllocation);
+    fn free(&self, allocation: &BlockAllocation);
 
     /// A block that is empty, however short it has been so, taken out to be destroyed.
     fn take_empty(&self) -> Option<Backing<D>>;

@@ -1,86 +1,101 @@
-//! From a description to an object in its memory; and the driver's memory objects, counted.
+//! From a description to an object in its memory: measured, placed, bound.
+//!
+//! ```text
+//!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)
+//!                                                   │
+//!     plain? the decision that was made beforehand ─┤▶ a slot of a size class, or a range of a block       no driver call
+//!                                                   │ no, or none is free
+//!     decide: for each step, best memory type first ▼
+//!       a slot of a size class or a range of a block that is there                                       no driver call
+//!       a new block of the arena's present size ── refused? reclaim what is complete, trim empty blocks of the heap, again
+//!       a new block of 1/2, 1/4, 1/8 of that
+//!       memory of its own                       ── refused? reclaim and trim, if that was not done, again
+//!     the caller's eviction callback; if it released something, everything again
+//!     a typed error: need, use, budget, and what was tried
+//! ```
+//!
+//! What is decided for plain requests ([`plain_types`](super::decide::plain_types)) is worked out once. Where a request needs
+//! padding, guards, a choice among rarer memory types or its memory brought back, and while anything is recorded, each step
+//! is decided for it. For a slot no line that other threads write is read or written, but for a batch of slots now and
+//! then; a range takes the lock of its arena.
+//!
+//! "Refused" is an error of the driver that freeing memory may help, or the budget: see the fallback order in
+//! [`memory`](crate::memory). `shortage.rs` does what is tried when memory is short.
 
 use std::marker::PhantomData;
-use std::panic::Location;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::ask::Ask;
-use super::attempt::{Attempt, Refusal};
-use super::decide::padded;
-use super::memory_object::Memory;
-use super::place::Place;
-use super::plan::Plan;
-use super::prepared::Prepared;
-use super::request::{AllocationDesc, Moves, Request};
+use ringfence_core::algorithm::Algorithm;
+
+use super::arena::ArenaDesc;
+use super::cells::Class;
+use super::decide::{PoolView, Step, View, decide, is_plain};
+use super::place::{ArenaRef, Hold, Place};
+use super::pool_state::PoolState;
+use super::pressure::Tried;
+use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
-use super::statistics::count;
-use super::subject::Unplaced;
+use super::shortage::{Attempt, Failure};
 use crate::device::sharing::ShareKind;
-use crate::device::{Create, Device, DeviceError, Kind, MemoryDesc, Placed, Requirements, ResourceClass};
+use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
-use crate::observe::debugging::{Margins, NewRange};
+use crate::observe::debugging::Margins;
 use crate::observe::span;
 
 /// A resource's object and where it lies.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
+/// What is to be placed, and how.
+pub(crate) struct PlacementRequest<'a, 'd, D: Device> {
+    pub(crate) needs: Requirements,
+    pub(crate) desc: &'a AllocationDesc<'d>,
+    pub(crate) pool: Option<&'a Arc<PoolState<D>>>,
+}
+
+impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
+    /// Of no pool.
+    pub(crate) fn new(needs: Requirements, desc: &'a AllocationDesc<'d>) -> Self {
+        Self { needs, desc, pool: None }
+    }
+
+    /// Of a pool.
+    pub(crate) fn of_pool(
+        pool: &'a Arc<PoolState<D>>,
+        needs: Requirements,
+        desc: &'a AllocationDesc<'d>,
+    ) -> Result<Self, Error> {
+        let ArenaDesc { memory_type, class, share, .. } = pool.arena.desc;
+        if desc.share.is_some() && desc.share != share {
+            return Err(Error::WrongShare { wanted: desc.share, pool: share });
+        }
+        if needs.memory_type_bits >> memory_type & 1 == 0 {
+            return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });
+        }
+        if !pool.arena.desc.holds(needs.class) {
+            return Err(Error::WrongClass { class: needs.class, block_class: class });
+        }
+        Ok(Self { needs, desc, pool: Some(pool) })
+    }
+
+    /// As an arena sees it.
+    pub(crate) fn of_range(&self, size: u64, alignment: u64) -> Request<'_> {
+        let high = self.pool.is_some() && self.desc.from_the_end;
+        Request { high, ..Request::of(self.desc, size, alignment) }
+    }
+}
+
+/// To measure and to make.
 impl<D: Device> Shared<D> {
-    /// Makes a resource wherever it fits.
-    pub fn create<K>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
-    ) -> Result<(Made<D, K>, Requirements), Error>
-    where
-        K: Kind,
-        D: Create<K>,
-    {
-        self.create_measured::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
-    }
-
-    /// As [`Shared::create`], with `place` deciding where. It is given what the resource needs in any memory that the
-    /// location allows.
-    pub fn create_with<K>(
+    /// Measures a resource, has `place` place it, and names it.
+    pub(crate) fn create_measured<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
         place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
     ) -> Result<(Made<D, K>, Requirements), Error>
     where
-        K: Kind,
-        D: Create<K>,
-    {
-        self.create_measured::<K>(info, desc, |unplaced, needs| {
-            let types = self.order.candidates(desc.location, needs.memory_type_bits);
-            let needs = types.fold(needs, |needs, memory_type| padded(needs, self.device.capabilities(), memory_type));
-            place(unplaced, needs)
-        })
-    }
-
-    /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
-    pub(crate) fn plan_resource<K>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
-    ) -> Result<Plan, Error>
-    where
-        K: Kind,
-        D: Create<K>,
-    {
-        self.check_lost()?;
-        let needs = desc.aligned(self.measure_as::<K>(info, desc.share)?)?;
-        self.plan(&Ask::new(needs, &desc))
-    }
-
-    pub(crate) fn create_measured<K>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        desc: AllocationDesc<'_>,
-        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
-    ) -> Result<(Made<D, K>, Requirements), Error>
-    where
-        K: Kind,
         D: Create<K>,
     {
         self.check_lost()?;
@@ -92,12 +107,12 @@ impl<D: Device> Shared<D> {
             }
         }
         let (unplaced, measured) = self.prepare::<K>(info, desc.share)?;
-        // Where there is no room the caller's callback is asked, which may panic.
+        // Where memory is short the caller's callback is called, which may panic.
         let unplaced = Prepared::<D, K>::new(&self.device, unplaced);
         let needs = desc.aligned(measured)?;
         let (placed, place) = place(unplaced.get(), needs)?;
         unplaced.used_up();
-        count(&self.calls.create_object);
+        self.calls.create_object.add(1);
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&self.device, &placed.object, desc.name) };
@@ -105,25 +120,13 @@ impl<D: Device> Shared<D> {
         Ok(((placed, place), needs))
     }
 
-    /// Whether a portable description leads to the same resource as the one that it was taken from.
-    pub(crate) fn says_all<K>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
-    where
-        K: Kind,
-        D: Create<K>,
-    {
-        let again = Create::<K>::describe(&self.device, portable).ok();
-        let again = again.and_then(|again| Create::<K>::key(&self.device, &again));
-        again.is_some() && again == Create::<K>::key(&self.device, info)
-    }
-
     /// Measures a resource; makes its object, where the API makes it before its memory.
-    pub(crate) fn prepare<K>(
+    pub(crate) fn prepare<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
         share: Option<ShareKind>,
     ) -> Result<(<D as Create<K>>::Unplaced, Requirements), DeviceError>
     where
-        K: Kind,
         D: Create<K>,
     {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
@@ -138,9 +141,8 @@ impl<D: Device> Shared<D> {
     }
 
     /// The alignment in memory that the usage asks for, where the driver may have measured less.
-    fn alignment_of<K>(&self, info: &<D as Create<K>>::Info<'_>, needs: &Requirements) -> u64
+    fn alignment_of<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, needs: &Requirements) -> u64
     where
-        K: Kind,
         D: Create<K>,
     {
         let capabilities = self.device.capabilities();
@@ -152,190 +154,401 @@ impl<D: Device> Shared<D> {
         Create::<K>::portable(&self.device, info).map_or(1, |desc| K::alignment(&desc, capabilities))
     }
 
-    /// What a resource would need, no memory taken.
-    pub fn measure<K>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
-    where
-        K: Kind,
-        D: Create<K>,
-    {
-        self.measure_as::<K>(info, None)
-    }
-
-    /// As [`Shared::measure`], for memory that is shared or is not.
-    pub(crate) fn measure_as<K>(
-        &self,
-        info: &<D as Create<K>>::Info<'_>,
-        share: Option<ShareKind>,
-    ) -> Result<Requirements, DeviceError>
-    where
-        K: Kind,
-        D: Create<K>,
-    {
-        let (unplaced, needs) = self.prepare::<K>(info, share)?;
-        // SAFETY: it is neither placed nor dedicated.
-        unsafe { Create::<K>::discard(&self.device, unplaced) };
-        Ok(needs)
-    }
-
-    /// Finds a place and makes the resource there.
-    pub fn place<K>(
+    /// Finds memory for a resource that was measured, and binds it there.
+    pub fn place<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
         needs: Requirements,
         desc: AllocationDesc<'_>,
     ) -> Result<Made<D, K>, Error>
     where
-        K: Kind,
         D: Create<K>,
     {
-        self.place_asked::<K>(unplaced, &Ask::new(needs, &desc))
+        self.place_requested::<K>(unplaced, &PlacementRequest::new(needs, &desc))
     }
 
-    pub(crate) fn place_asked<K>(
+    /// As [`Shared::place`], in a pool or not.
+    pub(crate) fn place_requested<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
-        ask: &Ask<'_, '_, D>,
+        request: &PlacementRequest<'_, '_, D>,
     ) -> Result<Made<D, K>, Error>
     where
-        K: Kind,
         D: Create<K>,
     {
-        let made = self.find_place(&Unplaced::<D, K>(unplaced, PhantomData), ask)?;
-        if !made.1.is_dedicated() {
-            count(&self.calls.placed);
+        self.find_place(&Measured::<D, K>(unplaced, PhantomData), request)
+    }
+}
+
+/// Plain requests: one step, decided beforehand.
+impl<D: Device> Shared<D> {
+    /// Memory for a resource and what the resource became there, or why there is none. Nothing has changed then.
+    #[inline]
+    pub(crate) fn find_place<R: Unplaced<D>>(
+        &self,
+        resource: &R,
+        request: &PlacementRequest<'_, '_, D>,
+    ) -> Result<(R::Made, Place<D>), Error> {
+        if request.pool.is_none()
+            && let Some(place) = self.place_cached(&request.needs, request.desc)
+        {
+            match self.bind(resource, request, place, Margins::default(), request.needs.size) {
+                Ok(made) => return Ok(made),
+                Err(Failure::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
+                Err(_) => {}
+            }
         }
-        Ok(made)
+        self.find_place_in_steps(resource, request)
     }
 
-    /// Makes the resource where it was given room, or gives the room back.
-    ///
-    /// # Safety
-    /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.
-    pub unsafe fn place_at<K>(
+    /// A slot of a size class or a range for a plain request, without a driver call; `None` where the steps of a decision
+    /// have to find one, or to say why there is none.
+    #[inline]
+    pub(crate) fn place_cached(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Place<D>> {
+        if !is_plain(needs, desc) || self.is_watched() {
+            return None;
+        }
+        let index = self.plain_arena(self.plain_types, needs, desc)?;
+        let (size, alignment) = self.classes.range_of(needs);
+        let arena = &self.arenas[index as usize];
+        let is_sound = size != 0 && alignment.is_power_of_two();
+        let is_served = arena.shares(size) && self.order.always_serves(size, needs.memory_type_bits);
+        if !is_sound || !is_served {
+            return None;
+        }
+        let found = arena.allocate_cached(Request::of(desc, size, alignment))?;
+        let place = Place::found(ArenaRef::Own(index.into()), found, 0);
+        if self.device.capabilities().residency && !desc.evictable && self.memory_of(&place).is_evicted() {
+            self.free_place(place);
+            return None;
+        }
+        Some(place)
+    }
+
+    /// The arena and size class of a plain request that nothing is noted of; `None` if it is not one.
+    #[inline]
+    pub(crate) fn plain_class(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<(u32, Class)> {
+        let is_noted = !desc.name.is_empty() || desc.user_data != 0 || desc.movable || desc.evictable;
+        if is_noted || !is_plain(needs, desc) || self.is_watched() {
+            return None;
+        }
+        let arena = self.plain_arena(self.slot_types, needs, desc)?;
+        let (size, alignment) = self.classes.range_of(needs);
+        Some((arena, Class::of(size, alignment)?))
+    }
+
+    /// The arena of the best type for a plain request, if that is one of `types`.
+    #[inline(always)]
+    fn plain_arena(&self, types: u32, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<u32> {
+        let memory_type = self.order.first(desc.location, needs.memory_type_bits & desc.memory_types)?;
+        let is_plain_type = types >> memory_type & 1 == 1;
+        is_plain_type.then(|| self.shared_arena_index(memory_type, needs.class))
+    }
+
+    /// Whether each allocation is recorded or watched, or has to fail.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.debug.is_some() || self.trace.is_on() || self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Binds a resource to the range that was found for it, of so many bytes with its guards; or frees the range.
+    #[inline]
+    fn bind<R: Unplaced<D>>(
         &self,
-        unplaced: &<D as Create<K>>::Unplaced,
+        resource: &R,
+        request: &PlacementRequest<'_, '_, D>,
         place: Place<D>,
-    ) -> Result<Made<D, K>, DeviceError>
-    where
-        K: Kind,
-        D: Create<K>,
-    {
-        // SAFETY: the caller promises what `Create::place` asks.
-        match unsafe { Create::<K>::place(&self.device, unplaced, &self.memory_of(&place).object, place.offset) } {
-            Ok(placed) => {
-                count(&self.calls.placed);
-                Ok((placed, place))
+        margins: Margins,
+        bytes: u64,
+    ) -> Result<(R::Made, Place<D>), Failure> {
+        // SAFETY: the arena's memory is of a type and class that the requirements allow, and the range is aligned.
+        match unsafe { resource.bind(self, &place) } {
+            Ok(made) => {
+                if self.debug.is_some() {
+                    self.debug_made(&place, request.desc, margins, bytes, R::mapped(&made));
+                }
+                Ok((made, place))
             }
             Err(error) => {
-                self.give_back(place);
-                Err(error)
+                self.free_place(place);
+                Err(Failure::Driver(error))
             }
         }
     }
+}
 
-    /// A memory object from the driver. No lock may be held that an allocation needs.
-    pub(crate) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
-        let heap = self.heap_of(desc.memory_type);
-        span!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
-        // SAFETY: the arenas are made from the device's own list of types.
-        let object = self.counted_memory(heap, desc.size, || {
-            // SAFETY: as above.
-            unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
+/// Any request: the steps of its decision, in order.
+impl<D: Device> Shared<D> {
+    /// [`Shared::find_place`] by the whole fallback order.
+    #[inline(never)]
+    pub(crate) fn find_place_in_steps<R: Unplaced<D>>(
+        &self,
+        resource: &R,
+        request: &PlacementRequest<'_, '_, D>,
+    ) -> Result<(R::Made, Place<D>), Error> {
+        self.check_lost()?;
+        self.check_request(request)?;
+        let attempt = Attempt::new(request.needs.size, request.needs.memory_type_bits, request.desc);
+        let mut placement = Placement { shared: self, resource, request, attempt };
+        for round in 0.. {
+            let failure = match placement.try_steps() {
+                Ok(made) => return Ok(made),
+                Err(Failure::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
+                Err(failure) => failure,
+            };
+            let attempt = &mut placement.attempt;
+            let relieved = round == 0 && self.evict_unused(attempt, failure);
+            if !relieved && !self.call_eviction(attempt, failure, round) {
+                return Err(self.give_up(attempt, request.pool, failure));
+            }
+        }
+        unreachable!("the callback is called a limited number of times")
+    }
+
+    /// Refuses what no allocator can serve.
+    pub(crate) fn check_request(&self, request: &PlacementRequest<'_, '_, D>) -> Result<(), Error> {
+        let Requirements { size, alignment, memory_type_bits, .. } = request.needs;
+        let capabilities = self.device.capabilities();
+        if size == 0 {
+            return Err(Error::ZeroSize);
+        }
+        if !alignment.is_power_of_two() {
+            return Err(Error::BadAlignment { alignment });
+        }
+        if self.order.always_serves(size, memory_type_bits) {
+            return Ok(());
+        }
+        let known = (0..).zip(&capabilities.memory_types).filter(|(index, _)| memory_type_bits >> *index & 1 == 1);
+        let largest = known.map(|(_, held)| capabilities.memory_heaps[held.heap as usize].bytes).max();
+        let no_type = Error::NoMemoryType { location: request.desc.location, memory_type_bits };
+        let max = largest.ok_or(no_type)?.min(capabilities.memory_object_bytes_max);
+        if size > max { Err(Error::TooLarge { size, max }) } else { Ok(()) }
+    }
+
+    /// What a decision needs to know, for a request.
+    pub(crate) fn view<'a>(&'a self, request: &PlacementRequest<'_, '_, D>) -> View<'a> {
+        let pool = request.pool.map(|pool| PoolView {
+            memory_type: pool.arena.desc.memory_type,
+            is_equal: matches!(pool.arena.desc.algorithm, Algorithm::Equal { .. }),
         });
-        object.map(|((), object)| self.memory(object, desc))
-    }
-
-    pub(crate) fn memory(&self, object: D::Memory, desc: &MemoryDesc<'_>) -> Memory<D> {
-        let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
-        let MemoryDesc { memory_type, size, share, priority, .. } = *desc;
-        let is_guarded = self.debug.as_ref().is_some_and(|debug| debug.margin_bytes() != 0);
-        let guards = if is_guarded { self.device.map_whole(&object) } else { None };
-        let residence = self.residence(&object, memory_type, size, priority);
-        Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false, residence }
-    }
-
-    /// Memory that is imported rather than made, as a place of its own.
-    pub(crate) fn import_place(
-        &self,
-        memory: &MemoryDesc<'_>,
-        offset: u64,
-        desc: &AllocationDesc<'_>,
-        import: impl FnOnce() -> Result<D::Memory, DeviceError>,
-    ) -> Result<Place<D>, DeviceError> {
-        let MemoryDesc { memory_type, size, alignment, class, .. } = *memory;
-        let ((), object) = self.counted_memory(self.heap_of(memory_type), size, || import().map(|held| ((), held)))?;
-        let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
-        let AllocationDesc { name, user_data, .. } = *desc;
-        let request = Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data };
-        let arena = self.arena_index(memory_type, class);
-        let number = self.arenas[arena as usize].add_dedicated(&request);
-        self.trace_dedicated(&held, &self.arenas[arena as usize].desc);
-        self.trace.allocated(held.block, offset, size - offset, alignment, desc.name);
-        Ok(Place { offset, ..Place::heap(held, arena, number) })
-    }
-
-    /// Notes something imported for debugging.
-    pub(crate) fn debug_imported(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
-        let (Some(debug), Some(key)) = (&self.debug, self.key_of(place)) else { return };
-        let memory = self.shared_memory_of(place);
-        let (size, name, user_data) = (memory.size - place.offset, desc.name, desc.user_data);
-        // Without a place for the host: what others have written there is not filled over.
-        debug.made(
-            &self.device,
-            NewRange { key, memory, size, name, user_data, margins: Margins::default(), host: None },
-        );
-        debug.handed_out(key, at, None);
-    }
-
-    /// Counts an object that was made.
-    pub(crate) fn count_created(&self) {
-        count(&self.calls.create_object);
-    }
-
-    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the
-    /// bytes that this allocator holds of each heap.
-    pub(crate) fn counted_memory<R>(
-        &self,
-        heap: u32,
-        bytes: u64,
-        make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
-    ) -> Result<(R, D::Memory), DeviceError> {
-        let limit = self.device.capabilities().memory_objects_max;
-        // Only if it succeeds: a refused thread must not make others be refused.
-        let one_more = |held| (held < limit).then_some(held + 1);
-        self.memory_objects
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
-            .map_err(|_| DeviceError::TooManyObjects)?;
-        let made = make();
-        match &made {
-            Ok(_) => {
-                count(&self.calls.allocate_memory);
-                self.budgets.add(heap, bytes);
-            }
-            Err(_) => _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed),
+        View {
+            capabilities: self.device.capabilities(),
+            order: &self.order,
+            classes: &self.classes,
+            shared_bytes_max: &self.shared_bytes_max,
+            margin_bytes: self.debug.as_ref().map_or(0, |debug| debug.margin_bytes()),
+            is_near_object_limit: self.is_near_object_limit(),
+            pool,
         }
-        made
     }
 
-    /// Near the driver's limit, what only prefers memory of its own goes without.
-    pub(crate) fn is_near_object_limit(&self) -> bool {
-        self.memory_objects.load(Ordering::Relaxed) >= self.device.capabilities().memory_objects_max / 4 * 3
-    }
-
-    pub(crate) fn has_room_for_object(&self) -> bool {
-        self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
-    }
-
-    /// Why blocks of a pool could not be made.
-    pub(crate) fn refused(&self, refusal: Refusal, size: u64, memory_type: u32) -> Error {
-        let (heap, location) = (self.heap_of(memory_type), super::location::Location::Device);
-        let (budget, tried_type_bits) = (self.budgets.heap(heap), 1 << memory_type);
-        let tried = Attempt::default().tried;
-        match refusal {
-            Refusal::Driver(cause) => {
-                Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
-            }
-            _ => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
+    /// The arena that a step of a request is about.
+    pub(crate) fn arena_of(&self, request: &PlacementRequest<'_, '_, D>, step: &Step) -> ArenaRef<D> {
+        match request.pool {
+            Some(pool) => ArenaRef::Pool(Arc::clone(pool)),
+            None => ArenaRef::Own(self.shared_arena_index(step.memory_type, step.needs.class).into()),
         }
+    }
+}
+
+/// A request on its way through the steps of its decision.
+struct Placement<'a, 'd, D: Device, R> {
+    shared: &'a Shared<D>,
+    resource: &'a R,
+    request: &'a PlacementRequest<'a, 'd, D>,
+    attempt: Attempt,
+}
+
+impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
+    /// Every memory type once.
+    fn try_steps(&mut self) -> Result<(R::Made, Place<D>), Failure> {
+        let (mut failure, request) = (Failure::NoType, self.request);
+        for step in decide(request.needs, request.desc, self.shared.view(request)) {
+            self.attempt.begin(step.memory_type);
+            match self.try_step(&step) {
+                Err(next) if next.may_go_on() => failure = next,
+                result => return result,
+            }
+        }
+        Err(failure)
+    }
+
+    fn try_step(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
+        if step.way.tries_block() {
+            match self.place_in_block(step) {
+                Err(failure) if failure.may_go_on() && step.way.tries_dedicated() => {}
+                result => return result,
+            }
+            self.attempt.tried |= Tried::DEDICATED;
+        }
+        self.place_dedicated(step)
+    }
+
+    fn place_in_block(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
+        let Self { shared, resource, request, ref mut attempt } = *self;
+        let arena = shared.arena_of(request, step);
+        let of_range = request.of_range(step.needs.size, step.needs.alignment);
+        let found = match &arena {
+            ArenaRef::Own(index) => shared.allocate_in(&shared.arenas[*index as usize], of_range, attempt),
+            ArenaRef::Pool(pool) => shared.allocate_in(&pool.arena, of_range, attempt),
+        }?;
+        let place = Place::found(arena, found, step.margins.front);
+        shared.trace_allocated(&place, step.margins.front, &of_range);
+        if !of_range.evictable
+            && let Some(residence) = shared.memory_of(&place).residence.as_ref().filter(|held| held.is_evicted())
+            && let Err(error) = shared.keep_resident(residence)
+        {
+            shared.free_place(place);
+            return Err(Failure::Driver(error));
+        }
+        shared.bind(resource, request, place, step.margins, step.needs.size)
+    }
+
+    fn place_dedicated(&mut self, step: &Step) -> Result<(R::Made, Place<D>), Failure> {
+        let Self { shared, resource, request, ref mut attempt } = *self;
+        if !attempt.constraints.may_grow {
+            return Err(Failure::MayNotGrow);
+        }
+        // Exactly as large as the driver asks, not padded: Vulkan insists, and a flush may end with the memory.
+        let Requirements { size, alignment, class, .. } = request.needs;
+        let (memory_type, strict) = (step.memory_type, attempt.constraints.within_budget);
+        let heap = shared.heap_of(memory_type);
+        let AllocationDesc { name, priority, share, .. } = *request.desc;
+        let desc = MemoryDesc { memory_type, size, alignment, class, priority, name, share };
+        let make = || {
+            shared.make_within(heap, size, strict, || {
+                span!("allocate_memory", bytes = size, memory_type = memory_type, dedicated = true);
+                // SAFETY: the type is one that the requirements allow; nothing has used the resource up.
+                shared.counted_memory(heap, size, || unsafe { resource.dedicate(&shared.device, &desc) })
+            })
+        };
+        let (made, object) = match make() {
+            Err(failure) if failure.may_go_on() && shared.trim_heap(heap, attempt) => make()?,
+            result => result?,
+        };
+        let (arena, memory) = (shared.arena_of(request, step), Arc::new(shared.memory(object, &desc)));
+        if !request.desc.evictable {
+            memory.pin();
+        }
+        let number = shared.add_dedicated(&arena, &memory, 0, &request.of_range(size, alignment));
+        let place = Place { offset: 0, arena, hold: Hold::Dedicated { memory, number } };
+        if shared.debug.is_some() {
+            shared.debug_made(&place, request.desc, Margins::default(), size, R::mapped(&made));
+        }
+        Ok((made, place))
+    }
+}
+
+/// What has no memory yet: a resource that was measured, or bytes for resources that the caller places.
+pub(crate) trait Unplaced<D: Device> {
+    /// What comes of it.
+    type Made;
+
+    /// Binds it to the memory of its place. It is used up iff this succeeds.
+    ///
+    /// # Safety
+    /// The memory is of a type and class that its requirements allow; the range is large enough and aligned.
+    unsafe fn bind(&self, shared: &Shared<D>, place: &Place<D>) -> Result<Self::Made, DeviceError>;
+
+    /// Gives it memory of its own. It is used up iff this succeeds.
+    ///
+    /// # Safety
+    /// Its requirements allow `desc`.
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError>;
+
+    /// Where the host sees what came of it, where the API maps resources.
+    fn mapped(_made: &Self::Made) -> Option<Mapped> {
+        None
+    }
+}
+
+/// A resource that was measured.
+pub(super) struct Measured<'a, D: Create<K>, K: Kind>(pub(super) &'a D::Unplaced, pub(super) PhantomData<K>);
+
+impl<D: Device + Create<K>, K: Kind> Unplaced<D> for Measured<'_, D, K> {
+    type Made = Placed<<D as Create<K>>::Object>;
+
+    #[inline]
+    unsafe fn bind(&self, shared: &Shared<D>, place: &Place<D>) -> Result<Self::Made, DeviceError> {
+        // SAFETY: the caller promises the same.
+        let placed =
+            unsafe { Create::<K>::place(&shared.device, self.0, &shared.memory_of(place).object, place.offset) }?;
+        shared.calls.placed.add(1);
+        Ok(placed)
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError> {
+        // SAFETY: the caller promises the same.
+        unsafe { Create::<K>::dedicate(device, self.0, desc) }
+    }
+
+    fn mapped(made: &Self::Made) -> Option<Mapped> {
+        made.mapped
+    }
+}
+
+/// Bytes alone.
+pub(crate) struct Bytes;
+
+impl<D: Device> Unplaced<D> for Bytes {
+    type Made = ();
+
+    #[inline]
+    unsafe fn bind(&self, _: &Shared<D>, _: &Place<D>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
+        // SAFETY: the memory type is one of the device's.
+        unsafe { device.allocate_memory(desc) }.map(|memory| ((), memory))
+    }
+}
+
+/// Bytes for a resource that the caller places, which the driver is given if they are its own.
+pub(crate) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced, pub(crate) PhantomData<K>);
+
+impl<D: Device + Create<K>, K: Kind> Unplaced<D> for BytesFor<'_, D, K> {
+    type Made = ();
+
+    unsafe fn bind(&self, _: &Shared<D>, _: &Place<D>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<((), D::Memory), DeviceError> {
+        // SAFETY: the caller promises that the requirements allow `desc`, and `Allocator::allocate_for` that the
+        // resource is this device's and alive.
+        unsafe { Create::<K>::allocate_memory_for(device, self.0, desc) }.map(|memory| ((), memory))
+    }
+}
+
+/// A resource that is measured and not placed: discarded unless it is used up.
+pub(crate) struct Prepared<'a, D: Create<K>, K: Kind> {
+    device: &'a D,
+    /// There until this is dropped.
+    unplaced: ManuallyDrop<D::Unplaced>,
+}
+
+impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
+    pub(crate) fn new(device: &'a D, unplaced: D::Unplaced) -> Self {
+        Self { device, unplaced: ManuallyDrop::new(unplaced) }
+    }
+
+    pub(crate) fn get(&self) -> &D::Unplaced {
+        &self.unplaced
+    }
+
+    /// It was placed.
+    pub(crate) fn used_up(self) {
+        let mut used = ManuallyDrop::new(self);
+        // SAFETY: `used` is never dropped nor used again, so that the value is taken once.
+        drop(unsafe { ManuallyDrop::take(&mut used.unplaced) });
+    }
+}
+
+impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards. Nothing has used it up, since it was not
+        // placed.
+        unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
     }
 }

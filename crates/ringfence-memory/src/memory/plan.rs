@@ -1,19 +1,20 @@
-//! The dry run: where a request would go, and what the driver would be asked for, before it is made.
+//! The dry run: where a request would go, and what would be requested of the driver, before it is made.
 //!
 //! It prints the decision that the real call executes ([`super::decide`]). Two things only the driver and the caller can
 //! answer: it takes the driver to refuse what is more than the heap has left, and calls no eviction callback. With no other thread at work, and no other process taking memory, the real call does what the plan says.
 
+use std::sync::Arc;
+
 use super::arena::Forecast;
-use super::ask::Ask;
-use super::attempt::{Refusal, Terms};
 use super::budget::{Budget, Grant};
 use super::decide::{Step, decide};
 use super::place::ArenaRef;
+use super::placing::PlacementRequest;
 use super::request::AllocationDesc;
 use super::shared::Shared;
-use crate::device::{BufferInfo, Buffers, Device, Requirements, TextureInfo, Textures};
+use super::shortage::{Attempt, Constraints, Failure};
+use crate::device::{BufferInfo, Buffers, Create, Device, Kind, Requirements, TextureInfo, Textures};
 use crate::error::Error;
-use std::sync::Arc;
 
 /// Where a request would go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,9 +27,9 @@ pub struct Plan {
     pub way: PlannedWay,
     /// Bytes that would be set aside for it.
     pub bytes: u64,
-    /// Those of them that it does not need: rounding to atoms, cells and the like.
+    /// Those of them that it does not need: rounding to atoms, slots of a size class and the like.
     pub waste_bytes: u64,
-    /// Bytes that the driver would be asked for; 0 if it would not be asked.
+    /// Bytes that would be requested of the driver; 0 if it would not be called.
     pub asked_bytes: u64,
     /// What could be taken of the heap afterwards without going beyond the budget.
     pub headroom_bytes: u64,
@@ -49,79 +50,86 @@ pub enum PlannedWay {
 }
 
 impl<D: Device> Shared<D> {
-    pub(crate) fn plan(&self, ask: &Ask<'_, '_, D>) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, request: &PlacementRequest<'_, '_, D>) -> Result<Plan, Error> {
         self.check_lost()?;
-        self.check_request(ask)?;
+        self.check_request(request)?;
         self.budgets.refresh_if_old(&self.device);
-        let (mut refusal, mut best, mut trimmed) = (Refusal::NoType, None, 0_u32);
-        for step in decide(ask.needs, ask.desc, self.view(ask)) {
-            best.get_or_insert(step.memory_type);
-            match self.plan_step(ask, &step, &mut trimmed) {
+        let mut attempt = Attempt::new(request.needs.size, request.needs.memory_type_bits, request.desc);
+        let (mut failure, mut trimmed) = (Failure::NoType, 0_u32);
+        for step in decide(request.needs, request.desc, self.view(request)) {
+            attempt.begin(step.memory_type);
+            match self.plan_step(request, &step, attempt.constraints, &mut trimmed) {
                 Ok(plan) => return Ok(plan),
-                Err(next) => refusal = next,
+                Err(next) => failure = next,
             }
         }
-        Err(self.give_up_plan(ask, best, refusal))
+        Err(self.give_up(&attempt, request.pool, failure))
     }
 
-    /// `trimmed` has a bit for each heap whose empty blocks the real call would have given back by now.
-    fn plan_step(&self, ask: &Ask<'_, '_, D>, step: &Step, trimmed: &mut u32) -> Result<Plan, Refusal> {
-        let (heap, terms) = (self.heap_of(step.memory_type), Terms::of(ask.desc));
+    /// `trimmed` has a bit for each heap whose empty blocks the real call would have freed by now.
+    fn plan_step(
+        &self,
+        request: &PlacementRequest<'_, '_, D>,
+        step: &Step,
+        constraints: Constraints,
+        trimmed: &mut u32,
+    ) -> Result<Plan, Failure> {
+        let heap = self.heap_of(step.memory_type);
         let plan = |way, bytes: u64, asked_bytes: u64| Plan {
             memory_type: step.memory_type,
             heap,
             way,
             bytes,
-            waste_bytes: bytes - ask.needs.size,
+            waste_bytes: bytes - request.needs.size,
             asked_bytes,
             headroom_bytes: self.budgets.heap(heap).headroom_bytes().saturating_sub(asked_bytes),
         };
-        let mut refusal = Refusal::OverBudget;
+        let mut failure = Failure::OverBudget;
         if step.way.tries_block() {
-            let request = ask.request(step.needs.size, step.needs.alignment);
+            let of_range = request.of_range(step.needs.size, step.needs.alignment);
             let without_empty = *trimmed >> heap & 1 == 1;
-            let forecast = match self.arena_of(ask, step) {
-                ArenaRef::Own(index) => self.arenas[index as usize].forecast(request, without_empty),
-                ArenaRef::Pool(pool) => pool.arena.forecast(request, without_empty),
+            let forecast = match self.arena_of(request, step) {
+                ArenaRef::Own(index) => self.arenas[index as usize].forecast(of_range, without_empty),
+                ArenaRef::Pool(pool) => pool.arena.forecast(of_range, without_empty),
             };
             match forecast {
                 Forecast::InBlock { offset, bytes } => {
                     let offset = offset + step.margins.front;
                     return Ok(plan(PlannedWay::InBlock { offset }, bytes, 0));
                 }
-                Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, terms, trimmed) {
+                Forecast::NewBlock { sizes, bytes } => match self.foresee(heap, &sizes, constraints, trimmed) {
                     Ok(asked) => return Ok(plan(PlannedWay::NewBlock, bytes, asked)),
-                    Err(refused) => refusal = refused,
+                    Err(next) => failure = next,
                 },
-                Forecast::Full => refusal = Refusal::PoolFull,
+                Forecast::Full => failure = Failure::PoolFull,
             }
             if !step.way.tries_dedicated() {
-                return Err(refusal);
+                return Err(failure);
             }
         }
-        let size = ask.needs.size;
-        match self.foresee(heap, &[size], terms, trimmed) {
+        let size = request.needs.size;
+        match self.foresee(heap, &[size], constraints, trimmed) {
             Ok(asked) => Ok(plan(PlannedWay::Dedicated, size, asked)),
-            Err(refused) => Err(if step.way.tries_block() { refusal } else { refused }),
+            Err(next) => Err(if step.way.tries_block() { failure } else { next }),
         }
     }
 
-    /// The first of these sizes that the budget grants and the heap has room for. If the first of all is refused, the
-    /// heap's empty blocks are given back before it goes on.
-    fn foresee(&self, heap: u32, sizes: &[u64], terms: Terms, trimmed: &mut u32) -> Result<u64, Refusal> {
-        if !terms.may_grow {
-            return Err(Refusal::MayNotGrow);
+    /// The first of these sizes that the budget grants and the heap has left. If the first of all is refused, the
+    /// heap's empty blocks are freed before it goes on.
+    fn foresee(&self, heap: u32, sizes: &[u64], constraints: Constraints, trimmed: &mut u32) -> Result<u64, Failure> {
+        if !constraints.may_grow {
+            return Err(Failure::MayNotGrow);
         }
         let held = self.budgets.heap(heap);
         for (nth, &size) in sizes.iter().enumerate() {
             let is_last = nth + 1 == sizes.len();
             let is_granted = |budget: Budget| {
                 let by_budget = match budget.grant(size) {
-                    Grant::Room => true,
-                    Grant::BeyondBudget => is_last && !terms.within_budget,
+                    Grant::Within => true,
+                    Grant::BeyondBudget => is_last && !constraints.within_budget,
                     Grant::BeyondLimit => false,
                 };
-                by_budget && budget.usage_bytes.saturating_add(size) <= budget.heap_bytes && self.has_room_for_object()
+                by_budget && budget.usage_bytes.saturating_add(size) <= budget.heap_bytes && self.has_object_left()
             };
             let without_empty = held.less(self.empty_bytes(heap));
             let now = if *trimmed >> heap & 1 == 1 { without_empty } else { held };
@@ -133,42 +141,22 @@ impl<D: Device> Shared<D> {
                 return Ok(size);
             }
         }
-        Err(Refusal::OverBudget)
-    }
-
-    fn give_up_plan(&self, ask: &Ask<'_, '_, D>, best: Option<u32>, refusal: Refusal) -> Error {
-        let (size, location) = (ask.needs.size, ask.desc.location);
-        match (refusal, best, ask.pool) {
-            (Refusal::MayNotGrow, ..) => Error::WouldGrow { size, location },
-            (Refusal::PoolFull, _, Some(pool)) => pool.full(size),
-            (_, Some(best), _) => {
-                let heap = self.heap_of(best);
-                let (tried, tried_type_bits) = (Default::default(), 1 << best);
-                Error::OverBudget { size, location, tried_type_bits, heap, budget: self.budgets.heap(heap), tried }
-            }
-            (_, None, _) => Error::NoMemoryType { location, memory_type_bits: ask.needs.memory_type_bits },
-        }
+        Err(Failure::OverBudget)
     }
 }
 
 /// What calls of an allocator would do, before they are made. Made by [`Allocator::plan`](crate::Allocator::plan).
-pub struct Planner<'a, D: Device> {
-    shared: &'a Arc<Shared<D>>,
-}
+pub struct Planner<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
-impl<'a, D: Device> Planner<'a, D> {
-    pub(crate) fn new(shared: &'a Arc<Shared<D>>) -> Self {
-        Self { shared }
-    }
-
-    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or by itself, what the driver would be asked
-    /// for. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
+impl<D: Device> Planner<'_, D> {
+    /// What [`Allocator::allocate`](crate::Allocator::allocate) would do: which memory type, in a block or by itself, what would be requested of the
+    /// driver. Changes nothing. With no other thread taking memory meanwhile, the call does what the plan says, as long as the
     /// driver grants what its budgets promise.
     ///
     /// # Errors
-    /// Those of the call that can be foreseen; [`Error::OverBudget`] where no heap has room.
+    /// Those of the call that can be foreseen; [`Error::OverBudget`] where no heap has enough left.
     pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.shared.plan(&Ask::new(needs, &desc))
+        self.0.plan(&PlacementRequest::new(needs, &desc))
     }
 
     /// What [`Allocator::create_buffer`](crate::Allocator::create_buffer) would do. On Vulkan the driver's object is made, measured and destroyed.
@@ -176,7 +164,7 @@ impl<'a, D: Device> Planner<'a, D> {
     /// # Errors
     /// As [`Allocator::plan`](crate::Allocator::plan), or the driver refuses the description.
     pub fn buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.shared.plan_resource::<Buffers>(info, desc)
+        self.resource::<Buffers>(info, desc)
     }
 
     /// What [`Allocator::create_texture`](crate::Allocator::create_texture) would do.
@@ -184,12 +172,21 @@ impl<'a, D: Device> Planner<'a, D> {
     /// # Errors
     /// As [`Planner::buffer`](crate::memory::Planner::buffer).
     pub fn texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.shared.plan_resource::<Textures>(info, desc)
+        self.resource::<Textures>(info, desc)
     }
 
     /// The memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if there is none.
     #[must_use]
     pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
-        self.shared.order.candidates_for(self.shared.device.capabilities(), &desc, memory_type_bits).next()
+        self.0.order.candidates_for(self.0.device.capabilities(), &desc, memory_type_bits).next()
+    }
+    /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
+    fn resource<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<Plan, Error>
+    where
+        D: Create<K>,
+    {
+        self.0.check_lost()?;
+        let needs = desc.aligned(self.0.measure_as::<K>(info, desc.share)?)?;
+        self.0.plan(&PlacementRequest::new(needs, &desc))
     }
 }

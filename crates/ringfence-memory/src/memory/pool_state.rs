@@ -22,11 +22,11 @@ pub(crate) struct PoolState<D: Device> {
 impl<D: Device> PoolState<D> {
     /// An empty block beyond those that the pool keeps, while it has a handle.
     pub(crate) fn take_empty(&self) -> Option<Memory<D>> {
-        if self.may_give_back() { self.arena.take_empty() } else { None }
+        if self.may_free_block() { self.arena.take_empty() } else { None }
     }
 
     /// Whether it has more blocks than it keeps.
-    pub(crate) fn may_give_back(&self) -> bool {
+    pub(crate) fn may_free_block(&self) -> bool {
         let held = self.arena.statistics().block_count;
         let kept = if self.is_closed.load(Ordering::Acquire) { 0 } else { self.block_count_min as u64 };
         held > kept

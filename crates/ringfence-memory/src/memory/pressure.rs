@@ -34,7 +34,7 @@ pub struct Pressure {
     pub usage_bytes: u64,
     /// What may be, in bytes.
     pub budget_bytes: u64,
-    /// How often the callback was asked for this request before.
+    /// How often the callback was called for this request before.
     pub round: u32,
 }
 

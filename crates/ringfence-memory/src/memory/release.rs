@@ -28,27 +28,21 @@ use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use ringfence_core::blocks::{BlockAllocation, BlockId};
+use ringfence_core::algorithm::Cutter;
+use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::sync::{Progress, SyncSet};
 
-use super::arena::{Arena, ArenaDesc, Compact, Cutter};
-use super::attempt::Attempt;
-use super::location::Location;
-use super::memory_object::Memory;
-use super::place::{ArenaRef, Backing, Common, Hold, Place, RangeOwner};
-use super::raw_object::RawObject;
-use super::reclaimed::{Reclaimed, ShutdownError};
-use super::request::{Moves, Request};
-use super::retired::Retired;
+use super::arena::{Arena, ArenaDesc, Compact};
+use super::memory_object::RawObject;
+use super::place::{ArenaRef, Common, Hold, Place};
+use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::{Completed, Seen};
 use super::shared::Shared;
-use super::statistics::count;
-use crate::device::{Device, DeviceError, MemoryDesc};
-use crate::error::Error;
+use crate::device::{Device, DeviceError};
 use crate::observe::{report, span};
-use crate::timeline::{Passed, WaitError};
+use crate::timeline::{Passed, RetireBin, WaitError};
 
-/// The scratch of reclaim, given back when it goes, also when a panic passes.
+/// The scratch of reclaim, returned when it goes, also when a panic passes.
 struct Scratch<'a> {
     home: &'a Mutex<Option<Passed>>,
     passed: Passed,
@@ -107,6 +101,66 @@ impl Helping {
 impl Drop for Helping {
     fn drop(&mut self) {
         _ = HELPS.try_with(|helps| helps.set(false));
+    }
+}
+
+/// Objects of the program's own that wait for an allocator's timelines as resources do. Made by [`Allocator::retirement`](crate::Allocator::retirement).
+pub struct Retirement<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
+
+impl<D: Device> Retirement<'_, D> {
+    /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but destroys `objects_max` resources at the most, so that a frame in which very much
+    /// is released does not pay for all of it. The rest is left for the next call, in the order in which it was released.
+    /// After a device loss everything goes, as nothing is left to be smooth for.
+    pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
+        self.0.reclaim(objects_max)
+    }
+
+    /// Puts an object of the program's own into `bin`, to come out once every submission that has begun is complete,
+    /// as if it were a resource of this allocator that is dropped. O(1).
+    pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+        self.0.lifetimes.retire_into(bin, item);
+    }
+
+    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of them, with one step that other threads see instead of one an item. `items`
+    /// is empty afterwards, and keeps its memory.
+    pub fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
+        self.0.lifetimes.retire_all_into(bin, items);
+    }
+
+    /// Moves what has passed out of `bin`, `items_max` items at the most, and says how many those were. One driver call
+    /// a timeline. Points on timelines of another allocator never pass here: items of several allocators may share a bin,
+    /// and each comes out where it was put in.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`]: [`RetireBin::collect_all`] gives everything then. Or a driver's failure; nothing has
+    /// changed.
+    pub fn collect_from<T>(
+        &self,
+        bin: &RetireBin<T>,
+        items_max: usize,
+        into: &mut Vec<T>,
+    ) -> Result<usize, DeviceError> {
+        Ok(bin.collect_passed(&self.passed()?, items_max, into))
+    }
+
+    /// Gives what has passed of `bin` to `each`, as [`RetireBin::release`] does: [`Retirement::collect_from`](crate::memory::Retirement::collect_from) without the
+    /// vector.
+    ///
+    /// # Errors
+    /// As [`Retirement::collect_from`](crate::memory::Retirement::collect_from).
+    pub fn release_from<T>(
+        &self,
+        bin: &RetireBin<T>,
+        items_max: usize,
+        each: impl FnMut(T),
+    ) -> Result<usize, DeviceError> {
+        Ok(bin.release_passed(&self.passed()?, items_max, each))
+    }
+
+    fn passed(&self) -> Result<Passed, DeviceError> {
+        let mut passed = Passed::default();
+        self.0.lifetimes.read(&self.0.device, &mut passed)?;
+        Ok(passed)
     }
 }
 
@@ -231,54 +285,13 @@ impl<D: Device> Shared<D> {
             true => self.releases.retired.release_all(|item| self.destroy(item)),
             false => self.releases.retired.release_passed(passed, objects_max, |item| self.destroy(item)),
         };
-        let mut blocks = self.free_pools(|pool| pool.is_closed());
-        blocks += self.arenas.iter().map(|arena| self.free_all(|| arena.take_surplus(tick))).sum::<usize>();
-        blocks += self.reclaim_custom_pools(tick);
+        let blocks = self.free_surplus(tick);
         let budgets = || self.device.budgets().unwrap_or_default();
         self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }
 
-    /// Pools outside the arenas are one range each in a trace, as in a snapshot: what comes and goes in them is not recorded.
-    ///
-    /// What is retired is not moved any more either.
-    fn note_retired(&self, place: &Place<D>) {
-        place.never_move();
-        if self.trace.is_on() && place.is_own_range() {
-            self.trace.retired(self.memory_of(place).block, self.range_offset(place));
-        }
-        if self.debug.is_some() {
-            self.debug_retired(place);
-        }
-    }
-
-    #[cold]
-    fn debug_retired(&self, place: &Place<D>) {
-        if let Some(debug) = &self.debug
-            && let Some(key) = self.key_of(place)
-        {
-            debug.retired(key);
-        }
-    }
-
-    /// The device is done with the place's bytes, and its owner has released them.
-    #[inline]
-    fn note_released(&self, place: &Place<D>) {
-        if self.debug.is_some() {
-            self.debug_released(place);
-        }
-    }
-
-    #[cold]
-    fn debug_released(&self, place: &Place<D>) {
-        if let Some(debug) = &self.debug
-            && let Some(key) = self.key_of(place)
-        {
-            debug.released(&self.device, key);
-        }
-    }
-
-    fn destroy(&self, Retired { object, place }: Retired<D>) {
+    pub(super) fn destroy(&self, Retired { object, place }: Retired<D>) {
         if let Some(place) = &place {
             self.device.note_retired(&self.memory_of(place).object, self.range_offset(place), place.size());
             self.note_released(place);
@@ -287,14 +300,14 @@ impl<D: Device> Shared<D> {
             // SAFETY: every submission that used the object is complete, or the device is lost; it is destroyed once, as
             // the bin gives each item out once.
             unsafe { object.destroy(&self.device) };
-            count(&self.calls.destroy_object);
+            self.calls.destroy_object.add(1);
         }
         if let Some(place) = place {
-            self.give_back(place);
+            self.free_place(place);
         }
     }
 
-    /// Destroys an object and gives its bytes back, without asking the device.
+    /// Destroys an object and frees its bytes, without asking the device.
     ///
     /// # Safety
     /// No submission that is under way uses it, and it is destroyed once.
@@ -302,43 +315,42 @@ impl<D: Device> Shared<D> {
         self.destroy(Retired { object: Some(object), place: Some(place) });
     }
 
-    /// Gives back a range of a resource that others share. No submission that is under way uses it.
-    pub fn give_back_range(&self, place: Place<D>) {
+    /// Frees a range of a resource that others share. No submission that is under way uses it.
+    pub fn destroy_place(&self, place: Place<D>) {
         self.destroy(Retired { object: None, place: Some(place) });
     }
 
-    /// Gives a resource's bytes back, its object being gone.
-    pub(crate) fn give_back(&self, place: Place<D>) {
-        place.never_move();
-        if self.trace.is_on() && place.is_own_range() {
-            self.trace.freed(self.memory_of(&place).block, self.range_offset(&place));
-        }
-        self.note_released(&place);
+    /// Frees a resource's bytes, its object being gone.
+    pub(crate) fn free_place(&self, place: Place<D>) {
+        self.note_freed(&place);
         let Place { arena, hold, .. } = place;
         match hold {
             Hold::Range { memory: _, allocation, ticket: _ } => match arena {
                 ArenaRef::Own(index) => self.free_range(index, allocation),
                 ArenaRef::Pool(pool) => self.free_range_of(&pool.arena, allocation),
             },
-            Hold::Cell { class, named, allocation } => self.arena_cells(&arena).free(class, named, allocation),
+            Hold::Slot { class, named, allocation } => self.arena_slots(&arena).free(class, named, allocation),
             Hold::Dedicated { memory, number } => {
-                self.remove_dedicated(&arena, number);
+                match arena {
+                    ArenaRef::Own(index) => self.arenas[index as usize].remove_dedicated(number),
+                    ArenaRef::Pool(pool) => pool.arena.remove_dedicated(number),
+                }
                 self.free_memory(Arc::into_inner(memory).expect("dedicated memory has one owner"));
             }
             Hold::Pooled { memory, owner, allocation } => {
                 // First, so that what takes the block out when it is empty is the last to hold its memory.
                 drop(memory);
-                owner.give_back(&allocation);
+                owner.free(&allocation);
             }
             Hold::Aliased(whole) => {
                 if let Some(whole) = Arc::into_inner(whole) {
-                    self.give_back(whole);
+                    self.free_place(whole);
                 }
             }
             Hold::Common(common) => {
                 if let Some(Common { place, size }) = Arc::into_inner(common) {
                     self.device.note_aliasing(&self.memory_of(&place).object, place.offset, size, false);
-                    self.give_back(place);
+                    self.free_place(place);
                 }
             }
             Hold::Small { owner, buffer, allocation } => {
@@ -350,7 +362,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Gives a range of one of the allocator's own arenas back.
+    /// Frees a range of one of the allocator's own arenas.
     #[inline]
     pub(crate) fn free_range(&self, arena: u64, allocation: BlockAllocation) {
         self.free_range_of(&self.arenas[arena as usize], allocation);
@@ -377,109 +389,11 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Gives a block back to the driver, if it is here and empty and its pool does not keep it; says whether it did.
-    pub(crate) fn free_empty_block(&self, arena: &ArenaRef<D>, block: BlockId) -> bool {
-        let taken = match arena {
-            ArenaRef::Pool(pool) if !pool.may_give_back() => None,
-            arena => self.compact(arena).take_block(block),
-        };
-        let Some(memory) = taken else { return false };
-        self.free_memory(memory);
-        true
-    }
-
-    fn remove_dedicated(&self, arena: &ArenaRef<D>, number: u64) {
-        match arena {
-            ArenaRef::Own(index) => self.arenas[*index as usize].remove_dedicated(number),
-            ArenaRef::Pool(pool) => pool.arena.remove_dedicated(number),
-        }
-    }
-
-    pub(crate) fn trim(&self) -> usize {
-        self.trim_small_buffers();
-        self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
-    }
-
-    /// Has an owner of ranges looked after as long as it has blocks.
-    pub fn add_pool(&self, pool: Arc<dyn RangeOwner<D>>) {
-        let mut pools = self.pools.lock();
-        pools.retain(|held| !held.is_gone());
-        pools.push(pool);
-    }
-
-    /// Destroys the empty blocks of those pools that are `due`; how many those were.
-    pub(crate) fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool) -> usize {
-        let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty());
-        std::iter::from_fn(next).map(|backing| self.free_backing(backing)).count()
-    }
-
-    /// Destroys what lay under a block that is empty.
-    pub fn free_backing(&self, backing: Backing<D>) {
-        match backing {
-            Backing::Heap { memory, arena, number } => {
-                self.trace.freed(memory.block, 0);
-                self.arenas[arena as usize].remove_dedicated(number);
-                self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
-            }
-            Backing::Buffer { object, place } => {
-                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place: Some(place) })
-            }
-        }
-    }
-
-    /// A heap of `size` bytes for resources outside the arenas: within the limits, counted like memory of a resource's
-    /// own. Where there is no memory, what is complete is reclaimed and empty blocks are freed, once.
-    pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, Error> {
-        let ArenaDesc { memory_type, heap, class, priority, .. } = self.arenas[arena as usize].desc;
-        let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
-        let mut attempt = Attempt::at(memory_type);
-        let make = || self.ask_within(heap, size, false, || self.allocate_memory(&desc));
-        let made = match make() {
-            Err(refusal) if refusal.may_go_on() && self.trim_heap(heap, &mut attempt) => make(),
-            made => made,
-        };
-        let memory = made.map_err(|refusal| self.give_up_on(size, Location::Device, memory_type, &attempt, refusal))?;
-        memory.pin();
-        self.trace_dedicated(&memory, &self.arenas[arena as usize].desc);
-        self.trace.allocated(memory.block, 0, size, alignment, name);
-        let request =
-            Request { size, alignment, high: false, moves: Moves::Never, evictable: false, name, user_data: 0 };
-        let number = self.arenas[arena as usize].add_dedicated(&request);
-        Ok(Backing::Heap { memory: Arc::new(memory), arena, number })
-    }
-
-    fn free_all(&self, mut next: impl FnMut() -> Option<Memory<D>>) -> usize {
-        std::iter::from_fn(&mut next).map(|memory| self.free_memory(memory)).count()
-    }
-
-    /// Blocks of custom pools that have been empty for long, and those of pools whose handle is gone.
-    fn reclaim_custom_pools(&self, tick: u64) -> usize {
-        if self.custom_pools.read().is_empty() {
-            return 0;
-        }
-        self.collect_closed_pools();
-        let pools = self.custom_pools.read().clone();
-        pools.iter().map(|pool| self.free_all(|| pool.arena.take_surplus(tick))).sum()
-    }
-
-    pub(crate) fn free_memory(&self, memory: Memory<D>) {
-        if memory.residence.as_ref().is_some_and(|residence| self.close_residence(residence)) {
-            self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
-        }
-        let Memory { object, memory_type, size, block, .. } = memory;
-        self.trace.block_freed(block);
-        span!("free_memory", bytes = size, memory_type = memory_type);
-        // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
-        unsafe { self.device.free_memory(object) };
-        self.memory_objects.fetch_sub(1, Ordering::Relaxed);
-        self.budgets.remove(self.heap_of(memory_type), size);
-        count(&self.calls.free_memory);
-    }
-
     /// Waits for all that was submitted, and destroys what waited for it; after a device loss at once.
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         let wait = LastWait::begin(timeout);
-        if !self.sees_loss() {
+        let read = self.lifetimes.read(&self.device, &mut Passed::default());
+        if !self.lost.load(Ordering::Relaxed) && read != Err(DeviceError::Lost) {
             self.no_frame_is_open()?;
             self.wait_submitted(&wait)?;
             self.wait_dropped(&wait)?;
@@ -503,12 +417,6 @@ impl<D: Device> Shared<D> {
             debug.report_leaks();
         }
         Ok(reclaimed)
-    }
-
-    /// Whether the device is lost, as the timelines say now.
-    fn sees_loss(&self) -> bool {
-        let read = self.lifetimes.read(&self.device, &mut Passed::default());
-        self.lost.load(Ordering::Relaxed) || read == Err(DeviceError::Lost)
     }
 
     fn no_frame_is_open(&self) -> Result<(), ShutdownError> {
@@ -548,7 +456,7 @@ impl<D: Device> Shared<D> {
 
     /// Waits for points, counted.
     pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
-        count(&self.calls.wait);
+        self.calls.wait.add(1);
         span!("wait");
         self.lifetimes.wait(&self.device, points, deadline)
     }

@@ -1,4 +1,4 @@
-//! What is asked for, as plain data.
+//! What is requested, as plain data.
 
 use super::location::Location;
 use crate::device::sharing::ShareKind;
@@ -23,7 +23,7 @@ pub struct AllocationDesc<'a> {
     pub memory_types: u32,
     /// Fail rather than go beyond the budget.
     pub within_budget: bool,
-    /// Fail rather than ask the driver for memory: for allocations that may not wait.
+    /// Fail rather than request memory of the driver: for allocations that may not wait.
     pub never_grow: bool,
     /// From the high end of a custom pool's block: the second stack of `Algorithm::Linear`. Ignored elsewhere.
     ///
@@ -31,18 +31,18 @@ pub struct AllocationDesc<'a> {
     /// What a handle to its memory will be ([`Resource::export`](crate::Resource::export)). Outside a pool that shares, it gets memory of its own.
     pub share: Option<ShareKind>,
     /// Whether it may be given another place, by a [`Defrag`](crate::defrag::Defrag). Such a resource is never one of
-    /// many equal cells, so that small ones cost a short lock. Without effect if it gets memory of its own.
+    /// many equal slots, so that small ones cost a short lock. Without effect if it gets memory of its own.
     pub movable: bool,
-    /// How much its memory matters when not everything has room. Works on memory objects: on one of its own
+    /// How much its memory matters when not everything fits. Works on memory objects: on one of its own
     /// ([`Dedicated::Always`]); a block has that of its pool ([`PoolDesc::priority`](crate::PoolDesc::priority)).
     pub priority: Priority,
     /// Whether its memory may be evicted while no submission uses it: see [`residency`](crate::residency). A block is
-    /// evicted only if everything in it may be. Such a resource is never one of many equal cells.
+    /// evicted only if everything in it may be. Such a resource is never one of many equal slots.
     pub evictable: bool,
     /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
     /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
     pub alignment: u64,
-    /// Anything: given back by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
+    /// Anything: returned by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
     pub user_data: u64,
 }
 
@@ -70,7 +70,7 @@ impl Default for AllocationDesc<'_> {
 }
 
 impl AllocationDesc<'_> {
-    /// What is needed, at the alignment that is asked for here at least.
+    /// What is needed, at the alignment that is requested here at least.
     #[inline]
     pub(crate) fn aligned(&self, needs: Requirements) -> Result<Requirements, Error> {
         match self.alignment {
@@ -105,7 +105,7 @@ pub(crate) enum Moves {
 }
 
 /// A request as an arena sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) size: u64,
     pub(crate) alignment: u64,

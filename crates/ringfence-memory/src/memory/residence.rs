@@ -1,4 +1,4 @@
-//! A memory object that can be evicted: who may not do without it, who used it last, and whether it is there.
+//! Memory objects that can be evicted: who may not do without one, who used it last, and whether it is there.
 //!
 //! ```text
 //!   allocation                                   eviction (one at a time)
@@ -14,13 +14,16 @@
 //! pinned first, and stays so.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
+use super::statistics::Tally;
 use crate::device::{Device, Priority};
+use crate::timeline::Passed;
 
-/// See the [module](self).
+/// A memory object that can be evicted. See the [module](self).
 pub(crate) struct Residence<D: Device> {
     pub(crate) pageable: D::Pageable,
     pub(crate) bytes: u64,
@@ -125,5 +128,62 @@ impl<D: Device> Residence<D> {
     /// The smaller, the earlier it goes.
     pub(crate) fn rank(&self) -> (u8, u64) {
         (self.priority.load(Ordering::Relaxed), self.tick.load(Ordering::Relaxed))
+    }
+}
+
+/// What an allocator knows of memory objects that can be evicted.
+pub(crate) struct Residents<D: Device> {
+    /// Whether the program has promised to declare what it uses.
+    pub(crate) is_managed: AtomicBool,
+    pub(crate) all: Mutex<Vec<Weak<Residence<D>>>>,
+    /// Held while the driver evicts and brings back.
+    pub(crate) calls: Mutex<Scratch<D>>,
+    /// Counts commits.
+    pub(crate) tick: AtomicU64,
+    pub(crate) evicted: Tally,
+    pub(crate) returned: Tally,
+    /// What a test does, once, between the choice of what is evicted and the eviction.
+    #[cfg(test)]
+    pub(crate) between: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+/// Kept so that a steady frame makes nothing.
+pub(crate) struct Scratch<D: Device> {
+    pub(crate) passed: Passed,
+    pub(crate) missing: Vec<Arc<Residence<D>>>,
+}
+
+impl<D: Device> Residents<D> {
+    pub(crate) fn new() -> Self {
+        Self {
+            is_managed: AtomicBool::new(false),
+            all: Mutex::new(Vec::new()),
+            calls: Mutex::new(Scratch { passed: Passed::default(), missing: Vec::new() }),
+            tick: AtomicU64::new(0),
+            evicted: Tally::default(),
+            returned: Tally::default(),
+            #[cfg(test)]
+            between: Mutex::new(None),
+        }
+    }
+
+    /// Takes new memory in.
+    pub(crate) fn enlist(&self, residence: &Arc<Residence<D>>) {
+        let mut all = self.all.lock();
+        if all.len() == all.capacity() {
+            all.retain(|held| held.strong_count() > 0);
+        }
+        all.push(Arc::downgrade(residence));
+    }
+
+    pub(crate) fn each(&self) -> Vec<Arc<Residence<D>>> {
+        self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
+    }
+
+    /// Counts objects that were evicted, or that were brought back; says how many bytes they have.
+    pub(crate) fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<Residence<D>>]) -> u64 {
+        let bytes = objects.iter().map(|object| object.bytes).sum();
+        tally(self).add(objects.len() as u64, bytes);
+        bytes
     }
 }

@@ -1,13 +1,14 @@
-//! What waits for the GPU before it is destroyed.
+//! What waits for the GPU before it is destroyed; what a reclaim did, and why a shutdown ended early.
 
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use ringfence_core::range::Invalid;
+use ringfence_core::sync::SyncPoint;
 
+use super::memory_object::RawObject;
 use super::place::Place;
-use super::raw_object::RawObject;
-use crate::device::Device;
+use crate::device::{Device, DeviceError};
 use crate::timeline::{Passed, RetireBin};
 
 /// What waits for the GPU.
@@ -34,11 +35,60 @@ impl<D: Device> Releases<D> {
         Self { retired: RetireBin::new(), scratch, tick: AtomicU64::new(0) }
     }
 
-    pub(crate) fn retired_count(&self) -> u64 {
-        self.retired.len() as u64
-    }
-
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
         self.retired.validate()
     }
+}
+
+/// What [`Allocator::reclaim`](crate::Allocator::reclaim) did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Reclaimed {
+    /// Resources that were destroyed.
+    pub objects: usize,
+    /// Blocks that were freed.
+    pub blocks: usize,
+    /// Resources that still wait for the device (or for a later call, if this one was bounded).
+    pub waiting: usize,
+    /// Whether the device is lost. Everything that was waiting for it has been destroyed then.
+    pub device_lost: bool,
+}
+
+/// Why [`Allocator::shutdown`](crate::Allocator::shutdown) ended early. What was waiting still waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// The GPU did not finish what was submitted in time.
+    #[error("the device did not finish its work within {waited_ns} ns: {waiting} objects still wait for it")]
+    Timeout {
+        /// How long was waited.
+        waited_ns: u64,
+        /// Resources that wait for the device.
+        waiting: usize,
+    },
+    /// Frames are open, which may still be submitted.
+    #[error("{open} frames are open, among them the one with {frame}: {waiting} objects still wait")]
+    OpenFrames {
+        /// What the oldest of them on its timeline signals.
+        frame: SyncPoint,
+        /// How many are open, on all timelines.
+        open: usize,
+        /// Resources that wait for them or for the device.
+        waiting: usize,
+    },
+    /// A frame was dropped, neither submitted nor discarded, and its value was not reached in time.
+    #[error(
+        "the frame with {frame} was dropped, and was not complete within {waited_ns} ns: {waiting} objects still wait \
+         (if it was not submitted, it had to be discarded; see `Timeline::discard_dropped`)"
+    )]
+    DroppedFrame {
+        /// What the last such frame of its timeline signals, if it was submitted.
+        frame: SyncPoint,
+        /// How long was waited.
+        waited_ns: u64,
+        /// Resources that wait for it or for the device.
+        waiting: usize,
+    },
+    /// The driver failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }

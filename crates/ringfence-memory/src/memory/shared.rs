@@ -9,9 +9,9 @@ use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
 
-use super::arena::{Arena, ArenaDesc};
+use super::arena::{Arena, ArenaDesc, Wake};
 use super::block_sizes::BlockSizes;
-use super::budget::{Budget, Budgets};
+use super::budget::Budgets;
 use super::cells::{CELL_BYTES_MAX, Cells};
 use super::classes::Classes;
 use super::decide::{View, plain_types};
@@ -21,17 +21,15 @@ use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place, RangeOwner};
 use super::pool_state::PoolState;
 use super::pressure::Evict;
-use super::residents::Residents;
+use super::residence::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::small_state::SmallBuffers;
-use super::statistics::{Calls, Moved};
+use super::statistics::{Calls, Tally};
 use super::types::TypeOrder;
-use super::wake::Wake;
 use crate::device::{Capabilities, Device, DeviceError, MemoryProperties, Priority, ResourceClass};
 use crate::observe::Trace;
 use crate::observe::debugging::{Debugger, Key};
-use crate::observe::trace::{StartTraceError, TraceSummary};
 use crate::timeline::{Lifetimes, Timed};
 
 /// An arena of the allocator's own. What waits in its caches keeps the allocator alive.
@@ -53,8 +51,8 @@ pub struct Shared<D: Device> {
     pub(crate) plain_types: u32,
     /// The largest request in bytes that shares a block, by memory type.
     pub(crate) shared_bytes_max: Box<[u64]>,
-    /// Those of them whose small requests get cells.
-    pub(crate) cell_types: u32,
+    /// Those of them whose small requests get slots.
+    pub(crate) slot_types: u32,
     /// One for each memory type and class group: see [`Shared::shared_arena_index`]; heaps are counted by [`Shared::arena_index`].
     pub(crate) arenas: Box<[OwnArena<D>]>,
     pub(crate) custom_pools: RwLock<Vec<Arc<PoolState<D>>>>,
@@ -69,7 +67,7 @@ pub struct Shared<D: Device> {
     pub(crate) lost: AtomicBool,
     pub(crate) memory_objects: AtomicU64,
     pub(crate) calls: Calls,
-    pub(crate) moved: Moved,
+    pub(crate) moved: Tally,
     /// The recording, if one is under way.
     pub trace: Trace,
     /// There iff something is looked for.
@@ -105,7 +103,7 @@ impl<D: Device> Shared<D> {
                 algorithm: Algorithm::Tlsf,
                 block_alignment: 1,
                 priority: Priority::Normal,
-                has_cells: desc.cells,
+                has_slots: desc.cells,
                 grows_ahead: desc.empty_blocks_kept > 0,
                 share: None,
             };
@@ -132,7 +130,7 @@ impl<D: Device> Shared<D> {
             classes,
             plain_types,
             shared_bytes_max,
-            cell_types: if desc.cells { plain_types } else { 0 },
+            slot_types: if desc.cells { plain_types } else { 0 },
             order,
             arenas,
             lifetimes: Lifetimes::new(),
@@ -142,7 +140,7 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
-            moved: Moved::default(),
+            moved: Tally::default(),
             trace: Trace::new(),
             debug: Debugger::new(desc.debug),
             residents: Residents::new(),
@@ -157,10 +155,10 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// The cells of an arena. Custom pools have none.
-    pub(crate) fn arena_cells(&self, arena: &ArenaRef<D>) -> &Cells<D, Arc<Self>> {
-        let ArenaRef::Own(index) = arena else { unreachable!("custom pools have no cells") };
-        &self.arenas[*index as usize].cells
+    /// The slots of an arena. Custom pools have none.
+    pub(crate) fn arena_slots(&self, arena: &ArenaRef<D>) -> &Cells<D, Arc<Self>> {
+        let ArenaRef::Own(index) = arena else { unreachable!("custom pools have no slots") };
+        &self.arenas[*index as usize].slots
     }
 
     /// The memory object that a place is in.
@@ -168,7 +166,7 @@ impl<D: Device> Shared<D> {
         match &place.hold {
             Hold::Range { memory, .. } => memory,
             Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
-            Hold::Cell { class, allocation, .. } => self.arena_cells(&place.arena).memory(*class, allocation),
+            Hold::Slot { class, allocation, .. } => self.arena_slots(&place.arena).memory(*class, allocation),
             Hold::Aliased(whole) => self.memory_of(whole),
             Hold::Common(common) => self.memory_of(&common.place),
             Hold::Small { buffer, .. } => self.memory_of(&buffer.place),
@@ -181,7 +179,7 @@ impl<D: Device> Shared<D> {
         match &place.hold {
             Hold::Range { memory, .. } => memory.share(),
             Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => Arc::clone(memory),
-            Hold::Cell { class, allocation, .. } => self.arena_cells(&place.arena).shared_memory(*class, allocation),
+            Hold::Slot { class, allocation, .. } => self.arena_slots(&place.arena).shared_memory(*class, allocation),
             Hold::Common(common) => self.shared_memory_of(&common.place),
             Hold::Aliased(whole) => self.shared_memory_of(whole),
             Hold::Small { buffer, .. } => self.shared_memory_of(&buffer.place),
@@ -202,7 +200,7 @@ impl<D: Device> Shared<D> {
         }
         match &place.hold {
             Hold::Range { allocation, .. } => allocation.offset(),
-            Hold::Cell { class, allocation, .. } => self.arena_cells(&place.arena).offset(*class, allocation),
+            Hold::Slot { class, allocation, .. } => self.arena_slots(&place.arena).offset(*class, allocation),
             _ => place.offset,
         }
     }
@@ -243,57 +241,6 @@ impl<D: Device> Shared<D> {
         self.rings.add(ring, &self.trace);
     }
 
-    /// Notes a memory object in the trace.
-    pub(crate) fn trace_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
-        self.trace.block_made(memory.block, memory.memory_type, dedicated, memory.size, class);
-    }
-
-    /// Notes a memory object that is a resource's own, or a heap's: of the arena that counts it, as in a snapshot.
-    pub(crate) fn trace_dedicated(&self, memory: &Memory<D>, arena: &ArenaDesc) {
-        self.trace_block(memory, arena.class_name(), true);
-    }
-
-    pub(crate) fn start_trace(&self, to: Box<dyn std::io::Write + Send>) -> Result<(), StartTraceError> {
-        match self.memory_objects.load(Ordering::Relaxed) {
-            0 if !self.descriptor_heaps.is_empty() => Err(StartTraceError::DescriptorHeaps),
-            0 => {
-                self.rings.forget_recorded();
-                self.trace.start(to, self.device.capabilities())
-            }
-            memory_objects => Err(StartTraceError::NotEmpty { memory_objects }),
-        }
-    }
-
-    pub(crate) fn heap_count(&self) -> u32 {
-        self.device.capabilities().memory_heaps.len() as u32
-    }
-
-    pub(crate) fn budget(&self, heap: u32) -> Budget {
-        self.budgets.heap(heap)
-    }
-
-    /// Counts bytes that were evicted, or brought back.
-    pub(crate) fn count_absent(&self, heap: u32, bytes: u64, evicted: bool) {
-        if evicted {
-            self.budgets.add_absent(heap, bytes);
-        } else {
-            self.budgets.remove_absent(heap, bytes);
-        }
-    }
-
-    /// Asks the driver how heaps stand.
-    pub(crate) fn refresh_budgets(&self) {
-        self.budgets.refresh(&self.device);
-    }
-
-    /// Ends the recording with how the rings are.
-    pub(crate) fn stop_trace(&self) -> Option<std::io::Result<TraceSummary>> {
-        let seen = self.rings.all();
-        self.rings.tell(&seen, &self.trace);
-        self.rings.look_after(seen);
-        self.trace.stop()
-    }
-
     /// Counts writes to rings.
     pub fn count_staged(&self, writes: u64, bytes: u64) {
         self.calls.staged.add(writes);
@@ -314,6 +261,16 @@ impl<D: Device> Shared<D> {
         self.pools.lock().iter().try_for_each(|pool| pool.validate())?;
         self.small.validate()?;
         self.releases.validate()
+    }
+}
+
+/// What all clones of an allocator have together. Goes with the last clone of an allocator and the last of its pools.
+pub(crate) struct Handle<D: Device>(pub(crate) Arc<Shared<D>>);
+
+impl<D: Device> Drop for Handle<D> {
+    fn drop(&mut self) {
+        // Nothing that is cached keeps the allocator alive from now on.
+        self.0.arenas.iter().for_each(|arena| arena.slots.close_thread_caches());
     }
 }
 

@@ -1,27 +1,228 @@
-//! Asking the caller's eviction callback: with no lock held.
+//! Staying within budget, and what is tried when memory is short: empty blocks are freed, memory that no submission uses is evicted, the caller's
+//! callback is called; at last the error that says so.
+//!
+//! The callback is called with no lock held:
 //!
 //! ```text
-//!   a request of the program's ── no room ──▶ the callback, and again
-//!   a request made under a lock (a ring that grows, say) ── no room ──▶ noted, and the request fails
-//!        └─ the lock is free ──▶ asking(): the callback, and all of it again
+//!   a request of the program's ── no memory ──▶ the callback, and again
+//!   a request made under a lock (a ring that grows, say) ── no memory ──▶ noted, and the request fails
+//!        └─ the lock is free ──▶ retry_after_eviction(): the callback, and all of it again
 //! ```
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use super::budget::{Budget, Grant};
+use super::location::Location;
+use super::pool_state::PoolState;
 use super::pressure::{Evict, Pressure, Tried};
+use super::request::AllocationDesc;
+use super::shared::Shared;
+use crate::device::{Device, DeviceError};
 use crate::error::Error;
+use crate::observe::report;
 use crate::observe::unlocked::{drop_unlocked, is_locked};
 
-/// So often the callback is asked for one request, as long as it says that it released something.
-pub(crate) const EVICTIONS_MAX: u32 = 8;
+/// So often the callback is called for one request, as long as it says that it released something.
+const EVICTIONS_MAX: u32 = 8;
+
+/// What a request allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Constraints {
+    pub(crate) within_budget: bool,
+    /// Whether memory may be requested of the driver at all.
+    pub(crate) may_grow: bool,
+    pub(crate) may_trim: bool,
+}
+
+/// Why a step failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Failure {
+    Driver(DeviceError),
+    OverBudget,
+    MayNotGrow,
+    PoolFull,
+    NoType,
+}
+
+impl Failure {
+    /// Whether another step may succeed.
+    pub(crate) fn may_go_on(self) -> bool {
+        match self {
+            Self::Driver(error) => error.is_out_of_memory(),
+            Self::OverBudget | Self::MayNotGrow | Self::PoolFull | Self::NoType => true,
+        }
+    }
+
+    /// Whether memory is short.
+    pub(crate) fn is_shortage(self) -> bool {
+        matches!(self, Self::Driver(_) | Self::OverBudget)
+    }
+}
+
+/// What was tried for a request so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) size: u64,
+    pub(crate) location: Location,
+    /// The memory types that the request allows, a bit each.
+    pub(crate) memory_type_bits: u32,
+    pub(crate) constraints: Constraints,
+    pub(crate) tried: Tried,
+    pub(crate) tried_type_bits: u32,
+    /// The memory type that was tried first.
+    pub(crate) best: Option<u32>,
+}
+
+impl Attempt {
+    pub(crate) fn new(size: u64, memory_type_bits: u32, desc: &AllocationDesc<'_>) -> Self {
+        let AllocationDesc { location, within_budget, never_grow, .. } = *desc;
+        let constraints = Constraints { within_budget, may_grow: !never_grow, may_trim: true };
+        let (tried, tried_type_bits, best) = (Tried::empty(), 0, None);
+        Self { size, location, memory_type_bits, constraints, tried, tried_type_bits, best }
+    }
+
+    /// At one memory type and no other.
+    pub(crate) fn at(memory_type: u32, size: u64, desc: &AllocationDesc<'_>) -> Self {
+        let mut attempt = Self::new(size, 1 << memory_type, desc);
+        attempt.begin(memory_type);
+        attempt
+    }
+
+    /// A memory type is tried now.
+    pub(crate) fn begin(&mut self, memory_type: u32) {
+        self.best.get_or_insert(memory_type);
+        if self.tried_type_bits & !(1 << memory_type) != 0 {
+            self.tried |= Tried::NEXT_TYPE;
+        }
+        self.tried_type_bits |= 1 << memory_type;
+    }
+}
+
+/// The budgets of an allocator's memory heaps. Made by [`Allocator::budgets`](crate::Allocator::budgets).
+pub struct MemoryBudgets<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
+
+impl<D: Device> MemoryBudgets<'_, D> {
+    /// Use and limits of a memory heap, from what the driver said last and what was taken since. A few loads.
+    ///
+    /// # Panics
+    /// If there is no such heap.
+    #[must_use]
+    pub fn heap(&self, heap: u32) -> Budget {
+        self.0.budgets.heap(heap)
+    }
+
+    /// Frees every empty block, and says how many there were.
+    pub fn trim(&self) -> usize {
+        self.0.trim()
+    }
+
+    /// Frees empty blocks until this allocator holds no more than `target_bytes` of all heaps, or has
+    /// no empty block left; says how many bytes that were.
+    pub fn trim_to(&self, target_bytes: u64) -> u64 {
+        self.0.trim_small_buffers();
+        self.0.free_empty_blocks(|_| true, target_bytes).1
+    }
+
+    /// Sets what is called when memory runs short and nothing else has helped: see the fallback order in
+    /// [`memory`](crate::memory). It releases what it can do without and says whether it did; then what the device
+    /// is done with is reclaimed and everything is tried again, a few times at most. `None` takes the callback away.
+    ///
+    /// It is called on the thread whose allocation failed, without a lock held, and may use the allocator; what it requests
+    /// itself does not call it again. If it panics, nothing was made and nothing is lost. The callback before goes
+    /// here, or with the call of it that is under way.
+    pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
+        let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));
+        // Its `Drop` is the program's code, so it runs with no lock held.
+        drop(replaced);
+    }
+}
+
+impl<D: Device> Shared<D> {
+    /// Calls the driver, unless what it makes would go beyond a limit, or (if `strict`) beyond the budget.
+    pub(super) fn make_within<R>(
+        &self,
+        heap: u32,
+        bytes: u64,
+        strict: bool,
+        make: impl FnOnce() -> Result<R, DeviceError>,
+    ) -> Result<R, Failure> {
+        match self.budgets.heap(heap).grant(bytes) {
+            Grant::BeyondLimit => Err(Failure::OverBudget),
+            Grant::BeyondBudget if strict => Err(Failure::OverBudget),
+            Grant::BeyondBudget | Grant::Within => make().map_err(Failure::Driver),
+        }
+    }
+
+    /// Frees what the device is done with, and empty blocks of this heap; says whether the driver got memory back.
+    pub(super) fn trim_heap(&self, heap: u32, attempt: &mut Attempt) -> bool {
+        attempt.tried |= Tried::TRIM;
+        let before = self.budgets.heap(heap).reserved_bytes;
+        self.reclaim(usize::MAX);
+        self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
+        self.budgets.heap(heap).reserved_bytes < before
+    }
+
+    /// Evicts what no submission uses; says whether something went.
+    pub(super) fn evict_unused(&self, attempt: &mut Attempt, failure: Failure) -> bool {
+        let relieved =
+            failure.is_shortage() && attempt.best.is_some_and(|best| self.relieve(self.heap_of(best), attempt.size));
+        if relieved {
+            attempt.tried |= Tried::RESIDENCY;
+        }
+        relieved
+    }
+
+    /// Calls the caller's callback; says whether something went. Under a lock it is called later: see
+    /// [`retry_after_eviction`].
+    pub(super) fn call_eviction(&self, attempt: &mut Attempt, failure: Failure, round: u32) -> bool {
+        let (true, Some(best)) = (failure.is_shortage(), attempt.best) else { return false };
+        if round >= EVICTIONS_MAX {
+            return false;
+        }
+        let Some(callback) = self.evict.read().clone() else { return false };
+        if !is_locked() {
+            attempt.tried |= Tried::EVICTION;
+        }
+        let (heap, Attempt { size, location, .. }) = (self.heap_of(best), *attempt);
+        let budget = self.budgets.heap(heap);
+        let (usage_bytes, budget_bytes) = (budget.usage_bytes, budget.budget_bytes);
+        call(callback, Pressure { size, location, heap, usage_bytes, budget_bytes, round })
+    }
+
+    /// Why a request has no memory, all having been tried.
+    pub(super) fn give_up(&self, attempt: &Attempt, pool: Option<&Arc<PoolState<D>>>, failure: Failure) -> Error {
+        let Attempt { size, location, memory_type_bits, tried, tried_type_bits, best, .. } = *attempt;
+        let no_type = Error::NoMemoryType { location, memory_type_bits };
+        let Some(best) = best else { return no_type };
+        let heap = self.heap_of(best);
+        let budget = self.budgets.heap(heap);
+        match failure {
+            Failure::Driver(cause) if !cause.is_out_of_memory() => cause.into(),
+            Failure::Driver(cause) => {
+                report!(
+                    warn,
+                    "out of memory",
+                    bytes = size,
+                    location = format!("{location:?}"),
+                    tried_type_bits = tried_type_bits,
+                    cause = cause.to_string(),
+                );
+                Error::OutOfMemory { size, location, tried_type_bits, heap, budget, tried, cause }
+            }
+            Failure::OverBudget => Error::OverBudget { size, location, tried_type_bits, heap, budget, tried },
+            Failure::MayNotGrow => Error::WouldGrow { size, location },
+            Failure::PoolFull | Failure::NoType => pool.map_or(no_type, |pool| pool.full(size)),
+        }
+    }
+}
 
 thread_local! {
-    /// Whether the callback runs on this thread: what it asks for itself must not ask it.
+    /// Whether the callback runs on this thread: what it requests itself must not call it.
     static EVICTING: Cell<bool> = const { Cell::new(false) };
-    /// How many calls of [`asking`] are under way on this thread.
-    static ASKING: Cell<u32> = const { Cell::new(0) };
-    /// What a request under a lock would have asked.
+    /// How many calls of [`retry_after_eviction`] are under way on this thread.
+    static RETRYING: Cell<u32> = const { Cell::new(0) };
+    /// What a request under a lock would have called.
     static NOTED: RefCell<Option<(Arc<Evict>, Pressure)>> = const { RefCell::new(None) };
 }
 
@@ -34,17 +235,17 @@ impl<T: Copy> Drop for Reset<T> {
     }
 }
 
-/// Notes what is to be asked instead of what was noted. At the end of a thread there is no room for it.
-fn note(asked: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)> {
-    NOTED.try_with(|noted| noted.replace(asked)).ok().flatten()
+/// Notes what is to be called instead of what was noted. At the end of a thread nothing is noted.
+fn note(call: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)> {
+    NOTED.try_with(|noted| noted.replace(call)).ok().flatten()
 }
 
-/// Asks the callback; or, under a lock, notes that it is to be asked. Says whether something went.
-pub(crate) fn ask(callback: Arc<Evict>, pressure: Pressure) -> bool {
+/// Calls the callback; or, under a lock, notes that it is to be called. Says whether something went.
+fn call(callback: Arc<Evict>, pressure: Pressure) -> bool {
     if is_locked() {
-        let is_wanted = ASKING.get() > 0 && !EVICTING.get();
-        let asked = Some((callback, pressure));
-        let surplus = if is_wanted { note(asked) } else { asked };
+        let is_wanted = RETRYING.get() > 0 && !EVICTING.get();
+        let call = Some((callback, pressure));
+        let surplus = if is_wanted { note(call) } else { call };
         // The callback may be gone but for this: its `Drop` is the caller's code.
         drop_unlocked(surplus);
         return false;
@@ -57,34 +258,30 @@ pub(crate) fn ask(callback: Arc<Evict>, pressure: Pressure) -> bool {
 }
 
 /// Does `work`, which makes a request under a lock and holds none afterwards. As long as it fails for want of memory and
-/// the callback, asked in between, says that something went, it is done again.
-pub fn asking<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-    let outer = ASKING.get();
+/// the callback, called in between, says that something went, it is done again.
+pub fn retry_after_eviction<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let outer = RETRYING.get();
     for round in 0.. {
         let result = {
-            ASKING.set(outer + 1);
-            let _until_it_is_done = Reset(&ASKING, outer);
+            RETRYING.set(outer + 1);
+            let _until_it_is_done = Reset(&RETRYING, outer);
             work()
         };
         if is_locked() && outer > 0 {
-            return result; // asked by the owner of the lock
+            return result; // the owner of the lock makes the call
         }
         let noted = note(None);
         let (Err(error), Some((callback, pressure)), false) = (&result, &noted, is_locked()) else {
             drop_unlocked(noted);
             return result;
         };
-        if !ask(Arc::clone(callback), Pressure { round, ..*pressure }) {
-            return Err(asked(*error));
+        if !call(Arc::clone(callback), Pressure { round, ..*pressure }) {
+            let mut error = *error;
+            if let Error::OutOfMemory { tried, .. } | Error::OverBudget { tried, .. } = &mut error {
+                *tried |= Tried::EVICTION;
+            }
+            return Err(error);
         }
     }
-    unreachable!("the callback is asked a limited number of times")
-}
-
-/// The error, which says that the callback was asked.
-fn asked(mut error: Error) -> Error {
-    if let Error::OutOfMemory { tried, .. } | Error::OverBudget { tried, .. } = &mut error {
-        *tried |= Tried::EVICTION;
-    }
-    error
+    unreachable!("the callback is called a limited number of times")
 }

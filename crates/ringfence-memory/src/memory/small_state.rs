@@ -96,7 +96,7 @@ impl<D: Device> SmallState<D> {
 impl<D: Device> SharedBuffers<D> for SmallState<D> {
     fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>> {
         let mut blocks = self.blocks.lock();
-        blocks.free(&allocation).expect("a small buffer's range is live until it is given back");
+        blocks.free(&allocation).expect("a small buffer's range is live until it is freed");
         if blocks.empty_count() > 1 { blocks.take_empty().map(|(_, buffer)| buffer) } else { None }
     }
 }

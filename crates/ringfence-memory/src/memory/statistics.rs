@@ -34,11 +34,18 @@ impl Statistics {
     }
 }
 
-/// The counters of moves.
+/// A counter of things and of their bytes.
 #[derive(Default)]
-pub(crate) struct Moved {
+pub(crate) struct Tally {
     pub(crate) count: AtomicU64,
     pub(crate) bytes: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn add(&self, count: u64, bytes: u64) {
+        self.count.fetch_add(count, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
 }
 
 /// The counters behind [`DriverCalls`].
@@ -75,10 +82,4 @@ impl Counter {
     pub(crate) fn get(&self) -> u64 {
         self.0.iter().map(|line| line.0.load(Ordering::Relaxed)).sum()
     }
-}
-
-/// One more.
-#[inline]
-pub(crate) fn count(counter: &Counter) {
-    counter.add(1);
 }

@@ -18,7 +18,7 @@ use super::location::Location;
 use super::request::AllocationDesc;
 use crate::device::{Capabilities, MemoryProperties as P};
 
-/// What requests ask of the device's memory types, worked out once.
+/// Which of the device's memory types requests go to, worked out once.
 #[derive(Debug)]
 pub struct TypeOrder {
     /// The candidates of every location, best first.
@@ -34,7 +34,10 @@ impl TypeOrder {
         let heap_bytes = |index: u32| capabilities.memory_heaps[index as usize].bytes;
         let least = capabilities.memory_types.iter().map(|held| heap_bytes(held.heap)).min();
         Self {
-            candidates: Location::ALL.map(|location| order(capabilities, location)),
+            candidates: Location::ALL.map(|location| {
+                let desc = AllocationDesc { location, ..Default::default() };
+                by_wish(capabilities, &desc, u32::MAX).into_iter().map(u32::from).collect()
+            }),
             known_bits: (0..capabilities.memory_types.len()).fold(0, |bits, index| bits | 1 << index),
             always_bytes: least.unwrap_or(0).min(capabilities.memory_object_bytes_max),
         }
@@ -86,13 +89,5 @@ fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32)
     types
 }
 
-/// What is picked only if it is asked for by name.
+/// What is picked only if it is requested by name.
 const NEVER: P = P::PROTECTED.union(P::LAZILY_ALLOCATED).union(P::SPECIAL);
-
-fn order(capabilities: &Capabilities, location: Location) -> Vec<u32> {
-    let mut types: Vec<(u32, P)> =
-        (0..).zip(&capabilities.memory_types).map(|(index, held)| (index, held.properties)).collect();
-    types.retain(|(_, held)| held.contains(location.required()) && !held.intersects(NEVER));
-    types.sort_by_key(|(_, held)| location.cost(*held));
-    types.into_iter().map(|(index, _)| index).collect()
-}

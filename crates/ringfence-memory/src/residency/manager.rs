@@ -77,10 +77,10 @@ impl ResidencyStatistics {
     fn of<D: Device>(residents: &Residents<D>) -> Self {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut statistics = Self {
-            evicted_count: get(&residents.evicted_count),
-            evicted_bytes: get(&residents.evicted_bytes),
-            returned_count: get(&residents.returned_count),
-            returned_bytes: get(&residents.returned_bytes),
+            evicted_count: get(&residents.evicted.count),
+            evicted_bytes: get(&residents.evicted.bytes),
+            returned_count: get(&residents.returned.count),
+            returned_bytes: get(&residents.returned.bytes),
             ..Default::default()
         };
         for object in residents.each() {
@@ -243,32 +243,32 @@ impl<D: Device> Shared<D> {
                 missing.push(Arc::clone(residence));
             }
         }
-        let is_beyond = (0..self.heap_count()).any(|heap| beyond(&self.budget(heap), desc) > 0);
+        let is_beyond = (0..self.budgets.heap_count()).any(|heap| beyond(&self.budgets.heap(heap), desc) > 0);
         if missing.is_empty() && !is_beyond {
             return Ok(Committed::default());
         }
         missing.sort_by_key(Arc::as_ptr);
         missing.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        self.refresh_budgets();
+        self.budgets.refresh(&self.device);
         let mut done = Committed::default();
         if !self.residents.all.lock().is_empty() {
             self.lifetimes.read(&self.device, passed)?;
-            for heap in 0..self.heap_count() {
+            for heap in 0..self.budgets.heap_count() {
                 let needed = missing.iter().filter(|held| held.heap == heap).map(|held| held.bytes).sum::<u64>();
-                let wanted = beyond(&self.budget(heap).more(needed), desc);
+                let wanted = beyond(&self.budgets.heap(heap).more(needed), desc);
                 let most = if needed > 0 { wanted } else { wanted.min(desc.evict_bytes_per_commit_max) };
                 done.evicted_bytes += self.evict_least_used(heap, most, passed)?;
             }
             if !missing.is_empty() {
                 done.evicted_bytes += self.bring_back(missing, passed)?;
                 done.returned_count = missing.len() as u64;
-                done.returned_bytes = self.residents.count_returned(missing);
+                done.returned_bytes = self.residents.count(|held| &held.returned, missing);
             }
-            self.refresh_budgets();
+            self.budgets.refresh(&self.device);
         }
         missing.clear();
         done.beyond_budget_bytes =
-            (0..self.heap_count()).map(|heap| beyond(&self.budget(heap), desc)).max().unwrap_or(0);
+            (0..self.budgets.heap_count()).map(|heap| beyond(&self.budgets.heap(heap), desc)).max().unwrap_or(0);
         Ok(done)
     }
 
@@ -280,7 +280,7 @@ impl<D: Device> Shared<D> {
         let mut evicted = 0;
         let mut made = make();
         if made.is_err_and(DeviceError::is_out_of_memory) {
-            for heap in 0..self.heap_count() {
+            for heap in 0..self.budgets.heap_count() {
                 evicted += self.evict_least_used(heap, u64::MAX, passed)?;
             }
             made = make();

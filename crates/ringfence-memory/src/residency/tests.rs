@@ -82,10 +82,10 @@ fn eviction_takes_no_block_that_a_pass_has_taken_since_it_was_chosen() {
     let (moving, clock, driver) = (memory.clone(), timeline.clone(), device.clone());
     let count = std::sync::Arc::new(Mutex::new(0));
     let counted = std::sync::Arc::clone(&count);
-    memory.shared().residents.between.set(move || {
+    memory.shared().residents.between.lock().replace(Box::new(move || {
         *counted.lock() = move_all(&moving, &clock, (&driver, fence), &mut held);
         drop(held);
-    });
+    }));
     let frame = other.begin();
     residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
     assert!(*count.lock() > 0, "the pass had moves");
@@ -106,13 +106,13 @@ fn eviction_takes_no_memory_that_is_freed_since_it_was_chosen() {
     device.set_budget(0, Some(used / 4));
     memory.reclaim();
     let freeing = memory.clone();
-    memory.shared().residents.between.set(move || {
+    memory.shared().residents.between.lock().replace(Box::new(move || {
         for buffer in held {
             // SAFETY: no submission has used it.
             unsafe { buffer.destroy_now() };
         }
         freeing.budgets().trim();
-    });
+    }));
     let frame = timeline.begin();
     let done = residency.commit(&residency.list(), &frame).expect("there is nothing to bring back");
     assert_eq!((done.evicted_bytes, residency.statistics().absent_bytes), (0, 0));

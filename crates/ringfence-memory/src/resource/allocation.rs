@@ -23,8 +23,8 @@ use crate::device::{
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
-    AllocationDesc, ArenaRef, Ask, Bytes, BytesFor, Cells, Common, Hold, Location, Place, Prepared, Ready, Shared,
-    Subject, count,
+    AllocationDesc, ArenaRef, Bytes, BytesFor, Cells, Common, Hold, Location, Place, PlacementRequest, Prepared, Ready,
+    Shared, Unplaced,
 };
 use crate::observe::debugging::{Key, MovedRange, Spot};
 
@@ -70,9 +70,9 @@ impl<D: Device> Allocation<D> {
         if let Some(place) = shared.place_cached(needs, desc) {
             return Ok(Self::of_place(shared, place, needs, desc));
         }
-        let ask = Ask::new(*needs, desc);
-        let ((), place) = shared.search(&Bytes, &ask)?;
-        Ok(Self::found(shared, place, &ask, false))
+        let request = PlacementRequest::new(*needs, desc);
+        let ((), place) = shared.find_place_in_steps(&Bytes, &request)?;
+        Ok(Self::found(shared, place, &request, false))
     }
 
     /// As [`Allocator::allocate_mixed`](crate::Allocator::allocate_mixed).
@@ -94,7 +94,7 @@ impl<D: Device> Allocation<D> {
             needs.size = needs.size.div_ceil(grain).saturating_mul(grain);
         }
         needs.class = ResourceClass::Buffer;
-        Self::new(shared, &Bytes, &Ask::new(needs, &desc), true)
+        Self::new(shared, &Bytes, &PlacementRequest::new(needs, &desc), true)
     }
 
     /// As [`Allocator::allocate_for`](crate::Allocator::allocate_for).
@@ -113,28 +113,28 @@ impl<D: Device> Allocation<D> {
         D: Create<K>,
     {
         let needs = desc.aligned(needs)?;
-        Self::new(shared, &BytesFor::<D, K>(unplaced, PhantomData), &Ask::new(needs, &desc), false)
+        Self::new(shared, &BytesFor::<D, K>(unplaced, PhantomData), &PlacementRequest::new(needs, &desc), false)
     }
     #[track_caller]
-    pub(crate) fn new<S: Subject<D, Made = ()>>(
+    pub(crate) fn new<R: Unplaced<D, Made = ()>>(
         shared: &Arc<Shared<D>>,
-        subject: &S,
-        ask: &Ask<'_, '_, D>,
+        resource: &R,
+        request: &PlacementRequest<'_, '_, D>,
         is_mixed: bool,
     ) -> Result<Self, Error> {
-        let ((), place) = shared.find_place(subject, ask)?;
-        Ok(Self::found(shared, place, ask, is_mixed))
+        let ((), place) = shared.find_place(resource, request)?;
+        Ok(Self::found(shared, place, request, is_mixed))
     }
 
     /// What was found at some place.
     #[track_caller]
-    fn found(shared: &Arc<Shared<D>>, place: Place<D>, ask: &Ask<'_, '_, D>, is_mixed: bool) -> Self {
+    fn found(shared: &Arc<Shared<D>>, place: Place<D>, request: &PlacementRequest<'_, '_, D>, is_mixed: bool) -> Self {
         if let Some(debug) = &shared.debug
             && let Some(key) = shared.key_of(&place)
         {
             debug.handed_out(key, panic::Location::caller(), None);
         }
-        let mut made = Self::of_place(shared, place, &ask.needs, ask.desc);
+        let mut made = Self::of_place(shared, place, &request.needs, request.desc);
         made.is_mixed = is_mixed;
         made
     }
@@ -146,7 +146,7 @@ impl<D: Device> Allocation<D> {
         needs: Requirements,
         desc: &AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        Self::new(shared, &Bytes, &Ask::new(needs, desc), false)
+        Self::new(shared, &Bytes, &PlacementRequest::new(needs, desc), false)
     }
 
     /// A place that was found otherwise.
@@ -335,7 +335,7 @@ impl<D: Device> Allocation<D> {
             unsafe { Create::<K>::place(&shared.device, unplaced.get(), self.memory(), self.place.offset + offset) };
         let mut placed = placed?;
         unplaced.used_up();
-        count(&self.shared.calls.create_object);
+        self.shared.calls.create_object.add(1);
         if !name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&self.shared.device, &placed.object, name) };
@@ -418,7 +418,7 @@ impl<D: Device> Allocation<D> {
     #[cold]
     fn give_back(self) {
         let (shared, place) = self.into_parts();
-        shared.give_back(place);
+        shared.free_place(place);
     }
 
     pub(crate) fn place(&self) -> &Place<D> {
@@ -456,8 +456,8 @@ impl<D: Device> Allocation<D> {
     #[inline]
     fn cached(shared: &Arc<Shared<D>>, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Self> {
         let (arena, class) = shared.plain_class(needs, desc)?;
-        let (Ready { cell, offset }, owner) = shared.arenas[arena as usize].cells.take_ready(class)?;
-        let hold = Hold::Cell { class: class.index, named: false, allocation: cell };
+        let (Ready { cell, offset }, owner) = shared.arenas[arena as usize].slots.take_ready(class)?;
+        let hold = Hold::Slot { class: class.index, named: false, allocation: cell };
         Some(Self {
             shared: owner.unwrap_or_else(|| Arc::clone(shared)),
             place: ManuallyDrop::new(Place { offset, arena: ArenaRef::Own(arena.into()), hold }),
@@ -479,8 +479,8 @@ impl<D: Device> Allocation<D> {
     unsafe fn destroy_cached(self) -> Option<Self> {
         let held = ManuallyDrop::new(self);
         let (arena, class, cell) = match &held.place.hold {
-            Hold::Cell { class, named: false, allocation } if !held.shared.is_watched() => {
-                let ArenaRef::Own(arena) = held.place.arena else { unreachable!("custom pools have no cells") };
+            Hold::Slot { class, named: false, allocation } if !held.shared.is_watched() => {
+                let ArenaRef::Own(arena) = held.place.arena else { unreachable!("custom pools have no slots") };
                 (arena, *class, allocation)
             }
             _ => {
@@ -495,7 +495,7 @@ impl<D: Device> Allocation<D> {
         // Read at its end, and so moved once.
         // SAFETY: as above.
         let ready = || unsafe { Ready { cell: std::ptr::read(cell), offset: held.place.offset } };
-        Cells::put_ready(owner, |owner| &owner.arenas[arena as usize].cells, class, ready);
+        Cells::put_ready(owner, |owner| &owner.arenas[arena as usize].slots, class, ready);
         None
     }
 

@@ -13,8 +13,8 @@ use crate::device::sharing::ShareKind;
 use crate::device::{BufferInfo, Device, Priority, Requirements, ResourceClass, TextureInfo};
 use crate::error::Error;
 use crate::memory::{
-    AllocationDesc, Arena, ArenaDesc, ArenaRef, Ask, BlockSizes, Bytes, CLASSES, Handle, Plan, PoolState, Shared,
-    TypeStatistics, memory_alignment,
+    AllocationDesc, Arena, ArenaDesc, ArenaRef, BlockSizes, Bytes, CLASSES, Handle, PlacementRequest, Plan, PoolState,
+    Shared, TypeStatistics, memory_alignment,
 };
 
 /// How a custom pool is made.
@@ -41,7 +41,7 @@ pub struct PoolDesc<'a> {
     pub priority: Priority,
     /// Shown in reports.
     pub name: &'a str,
-    /// Whcachedles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
+    /// What handles to its blocks are: everything in it can be shared then ([`Resource::export`](crate::Resource::export)).
     pub share: Option<ShareKind>,
 }
 
@@ -73,7 +73,7 @@ pub struct Pool<D: Device> {
 
 impl<D: Device> Pool<D> {
     pub(crate) fn new(handle: &Arc<Handle<D>>, desc: PoolDesc<'_>) -> Result<Self, Error> {
-        let shared = handle.shared();
+        let shared = &handle.0;
         let capabilities = shared.device.capabilities();
         let held = capabilities.memory_types.get(desc.memory_type as usize);
         let held = held.ok_or(Error::UnknownMemoryType {
@@ -116,7 +116,7 @@ impl<D: Device> Pool<D> {
             algorithm: desc.algorithm,
             block_alignment: desc.block_alignment.max(memory_alignment(capabilities, desc.class)),
             priority: desc.priority,
-            has_cells: false,
+            has_slots: false,
             grows_ahead: false,
             share: desc.share,
         };
@@ -130,8 +130,7 @@ impl<D: Device> Pool<D> {
         let pool = Self { shared: Arc::clone(shared), _handle: Arc::clone(handle), state };
         shared.custom_pools.write().push(Arc::clone(&pool.state));
         // Should this fail, dropping the pool gives back what was made.
-        let made = shared.preallocate(&pool.state.arena, desc.block_count_min);
-        made.map_err(|refusal| shared.refused(refusal, desc.block_bytes, desc.memory_type))?;
+        shared.preallocate(&pool.state.arena, desc.block_count_min)?;
         Ok(pool)
     }
 
@@ -160,8 +159,8 @@ impl<D: Device> Pool<D> {
     /// As [`Pool::create_buffer`].
     #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
-        let ask = Ask::of_pool(&self.state, desc.aligned(needs)?, &desc)?;
-        Allocation::new(&self.shared, &Bytes, &ask, false)
+        let request = PlacementRequest::of_pool(&self.state, desc.aligned(needs)?, &desc)?;
+        Allocation::new(&self.shared, &Bytes, &request, false)
     }
 
     /// What [`Pool::allocate`] would do: see [`Allocator::plan`](crate::Allocator::plan).
@@ -169,10 +168,10 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// Those of [`Pool::allocate`] that can be foreseen.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.shared.plan(&Ask::of_pool(&self.state, desc.aligned(needs)?, &desc)?)
+        self.shared.plan(&PlacementRequest::of_pool(&self.state, desc.aligned(needs)?, &desc)?)
     }
 
-    /// Whcachedles to its blocks are.
+    /// What handles to its blocks are.
     #[must_use]
     pub fn share(&self) -> Option<ShareKind> {
         self.state.arena.desc.share

@@ -28,7 +28,7 @@ use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapp
 use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, Hold, Location, Place, RawObject, SHARED_BYTES, Shared, SharedBuffer, SmallState, UsageClass,
-    asking,
+    retry_after_eviction,
 };
 use crate::observe::debugging::{Margins, NewRange};
 
@@ -189,7 +189,7 @@ fn small_range<D: Device>(
     if let Some(found) = state.allocate(size, alignment) {
         return Ok(found);
     }
-    asking(|| {
+    retry_after_eviction(|| {
         let _growing = state.growth.lock();
         if let Some(found) = state.allocate(size, alignment) {
             return Ok(found);

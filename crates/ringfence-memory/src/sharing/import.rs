@@ -167,7 +167,7 @@ impl<D: Share> Sharing<'_, D> {
                 return Err(error);
             }
         };
-        shared.count_created();
+        shared.calls.create_object.add(1);
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, desc.name) };

@@ -32,7 +32,7 @@ impl<D: Sparse + Create<K>, K: ResourceKind> SparseObject<D, K> {
     ) -> Result<(Self, N), Error> {
         shared.check_lost()?;
         let (object, needs) = make(&shared.device)?;
-        shared.count_created();
+        shared.calls.create_object.add(1);
         if !desc.name.is_empty() {
             // SAFETY: the object was made just now.
             unsafe { Create::<K>::set_name(&shared.device, &object, desc.name) };

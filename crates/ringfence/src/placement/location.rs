@@ -62,7 +62,7 @@ impl<D: Device> BufferLocation<D> {
         // SAFETY: `held` is neither dropped nor used again.
         let buffer = unsafe { ManuallyDrop::take(&mut held.buffer) };
         let (shared, _, place) = buffer.into_parts();
-        shared.give_back_range(place);
+        shared.destroy_place(place);
     }
 
     /// The driver's buffer. Bytes outside of [`BufferLocation::offset`]` ..+ `[`BufferLocation::size`] are not this

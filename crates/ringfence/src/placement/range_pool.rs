@@ -29,7 +29,7 @@ use ringfence_memory::AllocationDesc;
 use ringfence_memory::Error;
 use ringfence_memory::extend::Lock;
 use ringfence_memory::extend::shared_alignment;
-use ringfence_memory::extend::{Backing, Memory, Place, RangeOwner, Shared, asking};
+use ringfence_memory::extend::{Backing, Memory, Place, RangeOwner, Shared, retry_after_eviction};
 use ringfence_memory::memory::Location;
 
 /// A block: what lies under its ranges.
@@ -109,7 +109,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         if let Some(found) = self.try_allocate(size, alignment) {
             return Ok(found);
         }
-        asking(|| {
+        retry_after_eviction(|| {
             let _growing = self.growth.lock();
             if let Some(found) = self.try_allocate(size, alignment) {
                 return Ok(found);
@@ -125,7 +125,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         alignment: u64,
         make: impl Fn(u64) -> Result<Block<D>, Error>,
     ) -> Result<InPool<D>, Error> {
-        asking(|| {
+        retry_after_eviction(|| {
             let _growing = self.growth.lock();
             self.add_block(size, size, alignment, &make)
         })
@@ -211,7 +211,7 @@ impl PoolFigures {
 }
 
 impl<D: Device, A: RangeAllocator + Send + 'static> RangeOwner<D> for RangePool<D, A> {
-    fn give_back(&self, allocation: &BlockAllocation) {
+    fn free(&self, allocation: &BlockAllocation) {
         // A range has one owner, so that it is live: a failure is a defect of this library.
         self.state.lock().free(allocation).expect("a pooled range is live until it is freed");
     }

@@ -40,7 +40,7 @@ use super::segment::Segment;
 use super::state::{Calm, Request, Reserved, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
-use ringfence_memory::extend::{Completed, ReclaimRing, WaitError, asking, is_locked};
+use ringfence_memory::extend::{Completed, ReclaimRing, WaitError, is_locked, retry_after_eviction};
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Buffer, Error};
 
@@ -174,7 +174,7 @@ impl<D: Device> RingState<D> {
     /// Gives the ring a buffer of at least twice the size, or what the cap allows; `false` if it is there already.
     fn grow(&self, needed: u64) -> Result<bool, Error> {
         let before = self.capacity();
-        let made = asking(|| {
+        let made = retry_after_eviction(|| {
             let _resizing = self.resizing.lock();
             let (capacity, generation) = self.present();
             if capacity > before {

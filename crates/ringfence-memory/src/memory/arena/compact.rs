@@ -1,6 +1,6 @@
-//! What a defragmentation asks of an arena: how its blocks stand, who may be moved, and room for those who are.
+//! What a defragmentation asks of an arena: how its blocks stand, which ranges may be moved, and where to.
 //!
-//! Every call takes the arena's lock once and makes no driver call under it. Room is given as what it is: a range that
+//! Every call takes the arena's lock once and makes no driver call under it. What is reserved is a range that
 //! no other can have, allocated like any other.
 //!
 //! | call | under the lock |
@@ -15,14 +15,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ringfence_core::algorithm::Algorithm;
+use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::blocks::{BlockAllocation, BlockId};
+use ringfence_core::fit_tree::FitTree;
 use ringfence_core::range::RangeAllocator;
 
-use super::{Arena, Cutter, State};
+use super::{Arena, State};
 use crate::device::Device;
 use crate::memory::block_memory::BlockMemory;
-use crate::memory::fit::FitTree;
 use crate::memory::memory_object::Memory;
 use crate::memory::note::Note;
 use crate::memory::request::{Moves, Request};
@@ -31,18 +31,18 @@ use crate::memory::ticket::{Standing, Ticket};
 
 /// What a pass may still take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct PassLimits {
     bytes: u64,
     moves: usize,
     is_untouched: bool,
 }
 
-impl Room {
+impl PassLimits {
     pub(crate) fn new(bytes: u64, moves: usize) -> Self {
         Self { bytes, moves, is_untouched: true }
     }
 
-    pub(crate) fn has(&self, bytes: u64) -> bool {
+    pub(crate) fn allow(&self, bytes: u64) -> bool {
         self.moves > 0 && (bytes <= self.bytes || self.is_untouched)
     }
 
@@ -69,7 +69,7 @@ pub(crate) struct BlockFacts {
     pub(crate) is_evicted: bool,
 }
 
-/// Room for a range that is to be moved.
+/// A range for what is to be moved there.
 pub(crate) struct Reserved<D: Device> {
     /// Of the range that is to be moved.
     pub(crate) ticket: Arc<Ticket>,
@@ -86,7 +86,7 @@ pub(crate) struct Destinations {
     tree: FitTree,
     /// By leaf.
     blocks: Vec<BlockId>,
-    /// By leaf: how often it has refused what it seemed to have room for.
+    /// By leaf: how often it has refused what it seemed to hold.
     refusals: Vec<u8>,
     leaves: HashMap<BlockId, usize>,
 }
@@ -128,17 +128,17 @@ pub(crate) trait Compact<D: Device> {
     /// The blocks that ranges may be moved into, the fullest first: not the empty ones, and nothing to `emptied` ones yet.
     fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations;
 
-    /// Room in one of the destinations for the last of `queue`, and on; for how many there was none: those are done with.
+    /// Ranges in the destinations for the last of `queue`, and on; says for how many there was none: those are done with.
     fn reserve_elsewhere(
         &self,
         destinations: &mut Destinations,
         queue: &mut Vec<Arc<Ticket>>,
-        room: &mut Room,
+        limits: &mut PassLimits,
         into: &mut Vec<Reserved<D>>,
     ) -> usize;
 
-    /// Room below where they are for the last of `queue`, and on. For whom there is none, it is done with.
-    fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, room: &mut Room, into: &mut Vec<Reserved<D>>);
+    /// Ranges below where they are for the last of `queue`, and on. What there is none for is done with.
+    fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, limits: &mut PassLimits, into: &mut Vec<Reserved<D>>);
 
     /// A ticket for what was reserved, and now holds what the range of `ticket` held.
     fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket>;
@@ -191,8 +191,8 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
             blocks.map(|(id, _, ranges)| (ranges.free_size(), id, ranges.largest_free())).collect()
         };
         held.sort_by_key(|(free, ..)| *free);
-        let room = |(_, id, largest): &(u64, BlockId, u64)| if emptied.contains(id) { 0 } else { *largest };
-        let tree = FitTree::new(held.iter().map(room));
+        let capacity = |(_, id, largest): &(u64, BlockId, u64)| if emptied.contains(id) { 0 } else { *largest };
+        let tree = FitTree::new(held.iter().map(capacity));
         let blocks: Vec<_> = held.iter().map(|(_, id, _)| *id).collect();
         let leaves = blocks.iter().enumerate().map(|(leaf, id)| (*id, leaf)).collect();
         Destinations { tree, refusals: vec![0; blocks.len()], blocks, leaves }
@@ -202,18 +202,18 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
         &self,
         destinations: &mut Destinations,
         queue: &mut Vec<Arc<Ticket>>,
-        room: &mut Room,
+        limits: &mut PassLimits,
         into: &mut Vec<Reserved<D>>,
     ) -> usize {
         let mut state = self.state.lock();
         let mut unfit = 0;
         while let Some(ticket) = queue.last() {
-            if !room.has(ticket.allocation().size()) {
+            if !limits.allow(ticket.allocation().size()) {
                 break;
             }
             if ticket.take() {
                 if let Some(allocation) = state.allocate_among(destinations, ticket) {
-                    room.take(allocation.size());
+                    limits.take(allocation.size());
                     into.push(state.reserved(Arc::clone(ticket), allocation));
                 } else {
                     ticket.put_back();
@@ -225,12 +225,12 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
         unfit
     }
 
-    fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, room: &mut Room, into: &mut Vec<Reserved<D>>) {
+    fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, limits: &mut PassLimits, into: &mut Vec<Reserved<D>>) {
         let mut state = self.state.lock();
         while let Some(ticket) = queue.last() {
             let from = *ticket.allocation();
             let (size, alignment) = (from.size(), ticket.alignment());
-            if !room.has(size) {
+            if !limits.allow(size) {
                 return;
             }
             let ticket = queue.pop().expect("it is the last");
@@ -240,7 +240,7 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
             let below = |ranges: &mut A| ranges.allocate_below(size, alignment, from.offset());
             match state.blocks.allocate_in_by(from.block(), below) {
                 Some(allocation) => {
-                    room.take(size);
+                    limits.take(size);
                     into.push(state.reserved(ticket, allocation));
                 }
                 None => ticket.put_back(),
@@ -288,7 +288,7 @@ impl<D: Device, A: Cutter> State<D, A> {
             let leaf = destinations.tree.first(size)?;
             let id = destinations.blocks[leaf];
             let granted = self.blocks.allocate_in(id, size, alignment);
-            // Refused, it has the room, but not aligned, or not quite, or not any more: nothing as large is asked of it.
+            // Refused, it has the bytes, but not aligned, or not quite, or not any more: nothing as large is requested of it.
             let left = match granted {
                 Ok(_) => self.blocks.get(id).map_or(0, |(_, ranges)| ranges.largest_free()),
                 Err(_) if destinations.refusals[leaf] == REFUSALS_MAX => 0,

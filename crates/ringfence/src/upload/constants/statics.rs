@@ -31,7 +31,7 @@ use ringfence_memory::Allocator;
 use ringfence_memory::Buffer;
 use ringfence_memory::Error;
 use ringfence_memory::extend::Lock;
-use ringfence_memory::extend::asking;
+use ringfence_memory::extend::retry_after_eviction;
 use ringfence_memory::extend::{Completed, ReclaimRing};
 use ringfence_memory::memory::RingSnapshot;
 
@@ -196,7 +196,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
             return Ok(taken);
         }
         let slots = shared.desc.static_slots.max(1);
-        let made = asking(|| {
+        let made = retry_after_eviction(|| {
             let _making = self.making.lock();
             if let Some(taken) = self.books.lock().take(class) {
                 return Ok(Err(taken));

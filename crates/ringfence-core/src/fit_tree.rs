@@ -11,15 +11,20 @@
 //! | new | O(blocks) |
 //! | first, set | O(log blocks) |
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// See the [module](self).
-pub(crate) struct FitTree {
+pub struct FitTree {
     /// Node 1 is the root; the children of node n are 2 n and 2 n + 1.
     nodes: Vec<u64>,
     leaf_count: usize,
 }
 
 impl FitTree {
-    pub(crate) fn new(leaves: impl ExactSizeIterator<Item = u64>) -> Self {
+    /// A tree over these leaves.
+    #[must_use]
+    pub fn new(leaves: impl ExactSizeIterator<Item = u64>) -> Self {
         let leaf_count = leaves.len().next_power_of_two();
         let mut nodes = vec![0; 2 * leaf_count];
         for (node, leaf) in nodes[leaf_count..].iter_mut().zip(leaves) {
@@ -32,7 +37,8 @@ impl FitTree {
     }
 
     /// The first leaf of at least `size`, which is not 0.
-    pub(crate) fn first(&self, size: u64) -> Option<usize> {
+    #[must_use]
+    pub fn first(&self, size: u64) -> Option<usize> {
         if self.nodes[1] < size {
             return None;
         }
@@ -43,7 +49,11 @@ impl FitTree {
         Some(at - self.leaf_count)
     }
 
-    pub(crate) fn set(&mut self, leaf: usize, value: u64) {
+    /// Gives a leaf another value.
+    ///
+    /// # Panics
+    /// If there is no such leaf.
+    pub fn set(&mut self, leaf: usize, value: u64) {
         let mut at = self.leaf_count + leaf;
         self.nodes[at] = value;
         while at > 1 {
@@ -54,25 +64,4 @@ impl FitTree {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn the_first_leaf_that_holds_it_is_found(
-            mut leaves in prop::collection::vec(0_u64..20, 1..40),
-            steps in prop::collection::vec((1_u64..22, 0_usize..40, 0_u64..20), 1..60),
-        ) {
-            let mut tree = FitTree::new(leaves.iter().copied());
-            for (size, leaf, value) in steps {
-                let naive = leaves.iter().position(|leaf| *leaf >= size);
-                prop_assert_eq!(tree.first(size), naive);
-                let leaf = leaf % leaves.len();
-                leaves[leaf] = value;
-                tree.set(leaf, value);
-            }
-        }
-    }
-}
+mod tests;

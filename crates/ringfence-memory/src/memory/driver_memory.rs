@@ -1,0 +1,156 @@
+//! The driver's memory objects: made, counted against the device's limit and the budgets, imported, freed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::arena::ArenaDesc;
+use super::memory_object::{Memory, RawObject};
+use super::place::{ArenaRef, Backing, Place};
+use super::request::{AllocationDesc, Request};
+use super::retired::Retired;
+use super::shared::Shared;
+use super::shortage::Attempt;
+use crate::device::{Device, DeviceError, MemoryDesc};
+use crate::error::Error;
+use crate::observe::span;
+
+impl<D: Device> Shared<D> {
+    /// A memory object from the driver. No lock may be held that an allocation needs.
+    pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
+        let heap = self.heap_of(desc.memory_type);
+        span!("allocate_memory", bytes = desc.size, memory_type = desc.memory_type, dedicated = false);
+        let object = self.counted_memory(heap, desc.size, || {
+            // SAFETY: the arenas are made from the device's own list of types.
+            unsafe { self.device.allocate_memory(desc) }.map(|memory| ((), memory))
+        });
+        object.map(|((), object)| self.memory(object, desc))
+    }
+
+    /// What the allocator knows of a memory object that was made as `desc` says.
+    pub(super) fn memory(&self, object: D::Memory, desc: &MemoryDesc<'_>) -> Memory<D> {
+        let (mapped, block) = (self.device.mapped(&object), self.trace.block_number());
+        let MemoryDesc { memory_type, size, share, priority, .. } = *desc;
+        let is_guarded = self.debug.as_ref().is_some_and(|debug| debug.margin_bytes() != 0);
+        let guards = if is_guarded { self.device.map_whole(&object) } else { None };
+        let residence = self.residence(&object, memory_type, size, priority);
+        Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false, residence }
+    }
+
+    /// Keeps the number of memory objects below the driver's limit, with threads racing for the last one; and the
+    /// bytes that this allocator holds of each heap.
+    pub(super) fn counted_memory<R>(
+        &self,
+        heap: u32,
+        bytes: u64,
+        make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
+    ) -> Result<(R, D::Memory), DeviceError> {
+        let limit = self.device.capabilities().memory_objects_max;
+        // Only if it succeeds: a refused thread must not make others be refused.
+        let one_more = |held| (held < limit).then_some(held + 1);
+        self.memory_objects
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .map_err(|_| DeviceError::TooManyObjects)?;
+        let made = make();
+        match &made {
+            Ok(_) => {
+                self.calls.allocate_memory.add(1);
+                self.budgets.add(heap, bytes);
+            }
+            Err(_) => _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed),
+        }
+        made
+    }
+
+    /// Near the driver's limit, what only prefers memory of its own goes without.
+    pub(super) fn is_near_object_limit(&self) -> bool {
+        self.memory_objects.load(Ordering::Relaxed) >= self.device.capabilities().memory_objects_max / 4 * 3
+    }
+
+    /// Whether the driver has a memory object left.
+    pub(super) fn has_object_left(&self) -> bool {
+        self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
+    }
+
+    /// Has an arena know memory that it does not cut, of which `offset..` is in use; the number finds it again.
+    pub(super) fn add_dedicated(
+        &self,
+        arena: &ArenaRef<D>,
+        memory: &Memory<D>,
+        offset: u64,
+        request: &Request<'_>,
+    ) -> u64 {
+        let number = match arena {
+            ArenaRef::Own(index) => self.arenas[*index as usize].add_dedicated(request),
+            ArenaRef::Pool(pool) => pool.arena.add_dedicated(request),
+        };
+        self.trace_block(memory, self.arena_desc(arena).class_name(), true);
+        let Request { size, alignment, name, .. } = *request;
+        self.trace.allocated(memory.block, offset, size - offset, alignment, name);
+        number
+    }
+
+    /// Memory that is imported rather than made, as a place of its own.
+    pub(crate) fn import_place(
+        &self,
+        memory: &MemoryDesc<'_>,
+        offset: u64,
+        desc: &AllocationDesc<'_>,
+        import: impl FnOnce() -> Result<D::Memory, DeviceError>,
+    ) -> Result<Place<D>, DeviceError> {
+        let MemoryDesc { memory_type, size, alignment, class, .. } = *memory;
+        let ((), object) = self.counted_memory(self.heap_of(memory_type), size, || import().map(|held| ((), held)))?;
+        let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
+        let AllocationDesc { name, user_data, .. } = *desc;
+        let request = Request { size, alignment, name, user_data, ..Default::default() };
+        let arena = self.arena_index(memory_type, class);
+        let number = self.add_dedicated(&ArenaRef::Own(arena.into()), &held, offset, &request);
+        Ok(Place { offset, ..Place::heap(held, arena, number) })
+    }
+
+    /// A heap of `size` bytes for resources outside the arenas: within the limits, counted like memory of a resource's
+    /// own. Where there is no memory, what is complete is reclaimed and empty blocks are freed, once.
+    pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, Error> {
+        let ArenaDesc { memory_type, heap, class, priority, .. } = self.arenas[arena as usize].desc;
+        let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
+        let mut attempt = Attempt::at(memory_type, size, &AllocationDesc::default());
+        let make = || self.make_within(heap, size, false, || self.allocate_memory(&desc));
+        let made = match make() {
+            Err(failure) if failure.may_go_on() && self.trim_heap(heap, &mut attempt) => make(),
+            made => made,
+        };
+        let memory = Arc::new(made.map_err(|failure| self.give_up(&attempt, None, failure))?);
+        memory.pin();
+        let request = Request { size, alignment, name, ..Default::default() };
+        let number = self.add_dedicated(&ArenaRef::Own(arena.into()), &memory, 0, &request);
+        Ok(Backing::Heap { memory, arena, number })
+    }
+
+    /// Destroys what lay under a block that is empty.
+    pub fn free_backing(&self, backing: Backing<D>) {
+        match backing {
+            Backing::Heap { memory, arena, number } => {
+                self.trace.freed(memory.block, 0);
+                self.arenas[arena as usize].remove_dedicated(number);
+                self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
+            }
+            Backing::Buffer { object, place } => {
+                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place: Some(place) })
+            }
+        }
+    }
+
+    /// Gives a memory object back to the driver. Nothing lies in it any more.
+    pub(super) fn free_memory(&self, memory: Memory<D>) {
+        if memory.residence.as_ref().is_some_and(|residence| self.close_residence(residence)) {
+            self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);
+        }
+        let Memory { object, memory_type, size, block, .. } = memory;
+        self.trace.block_freed(block);
+        span!("free_memory", bytes = size, memory_type = memory_type);
+        // SAFETY: this device made it, and nothing is placed in it: its block is empty, or its only resource destroyed.
+        unsafe { self.device.free_memory(object) };
+        self.memory_objects.fetch_sub(1, Ordering::Relaxed);
+        self.budgets.remove(self.heap_of(memory_type), size);
+        self.calls.free_memory.add(1);
+    }
+}

@@ -1,0 +1,99 @@
+//! For what places resources itself: libraries that cut heaps, imports, moves. Resources are measured without memory, and
+//! made where the caller says.
+
+use std::marker::PhantomData;
+
+use super::decide::padded;
+use super::place::Place;
+use super::placing::{Made, Measured, Prepared, Unplaced};
+use super::request::AllocationDesc;
+use super::shared::Shared;
+use crate::device::sharing::ShareKind;
+use crate::device::{Create, Device, DeviceError, Kind, Requirements};
+use crate::error::Error;
+
+impl<D: Device> Shared<D> {
+    /// Makes a resource wherever it fits.
+    pub fn create<K: Kind>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<(Made<D, K>, Requirements), Error>
+    where
+        D: Create<K>,
+    {
+        self.create_measured::<K>(info, desc, |unplaced, needs| self.place::<K>(unplaced, needs, desc))
+    }
+
+    /// As [`Shared::create`], with `place` deciding where. It is given what the resource needs in any memory that the
+    /// location allows.
+    pub fn create_with<K: Kind>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        place: impl FnOnce(&<D as Create<K>>::Unplaced, Requirements) -> Result<Made<D, K>, Error>,
+    ) -> Result<(Made<D, K>, Requirements), Error>
+    where
+        D: Create<K>,
+    {
+        self.create_measured::<K>(info, desc, |unplaced, needs| {
+            let types = self.order.candidates(desc.location, needs.memory_type_bits);
+            let needs = types.fold(needs, |needs, memory_type| padded(needs, self.device.capabilities(), memory_type));
+            place(unplaced, needs)
+        })
+    }
+
+    /// What a resource would need, no memory taken.
+    pub fn measure<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>) -> Result<Requirements, DeviceError>
+    where
+        D: Create<K>,
+    {
+        self.measure_as::<K>(info, None)
+    }
+
+    /// As [`Shared::measure`], for memory that is shared or is not.
+    pub(crate) fn measure_as<K: Kind>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        share: Option<ShareKind>,
+    ) -> Result<Requirements, DeviceError>
+    where
+        D: Create<K>,
+    {
+        let (unplaced, needs) = self.prepare::<K>(info, share)?;
+        drop(Prepared::<D, K>::new(&self.device, unplaced));
+        Ok(needs)
+    }
+
+    /// Whether a portable description leads to the same resource as the one that it was taken from.
+    pub(crate) fn says_all<K: Kind>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
+    where
+        D: Create<K>,
+    {
+        let again = Create::<K>::describe(&self.device, portable).ok();
+        let again = again.and_then(|again| Create::<K>::key(&self.device, &again));
+        again.is_some() && again == Create::<K>::key(&self.device, info)
+    }
+
+    /// Binds a resource to memory that was found for it, or frees the memory.
+    ///
+    /// # Safety
+    /// The memory is of a type and class that the resource's requirements allow; the range is large enough and aligned.
+    pub unsafe fn place_at<K: Kind>(
+        &self,
+        unplaced: &<D as Create<K>>::Unplaced,
+        place: Place<D>,
+    ) -> Result<Made<D, K>, DeviceError>
+    where
+        D: Create<K>,
+    {
+        // SAFETY: the caller promises what is asked.
+        match unsafe { Measured::<D, K>(unplaced, PhantomData).bind(self, &place) } {
+            Ok(placed) => Ok((placed, place)),
+            Err(error) => {
+                self.free_place(place);
+                Err(error)
+            }
+        }
+    }
+}
