@@ -60,7 +60,6 @@ mod fit;
 mod growth;
 mod handle;
 mod location;
-mod low_water;
 mod memory_object;
 mod note;
 pub(crate) mod place;
