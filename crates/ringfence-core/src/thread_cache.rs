@@ -87,6 +87,29 @@ pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
 type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, CLASSES>>>>;
 
 /// The thread caches of a pool, with items of so many classes.
+///
+/// ```
+/// use ringfence_core::thread_cache::{ROOM_MAX, ThreadCaches, batch};
+///
+/// let thread_caches: ThreadCaches<u32> = ThreadCaches::new([ROOM_MAX]);
+/// let mut pool: Vec<u32> = (0..100).collect();
+/// let mut take = || {
+///     let cached = thread_caches.take(0).map(|(item, _)| item);
+///     cached.or_else(|| {
+///         let wanted = thread_caches.wanted(0);
+///         // With the pool locked: one for the caller, and a batch.
+///         let (first, mut items) = (pool.pop(), batch((0..wanted).map_while(|_| pool.pop())));
+///         // With the pool unlocked. What does not fit goes back.
+///         thread_caches.fill(0, &mut items);
+///         pool.extend(items);
+///         first
+///     })
+/// };
+/// assert_eq!([take(), take(), take()], [Some(99), Some(98), Some(97)]);
+/// assert_eq!(thread_caches.count(0), 0);
+/// assert_eq!([take(), take()], [Some(96), Some(95)]);
+/// assert_eq!(thread_caches.count(0), 1);
+/// ```
 pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
     /// A power of two of places; a thread cache is made when its thread first asks.
     places: Box<[OnceLock<OwnLines<T, O, CLASSES>>]>,

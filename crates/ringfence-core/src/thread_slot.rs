@@ -23,10 +23,12 @@ use crate::primitive::{AtomicU64, Ordering};
 pub const THREAD_SLOTS: usize = 64;
 
 /// Which thread slots are taken: a bit each.
+#[cfg_attr(loom, allow(dead_code, reason = "the models' own: there threads say which slot they have"))]
 struct ThreadSlots {
     taken: AtomicU64,
 }
 
+#[cfg_attr(loom, allow(dead_code, reason = "as above"))]
 impl ThreadSlots {
     #[cfg(not(loom))]
     const fn new() -> Self {

@@ -25,6 +25,7 @@ pub use ringfence_core::primitive::{AtomicBool, AtomicU64, Ordering, UnsafeCell,
 
 /// `loom`'s locks with `parking_lot`'s interface.
 #[cfg(loom)]
+#[allow(missing_docs, reason = "as `parking_lot`'s")]
 mod locks {
     use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
