@@ -27,7 +27,7 @@ address -p ringfence-alias --test from_seeds
 address -p ringfence --test release --test memory --test misuse
 address -p ringfence-testkit --no-default-features --test worlds
 if [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ]; then
-    thread -p ringfence-core --test fixed_pool --test pool_chain
+    thread -p ringfence-core --lib --test fixed_pool --test pool_chain
     thread -p ringfence --lib --test release --test memory --test cpu_descriptors --test upload_generated
     thread -p ringfence-testkit --no-default-features --test worlds threads
 else
@@ -35,8 +35,8 @@ else
 fi
 if cargo +nightly miri --version >/dev/null 2>&1; then
     MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=2 cargo +nightly miri test -p ringfence-core --test pool_chain -- seed_ fault_
-    # The models of cells at hand, with real memory under them.
-    cargo +nightly miri test -p ringfence --lib models
+    # The models of thread caches, with real memory under them.
+    cargo +nightly miri test -p ringfence-core --lib models
 else
     echo "skipped: miri is not installed"
 fi

@@ -3,7 +3,7 @@
 //! One idea carries the crate: *a heap is cut into ranges; a range is in use until points on timelines have
 //! passed.* Bytes, descriptor slots, constant-buffer slots and ring space are all ranges; frames, queues and fences
 //! are all timelines. Nothing here knows of a graphics API or a clock: what has passed is reported to the structures
-//! through [`sync::Progress`]. They take `&mut self`, but for the lock-free pools, which threads share.
+//! through [`sync::Progress`]. They take `&mut self`, but for the lock-free ones, which threads share.
 //!
 //! | module | what it holds | allocate / free |
 //! |---|---|---|
@@ -22,14 +22,21 @@
 //! | [`linear`] | a bump page | O(1) |
 //! | [`sync`] | points on timelines, sets of them | – |
 //! | [`retire`] | what may be released once its points have passed | O(1) a batch |
+//! | [`low_water`] | when the next block is made | O(1) |
+//! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
+//! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
+//! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
+//! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
+//!
+//! ¹ With the feature `std`: these know threads.
 //!
 //! Sizes, offsets and alignments are 64-bit and counted in *units*: bytes for memory, slots for descriptors.
 #![no_std]
-// Denied rather than forbidden for `fixed_pool/slot.rs` alone, where pools share a heap that comes and goes.
+// Denied rather than forbidden for what threads share without a lock: each such file allows it and says why.
 #![deny(unsafe_code)]
 
 extern crate alloc;
-#[cfg(any(test, feature = "testing"))]
+#[cfg(any(test, feature = "std", feature = "testing"))]
 extern crate std;
 
 pub mod algorithm;
@@ -40,14 +47,29 @@ pub mod fixed_pool;
 pub mod free_list;
 pub mod linear;
 pub mod linear_ranges;
+pub mod low_water;
 pub mod pool_chain;
-mod primitive;
+#[doc(hidden)]
+pub mod primitive;
 pub mod range;
 pub mod retire;
+#[cfg(feature = "std")]
+#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+pub mod retire_bin;
 pub mod ring;
 pub mod size_class;
+#[cfg(feature = "std")]
+#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+mod spsc_queue;
 pub mod sync;
+#[cfg(feature = "std")]
+#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+pub mod thread_cache;
+#[cfg(feature = "std")]
+pub mod thread_slot;
 pub mod tlsf;
+#[allow(unsafe_code, reason = "shared without a lock; it says why")]
+pub mod try_cell;
 
 #[cfg(feature = "testing")]
 pub mod testing;

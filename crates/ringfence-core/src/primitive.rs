@@ -1,8 +1,9 @@
 //! The one seam between the lock-free structures and what runs them: the processor, or `loom`.
 //!
 //! ```text
-//!   fixed_pool, pool_chain ──▶ primitive ──┬─ core::sync::atomic            as built for use
-//!                                          └─ loom::sync::atomic            --cfg loom: every interleaving is tried
+//!   fixed_pool, pool_chain, try_cell, thread_slot,
+//!   spsc_queue, retire_bin, thread_cache ──▶ primitive ──┬─ core::sync::atomic    as built for use
+//!                                                        └─ loom::sync::atomic    --cfg loom: every interleaving is tried
 //! ```
 //!
 //! Under `loom` constants shrink too, so that rare turns (a full group, a run of serial numbers at its end) come
@@ -10,33 +11,39 @@
 //! process-wide counters, which a model must not reset.
 
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(loom)]
-pub(crate) use loom::{
+pub use loom::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 
 /// `core`'s cell with `loom`'s interface.
 #[cfg(not(loom))]
 #[derive(Debug)]
-pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    /// As `core`'s.
+    pub const fn new(value: T) -> Self {
         Self(core::cell::UnsafeCell::new(value))
     }
 
-    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+    /// Gives a pointer to read by.
+    #[inline]
+    pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         read(self.0.get())
     }
 
-    pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+    /// Gives a pointer to write by.
+    #[inline]
+    pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
     }
 
-    pub(crate) fn into_inner(self) -> T {
+    /// As `core`'s.
+    pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 }
@@ -46,13 +53,30 @@ pub(crate) const fn shrunk(in_use: u32, in_model: u32) -> u32 {
     if cfg!(loom) { in_model } else { in_use }
 }
 
+/// `in_use` as built for use, `in_model` under `loom` and miri: for what models run over real memory too.
+#[cfg(feature = "std")]
+pub(crate) const fn shrunk_under_miri_too(in_use: usize, in_model: usize) -> usize {
+    if cfg!(any(loom, miri)) { in_model } else { in_use }
+}
+
 /// Stands between two sequentially consistent accesses to different words, the first of them a write.
 ///
 /// The language orders these by themselves, on x86 without an instruction more; but `loom` knows such an order of
 /// fences alone. So it gets one, and what is built for use gets none.
-pub(crate) fn fence_in_model() {
+#[inline]
+pub fn fence_in_model() {
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// Has another thread run, where this one cannot go on. Without the feature `std` it spins.
+pub fn yield_now() {
+    #[cfg(all(feature = "std", not(loom)))]
+    std::thread::yield_now();
+    #[cfg(all(not(feature = "std"), not(loom)))]
+    core::hint::spin_loop();
+    #[cfg(loom)]
+    loom::thread::yield_now();
 }
 
 /// Two cache lines, which processors fetch as a pair: what lies in different ones is never falsely shared.

@@ -15,8 +15,6 @@ pub use crate::memory::{Memory, Place};
 pub use crate::observe::Trace;
 pub use crate::observe::unlocked::{Lock, Locked, drop_unlocked, is_locked};
 pub use crate::resource::shared_alignment;
-pub use crate::timeline::thread_slot::thread_place;
-pub use crate::timeline::try_cell::TryCell;
 pub use crate::timeline::{Lifetimes, OpenFrame, Passed, WaitError};
 
 /// Atomics and cells that `loom` replaces in models.

@@ -54,7 +54,6 @@ mod eviction;
 mod figures;
 mod growth;
 mod location;
-mod low_water;
 mod memory_object;
 mod note;
 pub(crate) mod place;

@@ -30,15 +30,11 @@
 //! | the set that a release waits for | O(timelines), one atomic read each |
 //! | reading progress | O(timelines), one driver call each |
 
-mod bin;
-mod spsc_queue;
-pub(crate) mod thread_slot;
-pub(crate) mod try_cell;
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringfence_core::retire_bin::Reading;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use smallvec::SmallVec;
 
@@ -46,11 +42,7 @@ use crate::device::{Device, DeviceError};
 use crate::observe::Trace;
 use crate::primitive::{AtomicU64, Mutex, Ordering, RwLock};
 
-pub use bin::RetireBin;
-#[cfg(all(test, loom))]
-pub(crate) use thread_slot::take_slot;
-pub(crate) use thread_slot::thread_place;
-pub(crate) use try_cell::TryCell;
+pub use ringfence_core::retire_bin::RetireBin;
 
 /// A submission that is being recorded: the value that it will signal, until it is said to be submitted.
 ///
@@ -540,7 +532,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     fn register(&self, device: &D, fence: D::Fence) -> Result<Arc<Clock>, DeviceError> {
-        // SAFETY: the caller thcacheded the fence over promised that it is this device's and outlives the allocator.
+        // SAFETY: the caller that handed the fence over promised that it is this device's and outlives the allocator.
         let completed = unsafe { device.completed(&fence) }?;
         if completed == u64::MAX {
             // What a lost device's fences show, and no value is left to be signalled.
@@ -770,6 +762,8 @@ impl Progress for Passed {
         value.copied().unwrap_or(0)
     }
 }
+
+impl Reading for Passed {}
 
 #[cfg(all(test, loom))]
 mod models;

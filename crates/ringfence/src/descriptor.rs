@@ -65,7 +65,6 @@ mod singles;
 mod slots;
 mod state;
 mod tables;
-mod thread_cache;
 mod view;
 mod visible;
 mod waiting;

@@ -6,6 +6,7 @@
 
 pub mod campaign;
 pub mod drive;
+pub mod rng;
 
 use crate::range::{AllocError, FreeError, Invalid, Range, RangeAllocator, Span, align_up};
 use std::format;

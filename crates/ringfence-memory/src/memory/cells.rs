@@ -7,10 +7,15 @@
 //!            │
 //!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, cut into equal cells;
 //!            │                              its chunk doubles with each pool, up to 1 MiB
-//!          thread caches                           a few cells cached for each thread: see [`thread_cache`]
+//!          thread caches                           a few cells cached for each thread
 //! ```
 //!
 //! With the arena, which is one memory type and resource class, the class makes the exact key of a pool.
+//!
+//! The chain's cells are lock-free, but threads that all use its first pools take its cache lines from each other. So each thread
+//! has a few cells of its own, in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive for their
+//! next owners. A cell in a thread cache is live for its chain. Counts of live cells leave those out; what looks at single cells
+//! empties the thread caches and holds them meanwhile; a request that finds no memory empties them first.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -18,13 +23,15 @@
 //! | a chunk more | a range of a block, under the arena's locks |
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, BlockId};
 use ringfence_core::pool_chain::{KeepPools, PoolAllocation, PoolChain};
 use ringfence_core::range::Invalid;
+use ringfence_core::thread_cache::{self, ThreadCaches};
+use ringfence_core::thread_slot::thread_place;
 
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
@@ -32,12 +39,6 @@ use super::note::{Note, range_snapshot};
 use super::request::Request;
 use super::snapshot::RangeSnapshot;
 use crate::device::Device;
-use crate::timeline::thread_place;
-
-mod thread_cache;
-
-pub(crate) use thread_cache::Ready;
-use thread_cache::{Chains, Ground, ThreadCaches};
 
 /// The largest cell in bytes.
 pub(super) const CELL_BYTES_MAX: u64 = 64 << 10;
@@ -49,6 +50,11 @@ const DEMAND: u32 = 16;
 const CELLS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
+/// A thread cache holds so many cells of a class at the most,
+const CACHED_COUNT_MAX: u64 = 32;
+/// and so many bytes, but for a few cells.
+const CACHED_BYTES_MAX: u64 = 256 << 10;
+const CACHED_COUNT_MIN: u64 = 4;
 
 /// A range of a block that is cut into cells.
 pub(super) struct Chunk<D: Device> {
@@ -56,20 +62,20 @@ pub(super) struct Chunk<D: Device> {
     pub(super) allocation: BlockAllocation,
 }
 
-impl<D: Device> Ground for Chunk<D> {
-    fn offset(&self) -> u64 {
-        self.allocation.offset()
-    }
-
-    fn is_evicted(&self) -> bool {
-        self.memory.is_evicted()
-    }
+/// A cell that is claimed, and what an allocation needs to know of it.
+pub(crate) struct Ready {
+    pub(crate) cell: PoolAllocation,
+    /// In its memory.
+    pub(crate) offset: u64,
 }
 
 /// The pools of one arena. `O` keeps the allocator alive.
 pub(crate) struct Cells<D: Device, O = ()> {
-    chains: Chains<Chunk<D>>,
-    thread_caches: ThreadCaches<O>,
+    /// By class.
+    chains: [OnceLock<PoolChain<Chunk<D>>>; CLASS_COUNT],
+    thread_caches: ThreadCaches<Ready, O, CLASS_COUNT>,
+    /// The tick of the last sweep of the thread caches.
+    swept: AtomicU64,
     demand: [AtomicU32; CLASS_COUNT],
     /// Of cells that have one, by class, pool and cell.
     notes: Mutex<HashMap<(u32, u32, u32), Note>>,
@@ -103,17 +109,31 @@ impl Class {
         Some(Self { index: 2 * (power - 8) - fits_between as u32, bytes })
     }
 
+    /// Bytes of the class of this index.
+    const fn bytes_of(index: u32) -> u64 {
+        let power = 256 << (index / 2);
+        if index % 2 == 0 { power } else { power / 2 * 3 }
+    }
+
     /// The largest power of two that each cell is aligned to.
     pub(super) fn alignment(self) -> u64 {
         1 << self.bytes.trailing_zeros()
     }
 }
 
+/// Cells of a class that a thread cache holds at the most.
+fn cached_count_max(cell_bytes: u64) -> usize {
+    (CACHED_BYTES_MAX / cell_bytes).clamp(CACHED_COUNT_MIN, CACHED_COUNT_MAX) as usize
+}
+
 impl<D: Device, O> Cells<D, O> {
     pub(super) fn new() -> Self {
         Self {
             chains: std::array::from_fn(|_| OnceLock::new()),
-            thread_caches: ThreadCaches::new(),
+            thread_caches: ThreadCaches::new(std::array::from_fn(|index| {
+                cached_count_max(Class::bytes_of(index as u32))
+            })),
+            swept: AtomicU64::new(0),
             demand: std::array::from_fn(|_| AtomicU32::new(0)),
             notes: Mutex::new(HashMap::new()),
         }
@@ -143,7 +163,32 @@ impl<D: Device, O> Cells<D, O> {
     /// alive, if that is cached too. Only while a handle of the allocator lives.
     #[inline]
     pub(crate) fn take_ready(&self, class: Class) -> Option<(Ready, Option<O>)> {
-        self.thread_caches.take(class, &self.chains)
+        self.thread_caches.take(class.index as usize).or_else(|| self.take_batch(class))
+    }
+
+    /// A cell of the chain, and a batch of them for this thread's thread cache.
+    #[cold]
+    fn take_batch(&self, class: Class) -> Option<(Ready, Option<O>)> {
+        let index = class.index as usize;
+        let chain = self.chains[index].get()?;
+        let wanted = self.thread_caches.wanted(index);
+        let mut cells = (0..=wanted).map_while(|_| self.ready(class.index, chain.allocate_near(thread_place())?));
+        let first = cells.next()?;
+        if wanted > 0 {
+            self.thread_caches.fill(index, &mut cells);
+        }
+        Some((first, self.thread_caches.take_owner()))
+    }
+
+    /// A cell that was claimed. `None` if its memory is evicted: the slow path brings that back.
+    fn ready(&self, class: u32, cell: PoolAllocation) -> Option<Ready> {
+        let chunk = self.chunk(class, &cell);
+        if chunk.memory.is_evicted() {
+            self.free(class, false, cell);
+            return None;
+        }
+        let offset = chunk.allocation.offset() + cell.offset();
+        Some(Ready { cell, offset })
     }
 
     /// Takes a cell back that no thread uses, for the next that this thread asks for.
@@ -156,15 +201,32 @@ impl<D: Device, O> Cells<D, O> {
         class: u32,
         ready: impl FnOnce() -> Ready,
     ) {
-        let cells = of(&owner);
-        let (chains, thread_cache) =
-            (std::ptr::from_ref(&cells.chains), cells.thread_caches.mine().map(std::ptr::from_ref));
-        let refused = match thread_cache {
-            // SAFETY: both are of the arena that the cell is of, and that of the owner's allocator.
-            Some(thread_cache) => unsafe { thread_cache::put(thread_cache, chains, class, ready, owner) },
+        if let Err((ready, owner)) = Self::put_into_cache(owner, &of, class, ready) {
+            Self::put_slowly(owner, of, class, ready());
+        }
+    }
+
+    /// Gives the cell and its owner back if this thread has no thread cache, or one that is taken, closed or without room.
+    #[inline]
+    fn put_into_cache<R: FnOnce() -> Ready>(
+        owner: O,
+        of: &impl for<'a> Fn(&'a O) -> &'a Self,
+        class: u32,
+        ready: R,
+    ) -> Result<(), (R, O)> {
+        match of(&owner).thread_caches.mine().map(std::ptr::from_ref) {
+            // SAFETY: the thread cache is of the arena that the cell is of, and that of the owner's allocator.
+            Some(thread_cache) => unsafe { thread_cache::put(thread_cache, class as usize, ready, owner) },
             None => Err((ready, owner)),
-        };
-        if let Err((ready, owner)) = refused {
+        }
+    }
+
+    /// Makes room in the thread cache first; gives the cell to its chain if it does not go in then either.
+    #[cold]
+    fn put_slowly(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self, class: u32, ready: Ready) {
+        let cells = of(&owner);
+        cells.thread_caches.older(class as usize).for_each(|older| cells.free(class, false, older.cell));
+        if let Err((ready, owner)) = Self::put_into_cache(owner, &of, class, || ready) {
             of(&owner).free(class, false, ready().cell);
         }
     }
@@ -172,7 +234,8 @@ impl<D: Device, O> Cells<D, O> {
     /// A cell of a pool cached.
     pub(super) fn allocate(&self, class: Class) -> Option<PoolAllocation> {
         let chain = self.chains[class.index as usize].get()?;
-        self.thread_caches.take_cell(class.index).or_else(|| chain.allocate_near(thread_place()))
+        let cached = self.thread_caches.take_item(class.index as usize).map(|ready| ready.cell);
+        cached.or_else(|| chain.allocate_near(thread_place()))
     }
 
     /// As [`Self::allocate`], by asking each pool: before a chunk is made.
@@ -182,13 +245,13 @@ impl<D: Device, O> Cells<D, O> {
 
     /// As [`Self::allocate_thorough`], and with what other threads have cached: before memory is asked for.
     pub(super) fn allocate_recalled(&self, class: Class) -> Option<PoolAllocation> {
-        self.thread_caches.empty(&self.chains);
+        self.empty_thread_caches();
         self.allocate_thorough(class)
     }
 
     /// The offset of the cell that a request would get, if there is one. Changes nothing.
     pub(super) fn peek(&self, class: Class) -> Option<u64> {
-        self.thread_caches.peek(class.index).or_else(|| {
+        self.thread_caches.peek(class.index as usize, |ready| ready.offset).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
             let cell = found.or_else(|| self.allocate_recalled(class))?;
             let offset = self.offset(class.index, &cell);
@@ -199,7 +262,18 @@ impl<D: Device, O> Cells<D, O> {
 
     /// The end of the allocator's last handle: from now on nothing here keeps it alive.
     pub(super) fn close_thread_caches(&self) {
-        self.thread_caches.close(&self.chains);
+        self.thread_caches.close(|class, ready| self.free(class as u32, false, ready.cell));
+    }
+
+    fn empty_thread_caches(&self) {
+        self.thread_caches.empty(|class, ready| self.free(class as u32, false, ready.cell));
+    }
+
+    /// Gives the cells of thread caches back that no thread has used since the last tick. Once a tick.
+    fn sweep_thread_caches(&self, tick: u64) {
+        if self.swept.swap(tick, Ordering::Relaxed) != tick {
+            self.thread_caches.sweep(|class, ready| self.free(class as u32, false, ready.cell));
+        }
     }
 
     /// Cells that the next pool of a class would have.
@@ -266,14 +340,14 @@ impl<D: Device, O> Cells<D, O> {
     /// A chunk without a live cell that has been so for `grace_ticks`.
     pub(super) fn take_surplus(&self, tick: u64, grace_ticks: u64) -> Option<Chunk<D>> {
         // A cell cached keeps its chunk.
-        self.thread_caches.sweep(tick, &self.chains);
+        self.sweep_thread_caches(tick);
         let keep = KeepPools { empty_count: 0, grace_ticks };
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
     /// A chunk without a live cell.
     pub(super) fn take_empty(&self) -> Option<Chunk<D>> {
-        self.thread_caches.empty(&self.chains);
+        self.empty_thread_caches();
         self.each().find_map(|(_, chain)| chain.take_empty())
     }
 
@@ -286,7 +360,7 @@ impl<D: Device, O> Cells<D, O> {
         let mut counts = CellCounts::default();
         for (class, chain) in self.each() {
             // First: what is put into a thread cache meanwhile counts as live, and nothing twice.
-            let cached = self.thread_caches.count(class);
+            let cached = self.thread_caches.count(class as usize) as u64;
             chain.for_each_pool(&mut |pool| {
                 counts.chunk_count += 1;
                 counts.chunk_bytes += pool.heap().allocation.size();
@@ -301,7 +375,8 @@ impl<D: Device, O> Cells<D, O> {
 
     /// The live cells of each chunk, as ranges of its block; by block and slot of the chunk's range.
     pub(super) fn snapshot(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
-        self.thread_caches.while_empty(&self.chains, &mut || self.snapshot_live(into));
+        let mut give = |class, ready: Ready| self.free(class as u32, false, ready.cell);
+        self.thread_caches.while_empty(&mut give, &mut || self.snapshot_live(into));
     }
 
     fn snapshot_live(&self, into: &mut HashMap<(BlockId, u32), Vec<RangeSnapshot>>) {
@@ -322,7 +397,11 @@ impl<D: Device, O> Cells<D, O> {
 
     pub(super) fn validate(&self) -> Result<(), Invalid> {
         self.each().try_for_each(|(_, chain)| chain.validate())?;
-        self.thread_caches.validate(&self.chains)
+        self.thread_caches.validate(|class, ready| {
+            let chunk = self.chains[class].get().and_then(|chain| chain.heap(&ready.cell));
+            let offset = chunk.map(|chunk| chunk.allocation.offset() + ready.cell.offset());
+            Invalid::unless(offset == Some(ready.offset), "a cell in a thread cache is live in its chain", ready.offset)
+        })
     }
 }
 
@@ -353,6 +432,7 @@ mod tests {
         classes.dedup();
         assert!(classes.iter().map(|class| class.index).eq(0..CLASS_COUNT as u32), "{classes:?}");
         assert!(classes.windows(2).all(|pair| pair[0].bytes < pair[1].bytes));
+        assert!(classes.iter().all(|class| Class::bytes_of(class.index) == class.bytes));
     }
 
     #[test]

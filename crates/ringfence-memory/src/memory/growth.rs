@@ -7,7 +7,7 @@
 //!        └─ for each arena that wants one: the next block, within the budget, into the arena
 //! ```
 //!
-//! How high the mark is, [`LowWater`](super::low_water::LowWater) says. A block that was made ahead and is not needed is
+//! How high the mark is, [`LowWater`](ringfence_core::low_water::LowWater) says. A block that was made ahead and is not needed is
 //! an empty block like any other: it goes after its grace if there are more of them than are kept.
 //!
 //! What a program knows beforehand it can announce: [`Growth::reserve`](crate::memory::Growth::reserve).

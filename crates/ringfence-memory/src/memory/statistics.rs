@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::timeline::thread_place;
+use ringfence_core::thread_slot::thread_place;
 
 pub use ringfence_trace::{DriverCalls, TypeStatistics};
 

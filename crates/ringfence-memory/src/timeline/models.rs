@@ -1,6 +1,6 @@
-//! What a release waits for, while frames begin and end on other threads: the rule at the top of `timeline::bin`.
+//! What a release waits for, while frames begin and end on other threads: the rule at the top of `ringfence_core::retire_bin`.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-memory --lib --release models`
 
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
@@ -25,7 +25,7 @@ struct World {
 impl World {
     fn new() -> Self {
         // What is retired goes where no other thread puts anything.
-        crate::timeline::take_slot(0);
+        ringfence_core::thread_slot::take_slot(0);
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
         let lifetimes = Lifetimes::new();
         let clock = lifetimes.register(&device, device.create_fence(0)).expect("the device is not lost");
@@ -99,7 +99,7 @@ fn a_frame_that_is_dropped_is_not_over_before_a_later_one() {
 }
 
 #[test]
-fn a_frame_that_was_submitted_is_not_open_for_whoever_knows() {
+fn a_frame_that_was_submitted_is_not_open_for_a_thread_that_knows() {
     model(None, || {
         let world = Arc::new(World::new());
         let value = world.lifetimes.begin(&world.clock);

@@ -24,10 +24,10 @@ use parking_lot::Mutex;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc, BlocksStatistics};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
+use ringfence_core::thread_cache::{self, ROOM_MAX, ThreadCaches, batch};
 
 use super::local::LocalDescriptors;
 use super::singles::{BoxedRun, Held, Slots};
-use super::thread_cache::{self, Batch, ThreadCaches};
 use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
@@ -40,6 +40,8 @@ use ringfence_memory::trace::Event;
 
 /// The most slots of one heap: what every Direct3D 12 device takes, rounded up to a power of two.
 const BLOCK_SLOTS_MAX: u32 = 1 << 20;
+/// The one class of the thread caches.
+const SINGLES: usize = 0;
 
 /// How an allocator of CPU-only descriptors is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,13 +87,13 @@ impl<D: Descriptors, A: SlotAllocator> Clone for CpuDescriptorHeap<D, A> {
     }
 }
 
-/// Whcachedles and allocations share; when the last goes, the heaps may.
+/// What handles and allocations share; when the last goes, the heaps may.
 pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
     shared: Arc<Shared<D>>,
     state: Arc<State<D, A>>,
 }
 
-/// Whcachedles share. When the last goes, no cached slot keeps the heap any more.
+/// What handles share. When the last goes, no cached slot keeps the heap any more.
 struct Open<D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
 }
@@ -99,7 +101,7 @@ struct Open<D: Descriptors, A: SlotAllocator> {
 impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
     fn drop(&mut self) {
         let state = &self.keeper.state;
-        state.thread_caches.close(|single| state.slots.lock().give_back(single));
+        state.thread_caches.close(|_, single| state.slots.lock().give_back(single));
         state.slots.lock().close();
     }
 }
@@ -114,6 +116,7 @@ struct State<D: Descriptors, A: SlotAllocator> {
     /// Whether slots own objects of the driver.
     owning: bool,
     slots: Mutex<Slots<D, A>>,
+    /// Single slots that show nothing. Each keeps the heap, as each descriptor does.
     thread_caches: ThreadCaches<BoxedRun<D, A>>,
     leftovers: Waiting<D::Leftover>,
     /// Counts the calls of reclaim: the clock of empty blocks.
@@ -154,7 +157,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             number: shared.trace.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
             slots: Mutex::new(Slots::new(blocks)),
-            thread_caches: ThreadCaches::new(),
+            thread_caches: ThreadCaches::new([ROOM_MAX]),
             leftovers: Waiting::new(),
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -171,7 +174,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
         if count == 1
-            && let Some(single) = self.keeper.state.thread_caches.take()
+            && let Some((single, _)) = self.keeper.state.thread_caches.take(SINGLES)
         {
             return Ok(self.handed_out(single));
         }
@@ -220,19 +223,18 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     fn allocate_from_slots(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
         let is_single = (count, alignment) == (1, 1);
-        let wanted = if is_single { state.thread_caches.wanted() } else { 0 };
+        let wanted = if is_single { state.thread_caches.wanted(SINGLES) } else { 0 };
         let mut slots = state.slots.lock();
         let found = if is_single { slots.take_single(keeper) } else { slots.take(keeper, count, alignment) };
         if found.is_err() {
             drop(slots);
             return self.allocate_without_caches(count, alignment);
         }
-        let mut batch: Batch<_> = (0..wanted).map_while(|_| slots.take_single(keeper).ok()).collect();
+        let mut singles = batch((0..wanted).map_while(|_| slots.take_single(keeper).ok()));
         drop(slots);
-        state.thread_caches.fill(&mut batch);
-        if !batch.is_empty() {
-            let mut slots = state.slots.lock();
-            batch.drain(..).for_each(|single| slots.put(single));
+        if wanted > 0 {
+            state.thread_caches.fill(SINGLES, &mut singles);
+            singles.for_each(|single| state.slots.lock().put(single));
         }
         found
     }
@@ -241,7 +243,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     #[cold]
     fn allocate_without_caches(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
-        state.thread_caches.empty(|single| state.slots.lock().give_back(single));
+        state.thread_caches.empty(|_, single| state.slots.lock().give_back(single));
         let mut slots = state.slots.lock();
         slots.give_singles_back(usize::MAX);
         slots.take(keeper, count, alignment)
@@ -302,7 +304,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         leftovers.validate()?;
         let slots = slots.lock();
         slots.validate()?;
-        thread_caches.validate(|single| slots.validate_cached(single))
+        thread_caches.validate(|_, single| slots.validate_cached(single))
     }
 }
 
@@ -547,7 +549,7 @@ fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(
         return Err(run);
     };
     // SAFETY: the run has the heap's keeper, which has the thread cache.
-    unsafe { thread_cache::put(thread_cache, run) }
+    unsafe { thread_cache::put(thread_cache, SINGLES, || run, ()) }.map_err(|(run, ())| run())
 }
 
 /// Gives slots back under the lock, and the older half of a thread cache that is full.
@@ -555,9 +557,9 @@ fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(
 fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
     // Lives longer than the lock, whatever goes meanwhile.
     let keeper = Arc::clone(&run.held().keeper);
-    let mut older = if run.contents.len() == 1 { keeper.state.thread_caches.older() } else { Batch::new() };
+    let older = (run.contents.len() == 1).then(|| keeper.state.thread_caches.older(SINGLES));
     let mut slots = keeper.state.slots.lock();
-    older.drain(..).chain([run]).for_each(|run| slots.put(run));
+    older.into_iter().flatten().chain([run]).for_each(|run| slots.put(run));
 }
 
 impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptors<D, A> {
@@ -583,7 +585,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// A thread with a cache does not wait for the lock meanwhile.
     fn statistics(&self) -> BlocksStatistics {
         let slots = self.slots.lock();
-        slots.statistics(self.thread_caches.len())
+        slots.statistics(self.thread_caches.count(SINGLES))
     }
 
     fn discard_leftovers(&self, device: &D, passed: &Passed, device_lost: bool) {
@@ -599,7 +601,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
         self.discard_leftovers(device, passed, device_lost);
         let now = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
         let closed = self.closed.load(Ordering::Acquire);
-        self.thread_caches.sweep(|single| self.slots.lock().give_back(single));
+        self.thread_caches.sweep(|_, single| self.slots.lock().give_back(single));
         self.slots.lock().trim();
         loop {
             let mut slots = self.slots.lock();

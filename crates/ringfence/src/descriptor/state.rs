@@ -57,7 +57,7 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) only: Mutex<Option<OnlyOne>>,
 }
 
-/// Whcachedles, allocations and bindings share.
+/// What handles, allocations and bindings share.
 pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
     pub(super) shared: Arc<Shared<D>>,
     pub(super) state: Arc<State<D, A>>,

@@ -1,10 +1,11 @@
 //! Shards under threads that put items in and take them out, and what an item waits for, in every order of steps.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
+use crate::sync::SyncPoint;
 use loom::sync::Arc;
 use loom::thread;
-use ringfence_core::sync::SyncPoint;
+use std::vec;
 
 use super::*;
 
@@ -20,7 +21,7 @@ const IN_SLOT: [bool; 2] = [false, true];
 /// Gives this thread the thread slot, if threads are to have thread slots.
 fn take_slot(in_slot: bool, thread_slot: usize) {
     if in_slot {
-        super::super::thread_slot::take_slot(thread_slot);
+        crate::thread_slot::take_slot(thread_slot);
     }
 }
 
@@ -35,7 +36,7 @@ fn take(bin: &RetireBin<u32>, reached: u64) -> Vec<u32> {
 }
 
 #[test]
-fn each_item_comes_out_once_whoever_takes() {
+fn each_item_comes_out_once_whichever_thread_takes() {
     for in_slot in IN_SLOT {
         model(2, move || {
             take_slot(in_slot, 0);
@@ -110,7 +111,7 @@ fn each_item_is_released_once_while_others_retire_and_release() {
 }
 
 #[test]
-fn what_a_thread_has_put_in_comes_out_before_the_next_has_its_seat_and_after() {
+fn what_a_thread_has_put_in_comes_out_before_the_next_has_its_slot_and_after() {
     model(3, || {
         let bin = Arc::new(RetireBin::with_shards(1));
         let putting = Arc::clone(&bin);

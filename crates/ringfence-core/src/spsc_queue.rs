@@ -35,18 +35,19 @@
 //! Memory: chunks are kept and used again. Where none is spare, a set makes at most three times the room of its own items, or twice that of the set
 //! before it, and the smallest chunk at least.
 
-use std::cell::Cell;
-use std::mem::MaybeUninit;
-use std::ptr;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::mem::MaybeUninit;
+use core::ptr;
 
-use ringfence_core::sync::{Progress, SyncSet};
-
-use crate::primitive::{AtomicPtr, AtomicUsize, Ordering, UnsafeCell, shrunk};
+use crate::primitive::{AtomicPtr, AtomicUsize, Ordering, UnsafeCell, shrunk_under_miri_too};
+use crate::sync::{Progress, SyncSet};
 
 /// Items of the smallest chunk.
-const SMALLEST: usize = shrunk(4, 1) as usize;
+const SMALLEST: usize = shrunk_under_miri_too(4, 1);
 /// Each holds twice as many as the one before.
-const SIZES: usize = shrunk(7, 2) as usize;
+const SIZES: usize = shrunk_under_miri_too(7, 2);
 /// No chunk has more bytes of items, but for the smallest.
 const CHUNK_BYTES: usize = 32 << 10;
 

@@ -1,11 +1,11 @@
 //! A queue whose ends are two threads, in every order of their steps. `loom`'s cells see to it that each item and each set is
 //! written before it is read, and that no chunk is used again while a thread still looks at it.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence --lib --release models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
+use crate::sync::{SyncPoint, TimelineId};
 use loom::sync::Arc;
 use loom::thread;
-use ringfence_core::sync::{SyncPoint, TimelineId};
 
 use super::*;
 

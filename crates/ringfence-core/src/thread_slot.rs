@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What belongs to a thread slot belongs to one thread at a time, and so it may be written with plain stores: a thread that takes a
-//! thread slot sees all that the one before it did there. That is what makes [`RetireBin`](super::RetireBin) cheap.
+//! thread slot sees all that the one before it did there. That is what makes [`RetireBin`](crate::retire_bin::RetireBin) cheap.
 //!
 //! There are [`THREAD_SLOTS`] of them. A thread that finds none, and one that is being torn down, has a number from [`THREAD_SLOTS`] on,
 //! which says nothing: all that have such a number share.
@@ -20,13 +20,15 @@
 use crate::primitive::{AtomicU64, Ordering};
 
 /// As many threads at a time have a thread slot. The bits of a word.
-pub(crate) const THREAD_SLOTS: usize = 64;
+pub const THREAD_SLOTS: usize = 64;
 
 /// Which thread slots are taken: a bit each.
-pub(crate) struct ThreadSlots {
+#[cfg_attr(loom, allow(dead_code, reason = "the models' own: there threads say which slot they have"))]
+struct ThreadSlots {
     taken: AtomicU64,
 }
 
+#[cfg_attr(loom, allow(dead_code, reason = "as above"))]
 impl ThreadSlots {
     #[cfg(not(loom))]
     const fn new() -> Self {
@@ -70,7 +72,7 @@ mod of_threads {
     /// A number that no thread has.
     const UNKNOWN: usize = usize::MAX;
 
-    thread_local! {
+    std::thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(UNKNOWN) };
         static OWN_SLOT: ThreadSlot = const { ThreadSlot(Cell::new(None)) };
     }
@@ -107,20 +109,20 @@ mod of_threads {
 
     /// This thread's number. Below [`THREAD_SLOTS`], no other thread has it before this one ends.
     #[inline]
-    pub(crate) fn thread_number() -> usize {
+    pub fn thread_number() -> usize {
         let number = NUMBER.get();
         if number == UNKNOWN { draw() } else { number }
     }
 
     /// The same, or a number from [`THREAD_SLOTS`] on if the thread has not asked before.
     #[inline]
-    pub(crate) fn cached_number() -> usize {
+    pub fn cached_number() -> usize {
         NUMBER.get()
     }
 }
 
 #[cfg(not(loom))]
-pub(crate) use of_threads::{cached_number, thread_number};
+pub use of_threads::{cached_number, thread_number};
 
 /// In a model a thread has a thread slot if it says so.
 #[cfg(loom)]
@@ -131,23 +133,24 @@ mod of_threads {
         static NUMBER: Cell<usize> = Cell::new(super::THREAD_SLOTS);
     }
 
-    pub(crate) fn thread_number() -> usize {
+    /// This thread's number: its thread slot, if it has taken one.
+    pub fn thread_number() -> usize {
         NUMBER.with(Cell::get)
     }
 
-    pub(crate) fn cached_number() -> usize {
+    /// The same.
+    pub fn cached_number() -> usize {
         thread_number()
     }
 
     /// From here on this thread has this thread slot: no other has it meanwhile.
-    #[cfg(test)]
-    pub(crate) fn take_slot(thread_slot: usize) {
+    pub fn take_slot(thread_slot: usize) {
         NUMBER.with(|number| number.set(thread_slot));
     }
 }
 
 #[cfg(loom)]
-pub(crate) use of_threads::*;
+pub use of_threads::{cached_number, take_slot, thread_number};
 
 /// A number for what is only spread over the threads, and guarded in another way: all threads in one place are a model's
 /// hardest case.
@@ -162,6 +165,8 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::HashSet;
     use std::sync::{Barrier, Mutex};
+    #[cfg(not(windows))]
+    use std::vec::Vec;
 
     use super::*;
 
@@ -170,7 +175,7 @@ mod tests {
     const TRIES: usize = 2_000;
 
     #[test]
-    fn threads_that_live_at_once_have_different_numbers_and_a_seat_is_used_again() {
+    fn threads_that_live_at_once_have_different_numbers_and_a_slot_is_used_again() {
         let rounds = (0..TRIES).map(|_| thread_slots_of_a_hundred_threads());
         assert_eq!(rounds.filter(|thread_slots| *thread_slots > 16).take(3).count(), 3, "thread_slots are used again");
     }
@@ -219,7 +224,7 @@ mod tests {
     static AT_THE_END: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
     #[cfg(not(windows))]
-    thread_local! {
+    std::thread_local! {
         static BEFORE: RefCell<Option<Last>> = const { RefCell::new(None) };
         static AFTER: RefCell<Option<Last>> = const { RefCell::new(None) };
     }
@@ -228,7 +233,7 @@ mod tests {
     /// made anew if it is asked for: there such a thread may take another thread slot.
     #[test]
     #[cfg(not(windows))]
-    fn a_thread_that_is_torn_down_keeps_its_seat_or_has_none() {
+    fn a_thread_that_is_torn_down_keeps_its_slot_or_has_none() {
         assert!((0..TRIES).any(|_| one_is_torn_down()), "it has a thread_slot");
     }
 
@@ -257,9 +262,11 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
+#[allow(unsafe_code, reason = "what is shown")]
 mod models {
     use loom::sync::Arc;
     use loom::thread;
+    use std::vec::Vec;
 
     use super::*;
     use crate::primitive::UnsafeCell;
@@ -275,7 +282,7 @@ mod models {
     unsafe impl Sync for Room {}
 
     #[test]
-    fn a_seat_is_one_threads_at_a_time_with_all_that_was_done_there() {
+    fn a_slot_is_one_threads_at_a_time_with_all_that_was_done_there() {
         loom::model(|| {
             let room = Arc::new(Room { thread_slots: ThreadSlots::new(), first: UnsafeCell::new(0) });
             let visit = |room: &Room| {

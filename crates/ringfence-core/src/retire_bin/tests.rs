@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use ringfence_core::sync::SyncPoint;
+use crate::sync::SyncPoint;
 
 use super::*;
-use crate::sim::rng::Rng;
+use crate::testing::rng::Rng;
 
 fn set(points: [u64; 3]) -> SyncSet {
     let points = (0..3).zip(points).filter(|&(_, value)| value > 0);
@@ -101,7 +101,7 @@ fn items_are_released_in_their_order_however_few_go_at_a_time() {
 }
 
 #[test]
-fn a_panic_of_whoever_releases_loses_the_one_item_that_it_had() {
+fn a_panic_of_the_thread_that_releases_loses_the_one_item_that_it_had() {
     let bin = RetireBin::with_shards(1);
     bin.retire_all_tagged(0, |_| {}, &mut (0..5).collect());
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -197,7 +197,7 @@ fn a_bin_that_goes_goes_on_where_dropping_an_item_panics() {
 }
 
 #[test]
-fn what_a_thread_that_has_ended_let_go_of_comes_out_and_the_next_goes_on_in_its_seat() {
+fn what_a_thread_retired_that_has_ended_comes_out_and_the_next_goes_on_in_its_slot() {
     let bin = RetireBin::with_shards(8);
     let mut out = Vec::new();
     for round in 0..10 {
@@ -223,7 +223,7 @@ fn what_a_thread_that_has_ended_let_go_of_comes_out_and_the_next_goes_on_in_its_
 }
 
 #[test]
-fn an_item_that_is_dropped_may_let_go_of_others() {
+fn an_item_that_is_dropped_may_retire_others() {
     struct Parent<'a>(&'a RetireBin<Parent<'a>>, u64);
     impl Drop for Parent<'_> {
         fn drop(&mut self) {

@@ -10,7 +10,7 @@
 //!   release(passed, max) ┘   lent out, and given back empty ──▶ f, d, e, … one by one
 //! ```
 //!
-//! A thread with a [thread slot](super::thread_slot) has a shard to itself, and puts items into its [queues](super::spsc_queue) with plain
+//! A thread with a [thread slot](crate::thread_slot) has a shard to itself, and puts items into its single-producer queues with plain
 //! stores: no exchange, no lock, nothing that another thread writes. A thread without a thread slot, or with a thread slot beyond the
 //! shards of this bin, takes the door of a shared shard for the few instructions that it takes to put an item down; if
 //! another thread has it, it goes to the next one. The thread that takes out has the collector's side of a shard to itself.
@@ -18,7 +18,7 @@
 //! # Why nothing is given out too early
 //!
 //! An item's set is read *after* its owner has released it: retiring takes the item by value. The code that recorded work
-//! that uses the item had to begin a frame before (the contract of [`Allocator::timeline`](crate::Allocator::timeline))
+//! that uses the item had to begin a frame before (the contract of `Allocator::timeline`)
 //! and to hold a reference while recording, so that the frame's beginning *happens before* the item's retirement. The
 //! set holds the latest value begun on each timeline, so it covers that frame. A queue keeps the set for as long as the
 //! *turn* stands, a number that rises with each frame that begins, before `begin` returns: if the turn that the retiring
@@ -44,19 +44,18 @@
 //!
 //! In steady state nothing is allocated on the host: chunks keep their memory.
 
-use std::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use ringfence_core::range::Invalid;
-use ringfence_core::retire::RetireQueue;
-use ringfence_core::sync::{Progress, SyncSet, TimelineId};
-use smallvec::SmallVec;
-
-use super::Passed;
-use super::spsc_queue::{Batch, Head, Key, SpscQueue};
-use super::thread_slot::{THREAD_SLOTS, cached_number, thread_number};
-use super::try_cell::{Taken, TryCell};
-use crate::primitive::{AtomicUsize, Ordering, yield_now};
+use crate::primitive::{Apart, AtomicUsize, Ordering, yield_now};
+use crate::range::Invalid;
+use crate::retire::RetireQueue;
+use crate::spsc_queue::{Batch, Head, Key, SpscQueue};
+use crate::sync::{Progress, SyncSet, TimelineId};
+use crate::thread_slot::{THREAD_SLOTS, cached_number, thread_number};
+use crate::try_cell::{Taken, TryCell};
 
 /// Items that wait for points on timelines, put in by many threads at once, none of which waits for another.
 ///
@@ -64,8 +63,8 @@ use crate::primitive::{AtomicUsize, Ordering, yield_now};
 /// pipelines, whatever the GPU may still use.
 ///
 /// ```
-/// use ringfence_memory::lifetime::RetireBin;
-/// use ringfence_memory::{SyncPoint, SyncSet, TimelineId};
+/// use ringfence_core::retire_bin::RetireBin;
+/// use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 ///
 /// let graphics = TimelineId::new(0);
 /// let bin = RetireBin::new();
@@ -100,10 +99,6 @@ struct Shard<T> {
     gone: AtomicUsize,
 }
 
-/// On cache lines of its own.
-#[repr(align(128))]
-struct Apart<T>(T);
-
 /// The queue of items that wait for all that has begun.
 const BEGUN: usize = 0;
 /// The queue of items with sets of their own.
@@ -135,7 +130,7 @@ impl<T> RetireBin<T> {
     /// An empty bin with shards for twice as many threads as the machine has, from 8 to 64.
     #[must_use]
     pub fn new() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self::with_shards((threads * 2).max(8))
     }
 
@@ -157,7 +152,7 @@ impl<T> RetireBin<T> {
 
     /// Puts an item in that waits for what `tag` says; asked only if `turn` is another than the shard knows.
     #[inline]
-    pub(crate) fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
+    pub fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
         if let Err(item) = self.try_retire_in_turn(turn, item) {
             self.retire_tagged_the_long_way(turn, tag, item);
         }
@@ -165,7 +160,7 @@ impl<T> RetireBin<T> {
 
     /// As [`RetireBin::retire_tagged`], if that takes no more than writing the item down; else gives it back.
     #[inline]
-    pub(crate) fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
+    pub fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(BEGUN)
             // SAFETY: no other thread has this one's thread slot.
             && let Some(slot) = unsafe { queue.slot_in_turn(turn) }
@@ -180,7 +175,7 @@ impl<T> RetireBin<T> {
 
     /// As [`RetireBin::try_retire_in_turn`], for points.
     #[inline]
-    pub(crate) fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
+    pub fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(PRECISE)
             // SAFETY: no other thread has this one's thread slot.
             && let Some(slot) = unsafe { queue.slot_for(points) }
@@ -206,17 +201,17 @@ impl<T> RetireBin<T> {
     }
 
     /// As [`RetireBin::retire`]. After at most `step` items more of this thread [`RetireBin::try_retire`] gives one back.
-    pub(crate) fn put_points(&self, points: &SyncSet, step: usize, item: T) {
-        self.put(PRECISE, Key::Points(points), &|set| set.clone_from(points), step, &mut std::iter::once(item));
+    pub fn put_points(&self, points: &SyncSet, step: usize, item: T) {
+        self.put(PRECISE, Key::Points(points), &|set| set.clone_from(points), step, &mut core::iter::once(item));
     }
 
     /// As [`RetireBin::retire_tagged`], and as [`RetireBin::put_points`] says of `step`.
-    pub(crate) fn put_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), step: usize, item: T) {
-        self.put(BEGUN, Key::Turn(turn), &tag, step, &mut std::iter::once(item));
+    pub fn put_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), step: usize, item: T) {
+        self.put(BEGUN, Key::Turn(turn), &tag, step, &mut core::iter::once(item));
     }
 
     /// Puts items in that wait for what `tag` says, as [`RetireBin::retire_tagged`], and leaves `items` empty.
-    pub(crate) fn retire_all_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), items: &mut Vec<T>) {
+    pub fn retire_all_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), items: &mut Vec<T>) {
         if !items.is_empty() {
             self.put(BEGUN, Key::Turn(turn), &tag, usize::MAX, &mut items.drain(..));
         }
@@ -275,17 +270,17 @@ impl<T> RetireBin<T> {
     }
 
     /// Whether this thread has a shard to itself, so that `step` of [`RetireBin::put_tagged`] means something.
-    pub(crate) fn has_own_shard(&self) -> bool {
+    pub fn has_own_shard(&self) -> bool {
         thread_number() < self.own.len()
     }
 
     /// How many items wait where this thread puts its own.
-    pub(crate) fn len_near(&self) -> usize {
+    pub fn len_near(&self) -> usize {
         self.near().len()
     }
 
     /// As [`RetireBin::release`], of the items where this thread puts its own. Nothing if another thread takes from there.
-    pub(crate) fn release_near(&self, passed: &Passed, items_max: usize, mut each: impl FnMut(T)) -> usize {
+    pub fn release_near(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         let shard = self.near();
         let Some(collector) = shard.collector.0.try_take() else { return 0 };
         shard.give_out(collector, passed, items_max, &mut |lent, most| lent.release(most, &mut each))
@@ -301,7 +296,7 @@ impl<T> RetireBin<T> {
     }
 
     /// As [`RetireBin::collect`], by a reading that runs no code of the program's.
-    pub(crate) fn collect_passed(&self, passed: &impl Reading, items_max: usize, into: &mut Vec<T>) -> usize {
+    pub fn collect_passed(&self, passed: &impl Reading, items_max: usize, into: &mut Vec<T>) -> usize {
         self.give_out(passed, items_max, &mut |lent, most| lent.collect(most, into))
     }
 
@@ -315,12 +310,12 @@ impl<T> RetireBin<T> {
     }
 
     /// As [`RetireBin::release`], by a reading that runs no code of the program's.
-    pub(crate) fn release_passed(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
+    pub fn release_passed(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         self.give_out(passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
 
     /// As [`RetireBin::release`] of every item, passed or not: for when the device is idle, lost or gone.
-    pub(crate) fn release_all(&self, each: impl FnMut(T)) -> usize {
+    pub fn release_all(&self, each: impl FnMut(T)) -> usize {
         self.release_passed(&Everything, usize::MAX, each)
     }
 
@@ -333,7 +328,7 @@ impl<T> RetireBin<T> {
                 collector.with(|collector| collector.timelines(&shard.queues, &mut known));
             }
         }
-        known.0.iter_mut().for_each(|(timeline, value)| *value = progress.completed(*timeline));
+        known.ask(progress);
         known
     }
 
@@ -542,9 +537,7 @@ impl<T> Drop for Lent<'_, T> {
 }
 
 /// Progress that runs none of the caller's code, so that it may be looked at while a shard is taken.
-pub(crate) trait Reading: Progress {}
-
-impl Reading for Passed {}
+pub trait Reading: Progress {}
 
 /// Progress that has passed every point.
 struct Everything;
@@ -553,13 +546,31 @@ impl Reading for Everything {}
 
 /// How far timelines had come when they were asked. All others have reached 0.
 #[derive(Default)]
-struct Known(SmallVec<[(TimelineId, u64); 8]>);
+struct Known {
+    /// The first of them, so that a few take no host memory.
+    inline: [Option<(TimelineId, u64)>; 8],
+    others: Vec<(TimelineId, u64)>,
+}
 
 impl Known {
     fn note(&mut self, timeline: TimelineId) {
-        if !self.0.iter().any(|(known, _)| *known == timeline) {
-            self.0.push((timeline, 0));
+        if self.get(timeline).is_some() {
+            return;
         }
+        match self.inline.iter_mut().find(|known| known.is_none()) {
+            Some(free) => *free = Some((timeline, 0)),
+            None => self.others.push((timeline, 0)),
+        }
+    }
+
+    fn get(&self, timeline: TimelineId) -> Option<u64> {
+        let known = self.inline.iter().flatten().chain(&self.others);
+        known.copied().find(|(known, _)| *known == timeline).map(|(_, value)| value)
+    }
+
+    fn ask(&mut self, progress: &(impl Progress + ?Sized)) {
+        let known = self.inline.iter_mut().flatten().chain(&mut self.others);
+        known.for_each(|(timeline, value)| *value = progress.completed(*timeline));
     }
 }
 
@@ -567,7 +578,7 @@ impl Reading for Known {}
 
 impl Progress for Known {
     fn completed(&self, timeline: TimelineId) -> u64 {
-        self.0.iter().find(|(known, _)| *known == timeline).map_or(0, |(_, value)| *value)
+        self.get(timeline).unwrap_or(0)
     }
 }
 
@@ -613,8 +624,8 @@ impl<T> Default for RetireBin<T> {
     }
 }
 
-impl<T> std::fmt::Debug for RetireBin<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<T> core::fmt::Debug for RetireBin<T> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("RetireBin").field("len", &self.len()).field("shards", &self.shards().count()).finish()
     }
 }

@@ -20,7 +20,7 @@
 
 /// The mark of one arena, but for its least height, which follows the block size.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct LowWater {
+pub struct LowWater {
     /// Bytes that past use has asked for.
     wanted: u64,
 }
@@ -30,22 +30,22 @@ impl LowWater {
     const BLOCKS_MAX: u64 = 4;
 
     /// Bytes below which a block is made, when the next one has `block` bytes.
-    pub(crate) fn mark(self, block: u64) -> u64 {
+    pub fn mark(self, block: u64) -> u64 {
         (block / 2).max(self.wanted.min(block.saturating_mul(Self::BLOCKS_MAX)))
     }
 
     /// A block was made ahead, and since it was ordered so many bytes more than were given back were used.
-    pub(crate) fn made(&mut self, used: u64) {
+    pub fn made(&mut self, used: u64) {
         self.wanted = (used.saturating_mul(2)).max(self.wanted - self.wanted / 16);
     }
 
     /// An allocation had to wait for a block, although they are made ahead.
-    pub(crate) fn missed(&mut self, block: u64) {
+    pub fn missed(&mut self, block: u64) {
         self.wanted = self.mark(block).saturating_mul(2).min(block.saturating_mul(Self::BLOCKS_MAX));
     }
 
     /// An empty block was given back: so much is not needed any more.
-    pub(crate) fn idle(&mut self) {
+    pub fn idle(&mut self) {
         self.wanted = 0;
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use ringfence_core::sync::{SyncPoint, TimelineId};
+use crate::sync::{SyncPoint, TimelineId};
 
 use super::*;
-use crate::sim::rng::Rng;
+use crate::testing::rng::Rng;
 
 fn set(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()

@@ -1,10 +1,20 @@
 //! A value that one thread at a time may change, and that no thread ever waits for.
 //!
-//! Taking costs one atomic exchange, giving back one store. There is no queue of waiters and no way to wait: a thread
-//! that finds it taken does something else. That is what makes it cheaper than a mutex, whose release has to look whether
-//! another thread sleeps.
+//! ```text
+//!   thread 1 ── try_take ──▶ Taken ── with(work) ──▶ the flag is released       taken: ▮
+//!   thread 2 ── try_take ──▶ None: it does something else
+//! ```
+//!
+//! There is no queue of waiters: a thread that finds it taken does something else. That is what makes it cheaper than a mutex,
+//! whose release has to look whether another thread sleeps.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | [`TryCell::try_take`] | one atomic exchange |
+//! | [`Taken::with`], drop | the work, and one atomic store |
+//! | [`TryCell::take`] | the same, again and again until it is free: for the ends of life and for tests |
 
-use std::marker::PhantomData;
+use core::marker::PhantomData;
 
 use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 
@@ -93,6 +103,8 @@ impl<T> Drop for TryCell<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -124,6 +136,7 @@ mod tests {
 mod models {
     use loom::sync::Arc;
     use loom::thread;
+    use std::vec::Vec;
 
     use super::*;
 
