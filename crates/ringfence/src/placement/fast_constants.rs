@@ -430,7 +430,8 @@ impl<D: Device> FastWriter<D> {
         // Made here and nowhere else, so that it need not pass through memory.
         let Page { bytes: held, address } = &self.page.as_ref().expect("it was written in a page").page;
         let address = address.map(|base| base + offset);
-        Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address })
+        let owner = self.frame.owner();
+        Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address, owner })
     }
 
     /// Writes where that takes a copy and nothing else, and cannot fail. Gives the offset in the page.
