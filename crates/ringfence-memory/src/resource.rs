@@ -75,7 +75,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             };
             if pool.is_some() && desc.share.is_some() && needs.requires_dedicated {
                 return Err(
-                    DeviceError::Unsupported("sharing a block: memory of the resource's own can be shared").into()
+                    DeviceError::unsupported("sharing a block: memory of the resource's own can be shared").into()
                 );
             }
             shared.place_asked::<K>(unplaced, &ask)

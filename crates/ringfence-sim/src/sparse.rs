@@ -73,7 +73,7 @@ impl State {
     fn make_sparse(&mut self, info: &BufferDesc) -> Result<(Buffer, SparseNeeds), DeviceError> {
         self.check_alive()?;
         if self.profile.sparse.is_none() {
-            return Err(DeviceError::Unsupported("sparse buffers"));
+            return Err(DeviceError::unsupported("sparse buffers"));
         }
         self.counts.create_buffer += 1;
         let page_bytes = self.profile.page_bytes;
@@ -92,17 +92,15 @@ impl State {
     fn make_sparse_texture(&mut self, desc: &TextureDesc) -> Result<(Texture, TextureTiling), DeviceError> {
         self.check_alive()?;
         if self.profile.sparse.is_none() {
-            return Err(DeviceError::Unsupported("sparse textures"));
+            return Err(DeviceError::unsupported("sparse textures"));
         }
-        if desc.samples != 1 {
-            return Err(DeviceError::Unsupported("sparse textures of several samples"));
-        }
+        DeviceError::unsupported("sparse textures of several samples").exactly(desc.samples.into(), 1)?;
         if !matches!(desc.dimension, Dimension::D2 | Dimension::Cube) {
-            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions"));
+            return Err(DeviceError::unsupported("sparse textures that are not of two dimensions"));
         }
         let texels = desc.format.texels();
         if texels.is_compressed() || texels.aspects().bits().count_ones() != 1 {
-            return Err(DeviceError::Unsupported("sparse textures of blocks, or of depth and stencil"));
+            return Err(DeviceError::unsupported("sparse textures of blocks, or of depth and stencil"));
         }
         self.counts.create_texture += 1;
         let page_bytes = self.profile.page_bytes;

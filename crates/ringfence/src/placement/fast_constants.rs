@@ -371,7 +371,7 @@ impl<D: Device> Drop for State<D> {
 
 /// What is refused where the pages would not be mapped.
 const UNSEEN: DeviceError =
-    DeviceError::InvalidInfo("fast constants lie in memory that the host sees: not Location::Device");
+    DeviceError::invalid("fast constants lie in memory that the host sees: not Location::Device");
 
 /// A page that a thread bumps through.
 struct Own<D: Device> {
