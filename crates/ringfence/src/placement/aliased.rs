@@ -74,8 +74,8 @@ impl<D: Device> AliasedHeap<D> {
             Ok(unsafe { shared.place_at::<Textures>(unplaced, Place::aliased(&self.whole, offset)) }?)
         })?;
         let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .described(Some(*desc))
-            .with_parts_of(&info);
+            .made_as(&info)
+            .described(*desc);
         Ok(TextureLocation { texture, texture_kind: TextureKind::of(desc), route: Route::Aliased })
     }
 

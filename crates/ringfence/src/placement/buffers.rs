@@ -161,7 +161,8 @@ impl<D: Device> Inner<D> {
             heaps.place::<Buffers>(shared, unplaced, needs, Location::Device)
         })?;
         let buffer = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .described(Some(request.desc()));
+            .made_as(&info)
+            .described(request.desc());
         Ok(BufferLocation::own(buffer, request.size, route))
     }
 

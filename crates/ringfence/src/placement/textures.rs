@@ -71,9 +71,7 @@ impl<D: Device> Inner<D> {
             }
             shared.place::<Textures>(unplaced, needs, desc)
         })?;
-        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .described(Create::<Textures>::portable(&shared.device, info))
-            .with_parts_of(info);
+        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device).made_as(info);
         Ok(TextureLocation { texture, texture_kind, route })
     }
 
