@@ -7,9 +7,7 @@ use super::info::ResourceInfo;
 use super::memory::Memory;
 use super::resource::{Shape, check, class};
 use super::{describe, error};
-use ringfence_hal::sparse::{
-    PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
-};
+use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
 use ringfence_hal::{Buffers, DeviceError, Numbers, Textures};
 
 const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
@@ -18,7 +16,7 @@ const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
 unsafe impl Sparse for Device {
     type BindQueue = ID3D12CommandQueue;
 
-    fn sparse_support(&self) -> Option<SparseSupport> {
+    fn sparse_support(&self) -> Option<UnboundReads> {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
         let size = size_of_val(&options) as u32;
         let asked =
@@ -27,8 +25,8 @@ unsafe impl Sparse for Device {
         let tier = if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED };
         match tier {
             D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED => None,
-            D3D12_TILED_RESOURCES_TIER_1 => Some(SparseSupport { unbound_reads: UnboundReads::Undefined }),
-            _ => Some(SparseSupport { unbound_reads: UnboundReads::Zero }),
+            D3D12_TILED_RESOURCES_TIER_1 => Some(UnboundReads::Undefined),
+            _ => Some(UnboundReads::Zero),
         }
     }
 
@@ -71,7 +69,7 @@ unsafe impl Sparse for Device {
         unsafe { map_all(queue, buffer, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 
-    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+    fn sparse_texture_support(&self) -> Option<UnboundReads> {
         self.sparse_support()
     }
 

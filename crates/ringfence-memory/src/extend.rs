@@ -13,7 +13,7 @@ pub use crate::memory::rings::{Completed, ReclaimRing};
 pub use crate::memory::shortage::asking;
 pub use crate::memory::{Memory, Place};
 pub use crate::observe::Trace;
-pub use crate::observe::unlocked::{Lock, Locked, drop_unlocked, is_locked};
+pub use crate::observe::unlocked::{Lock, drop_unlocked, is_locked};
 pub use crate::resource::shared_alignment;
 pub use crate::timeline::thread_slot::thread_place;
 pub use crate::timeline::try_cell::TryCell;

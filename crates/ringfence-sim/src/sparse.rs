@@ -8,7 +8,7 @@ use super::layout::{buffer_requirements, texture_requirements};
 use super::objects::{Placement, Shape};
 use super::state::State;
 use super::tiles::tiling;
-use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind};
+use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, UnboundReads};
 use ringfence_hal::{BufferDesc, DeviceError, Dimension, TextureDesc};
 
 // SAFETY: a page lies in a memory object, inside its device view; sparse resources are never mapped.
@@ -16,8 +16,8 @@ unsafe impl Sparse for Device {
     /// The number of the queue.
     type BindQueue = usize;
 
-    fn sparse_support(&self) -> Option<SparseSupport> {
-        self.profile().sparse.map(|unbound_reads| SparseSupport { unbound_reads })
+    fn sparse_support(&self) -> Option<UnboundReads> {
+        self.profile().sparse
     }
 
     unsafe fn make_sparse(&self, info: &BufferDesc) -> Result<(Buffer, SparseNeeds), DeviceError> {
@@ -43,7 +43,7 @@ unsafe impl Sparse for Device {
         })
     }
 
-    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+    fn sparse_texture_support(&self) -> Option<UnboundReads> {
         self.sparse_support()
     }
 

@@ -17,9 +17,7 @@ use super::info::{BufferInfo, TextureInfo};
 use super::memory::Memory;
 use super::record;
 use super::valid;
-use ringfence_hal::sparse::{
-    PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
-};
+use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
 use ringfence_hal::{DeviceError, Driver, Numbers};
 
 // SAFETY: a sparse resource is the driver's own, and so is what is bound to it.
@@ -27,12 +25,12 @@ unsafe impl Sparse for Device {
     /// A queue of a family with `SPARSE_BINDING`.
     type BindQueue = vk::Queue;
 
-    fn sparse_support(&self) -> Option<SparseSupport> {
-        self.has(Features::SPARSE_BUFFERS).then_some(self.support())
+    fn sparse_support(&self) -> Option<UnboundReads> {
+        self.has(Features::SPARSE_BUFFERS).then_some(self.unbound_reads())
     }
 
-    fn sparse_texture_support(&self) -> Option<SparseSupport> {
-        self.has(Features::SPARSE_TEXTURES).then_some(self.support())
+    fn sparse_texture_support(&self) -> Option<UnboundReads> {
+        self.has(Features::SPARSE_TEXTURES).then_some(self.unbound_reads())
     }
 
     unsafe fn make_sparse(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, SparseNeeds), DeviceError> {
@@ -121,9 +119,9 @@ unsafe impl Sparse for Device {
 }
 
 impl Device {
-    fn support(&self) -> SparseSupport {
+    fn unbound_reads(&self) -> UnboundReads {
         let strict = self.0.found.reads_zero_where_unbound;
-        SparseSupport { unbound_reads: if strict { UnboundReads::Zero } else { UnboundReads::Undefined } }
+        if strict { UnboundReads::Zero } else { UnboundReads::Undefined }
     }
 
     /// # Safety

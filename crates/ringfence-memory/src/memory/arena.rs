@@ -42,7 +42,7 @@ use super::ticket::Ticket;
 use super::wake::Wake;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
-use crate::observe::unlocked::{Lock, Locked};
+use crate::observe::unlocked::Lock;
 
 mod compact;
 
@@ -285,12 +285,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Held by the thread that makes a chunk for cells: one chunk serves all that wait for it. Taken before the lock of
     /// growth.
-    pub(crate) fn lock_chunks(&self) -> Locked<'_, ()> {
+    pub(crate) fn lock_chunks(&self) -> impl Sized + '_ {
         self.chunks.lock()
     }
 
     /// Held by the thread that makes a block.
-    pub(crate) fn lock_growth(&self) -> Locked<'_, ()> {
+    pub(crate) fn lock_growth(&self) -> impl Sized + '_ {
         self.growth.lock()
     }
 
