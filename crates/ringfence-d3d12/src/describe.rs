@@ -49,16 +49,16 @@ pub(super) fn texture(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceE
         Dimension::D2 | Dimension::Cube => (D3D12_RESOURCE_DIMENSION_TEXTURE2D, desc.layers),
         Dimension::D3 => (D3D12_RESOURCE_DIMENSION_TEXTURE3D, desc.depth),
     };
-    let (Ok(depth_or_layers), Ok(mips)) = (u16::try_from(depth_or_layers), u16::try_from(desc.mips)) else {
-        return Err(DeviceError::Unsupported("a texture with more than 65,535 layers, slices or mip levels"));
-    };
+    let max = u16::MAX.into();
+    DeviceError::unsupported("a texture with as many layers or slices as this").at_most(depth_or_layers.into(), max)?;
+    DeviceError::unsupported("a texture with as many mip levels as this").at_most(desc.mips.into(), max)?;
     Ok(D3D12_RESOURCE_DESC {
         Dimension: dimension,
         Alignment: 0,
         Width: desc.width.into(),
         Height: desc.height,
-        DepthOrArraySize: depth_or_layers,
-        MipLevels: mips,
+        DepthOrArraySize: depth_or_layers as u16,
+        MipLevels: desc.mips as u16,
         Format: format(desc.format, desc.usage)?,
         SampleDesc: DXGI_SAMPLE_DESC { Count: desc.samples, Quality: 0 },
         Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
@@ -228,7 +228,7 @@ macro_rules! formats {
                 Format::D32Float => DXGI_FORMAT_R32_FLOAT,
                 Format::D24UnormS8Uint => DXGI_FORMAT_R24_UNORM_X8_TYPELESS,
                 Format::D32FloatS8Uint => DXGI_FORMAT_R32_FLOAT_X8X24_TYPELESS,
-                _ => return Err(DeviceError::Unsupported("a format that Direct3D 12 does not have")),
+                _ => return Err(DeviceError::unsupported("a format that Direct3D 12 does not have")),
             })
         }
 
@@ -318,7 +318,7 @@ pub(super) const fn depth_format(format: Format) -> Result<DXGI_FORMAT, DeviceEr
         Format::D32Float => Ok(DXGI_FORMAT_D32_FLOAT),
         Format::D24UnormS8Uint => Ok(DXGI_FORMAT_D24_UNORM_S8_UINT),
         Format::D32FloatS8Uint => Ok(DXGI_FORMAT_D32_FLOAT_S8X24_UINT),
-        _ => Err(DeviceError::Unsupported("a colour format as depth, or stencil alone")),
+        _ => Err(DeviceError::unsupported("a colour format as depth, or stencil alone")),
     }
 }
 
@@ -327,10 +327,10 @@ fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceErro
     let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
     if !format.is_depth_stencil() {
         let colour = shader_format(format)?;
-        return if depth { Err(DeviceError::Unsupported("a colour format as depth")) } else { Ok(colour) };
+        return if depth { Err(DeviceError::unsupported("a colour format as depth")) } else { Ok(colour) };
     }
     if usage.intersects(TextureUsage::STORAGE | TextureUsage::RENDER_TARGET) {
-        return Err(DeviceError::Unsupported("a depth format that shaders write or that is drawn to as colour"));
+        return Err(DeviceError::unsupported("a depth format that shaders write or that is drawn to as colour"));
     }
     let typed = depth_format(format)?;
     if depth && !usage.contains(TextureUsage::SAMPLED) {

@@ -105,9 +105,7 @@ unsafe impl Descriptors for Device {
     }
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
-        if desc.slots == 0 {
-            return Err(DeviceError::InvalidInfo("a heap of no slots"));
-        }
+        DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
         let (kind, of_type) = (desc.kind, heap_type(desc.kind));
         let flags = if desc.shader_visible {
             D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE
@@ -145,7 +143,7 @@ unsafe impl Descriptors for Device {
         view: &View,
     ) -> Result<Option<Self::Leftover>, DeviceError> {
         if view.kind() != heap.kind {
-            return Err(DeviceError::InvalidInfo("a descriptor of another kind than the heap's"));
+            return Err(DeviceError::invalid("a descriptor of another kind than the heap's"));
         }
         // SAFETY: the caller promises that the heap has the slot and that the view is valid.
         unsafe { view.write(self.raw(), heap.handle(slot)) };

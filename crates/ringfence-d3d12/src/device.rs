@@ -8,7 +8,7 @@ use windows::core::{HSTRING, Interface};
 
 use super::capabilities::{self, Features};
 use super::{error, event};
-use ringfence_hal::{Capabilities, DeviceError, MemoryPriority, ResourceClass};
+use ringfence_hal::{Capabilities, DeviceError, MemoryPriority, Numbers, ResourceClass};
 
 /// A Direct3D 12 device. A copy is the same device.
 #[derive(Clone)]
@@ -100,7 +100,9 @@ impl Device {
     }
 
     pub(super) fn heap_properties(&self, memory_type: u32) -> Result<D3D12_HEAP_PROPERTIES, DeviceError> {
-        let heap_type = self.heap_type(memory_type).ok_or(DeviceError::InvalidInfo("no such memory type"))?;
+        let heap_type = self
+            .heap_type(memory_type)
+            .ok_or(DeviceError::invalid("no such memory type").with(Numbers::Given(memory_type.into())))?;
         let is_mapped = [D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK].contains(&heap_type);
         let of = |heap_type, page, pool| D3D12_HEAP_PROPERTIES {
             Type: heap_type,

@@ -44,10 +44,10 @@ pub(super) fn from_driver(error: &windows::core::Error, call: Call) -> DeviceErr
 fn from_code(code: HRESULT, call: Call) -> DeviceError {
     match code {
         E_OUTOFMEMORY => DeviceError::OutOfDeviceMemory,
-        E_INVALIDARG => DeviceError::InvalidInfo(call.invalid),
-        E_NOTIMPL => DeviceError::Unsupported(call.not_implemented),
-        E_NOINTERFACE => DeviceError::Unsupported(call.no_interface),
-        DXGI_ERROR_UNSUPPORTED => DeviceError::Unsupported(call.unsupported),
+        E_INVALIDARG => DeviceError::invalid(call.invalid),
+        E_NOTIMPL => DeviceError::unsupported(call.not_implemented),
+        E_NOINTERFACE => DeviceError::unsupported(call.no_interface),
+        DXGI_ERROR_UNSUPPORTED => DeviceError::unsupported(call.unsupported),
         DXGI_ERROR_DEVICE_REMOVED
         | DXGI_ERROR_DEVICE_HUNG
         | DXGI_ERROR_DEVICE_RESET

@@ -20,7 +20,7 @@ use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use super::capabilities::Features;
 use super::describe::EVERY_VIEW;
 use super::device::Device;
-use ringfence_hal::DeviceError;
+use ringfence_hal::{DeviceError, Numbers};
 
 /// Newer than some versions of the `windows` crate; the number is that of the SDK.
 const USE_TIGHT_ALIGNMENT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
@@ -50,7 +50,7 @@ pub(super) fn measure(
         return Ok((small, info));
     }
     let info =
-        allocation_info(device, desc).ok_or(DeviceError::InvalidInfo("the driver cannot measure such a resource"))?;
+        allocation_info(device, desc).ok_or(DeviceError::invalid("the driver cannot measure such a resource"))?;
     Ok((*desc, raised(info)))
 }
 
@@ -60,7 +60,7 @@ fn buffer_floor(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
         _ if desc.Dimension != D3D12_RESOURCE_DIMENSION_BUFFER => Ok(0),
         0 => Ok(EVERY_VIEW),
         floor if floor.is_power_of_two() => Ok(floor),
-        _ => Err(DeviceError::InvalidInfo("an alignment that is not a power of two")),
+        floor => Err(DeviceError::invalid("an alignment that is not a power of two").with(Numbers::Given(floor))),
     }
 }
 

@@ -54,12 +54,11 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
     if let Some(kind) = desc.share {
         check_share(kind)?;
         if device.heap_type(desc.memory_type) != Some(D3D12_HEAP_TYPE_DEFAULT) {
-            return Err(DeviceError::Unsupported("sharing a heap that the host sees"));
+            return Err(DeviceError::unsupported("sharing a heap that the host sees"));
         }
     }
-    if desc.size == 0 || desc.alignment > msaa {
-        return Err(DeviceError::InvalidInfo("a heap without bytes, or aligned to more than 4 MiB"));
-    }
+    DeviceError::invalid("a heap has at least one byte").at_least(desc.size, 1)?;
+    DeviceError::invalid("the alignment of a heap").at_most(desc.alignment, msaa)?;
     let fits = |size: &u64| *size <= device.0.capabilities.memory_object_bytes_max;
     let size = desc.size.checked_next_multiple_of(alignment).filter(fits).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(D3D12_HEAP_DESC {
@@ -116,5 +115,5 @@ pub(super) fn share_support(kind: ShareKind) -> ShareSupport {
 
 pub(super) fn check_share(kind: ShareKind) -> Result<(), DeviceError> {
     let known = kind == ShareKind::D3d12Heap;
-    if known { Ok(()) } else { Err(DeviceError::Unsupported("handles of this kind on Direct3D 12")) }
+    if known { Ok(()) } else { Err(DeviceError::unsupported("handles of this kind on Direct3D 12")) }
 }

@@ -25,7 +25,7 @@ use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, InfoKey, Kind, Mapped, MemoryDesc, MemoryProperties,
-    Placed, Requirements, ResourceClass, Textures,
+    Numbers, Placed, Requirements, ResourceClass, Textures,
 };
 
 mod sealed {
@@ -157,9 +157,8 @@ unsafe impl<K: Shape> Create<K> for Device {
     unsafe fn prepare(&self, info: &ResourceInfo) -> Result<(ResourceInfo, Requirements), DeviceError> {
         check::<K>(&info.desc)?;
         let (desc, measured) = measure(self, &info.desc)?;
-        if measured.SizeInBytes > self.capabilities().memory_object_bytes_max {
-            return Err(DeviceError::InvalidInfo("more bytes than the device can address in a resource"));
-        }
+        DeviceError::invalid("more bytes than the device can address in a resource")
+            .at_most(measured.SizeInBytes, self.capabilities().memory_object_bytes_max)?;
         let requirements = Requirements {
             size: measured.SizeInBytes,
             alignment: measured.Alignment,
@@ -196,7 +195,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         memory: &Memory,
         offset: u64,
     ) -> Result<Placed<ID3D12Resource>, DeviceError> {
-        let heap = memory.heap().ok_or(DeviceError::InvalidInfo("the memory is a committed resource's own"))?;
+        let heap = memory.heap().ok_or(DeviceError::invalid("the memory is a committed resource's own"))?;
         let state = self.initial_state(unplaced, memory.memory_type);
         let mut object: Option<ID3D12Resource> = None;
         // SAFETY: the caller promises that the range lies inside the heap, aligned and of a type and class that will
@@ -335,15 +334,13 @@ fn map_error(failed: windows::core::Error) -> DeviceError {
 /// What the driver would answer with a removed device or a message only the debug layer prints.
 pub(super) fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
     if !K::is_shape_of(desc) {
-        return Err(DeviceError::InvalidInfo("the dimension is another kind's"));
+        let dimension = Numbers::Given(desc.Dimension.0 as u32 as u64);
+        return Err(DeviceError::invalid("the dimension is another kind's").with(dimension));
     }
-    if desc.Width == 0 || desc.Height == 0 || desc.DepthOrArraySize == 0 {
-        return Err(DeviceError::InvalidInfo("a size of 0"));
-    }
-    if desc.SampleDesc.Count == 0 {
-        return Err(DeviceError::InvalidInfo("0 samples a texel"));
-    }
-    Ok(())
+    DeviceError::invalid("a resource is at least 1 wide").at_least(desc.Width, 1)?;
+    DeviceError::invalid("a resource is at least 1 high").at_least(desc.Height.into(), 1)?;
+    DeviceError::invalid("a resource is at least 1 deep").at_least(desc.DepthOrArraySize.into(), 1)?;
+    DeviceError::invalid("a resource has at least one sample a texel").at_least(desc.SampleDesc.Count.into(), 1)
 }
 
 pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {

@@ -35,7 +35,7 @@ unsafe impl Share for Device {
 
     unsafe fn export_memory(&self, memory: &Memory, kind: ShareKind) -> Result<OwnedHandle, DeviceError> {
         check_share(kind)?;
-        let heap = memory.heap().ok_or(DeviceError::InvalidInfo("the memory is a committed resource's own"))?;
+        let heap = memory.heap().ok_or(DeviceError::invalid("the memory is a committed resource's own"))?;
         // SAFETY: the heap is alive; no attributes and no name are given.
         let made = unsafe { self.raw().CreateSharedHandle(heap, None, GENERIC_ALL.0, PCWSTR::null()) };
         let handle = made.map_err(|failed| {
@@ -51,16 +51,14 @@ unsafe impl Share for Device {
         desc: &MemoryDesc<'_>,
         _: Tied<'_, Self>,
     ) -> Result<Memory, DeviceError> {
-        check_share(desc.share.ok_or(DeviceError::InvalidInfo("no kind of handle"))?)?;
+        check_share(desc.share.ok_or(DeviceError::invalid("no kind of handle"))?)?;
         let mut heap: Option<ID3D12Heap> = None;
         // SAFETY: the handle is open during the call, and the pointer is to a local.
         let opened = unsafe { self.raw().OpenSharedHandle(HANDLE(handle.as_raw_handle()), &mut heap) };
         let heap = error::made(opened, heap, error::call!("ID3D12Device::OpenSharedHandle", "a shared heap"))?;
         // SAFETY: a call without arguments on a live object.
         let held = unsafe { heap.GetDesc() };
-        if held.SizeInBytes < desc.size {
-            return Err(DeviceError::InvalidInfo("a shared heap smaller than its description"));
-        }
+        DeviceError::invalid("a shared heap smaller than its description").at_least(held.SizeInBytes, desc.size)?;
         let pageable = <&ID3D12Pageable>::from(&heap).clone();
         Ok(Memory::new(Some(heap), pageable, desc))
     }

@@ -7,10 +7,8 @@ use super::info::ResourceInfo;
 use super::memory::Memory;
 use super::resource::{Shape, check, class};
 use super::{describe, error};
-use ringfence_hal::sparse::{
-    PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
-};
-use ringfence_hal::{Buffers, DeviceError, Textures};
+use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
+use ringfence_hal::{Buffers, DeviceError, Numbers, Textures};
 
 const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
 
@@ -18,7 +16,7 @@ const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
 unsafe impl Sparse for Device {
     type BindQueue = ID3D12CommandQueue;
 
-    fn sparse_support(&self) -> Option<SparseSupport> {
+    fn sparse_support(&self) -> Option<UnboundReads> {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
         let size = size_of_val(&options) as u32;
         let asked =
@@ -27,20 +25,23 @@ unsafe impl Sparse for Device {
         let tier = if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED };
         match tier {
             D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED => None,
-            D3D12_TILED_RESOURCES_TIER_1 => Some(SparseSupport { unbound_reads: UnboundReads::Undefined }),
-            _ => Some(SparseSupport { unbound_reads: UnboundReads::Zero }),
+            D3D12_TILED_RESOURCES_TIER_1 => Some(UnboundReads::Undefined),
+            _ => Some(UnboundReads::Zero),
         }
     }
 
     unsafe fn make_sparse(&self, info: &ResourceInfo) -> Result<(ID3D12Resource, SparseNeeds), DeviceError> {
         if self.sparse_support().is_none() {
-            return Err(DeviceError::Unsupported("tiled resources"));
+            return Err(DeviceError::unsupported("tiled resources"));
         }
         if !Buffers::is_shape_of(&info.desc) {
-            return Err(DeviceError::InvalidInfo("the dimension is another kind's"));
+            let dimension = Numbers::Given(info.desc.Dimension.0 as u32 as u64);
+            return Err(DeviceError::invalid("the dimension is another kind's").with(dimension));
         }
-        let size = info.desc.Width.checked_next_multiple_of(TILE_BYTES).filter(|size| *size != 0);
-        let size = size.ok_or(DeviceError::InvalidInfo("a size of 0"))?;
+        DeviceError::invalid("a buffer has at least one byte").at_least(info.desc.Width, 1)?;
+        let longest = u64::MAX / TILE_BYTES * TILE_BYTES;
+        DeviceError::invalid("a buffer as large as this").at_most(info.desc.Width, longest)?;
+        let size = info.desc.Width.next_multiple_of(TILE_BYTES);
         let desc = D3D12_RESOURCE_DESC { Width: size, Alignment: 0, ..info.desc };
         let mut object: Option<ID3D12Resource> = None;
         // SAFETY: the pointers are to values that live through the call.
@@ -68,19 +69,20 @@ unsafe impl Sparse for Device {
         unsafe { map_all(queue, buffer, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 
-    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+    fn sparse_texture_support(&self) -> Option<UnboundReads> {
         self.sparse_support()
     }
 
     unsafe fn make_sparse_texture(&self, info: &ResourceInfo) -> Result<(ID3D12Resource, TextureTiling), DeviceError> {
         if self.sparse_support().is_none() {
-            return Err(DeviceError::Unsupported("tiled resources"));
+            return Err(DeviceError::unsupported("tiled resources"));
         }
         let desc =
             D3D12_RESOURCE_DESC { Alignment: 0, Layout: D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE, ..info.desc };
-        if desc.Dimension != D3D12_RESOURCE_DIMENSION_TEXTURE2D || desc.SampleDesc.Count != 1 {
-            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions and one sample"));
-        }
+        let (dimension, flat) = (desc.Dimension.0 as u32, D3D12_RESOURCE_DIMENSION_TEXTURE2D.0 as u32);
+        DeviceError::unsupported("sparse textures of another dimension than D3D12_RESOURCE_DIMENSION_TEXTURE2D")
+            .exactly(dimension.into(), flat.into())?;
+        DeviceError::unsupported("sparse textures of several samples").exactly(desc.SampleDesc.Count.into(), 1)?;
         check::<Textures>(&desc)?;
         let clear = info.clear_value.as_ref().map(std::ptr::from_ref);
         let mut object: Option<ID3D12Resource> = None;
@@ -129,9 +131,11 @@ impl Device {
                 &mut first,
             );
         }
-        let parts = describe::parts(desc).ok_or(DeviceError::InvalidInfo("a texture as wide as this"))?;
+        let parts = describe::parts(desc)
+            .ok_or(DeviceError::invalid("a texture as wide as this").with(Numbers::Given(desc.Width)))?;
         if shape.WidthInTexels == 0 || shape.HeightInTexels == 0 {
-            return Err(DeviceError::Unsupported("sparse textures of this format"));
+            let format = Numbers::Given(desc.Format.0 as u32 as u64);
+            return Err(DeviceError::unsupported("sparse textures of this format").with(format));
         }
         let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
         let standard_mips = u32::from(packed.NumStandardMips);
@@ -186,7 +190,7 @@ unsafe fn map_all(
 ) -> Result<(), DeviceError> {
     let is_heap = |map: &Map<'_>| map.memory.is_none_or(|(memory, _)| memory.heap().is_some());
     if !maps.iter().all(is_heap) {
-        return Err(DeviceError::InvalidInfo("the memory is a committed resource's own"));
+        return Err(DeviceError::invalid("the memory is a committed resource's own"));
     }
     let failed = |failed: windows::core::Error| {
         error::from_driver(&failed, error::call!("ID3D12CommandQueue::Wait or Signal", "a queue or a fence"))

@@ -122,7 +122,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// All of it is this device's, and evicted.
     unsafe fn make_resident(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
         let _ = memory;
-        Err(DeviceError::Unsupported("residency"))
+        Err(DeviceError::unsupported("residency"))
     }
 
     /// Lets the system take memory away; what it holds is kept. It counts no longer as in use of its heap.
@@ -135,7 +135,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// resident again.
     unsafe fn evict(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
         let _ = memory;
-        Err(DeviceError::Unsupported("residency"))
+        Err(DeviceError::unsupported("residency"))
     }
 
     /// Sets the priority of memory that exists, where [`Capabilities::memory_priority`] says that the system takes one.
@@ -232,7 +232,7 @@ pub unsafe trait Create<K: Kind>: Driver {
         kind: ShareKind,
     ) -> Result<(Self::Unplaced, Requirements), DeviceError> {
         let _ = (info, kind);
-        Err(DeviceError::Unsupported("sharing memory with other processes"))
+        Err(DeviceError::unsupported("sharing memory with other processes"))
     }
 
     /// Drops what [`Create::prepare`] or [`Create::prepare_shared`] made.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::capabilities::Capabilities;
-use super::error::DeviceError;
+use super::error::{DeviceError, Numbers};
 use super::format::{Format, TextureParts};
 use super::usage::{BufferUsage, TextureUsage};
 
@@ -34,9 +34,8 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// `Ok` if the rule holds.
-const fn rule(holds: bool, broken: &'static str) -> Result<(), DeviceError> {
-    if holds { Ok(()) } else { Err(DeviceError::InvalidInfo(broken)) }
+const fn invalid(rule: &'static str) -> DeviceError {
+    DeviceError::invalid(rule)
 }
 
 /// The [`Kind`] of buffers.
@@ -48,8 +47,8 @@ impl Kind for Buffers {
     const NAME: &'static str = "buffer";
 
     fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
-        rule(desc.size != 0, "a buffer has at least one byte")?;
-        rule(desc.usage != BufferUsage::empty(), "a buffer is for something")
+        invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
+        invalid("a buffer is for something").at_least(desc.usage.bits().into(), 1)
     }
 
     fn alignment(desc: &BufferDesc, capabilities: &Capabilities) -> u64 {
@@ -68,14 +67,24 @@ impl Kind for Textures {
     fn check(desc: &TextureDesc) -> Result<(), DeviceError> {
         let TextureDesc { width, height, depth, layers, mips, samples, usage, .. } = *desc;
         desc.check_clear_value()?;
-        rule(
-            ![width, height, depth, layers, mips].contains(&0),
-            "a texture has at least one texel, mip level and layer",
-        )?;
-        rule(usage != TextureUsage::empty(), "a texture is for something")?;
-        rule(samples.is_power_of_two(), "samples come in powers of two")?;
-        rule(mips <= desc.longest().ilog2() + 1, "more mip levels than the size allows")?;
-        rule(mips == 1 || samples == 1, "a texture with several samples has one mip level")?;
+        for (count, at_least_one) in [
+            (width, "a texture is at least one texel wide"),
+            (height, "a texture is at least one texel high"),
+            (depth, "a texture is at least one texel deep"),
+            (layers, "a texture has at least one array layer"),
+            (mips, "a texture has at least one mip level"),
+            (usage.bits(), "a texture is for something"),
+        ] {
+            invalid(at_least_one).at_least(count.into(), 1)?;
+        }
+        let [mips, samples] = [mips, samples].map(u64::from);
+        if !samples.is_power_of_two() {
+            return Err(invalid("samples come in powers of two").with(Numbers::Given(samples)));
+        }
+        invalid("more mip levels than the size allows").at_most(mips, (desc.longest().ilog2() + 1).into())?;
+        if samples > 1 {
+            invalid("a texture with several samples has one mip level").exactly(mips, 1)?;
+        }
         check_dimension(desc)
     }
 
@@ -88,21 +97,25 @@ impl Kind for Textures {
 
 /// What each dimension leaves open.
 fn check_dimension(desc: &TextureDesc) -> Result<(), DeviceError> {
-    let TextureDesc { dimension, width, height, depth, layers, samples, .. } = *desc;
+    let TextureDesc { dimension, width, .. } = *desc;
+    let [wide, height, depth, layers, samples] =
+        [width, desc.height, desc.depth, desc.layers, desc.samples].map(u64::from);
     match dimension {
         Dimension::D1 => {
-            rule(height == 1 && depth == 1, "a one-dimensional texture is one texel high and deep")?;
-            rule(samples == 1, "a one-dimensional texture has one sample a texel")
+            invalid("a one-dimensional texture is one texel high").exactly(height, 1)?;
+            invalid("a one-dimensional texture is one texel deep").exactly(depth, 1)?;
+            invalid("a one-dimensional texture has one sample a texel").exactly(samples, 1)
         }
-        Dimension::D2 => rule(depth == 1, "a two-dimensional texture is one texel deep"),
+        Dimension::D2 => invalid("a two-dimensional texture is one texel deep").exactly(depth, 1),
         Dimension::Cube => {
-            rule(depth == 1 && width == height, "the faces of a cube are squares, one texel deep")?;
-            rule(layers.is_multiple_of(6), "a cube has six layers, several cubes have six each")?;
-            rule(samples == 1, "a cube has one sample a texel")
+            invalid("the faces of a cube are one texel deep").exactly(depth, 1)?;
+            invalid("the faces of a cube are as high as they are wide").exactly(height, wide)?;
+            invalid("a cube has six layers, several cubes have six each").multiple_of(layers, 6)?;
+            invalid("a cube has one sample a texel").exactly(samples, 1)
         }
         Dimension::D3 => {
-            rule(layers == 1, "a three-dimensional texture has one array layer")?;
-            rule(samples == 1, "a three-dimensional texture has one sample a texel")
+            invalid("a three-dimensional texture has one array layer").exactly(layers, 1)?;
+            invalid("a three-dimensional texture has one sample a texel").exactly(samples, 1)
         }
     }
 }
@@ -201,10 +214,13 @@ impl TextureDesc {
             ClearValue::Color(_) => usage.contains(TextureUsage::RENDER_TARGET) && !format.is_depth_stencil(),
             ClearValue::DepthStencil { .. } => usage.contains(TextureUsage::DEPTH_STENCIL) && format.is_depth_stencil(),
         };
-        rule(
-            self.clear_value.is_none_or(fits),
-            "a clear value is a colour for a render target, a depth for a depth target",
-        )
+        if self.clear_value.is_none_or(fits) {
+            return Ok(());
+        }
+        let targets = TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL;
+        let (given, allowed) = (usage.bits().into(), targets.bits().into());
+        Err(invalid("a clear value is a colour for a render target, a depth for a depth target")
+            .with(Numbers::Flags { given, allowed }))
     }
 }
 
@@ -231,5 +247,54 @@ impl Default for TextureDesc {
             usage: TextureUsage::COPY_DST.union(TextureUsage::SAMPLED),
             clear_value: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each rule of a portable description, broken: what was given and what is allowed stand in the message.
+    #[test]
+    fn what_a_description_breaks_is_said_with_its_numbers() {
+        let valid = TextureDesc { width: 64, height: 64, ..Default::default() };
+        let d1 = TextureDesc { dimension: Dimension::D1, height: 1, ..valid };
+        let cube = TextureDesc { dimension: Dimension::Cube, layers: 6, ..valid };
+        let d3 = TextureDesc { dimension: Dimension::D3, depth: 4, ..valid };
+        for valid in [valid, d1, cube, d3] {
+            assert_eq!(Textures::check(&valid), Ok(()));
+        }
+        let clear_value = Some(ClearValue::depth(1.0));
+        let table = [
+            (TextureDesc { width: 0, ..valid }, "wide (0, at least 1)"),
+            (TextureDesc { height: 0, ..valid }, "high (0, at least 1)"),
+            (TextureDesc { depth: 0, ..valid }, "deep (0, at least 1)"),
+            (TextureDesc { layers: 0, ..valid }, "layer (0, at least 1)"),
+            (TextureDesc { mips: 0, ..valid }, "level (0, at least 1)"),
+            (TextureDesc { usage: TextureUsage::empty(), ..valid }, "something (0, at least 1)"),
+            (TextureDesc { samples: 3, ..valid }, "powers of two (3)"),
+            (TextureDesc { mips: 8, ..valid }, "allows (8, at most 7)"),
+            (TextureDesc { samples: 4, mips: 2, ..valid }, "one mip level (2, only 1)"),
+            (TextureDesc { depth: 2, ..valid }, "one texel deep (2, only 1)"),
+            (TextureDesc { height: 5, ..d1 }, "one texel high (5, only 1)"),
+            (TextureDesc { depth: 6, ..d1 }, "one texel deep (6, only 1)"),
+            (TextureDesc { samples: 2, ..d1 }, "one sample a texel (2, only 1)"),
+            (TextureDesc { depth: 2, ..cube }, "one texel deep (2, only 1)"),
+            (TextureDesc { height: 32, ..cube }, "as they are wide (32, only 64)"),
+            (TextureDesc { layers: 7, ..cube }, "six each (7, a multiple of 6)"),
+            (TextureDesc { samples: 8, ..cube }, "one sample a texel (8, only 1)"),
+            (TextureDesc { layers: 9, ..d3 }, "one array layer (9, only 1)"),
+            (TextureDesc { samples: 2, ..d3 }, "one sample a texel (2, only 1)"),
+            (TextureDesc { clear_value, ..valid }, "depth target (0x6, of 0x30)"),
+        ];
+        for (broken, numbers) in table {
+            let error = Textures::check(&broken).expect_err(numbers).to_string();
+            assert!(error.ends_with(numbers), "{error}: {numbers}");
+        }
+        let usage = BufferUsage::COPY_SRC;
+        let error = Buffers::check(&BufferDesc { size: 0, usage }).expect_err("no bytes").to_string();
+        assert!(error.ends_with("byte (0, at least 1)"), "{error}");
+        let error = Buffers::check(&BufferDesc { size: 4, usage: BufferUsage::empty() }).expect_err("no usage");
+        assert!(error.to_string().ends_with("something (0, at least 1)"), "{error}");
     }
 }

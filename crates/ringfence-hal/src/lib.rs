@@ -102,7 +102,7 @@ pub use capabilities::{
     ResourceClass,
 };
 pub use device::{BufferInfo, Create, Device, Driver, InfoKey, RawBuffer, RawTexture, TextureInfo};
-pub use error::DeviceError;
+pub use error::{DeviceError, Numbers, Reason};
 pub use format::{Format, TexelFormat, TextureAspect};
 pub use hresult::Hresult;
 pub use kind::{BufferDesc, Buffers, ClearValue, Dimension, Kind, TextureDesc, Textures};

@@ -20,13 +20,6 @@ pub enum UnboundReads {
     Undefined,
 }
 
-/// What a device has of sparse resources.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct SparseSupport {
-    /// What reads of unbound pages give.
-    pub unbound_reads: UnboundReads,
-}
-
 /// How a sparse buffer is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SparseNeeds {
@@ -57,8 +50,8 @@ pub unsafe trait Sparse: Device {
     /// What pages are bound on: `vk::Queue`, `ID3D12CommandQueue`.
     type BindQueue;
 
-    /// What the device has of it; `None` if nothing.
-    fn sparse_support(&self) -> Option<SparseSupport>;
+    /// What reads of unbound pages of a buffer give; `None` if the device has no sparse buffers.
+    fn sparse_support(&self) -> Option<UnboundReads>;
 
     /// Makes a buffer without memory. It is destroyed as any buffer ([`Create::destroy`](super::Create::destroy)).
     ///
@@ -87,8 +80,8 @@ pub unsafe trait Sparse: Device {
         signal: (Self::Fence, u64),
     ) -> Result<(), DeviceError>;
 
-    /// What the device has of sparse textures; `None` if nothing.
-    fn sparse_texture_support(&self) -> Option<SparseSupport>;
+    /// What reads of unbound pages of a texture give; `None` if the device has no sparse textures.
+    fn sparse_texture_support(&self) -> Option<UnboundReads>;
 
     /// Makes a texture without memory. It is destroyed as any texture ([`Create::destroy`](super::Create::destroy)).
     ///

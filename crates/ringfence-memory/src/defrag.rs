@@ -54,7 +54,7 @@ mod arena;
 mod pass;
 mod run;
 
-pub use pass::{DefragPass, Move, MoveError, MoveOutcome, TextureMove};
+pub use pass::{DefragPass, Move, MoveError, MoveOutcome};
 pub use run::{BeginPassError, Defrag, DefragState, DefragStatistics, Fragmentation};
 
 /// How a defragmentation goes about it.

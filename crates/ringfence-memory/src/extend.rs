@@ -13,7 +13,7 @@ pub use crate::memory::rings::{Completed, ReclaimRing};
 pub use crate::memory::shortage::retry_after_eviction;
 pub use crate::memory::{Memory, Place};
 pub use crate::observe::Trace;
-pub use crate::observe::unlocked::{Lock, Locked, drop_unlocked, is_locked};
+pub use crate::observe::unlocked::{Lock, drop_unlocked, is_locked};
 pub use crate::resource::shared_alignment;
 pub use crate::timeline::{Lifetimes, OpenFrame, Passed, WaitError};
 

@@ -8,18 +8,27 @@ use std::sync::Arc;
 use ringfence_core::sync::SyncSet;
 
 use crate::device::record::TextureParts;
-use crate::device::sharing::ShareKind;
-use crate::device::{BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Kind, Mapped, Placed, Textures};
+use crate::device::sharing::{Share, ShareKind};
+use crate::device::{
+    BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Kind, Mapped, Placed, Priority,
+    TextureDesc, Textures,
+};
 use crate::error::{AccessError, Error};
 use crate::memory::{AllocationDesc, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared};
 use crate::observe::debugging::{Key, MovedRange, Spot};
+use crate::timeline::Frame;
 
 mod allocation;
+mod export;
+mod host;
 mod pool;
 mod replace;
 mod small;
 
+use host::HostBytes;
+
 pub use allocation::Allocation;
+pub use export::{ShareError, SharedMemory};
 pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use small::SmallBuffer;
@@ -75,17 +84,15 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             };
             if pool.is_some() && desc.share.is_some() && needs.requires_dedicated {
                 return Err(
-                    DeviceError::Unsupported("sharing a block: memory of the resource's own can be shared").into()
+                    DeviceError::unsupported("sharing a block: memory of the resource's own can be shared").into()
                 );
             }
             shared.place_requested::<K>(unplaced, &request)
         })?;
-        let has_address = Create::<K>::has_address(&shared.device, info);
-        let resource = Self::new(Arc::clone(shared), placed, place, needs.size, desc.location);
-        let portable = Create::<K>::portable(&shared.device, info);
-        let is_full = desc.movable && portable.as_ref().is_some_and(|portable| shared.says_all::<K>(portable, info));
-        let resource = resource.with_address(has_address).with_user_data(desc.user_data);
-        let resource = resource.described(portable).described_in_full(is_full).with_parts_of(info);
+        let mut resource = Self::new(Arc::clone(shared), placed, place, needs.size, desc.location).made_as(info);
+        resource.user_data = desc.user_data;
+        let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
+        resource.is_desc_full = resource.desc.as_ref().is_some_and(is_full);
         if shared.debug.is_some() {
             resource.note_made_at(panic::Location::caller());
         }
@@ -118,23 +125,26 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         }
     }
 
-    pub(crate) fn with_address(self, has_address: bool) -> Self {
-        Self::change(self, |resource| resource.has_address = has_address)
+    /// With what the caller gave along.
+    pub(crate) fn with_user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
+        self
     }
 
-    pub(crate) fn with_user_data(self, user_data: u64) -> Self {
-        Self::change(self, |resource| resource.user_data = user_data)
+    /// With what the device says of the description that it was made with: what it is portably, what all of it is,
+    /// whether it has an address.
+    pub fn made_as(mut self, info: &<D as Create<K>>::Info<'_>) -> Self {
+        let device = &self.shared.device;
+        self.has_address = Create::<K>::has_address(device, info);
+        self.desc = Create::<K>::portable(device, info);
+        self.parts = K::parts_of(Create::<K>::parts(device, info));
+        self
     }
 
-    /// With what it was made as.
-    pub fn described(self, desc: Option<K::Desc>) -> Self {
-        Self::change(self, |resource| resource.desc = desc)
-    }
-
-    /// With what all of it is, as the device says of the description that it was made with.
-    pub fn with_parts_of(self, info: &<D as Create<K>>::Info<'_>) -> Self {
-        let parts = K::parts_of(Create::<K>::parts(&self.shared.device, info));
-        Self::change(self, |resource| resource.parts = parts)
+    /// With what it was made as, where the program knows it.
+    pub fn described(mut self, desc: K::Desc) -> Self {
+        self.desc = Some(desc);
+        self
     }
 
     /// Notes for debugging which line made it.
@@ -161,11 +171,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         debug.moved(&self.shared.device, from, MovedRange { to, memory, host, device_address });
     }
 
-    /// Whether what it was made as says all of it.
-    pub(crate) fn described_in_full(self, is_desc_full: bool) -> Self {
-        Self::change(self, |resource| resource.is_desc_full = is_desc_full)
-    }
-
     /// What it was made as, if that is all of it.
     pub(crate) fn full_desc(&self) -> Option<&K::Desc> {
         self.desc.as_ref().filter(|_| self.is_desc_full)
@@ -182,11 +187,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         place: Place<D>,
     ) -> (Placed<<D as Create<K>>::Object>, Place<D>) {
         (std::mem::replace(&mut *self.placed, placed), std::mem::replace(&mut *self.place, place))
-    }
-
-    fn change(mut self, change: impl FnOnce(&mut Self)) -> Self {
-        change(&mut self);
-        self
     }
 
     /// The driver's object.
@@ -230,10 +230,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
         &self.shared.memory_of(&self.place).object
-    }
-
-    pub(crate) fn is_tied(&self) -> bool {
-        self.place.is_tied()
     }
 
     pub(crate) fn held_memory(&self) -> &Memory<D> {
@@ -306,6 +302,43 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         shared.retire_after(points, Some(object), place);
     }
 
+    /// Says how much its memory matters from now on; `false`, and nothing changes, if it has not got memory of its own: a
+    /// block's priority is that of its [`Pool`]. The system is notified where it listens at any time
+    /// ([`Capabilities::memory_priority`]).
+    pub fn set_priority(&self, priority: Priority) -> bool {
+        let memory = self.held_memory();
+        if self.is_dedicated() {
+            // SAFETY: the memory is this device's, and lives as long as this value.
+            unsafe { self.shared.device.set_priority(&memory.object, priority) };
+            memory.residence.iter().for_each(|residence| residence.set_priority(priority));
+        }
+        self.is_dedicated()
+    }
+
+    /// Puts a new resource in the place of this one, which is retired: work under way goes on with the old one. What the
+    /// new one holds is of no meaning.
+    ///
+    /// # Errors
+    /// The new one could not be made; nothing has changed then.
+    #[track_caller]
+    pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
+        // The assignment drops the old one, which retires it.
+        *self = Self::create(&self.shared, info, desc, None)?;
+        Ok(())
+    }
+
+    /// Makes a handle to the memory that the resource lies in, and says what an importer has to know. The handle
+    /// keeps the bytes alive, and closes when it is dropped. Any number can be made. One driver call.
+    ///
+    /// # Errors
+    /// [`ShareError::NotShared`], also of what was imported itself; or the driver has no handle to give.
+    pub fn export(&self) -> Result<(D::Handle, SharedMemory), ShareError>
+    where
+        D: Share,
+    {
+        export::export(self)
+    }
+
     pub(crate) fn parts_mut(&mut self) -> (&Shared<D>, &Placed<<D as Create<K>>::Object>, &mut Place<D>) {
         (&self.shared, &self.placed, &mut self.place)
     }
@@ -320,14 +353,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         (shared, K::raw(placed.object), place)
     }
 
-    /// Where the host sees byte `offset`, if `size` bytes from there are inside.
-    fn mapped(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
-        let base = self.placed.mapped.ok_or(AccessError::NotMapped)?;
-        if offset.checked_add(size).is_none_or(|end| end > self.size) {
-            return Err(AccessError::OutOfRange { offset, size, resource_size: self.size });
-        }
-        // SAFETY: the offset lies inside the resource, whose bytes are all mapped.
-        Ok(unsafe { base.add(offset) })
+    fn host(&self) -> HostBytes<'_, D> {
+        HostBytes { shared: &self.shared, place: &self.place, base: self.placed.mapped, size: self.size }
     }
 
     /// The allocator that it is of.
@@ -359,16 +386,34 @@ impl<D: Device> Buffer<D> {
         self.has_address.then(|| unsafe { Create::<Buffers>::address(&self.shared.device, &self.placed.object) })
     }
 
+    /// Puts a buffer of another size in the place of this one, and says what to copy so that its first `keep_bytes` are
+    /// kept: to be recorded in `frame`, before what reads the new buffer. `None` if that is nothing.
+    ///
+    /// `frame` may be of any queue; what other queues write to the old buffer meanwhile is for the program to order.
+    /// Both need the usage of copies. If the frame is dropped, the bytes are lost.
+    ///
+    /// # Errors
+    /// The frame is of another allocator, more is to be kept than there is, or the new buffer could not be made.
+    /// Nothing has changed then.
+    #[track_caller]
+    pub fn resize(
+        &mut self,
+        frame: &Frame,
+        info: &BufferInfo<'_, D>,
+        keep_bytes: u64,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
+        replace::resize(self, frame, info, keep_bytes, desc)
+    }
+
     /// Copies bytes into the buffer and makes them visible to the device. Submissions that are under way must not use
     /// these bytes: that is not checked here, and gives wrong bytes on the device.
     ///
     /// # Errors
     /// The buffer is not mapped, or the bytes do not fit; nothing is written then. Or the driver failed to flush.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        let mapped = self.mapped(offset, bytes.len() as u64)?;
-        // SAFETY: the destination is inside the mapping, and `&mut self` keeps every other host access away.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
-        Ok(self.shared.flush(&self.place, offset, bytes.len() as u64)?)
+        // SAFETY: `&mut self` keeps every other host access away.
+        unsafe { self.host().write(offset, bytes) }
     }
 
     /// Copies what the device has written. It shows what submissions wrote that were complete before the call.
@@ -376,10 +421,7 @@ impl<D: Device> Buffer<D> {
     /// # Errors
     /// The buffer is not mapped, or the bytes lie outside; or the driver failed.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        let mapped = self.mapped(offset, into.len() as u64)?;
-        let (memory, device) = (self.memory(), &self.shared.device);
-        // SAFETY: the range is inside the buffer, and so inside the memory, which is mapped there.
-        Ok(unsafe { device.read_back(memory, self.place.offset + offset, mapped, into) }?)
+        self.host().read(offset, into)
     }
 
     /// Copies bytes in through a shared reference.
@@ -387,8 +429,8 @@ impl<D: Device> Buffer<D> {
     /// # Safety
     /// No other host access to these bytes happens at the same time.
     pub unsafe fn write_shared(&self, offset: u64, size: u64, fill: impl FnOnce(*mut u8)) -> Result<(), AccessError> {
-        fill(self.mapped(offset, size)?.as_ptr());
-        Ok(self.shared.flush(&self.place, offset, size)?)
+        fill(self.host().at(offset, size)?.as_ptr());
+        self.host().flush(offset, size)
     }
 }
 
@@ -398,6 +440,24 @@ impl<D: Device> Texture<D> {
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
         self.parts.as_ref()
+    }
+
+    /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `present` is what
+    /// this one was made with, `wanted` begins with a mip of it, or has one that it begins with. Says which mips to copy
+    /// in `frame`, and which are new.
+    ///
+    /// # Errors
+    /// The frame is of another allocator, the two are not one chain of mips, or the new texture could not be made.
+    /// Nothing has changed then.
+    #[track_caller]
+    pub fn swap_mips(
+        &mut self,
+        frame: &Frame,
+        present: &TextureDesc,
+        wanted: &TextureDesc,
+        desc: AllocationDesc<'_>,
+    ) -> Result<MipSwap<D>, ReplaceError> {
+        replace::swap_mips(self, frame, present, wanted, desc)
     }
 }
 

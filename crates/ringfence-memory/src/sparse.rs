@@ -29,18 +29,13 @@
 //! Reads of pages without memory give what the device says ([`UnboundReads`]), writes there are lost. Textures have two
 //! dimensions, and one sample a texel.
 
-mod buffer;
 mod create;
 mod error;
-mod object;
+mod resource;
 mod table;
-mod texture;
 
-pub use buffer::{PageRun, SparseBuffer};
 pub use create::SparseResources;
 pub use error::{SparseError, SparseRegion};
-pub use texture::{SparseTexture, TileRun};
+pub use resource::{PageRun, SparseBuffer, SparseKind, SparseResource, SparseTexture};
 
-pub use crate::device::sparse::{
-    PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
-};
+pub use crate::device::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};

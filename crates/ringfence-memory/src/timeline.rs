@@ -116,6 +116,12 @@ impl OpenFrame {
         SyncPoint::new(self.clock.id, self.value)
     }
 
+    /// The number of the allocator that the frame is of.
+    #[inline]
+    pub fn owner(&self) -> u32 {
+        self.clock.id.owner()
+    }
+
     /// Whether no frame was closed since it was last seen to be open. One read.
     #[inline]
     pub fn nothing_closed(&self) -> bool {

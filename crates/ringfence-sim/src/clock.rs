@@ -33,9 +33,8 @@ impl State {
         signal: Point,
     ) -> Result<(), DeviceError> {
         self.check_alive()?;
-        if queue >= self.queues.queues.len() {
-            return Err(DeviceError::InvalidInfo("no such queue"));
-        }
+        DeviceError::invalid("no such queue, counted from 1")
+            .at_most(queue as u64 + 1, self.queues.queues.len() as u64)?;
         for &(fence, _) in waits.iter().chain([&signal]) {
             self.queues.value(fence)?;
         }

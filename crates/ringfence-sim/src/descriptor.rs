@@ -137,11 +137,11 @@ unsafe impl Descriptors for Device {
     }
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
-        if desc.slots == 0 {
-            return Err(DeviceError::InvalidInfo("a heap of no slots"));
-        }
-        if desc.shader_visible && desc.slots > self.visible_slots_max(desc.kind, desc.types) {
-            return Err(DeviceError::Unsupported("so many shader-visible descriptors"));
+        DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
+        if desc.shader_visible {
+            let slots_max = self.visible_slots_max(desc.kind, desc.types);
+            DeviceError::unsupported("so many shader-visible descriptors")
+                .at_most(desc.slots.into(), slots_max.into())?;
         }
         self.with(|state| {
             state.check_alive()?;
@@ -172,9 +172,9 @@ unsafe impl Descriptors for Device {
             state.counts.write_view += 1;
             let made = state.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
             if made.is_some_and(|(kind, _)| kind != view.kind()) {
-                return Err(DeviceError::InvalidInfo("a descriptor of another kind than the heap's"));
+                return Err(DeviceError::invalid("a descriptor of another kind than the heap's"));
             }
-            let access = state.view_access(*heap, slot, view).ok_or(DeviceError::InvalidInfo("no such view"))?;
+            let access = state.view_access(*heap, slot, view).ok_or(DeviceError::invalid("no such view"))?;
             state.set_slot(*heap, slot, Some(access));
             Ok(None)
         })

@@ -9,8 +9,8 @@
 
 use super::profile::Profile;
 use ringfence_hal::{
-    BufferDesc, BufferUsage, DeviceError, Dimension, Requirements, ResourceClass, TextureAspect, TextureDesc,
-    TextureUsage,
+    BufferDesc, DeviceError, Dimension, Kind, Requirements, ResourceClass, TextureAspect, TextureDesc, TextureUsage,
+    Textures,
 };
 
 const SIDE_MAX: u32 = 16_384;
@@ -20,12 +20,8 @@ const SAMPLES_MAX: u32 = 16;
 
 /// What a buffer needs.
 pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
-    if desc.size == 0 {
-        return Err(DeviceError::InvalidInfo("a buffer of size 0"));
-    }
-    if desc.usage == BufferUsage::empty() {
-        return Err(DeviceError::InvalidInfo("a buffer without usage"));
-    }
+    DeviceError::invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
+    DeviceError::invalid("a buffer is for something").at_least(desc.usage.bits().into(), 1)?;
     let alignment = profile.buffer_alignment;
     let size = desc.size.checked_next_multiple_of(alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(Requirements {
@@ -57,26 +53,38 @@ pub(super) fn texture_requirements(profile: &Profile, desc: &TextureDesc) -> Res
 }
 
 fn check_texture(desc: &TextureDesc) -> Result<(), DeviceError> {
-    let side = desc.longest();
+    Textures::check(desc)?;
+    for (given, max, refused) in [
+        (desc.longest(), SIDE_MAX, "a texture as wide or as high as this"),
+        (desc.depth, DEPTH_MAX, "a texture as deep as this"),
+        (desc.layers, LAYERS_MAX, "a texture with as many layers as this"),
+        (desc.samples, SAMPLES_MAX, "a texture with as many samples as this"),
+    ] {
+        DeviceError::invalid(refused).at_most(given.into(), max.into())?;
+    }
+    check_usage(desc)
+}
+
+/// Refuses usages that the format has not, and formats that the dimension has not.
+fn check_usage(desc: &TextureDesc) -> Result<(), DeviceError> {
     let (depth, compressed) = (desc.format.is_depth_stencil(), desc.format.texels().is_compressed());
-    let written = TextureUsage::RENDER_TARGET | TextureUsage::STORAGE;
+    let (target, depth_target) = (TextureUsage::RENDER_TARGET, TextureUsage::DEPTH_STENCIL);
+    for (applies, without, refused) in [
+        (depth, target, "a render target of a depth format"),
+        (!depth, depth_target, "a depth target of a format without depth"),
+        (compressed, target | TextureUsage::STORAGE, "a block-compressed format that is written by texels"),
+    ] {
+        let allowed = if applies { desc.usage.difference(without) } else { desc.usage };
+        DeviceError::invalid(refused).flags(desc.usage.bits().into(), allowed.bits().into())?;
+    }
     let flat = matches!(desc.dimension, Dimension::D2 | Dimension::Cube);
-    let rules = [
-        (desc.width > 0 && desc.height > 0 && desc.depth > 0 && desc.layers > 0, "a texture without texels"),
-        (side <= SIDE_MAX, "a texture wider or higher than 16384 texels"),
-        (desc.depth <= DEPTH_MAX, "a texture deeper than 2048 texels"),
-        (desc.layers <= LAYERS_MAX, "a texture of more than 2048 layers"),
-        (desc.mips > 0 && desc.mips <= 32 - side.leading_zeros(), "more mips than the size has, or none"),
-        (desc.samples.is_power_of_two() && desc.samples <= SAMPLES_MAX, "samples other than 1, 2, 4, 8 or 16"),
-        (desc.samples == 1 || desc.mips == 1, "a multisampled texture with mips"),
-        (desc.usage != TextureUsage::empty(), "a texture without usage"),
-        (!(depth && desc.usage.contains(TextureUsage::RENDER_TARGET)), "a render target of a depth format"),
-        (depth || !desc.usage.contains(TextureUsage::DEPTH_STENCIL), "a depth target of a format without depth"),
-        (!(compressed && desc.usage.intersects(written)), "a block-compressed format that is written by texels"),
-        (flat || !depth, "depth of one or three dimensions"),
-        (desc.dimension != Dimension::D1 || !compressed, "a block-compressed texture of one dimension"),
-    ];
-    rules.iter().find(|(holds, _)| !holds).map_or(Ok(()), |&(_, broken)| Err(DeviceError::InvalidInfo(broken)))
+    if depth && !flat {
+        return Err(DeviceError::invalid("depth of one or three dimensions"));
+    }
+    if compressed && desc.dimension == Dimension::D1 {
+        return Err(DeviceError::invalid("a block-compressed texture of one dimension"));
+    }
+    Ok(())
 }
 
 fn texture_alignment(profile: &Profile, desc: &TextureDesc, bytes: u64, is_target: bool) -> u64 {
@@ -214,5 +222,30 @@ mod tests {
         assert_eq!(alignment(side(512)), 64 << 10);
         assert_eq!(alignment(TextureDesc { usage: TextureUsage::RENDER_TARGET, ..side(64) }), 64 << 10);
         assert_eq!(alignment(TextureDesc { samples: 4, ..side(64) }), 4 << 20);
+    }
+
+    /// Each rule of the simulated devices, broken: what was given and what is allowed stand in the message.
+    #[test]
+    fn what_a_simulated_device_refuses_is_said_with_its_numbers() {
+        let valid = TextureDesc { width: 64, height: 64, ..Default::default() };
+        let (target, storage) = (TextureUsage::RENDER_TARGET, TextureUsage::STORAGE);
+        let (depth, blocks) = (ringfence_hal::Format::D32Float, ringfence_hal::Format::Bc1Unorm);
+        assert_eq!(check_texture(&valid), Ok(()));
+        for (broken, numbers) in [
+            (TextureDesc { width: 20_000, ..valid }, "(20000, at most 16384)"),
+            (TextureDesc { dimension: Dimension::D3, depth: 2049, ..valid }, "(2049, at most 2048)"),
+            (TextureDesc { layers: 2050, ..valid }, "(2050, at most 2048)"),
+            (TextureDesc { samples: 32, ..valid }, "(32, at most 16)"),
+            (TextureDesc { mips: 8, ..valid }, "(8, at most 7)"),
+            (TextureDesc { format: depth, usage: target, ..valid }, "(0x10, of 0x0)"),
+            (TextureDesc { usage: TextureUsage::DEPTH_STENCIL, ..valid }, "(0x20, of 0x0)"),
+            (TextureDesc { format: blocks, usage: storage, ..valid }, "(0x8, of 0x0)"),
+        ] {
+            let error = check_texture(&broken).expect_err(numbers).to_string();
+            assert!(error.ends_with(numbers), "{error}: {numbers}");
+        }
+        let usage = ringfence_hal::BufferUsage::COPY_SRC;
+        let error = buffer_requirements(&Profile::h200(), &BufferDesc { size: 0, usage }).expect_err("no bytes");
+        assert!(error.to_string().ends_with("(0, at least 1)"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use super::options::SimOptions;
 use super::order::Point;
 use super::rng::Rng;
 use super::step::Step;
-use ringfence_hal::DeviceError;
+use ringfence_hal::{DeviceError, Numbers};
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Queues {
     }
 
     pub(super) fn value(&self, fence: Fence) -> Result<u64, DeviceError> {
-        self.fences.get(&fence).copied().ok_or(DeviceError::InvalidInfo("no such fence"))
+        self.fences.get(&fence).copied().ok_or(DeviceError::invalid("no such fence").with(Numbers::Given(fence.0)))
     }
 
     pub(super) fn set_paused(&mut self, queue: usize, is_paused: bool) {

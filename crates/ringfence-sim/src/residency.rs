@@ -21,7 +21,7 @@ impl State {
     fn check_residency(&self) -> Result<(), DeviceError> {
         self.check_alive()?;
         let has = self.profile.capabilities.residency;
-        if has { Ok(()) } else { Err(DeviceError::Unsupported("residency")) }
+        if has { Ok(()) } else { Err(DeviceError::unsupported("residency")) }
     }
 
     /// All or nothing. What was freed meanwhile is passed over, as an `ID3D12Pageable` holds its object.

@@ -10,7 +10,7 @@ use super::device::Device;
 use super::ids::Memory;
 use super::state::State;
 use ringfence_hal::sharing::{Share, ShareKind, ShareSupport, Tied};
-use ringfence_hal::{DeviceError, MemoryDesc};
+use ringfence_hal::{DeviceError, MemoryDesc, Numbers};
 
 /// A handle to the memory of a simulated device. It keeps the bytes alive until it is dropped.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) fn support(kind: ShareKind) -> ShareSupport {
 
 pub(super) fn check(kind: ShareKind) -> Result<(), DeviceError> {
     let known = kind == ShareKind::Simulated;
-    if known { Ok(()) } else { Err(DeviceError::Unsupported("handles of this kind on the simulated device")) }
+    if known { Ok(()) } else { Err(DeviceError::unsupported("handles of this kind on the simulated device")) }
 }
 
 // SAFETY: the bytes of a memory object live as long as one of its owners, of which each handle and each import is one.
@@ -59,9 +59,9 @@ unsafe impl Share for Device {
         desc: &MemoryDesc<'_>,
         _: Tied<'_, Self>,
     ) -> Result<Memory, DeviceError> {
-        check(desc.share.ok_or(DeviceError::InvalidInfo("no kind of handle"))?)?;
+        check(desc.share.ok_or(DeviceError::invalid("no kind of handle"))?)?;
         if !std::sync::Arc::ptr_eq(&self.shared, &handle.device.shared) {
-            return Err(DeviceError::InvalidInfo("a handle of another device"));
+            return Err(DeviceError::invalid("a handle of another device"));
         }
         self.with(|state| state.import(handle.memory, desc)).map(Memory)
     }
@@ -72,17 +72,18 @@ impl State {
         self.check_alive()?;
         let root = self.root(id);
         let object = self.memories.get_mut(&root).filter(|object| object.is_shareable);
-        object.ok_or(DeviceError::InvalidInfo("memory that was not made to be shared"))?.owners += 1;
+        object.ok_or(DeviceError::invalid("memory that was not made to be shared"))?.owners += 1;
         Ok(root)
     }
 
     fn import(&mut self, root: u64, desc: &MemoryDesc<'_>) -> Result<u64, DeviceError> {
         self.check_alive()?;
         self.counts.allocate_memory += 1;
-        let object = self.memories.get_mut(&root).ok_or(DeviceError::InvalidInfo("no such memory"))?;
-        if (object.size, object.memory_type) != (desc.size, desc.memory_type) {
-            return Err(DeviceError::InvalidInfo("not the size or the memory type that it was made with"));
-        }
+        let none = DeviceError::invalid("no such memory").with(Numbers::Given(root));
+        let object = self.memories.get_mut(&root).ok_or(none)?;
+        DeviceError::invalid("not the size that it was made with").exactly(desc.size, object.size)?;
+        DeviceError::invalid("not the memory type that it was made with")
+            .exactly(desc.memory_type.into(), object.memory_type.into())?;
         object.owners += 1;
         let id = self.draw_id();
         self.imports.insert(id, root);

@@ -8,7 +8,7 @@ use super::layout::{buffer_requirements, texture_requirements};
 use super::objects::{Placement, Shape};
 use super::state::State;
 use super::tiles::tiling;
-use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind};
+use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, UnboundReads};
 use ringfence_hal::{BufferDesc, DeviceError, Dimension, TextureDesc};
 
 // SAFETY: a page lies in a memory object, inside its device view; sparse resources are never mapped.
@@ -16,8 +16,8 @@ unsafe impl Sparse for Device {
     /// The number of the queue.
     type BindQueue = usize;
 
-    fn sparse_support(&self) -> Option<SparseSupport> {
-        self.profile().sparse.map(|unbound_reads| SparseSupport { unbound_reads })
+    fn sparse_support(&self) -> Option<UnboundReads> {
+        self.profile().sparse
     }
 
     unsafe fn make_sparse(&self, info: &BufferDesc) -> Result<(Buffer, SparseNeeds), DeviceError> {
@@ -43,7 +43,7 @@ unsafe impl Sparse for Device {
         })
     }
 
-    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+    fn sparse_texture_support(&self) -> Option<UnboundReads> {
         self.sparse_support()
     }
 
@@ -73,7 +73,7 @@ impl State {
     fn make_sparse(&mut self, info: &BufferDesc) -> Result<(Buffer, SparseNeeds), DeviceError> {
         self.check_alive()?;
         if self.profile.sparse.is_none() {
-            return Err(DeviceError::Unsupported("sparse buffers"));
+            return Err(DeviceError::unsupported("sparse buffers"));
         }
         self.counts.create_buffer += 1;
         let page_bytes = self.profile.page_bytes;
@@ -92,17 +92,15 @@ impl State {
     fn make_sparse_texture(&mut self, desc: &TextureDesc) -> Result<(Texture, TextureTiling), DeviceError> {
         self.check_alive()?;
         if self.profile.sparse.is_none() {
-            return Err(DeviceError::Unsupported("sparse textures"));
+            return Err(DeviceError::unsupported("sparse textures"));
         }
-        if desc.samples != 1 {
-            return Err(DeviceError::Unsupported("sparse textures of several samples"));
-        }
+        DeviceError::unsupported("sparse textures of several samples").exactly(desc.samples.into(), 1)?;
         if !matches!(desc.dimension, Dimension::D2 | Dimension::Cube) {
-            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions"));
+            return Err(DeviceError::unsupported("sparse textures that are not of two dimensions"));
         }
         let texels = desc.format.texels();
         if texels.is_compressed() || texels.aspects().bits().count_ones() != 1 {
-            return Err(DeviceError::Unsupported("sparse textures of blocks, or of depth and stencil"));
+            return Err(DeviceError::unsupported("sparse textures of blocks, or of depth and stencil"));
         }
         self.counts.create_texture += 1;
         let page_bytes = self.profile.page_bytes;

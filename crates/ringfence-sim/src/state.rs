@@ -10,7 +10,7 @@ use super::profile::{Costs, Profile};
 use super::queue::Queues;
 use super::store::{DeviceView, HostView};
 use ringfence_hal::{
-    DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Requirements, ResourceClass,
+    DeviceError, HeapBudget, HeapBudgets, Mapped, MemoryDesc, MemoryProperties, Numbers, Requirements, ResourceClass,
     TextureDesc,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -159,10 +159,10 @@ impl State {
         self.check_alive()?;
         let capabilities = &self.profile.capabilities;
         let held = capabilities.memory_types.get(desc.memory_type as usize);
-        let heap = held.ok_or(DeviceError::InvalidInfo("no such memory type"))?.heap as usize;
-        if desc.size == 0 {
-            return Err(DeviceError::InvalidInfo("memory of size 0"));
-        }
+        let (given, max) = (desc.memory_type.into(), capabilities.memory_types.len() as u64 - 1);
+        let none = DeviceError::invalid("no such memory type").with(Numbers::AtMost { given, max });
+        let heap = held.ok_or(none)?.heap as usize;
+        DeviceError::invalid("memory has at least one byte").at_least(desc.size, 1)?;
         if self.memories.len() as u64 >= capabilities.memory_objects_max {
             return Err(DeviceError::TooManyObjects);
         }
@@ -280,21 +280,21 @@ impl State {
         self.spend(self.profile.costs.bind_ns);
         let Some(resource) = self.resources.get(&id).cloned() else {
             self.report_stale(what, id, "placed");
-            return Err(DeviceError::InvalidInfo("no such resource"));
+            return Err(DeviceError::invalid("no such resource").with(Numbers::Given(id)));
         };
         if !self.memories.contains_key(&memory) {
             self.report_stale(What::Memory, memory, "given a resource");
-            return Err(DeviceError::InvalidInfo("no such memory"));
+            return Err(DeviceError::invalid("no such memory").with(Numbers::Given(memory)));
         }
         let range = offset..offset.saturating_add(resource.requirements.size);
         let object = &self.memories[&memory];
-        if let Some((kind, detail)) = self.check_location(&resource, object, &range) {
+        if let Some((kind, detail, numbers)) = self.check_location(&resource, object, &range) {
             let hazard = Hazard::about(kind, resource.label).within(object.label.clone(), range).detail(detail);
             self.report(hazard);
-            return Err(DeviceError::InvalidInfo(detail));
+            return Err(DeviceError::invalid(detail).with(numbers));
         }
         self.report_conflicts(&resource, memory, &range);
-        let object = self.memories.get_mut(&memory).ok_or(DeviceError::InvalidInfo("no such memory"))?;
+        let object = self.memories.get_mut(&memory).ok_or(DeviceError::invalid("no such memory"))?;
         let placement = Placement { end: range.end, class: resource.requirements.class };
         object.placed.insert((offset, id), placement);
         object.longest = object.longest.max(resource.requirements.size);
@@ -311,28 +311,31 @@ impl State {
         resource: &Resource,
         object: &MemoryObject,
         range: &Range<u64>,
-    ) -> Option<(HazardKind, &'static str)> {
+    ) -> Option<(HazardKind, &'static str, Numbers)> {
         let needs = &resource.requirements;
         let groups = &self.profile.capabilities.class_groups;
         let strict = self.profile.strict;
+        let (groups, types) = (|class| u64::from(groups[class as usize]), u64::from(needs.memory_type_bits));
+        let (unit, least) = (needs.alignment, object.alignment.max(HEAP_ALIGNMENT));
+        let group = Numbers::Exactly { given: groups(object.class), wanted: groups(needs.class) };
+        let made_with = Numbers::AtLeast { given: least, min: unit };
+        let of_type = Numbers::Flags { given: 1 << object.memory_type, allowed: types };
+        let (outside, unaligned) = (range.end > object.size, !range.start.is_multiple_of(unit));
+        let beyond = Numbers::AtMost { given: range.end, max: object.size };
+        let at = Numbers::MultipleOf { given: range.start, unit };
+        let other_class = strict && groups(needs.class) != groups(object.class);
+        let whole = Numbers::Given(needs.size);
+        let own = needs.requires_dedicated && !object.is_dedicated;
         let rules = [
-            (resource.location.is_some(), HazardKind::Misuse, "placed twice"),
-            (range.end > object.size, HazardKind::OutOfRange, "placed beyond the end of the memory"),
-            (!range.start.is_multiple_of(needs.alignment), HazardKind::Unaligned, "placed at an unaligned offset"),
-            (needs.memory_type_bits >> object.memory_type & 1 == 0, HazardKind::Misuse, "memory of a wrong type"),
-            (
-                strict && groups[needs.class as usize] != groups[object.class as usize],
-                HazardKind::Misuse,
-                "memory made for resources of another class",
-            ),
-            (
-                strict && needs.alignment > object.alignment.max(HEAP_ALIGNMENT),
-                HazardKind::Unaligned,
-                "memory made with too small an alignment",
-            ),
-            (needs.requires_dedicated && !object.is_dedicated, HazardKind::Misuse, "needs memory of its own"),
+            (resource.location.is_some(), HazardKind::Misuse, "placed twice", Numbers::Given(range.start)),
+            (outside, HazardKind::OutOfRange, "placed beyond the end of the memory", beyond),
+            (unaligned, HazardKind::Unaligned, "placed at an unaligned offset", at),
+            (types >> object.memory_type & 1 == 0, HazardKind::Misuse, "memory of a wrong type", of_type),
+            (other_class, HazardKind::Misuse, "memory made for resources of another class", group),
+            (strict && unit > least, HazardKind::Unaligned, "memory made with too small an alignment", made_with),
+            (own, HazardKind::Misuse, "needs memory of its own", whole),
         ];
-        rules.into_iter().find(|rule| rule.0).map(|(_, kind, detail)| (kind, detail))
+        rules.into_iter().find(|rule| rule.0).map(|(_, kind, detail, numbers)| (kind, detail, numbers))
     }
 
     /// Reports what the new resource is in conflict with.

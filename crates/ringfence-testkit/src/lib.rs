@@ -111,7 +111,7 @@
 //!         _: Through<'_, Self::Device>,
 //!         _: u64,
 //!     ) -> Result<(), DeviceError> {
-//!         Err(DeviceError::Unsupported("work through descriptors"))
+//!         Err(DeviceError::unsupported("work through descriptors"))
 //!     }
 //! }
 //!

@@ -320,7 +320,7 @@ impl Gpu for SimGpu {
         signal: u64,
     ) -> Result<(), DeviceError> {
         let bound = through.binding.set_once().ok().and_then(|mut bound| bound.next().copied());
-        let heap = bound.ok_or(DeviceError::InvalidInfo("a binding that is empty or was set on another list"))?;
+        let heap = bound.ok_or(DeviceError::invalid("a binding that is empty or was set on another list"))?;
         let uses = |slot: u32, writes| DescriptorUse { heap, slot, writes };
         let commands = through.jobs.iter().map(|job| SimCommand::Kernel(kernel(job, &uses))).collect();
         let waits = self.fences_of(waits);

@@ -209,7 +209,7 @@ impl Gpu for VulkanGpu {
         through: Through<'_, Device>,
         signal: u64,
     ) -> Result<(), DeviceError> {
-        let missing = DeviceError::InvalidInfo("a binding without a heap of resources");
+        let missing = DeviceError::invalid("a binding without a heap of resources");
         let bound = *through.binding.bound(HeapKind::Resources).ok_or(missing)?;
         let raw = self.device.raw();
         self.pipelines

@@ -63,7 +63,7 @@ unsafe impl Create<Buffers> for Device {
         self.check_buffer(info)?;
         let info = info.raw();
         if info.flags.intersects(vk::BufferCreateFlags::SPARSE_BINDING) {
-            return Err(DeviceError::InvalidInfo("sparse buffers are not placed in one memory"));
+            return Err(DeviceError::invalid("sparse buffers are not placed in one memory"));
         }
         let device = &self.0.device;
         // SAFETY: the caller promises that `info` is valid.
@@ -166,19 +166,17 @@ impl Device {
             valid::buffer(info.raw(), self.0.desc.features)?;
         }
         let info = info.raw();
-        if info.size == 0 {
-            return Err(DeviceError::InvalidInfo("a buffer has at least one byte"));
-        }
+        DeviceError::invalid("a buffer has at least one byte").at_least(info.size, 1)?;
         // A chained structure may hold more usage flags (Vulkan 1.4).
-        if info.usage.is_empty() && info.p_next.is_null() {
-            return Err(DeviceError::InvalidInfo("a buffer is for something"));
+        if info.p_next.is_null() {
+            DeviceError::invalid("a buffer is for something").at_least(info.usage.as_raw().into(), 1)?;
         }
-        if info.size > self.0.found.buffer_bytes_max {
-            return Err(DeviceError::Unsupported("a buffer as large as this"));
-        }
+        DeviceError::unsupported("a buffer as large as this").at_most(info.size, self.0.found.buffer_bytes_max)?;
         let device_address = info.usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
         if device_address && !self.has(Features::BUFFER_DEVICE_ADDRESS) {
-            return Err(DeviceError::InvalidInfo("SHADER_DEVICE_ADDRESS without Features::BUFFER_DEVICE_ADDRESS"));
+            let (given, plain) = (info.usage, info.usage & !vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
+            return DeviceError::invalid("SHADER_DEVICE_ADDRESS without Features::BUFFER_DEVICE_ADDRESS")
+                .flags(given.as_raw().into(), plain.as_raw().into());
         }
         Ok(())
     }

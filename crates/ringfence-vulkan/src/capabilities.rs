@@ -63,9 +63,8 @@ pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) ->
 pub(super) unsafe fn find(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Result<Found, DeviceError> {
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let basic = unsafe { instance.get_physical_device_properties(physical) };
-    if basic.api_version < vk::API_VERSION_1_2 {
-        return Err(DeviceError::Unsupported("Vulkan 1.2"));
-    }
+    DeviceError::unsupported("an apiVersion before Vulkan 1.2")
+        .at_least(basic.api_version.into(), vk::API_VERSION_1_2.into())?;
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }
         .map_err(failed("vkEnumerateDeviceExtensionProperties"))?;

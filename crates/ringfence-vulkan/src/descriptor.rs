@@ -46,10 +46,10 @@ use bound::How;
 use bytes::Bytes;
 pub use kinds::PlainViews;
 use plain::PlainHeap;
-use ringfence_hal::DeviceError;
 use ringfence_hal::descriptors::{
     DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
 };
+use ringfence_hal::{DeviceError, Numbers};
 use set::SetHeap;
 pub use view::View;
 use view::{Owned, Real, Slot};
@@ -219,12 +219,14 @@ unsafe impl Descriptors for Device {
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
         self.check_whole()?;
-        if desc.slots == 0 || desc.layout_slots < desc.slots {
-            return Err(DeviceError::InvalidInfo("a heap of no slots, or a layout of fewer"));
-        }
+        DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
+        DeviceError::invalid("a layout of fewer slots than the heap")
+            .at_least(desc.layout_slots.into(), desc.slots.into())?;
         let facts = &self.0.descriptors;
-        if desc.shader_visible && desc.layout_slots > facts.slots_max(desc.kind, desc.types) {
-            return Err(DeviceError::Unsupported("so many shader-visible descriptors"));
+        if desc.shader_visible {
+            let slots_max = facts.slots_max(desc.kind, desc.types);
+            DeviceError::unsupported("so many shader-visible descriptors")
+                .at_most(desc.layout_slots.into(), slots_max.into())?;
         }
         let store = match facts.model() {
             _ if !desc.kind.can_be_shader_visible() => Store::Slots,
@@ -265,10 +267,12 @@ unsafe impl Descriptors for Device {
     ) -> Result<Option<Leftover>, DeviceError> {
         let real = Real::new(self, heap.0.kind, view)?;
         if heap.0.kind.can_be_shader_visible() && !self.takes(heap, &real) {
-            return Err(DeviceError::InvalidInfo("a view of a type that the heap was not made for"));
+            return Err(DeviceError::invalid("a view of a type that the heap was not made for"));
         }
         let mut slots = heap.0.slots.lock();
-        let held = slots.get_mut(slot as usize).ok_or(DeviceError::InvalidInfo("a heap has no such slot"))?;
+        let (given, max) = (slot.into(), slots.len() as u64 - 1);
+        let none = DeviceError::invalid("a heap has no such slot").with(Numbers::AtMost { given, max });
+        let held = slots.get_mut(slot as usize).ok_or(none)?;
         // SAFETY: the caller promises that the slot may be written; the lock keeps others from the set; the view is
         // real.
         unsafe {
@@ -308,7 +312,7 @@ unsafe impl Descriptors for Device {
 
     unsafe fn bind_heap(&self, heap: &DescriptorHeap) -> Result<Bound, DeviceError> {
         let how = match &heap.0.store {
-            Store::Slots => return Err(DeviceError::InvalidInfo("shaders do not see such a heap")),
+            Store::Slots => return Err(DeviceError::invalid("shaders do not see such a heap")),
             Store::Set(set) => How::Set(set.set()),
             Store::Plain(plain) => {
                 // The set is written here: no other thread may write the slots meanwhile.

@@ -156,7 +156,7 @@ impl Device {
 
     /// Refuses what needs more than Vulkan 1.0 on a device that was wrapped for memory alone.
     pub(super) fn check_whole(&self) -> Result<(), DeviceError> {
-        let refused = DeviceError::Unsupported("this on a device that was wrapped for memory alone");
+        let refused = DeviceError::unsupported("this on a device that was wrapped for memory alone");
         if self.0.memory_only { Err(refused) } else { Ok(()) }
     }
 

@@ -14,9 +14,9 @@ pub fn device_error(result: vk::Result, call: &'static str) -> DeviceError {
         vk::Result::ERROR_TOO_MANY_OBJECTS => DeviceError::TooManyObjects,
         vk::Result::ERROR_MEMORY_MAP_FAILED => DeviceError::MapFailed,
         vk::Result::ERROR_DEVICE_LOST => DeviceError::Lost,
-        vk::Result::ERROR_FORMAT_NOT_SUPPORTED => DeviceError::Unsupported("this format for this use"),
-        vk::Result::ERROR_FEATURE_NOT_PRESENT => DeviceError::Unsupported("a feature that is needed"),
-        vk::Result::ERROR_EXTENSION_NOT_PRESENT => DeviceError::Unsupported("an extension that is needed"),
+        vk::Result::ERROR_FORMAT_NOT_SUPPORTED => DeviceError::unsupported("this format for this use"),
+        vk::Result::ERROR_FEATURE_NOT_PRESENT => DeviceError::unsupported("a feature that is needed"),
+        vk::Result::ERROR_EXTENSION_NOT_PRESENT => DeviceError::unsupported("an extension that is needed"),
         other => DeviceError::VkResult(VkResult { code: other.as_raw(), call }),
     }
 }

@@ -19,7 +19,7 @@ pub type ShareHandle = OwnedFd;
 pub type ShareHandle = OwnedHandle;
 
 pub(super) const NOT_ENABLED: DeviceError =
-    DeviceError::Unsupported("handles of this kind: the extension was not enabled");
+    DeviceError::unsupported("handles of this kind: the extension was not enabled");
 
 /// What was loaded of the extensions that [`Features`] names.
 pub(super) struct Calls {
@@ -97,7 +97,7 @@ pub(super) fn handle_type(kind: ShareKind) -> Result<vk::ExternalMemoryHandleTyp
         ShareKind::OpaqueFd => Ok(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD),
         ShareKind::DmaBuf => Ok(vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT),
         ShareKind::OpaqueWin32 => Ok(vk::ExternalMemoryHandleTypeFlags::OPAQUE_WIN32),
-        _ => Err(DeviceError::Unsupported("handles of this kind on Vulkan")),
+        _ => Err(DeviceError::unsupported("handles of this kind on Vulkan")),
     }
 }
 

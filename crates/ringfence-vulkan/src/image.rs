@@ -104,9 +104,9 @@ unsafe impl Create<Textures> for Device {
         if info.is_unchecked() {
             self.check_described(info.raw())?;
         }
-        if info.raw().initial_layout != vk::ImageLayout::UNDEFINED {
-            return Err(DeviceError::InvalidInfo("a shared texture begins in the layout UNDEFINED"));
-        }
+        let (given, undefined) = (info.raw().initial_layout, vk::ImageLayout::UNDEFINED);
+        DeviceError::invalid("a shared texture begins in the layout UNDEFINED")
+            .exactly(given.as_raw() as u64, undefined.as_raw() as u64)?;
         let (support, most) = self.shared_image(info.raw(), kind);
         check(support)?;
         valid::within(info.raw(), &most)?;
@@ -199,16 +199,20 @@ impl Device {
 /// Refuses what would be undefined behaviour or cannot be placed.
 pub(super) fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let extent = info.extent;
-    if [extent.width, extent.height, extent.depth, info.mip_levels, info.array_layers].contains(&0) {
-        return Err(DeviceError::InvalidInfo("a texture has at least one texel, mip level and layer"));
+    for (count, at_least_one) in [
+        (extent.width, "a texture is at least one texel wide"),
+        (extent.height, "a texture is at least one texel high"),
+        (extent.depth, "a texture is at least one texel deep"),
+        (info.mip_levels, "a texture has at least one mip level"),
+        (info.array_layers, "a texture has at least one array layer"),
+    ] {
+        DeviceError::invalid(at_least_one).at_least(count.into(), 1)?;
     }
-    if info.flags.intersects(vk::ImageCreateFlags::SPARSE_BINDING) {
-        return Err(DeviceError::InvalidInfo("sparse textures are not placed in one memory"));
-    }
-    if info.flags.intersects(vk::ImageCreateFlags::DISJOINT) {
-        return Err(DeviceError::InvalidInfo("disjoint textures are not placed in one memory"));
-    }
-    Ok(())
+    let flags = |without: vk::ImageCreateFlags| (info.flags.as_raw().into(), (info.flags & !without).as_raw().into());
+    let (given, allowed) = flags(vk::ImageCreateFlags::SPARSE_BINDING);
+    DeviceError::invalid("sparse textures are not placed in one memory").flags(given, allowed)?;
+    let (given, allowed) = flags(vk::ImageCreateFlags::DISJOINT);
+    DeviceError::invalid("disjoint textures are not placed in one memory").flags(given, allowed)
 }
 
 /// Which class an image is of. Vulkan parts linear resources (buffers, images with linear tiling) from all others.

@@ -130,7 +130,7 @@ impl Device {
         let capabilities = self.capabilities();
         let heap = capabilities.memory_types[desc.memory_type as usize].heap;
         match desc.size {
-            0 => Err(DeviceError::InvalidInfo("memory has at least one byte")),
+            0 => DeviceError::invalid("memory has at least one byte").at_least(0, 1),
             size if size > capabilities.memory_heaps[heap as usize].bytes => Err(DeviceError::OutOfDeviceMemory),
             _ => Ok(()),
         }

@@ -20,7 +20,7 @@ fn support(found: vk::ExternalMemoryProperties) -> ShareSupport {
 /// The kinds of a resource that can be shared, or why it cannot.
 pub(super) fn check(support: ShareSupport) -> Result<ShareSupport, DeviceError> {
     let nothing = !support.can_export && !support.can_import;
-    if nothing { Err(DeviceError::Unsupported("sharing the memory of such a resource")) } else { Ok(support) }
+    if nothing { Err(DeviceError::unsupported("sharing the memory of such a resource")) } else { Ok(support) }
 }
 
 impl Device {

@@ -82,7 +82,7 @@ impl Device {
         // SAFETY: the descriptor is open, and stays so during the call.
         unsafe { calls.get_memory_fd_properties(handle_type, handle.as_raw_fd(), &mut found) }
             .map_err(failed("vkGetMemoryFdPropertiesKHR"))?;
-        let takes = found.memory_type_bits >> memory_type & 1 == 1;
-        if takes { Ok(()) } else { Err(DeviceError::InvalidInfo("a dma-buf that no such memory type takes")) }
+        DeviceError::invalid("a dma-buf that no such memory type takes, a bit each")
+            .flags(1 << memory_type, found.memory_type_bits.into())
     }
 }

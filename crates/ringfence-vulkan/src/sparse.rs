@@ -17,27 +17,25 @@ use super::info::{BufferInfo, TextureInfo};
 use super::memory::Memory;
 use super::record;
 use super::valid;
-use ringfence_hal::sparse::{
-    PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind, TilePlace, UnboundReads,
-};
-use ringfence_hal::{DeviceError, Driver};
+use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
+use ringfence_hal::{DeviceError, Driver, Numbers};
 
 // SAFETY: a sparse resource is the driver's own, and so is what is bound to it.
 unsafe impl Sparse for Device {
     /// A queue of a family with `SPARSE_BINDING`.
     type BindQueue = vk::Queue;
 
-    fn sparse_support(&self) -> Option<SparseSupport> {
-        self.has(Features::SPARSE_BUFFERS).then_some(self.support())
+    fn sparse_support(&self) -> Option<UnboundReads> {
+        self.has(Features::SPARSE_BUFFERS).then_some(self.unbound_reads())
     }
 
-    fn sparse_texture_support(&self) -> Option<SparseSupport> {
-        self.has(Features::SPARSE_TEXTURES).then_some(self.support())
+    fn sparse_texture_support(&self) -> Option<UnboundReads> {
+        self.has(Features::SPARSE_TEXTURES).then_some(self.unbound_reads())
     }
 
     unsafe fn make_sparse(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, SparseNeeds), DeviceError> {
         if !self.has(Features::SPARSE_BUFFERS) {
-            return Err(DeviceError::Unsupported("sparse buffers: the features were not enabled"));
+            return Err(DeviceError::unsupported("sparse buffers: the features were not enabled"));
         }
         self.check_buffer(info)?;
         self.check_sparse_bytes(info.raw().size.into())?;
@@ -71,7 +69,7 @@ unsafe impl Sparse for Device {
 
     unsafe fn make_sparse_texture(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, TextureTiling), DeviceError> {
         if !self.has(Features::SPARSE_TEXTURES) {
-            return Err(DeviceError::Unsupported("sparse textures: the features were not enabled"));
+            return Err(DeviceError::unsupported("sparse textures: the features were not enabled"));
         }
         if info.is_unchecked() {
             self.check_described(info.raw())?;
@@ -121,9 +119,9 @@ unsafe impl Sparse for Device {
 }
 
 impl Device {
-    fn support(&self) -> SparseSupport {
+    fn unbound_reads(&self) -> UnboundReads {
         let strict = self.0.found.reads_zero_where_unbound;
-        SparseSupport { unbound_reads: if strict { UnboundReads::Zero } else { UnboundReads::Undefined } }
+        if strict { UnboundReads::Zero } else { UnboundReads::Undefined }
     }
 
     /// # Safety
@@ -148,21 +146,21 @@ impl Device {
 
     /// Refuses what is longer than all that pages can be bound to.
     fn check_sparse_bytes(&self, bytes: u128) -> Result<(), DeviceError> {
-        let fits = bytes <= u128::from(self.0.found.sparse_bytes_max);
-        if fits { Ok(()) } else { Err(DeviceError::Unsupported("a sparse resource as large as this")) }
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        DeviceError::unsupported("a sparse resource as large as this").at_most(bytes, self.0.found.sparse_bytes_max)
     }
 
     /// Refuses what the features that are asked for do not cover, and formats that the device does not tile.
     fn check_sparse_format(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
-        if info.image_type != vk::ImageType::TYPE_2D || info.samples != vk::SampleCountFlags::TYPE_1 {
-            return Err(DeviceError::Unsupported("sparse textures that are not of two dimensions and one sample"));
-        }
-        if info.tiling != vk::ImageTiling::OPTIMAL {
-            return Err(DeviceError::Unsupported("sparse textures that are not optimally tiled"));
-        }
-        if info.usage.contains(vk::ImageUsageFlags::TRANSIENT_ATTACHMENT) {
-            return Err(DeviceError::InvalidInfo("a sparse texture is no transient attachment"));
-        }
+        let (kind, tiling) = (info.image_type.as_raw() as u32, info.tiling.as_raw() as u32);
+        DeviceError::unsupported("sparse textures of another type than VK_IMAGE_TYPE_2D")
+            .exactly(kind.into(), vk::ImageType::TYPE_2D.as_raw() as u64)?;
+        DeviceError::unsupported("sparse textures of several samples").exactly(info.samples.as_raw().into(), 1)?;
+        DeviceError::unsupported("sparse textures that are not optimally tiled")
+            .exactly(tiling.into(), vk::ImageTiling::OPTIMAL.as_raw() as u64)?;
+        let plain = info.usage & !vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
+        DeviceError::invalid("a sparse texture is no transient attachment")
+            .flags(info.usage.as_raw().into(), plain.as_raw().into())?;
         // SAFETY: the physical device is the instance's and alive (see `Device::new`).
         let formats = unsafe {
             self.0.instance.get_physical_device_sparse_image_format_properties(
@@ -174,7 +172,9 @@ impl Device {
                 info.tiling,
             )
         };
-        if formats.is_empty() { Err(DeviceError::Unsupported("sparse textures of this format")) } else { Ok(()) }
+        let format = Numbers::Given(info.format.as_raw() as u32 as u64);
+        let refused = DeviceError::unsupported("sparse textures of this format").with(format);
+        if formats.is_empty() { Err(refused) } else { Ok(()) }
     }
 
     /// How the driver cuts an image.
@@ -184,9 +184,13 @@ impl Device {
             let needed = self.0.device.get_image_memory_requirements(raw);
             (needed, self.0.device.get_image_sparse_memory_requirements(raw))
         };
-        let aspects = image::parts(info).ok_or(DeviceError::Unsupported("sparse textures of several planes"))?.aspects;
+        let format = Numbers::Given(info.format.as_raw() as u32 as u64);
+        let of_planes = DeviceError::unsupported("sparse textures of several planes").with(format);
+        let aspects = image::parts(info).ok_or(of_planes)?.aspects;
         let [part] = parts[..] else {
-            return Err(DeviceError::Unsupported("sparse textures whose aspects have pages of their own"));
+            let (given, wanted) = (parts.len() as u64, 1);
+            return Err(DeviceError::unsupported("sparse textures whose aspects have pages of their own")
+                .with(Numbers::Exactly { given, wanted }));
         };
         let (properties, page_bytes) = (part.format_properties, needed.alignment);
         let has_tail = part.image_mip_tail_first_lod < info.mip_levels && part.image_mip_tail_size > 0;

@@ -25,7 +25,7 @@
 use ash::vk;
 
 use super::features::Features;
-use ringfence_hal::DeviceError;
+use ringfence_hal::{DeviceError, Numbers};
 
 /// Usage flags of buffers that every device takes.
 const BUFFER_USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
@@ -61,10 +61,8 @@ const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
 pub(super) fn buffer(info: &vk::BufferCreateInfo<'_>, features: Features) -> Result<(), DeviceError> {
     let address = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
     let taken = BUFFER_USAGES | address | extension_usages(features);
-    if !taken.contains(info.usage) {
-        return Err(DeviceError::InvalidInfo("usage flags of a buffer that safe descriptions do not take"));
-    }
-    Ok(())
+    DeviceError::invalid("usage flags of a buffer that safe descriptions do not take")
+        .flags(info.usage.as_raw().into(), taken.as_raw().into())
 }
 
 /// What the rules of images depend on, beside the image.
@@ -80,53 +78,66 @@ pub(super) struct ImageLimits {
 pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Result<(), DeviceError> {
     check_shape(info)?;
     check_usage(info.usage)?;
-    if !info.samples.as_raw().is_power_of_two() || info.samples > vk::SampleCountFlags::TYPE_64 {
-        return Err(DeviceError::InvalidInfo("samples come in powers of two"));
+    let samples = info.samples.as_raw();
+    if !samples.is_power_of_two() || info.samples > vk::SampleCountFlags::TYPE_64 {
+        let (given, max) = (samples.into(), vk::SampleCountFlags::TYPE_64.as_raw().into());
+        return Err(DeviceError::invalid("samples come in powers of two").with(Numbers::AtMost { given, max }));
     }
     if !is_known(info.format) {
-        return Err(DeviceError::InvalidInfo("a format that safe descriptions do not take"));
+        let format = Numbers::Given(info.format.as_raw() as u32 as u64);
+        return Err(DeviceError::invalid("a format that safe descriptions do not take").with(format));
     }
     let longest = info.extent.width.max(info.extent.height);
-    if info.mip_levels > longest.checked_ilog2().map_or(0, |log| log + 1) {
-        return Err(DeviceError::InvalidInfo("more mip levels than the size allows"));
-    }
+    let mips_max = longest.checked_ilog2().map_or(0, |log| log + 1);
+    DeviceError::invalid("more mip levels than the size allows").at_most(info.mip_levels.into(), mips_max.into())?;
     check_samples(info, limits)?;
     check_ycbcr(info)?;
     let attached = info.usage.intersects(ATTACHMENTS | vk::ImageUsageFlags::TRANSIENT_ATTACHMENT);
-    if attached
-        && (info.extent.width > limits.attachment_width_max || info.extent.height > limits.attachment_height_max)
-    {
-        return Err(DeviceError::Unsupported("an attachment as wide or as high as this"));
+    if attached {
+        let vk::Extent3D { width, height, .. } = info.extent;
+        DeviceError::unsupported("an attachment as wide as this")
+            .at_most(width.into(), limits.attachment_width_max.into())?;
+        DeviceError::unsupported("an attachment as high as this")
+            .at_most(height.into(), limits.attachment_height_max.into())?;
     }
     Ok(())
 }
 
 /// Refuses what [`TextureInfo::new`](super::TextureInfo::new) cannot describe: a raw description that was changed.
 fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
-    let is_plain = info.p_next.is_null()
-        && info.flags.is_empty()
-        && info.image_type == vk::ImageType::TYPE_2D
-        && info.extent.depth == 1
-        && info.tiling == vk::ImageTiling::OPTIMAL
-        && info.sharing_mode == vk::SharingMode::EXCLUSIVE
-        && info.initial_layout == vk::ImageLayout::UNDEFINED;
-    let refused = DeviceError::InvalidInfo("a raw description that was changed by safe code and is no plain texture");
-    if is_plain { Ok(()) } else { Err(refused) }
+    if !info.p_next.is_null() {
+        return Err(DeviceError::invalid("a raw description with a chain that was changed by safe code"));
+    }
+    DeviceError::invalid("flags in a raw description that was changed by safe code")
+        .flags(info.flags.as_raw().into(), 0)?;
+    let numbers = [
+        (info.image_type.as_raw(), vk::ImageType::TYPE_2D.as_raw(), "another type in a raw description"),
+        (info.extent.depth as i32, 1, "another depth in a raw description"),
+        (info.tiling.as_raw(), vk::ImageTiling::OPTIMAL.as_raw(), "another tiling in a raw description"),
+        (info.sharing_mode.as_raw(), vk::SharingMode::EXCLUSIVE.as_raw(), "another sharing mode in a raw description"),
+        (info.initial_layout.as_raw(), vk::ImageLayout::UNDEFINED.as_raw(), "another layout in a raw description"),
+    ];
+    for (given, wanted, changed) in numbers {
+        DeviceError::invalid(changed).exactly(given as u32 as u64, wanted as u32 as u64)?;
+    }
+    Ok(())
 }
 
 fn check_usage(usage: vk::ImageUsageFlags) -> Result<(), DeviceError> {
-    if usage.is_empty() {
-        return Err(DeviceError::InvalidInfo("a texture is for something"));
-    }
-    if !IMAGE_USAGES.contains(usage) {
-        return Err(DeviceError::InvalidInfo("usage flags of a texture that safe descriptions do not take"));
-    }
+    let number = |usage: vk::ImageUsageFlags| u64::from(usage.as_raw());
+    DeviceError::invalid("a texture is for something").at_least(number(usage), 1)?;
+    DeviceError::invalid("usage flags of a texture that safe descriptions do not take")
+        .flags(number(usage), number(IMAGE_USAGES))?;
     let transient = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
-    if usage.contains(transient) && !(ATTACHMENTS | transient).contains(usage) {
-        return Err(DeviceError::InvalidInfo("a transient attachment is for nothing but attachments"));
+    if usage.contains(transient) {
+        DeviceError::invalid("a transient attachment is for nothing but attachments")
+            .flags(number(usage), number(ATTACHMENTS | transient))?;
     }
     if usage == transient {
-        return Err(DeviceError::InvalidInfo("a transient attachment is an attachment"));
+        let (given, allowed) = (number(usage), number(ATTACHMENTS | transient));
+        return Err(
+            DeviceError::invalid("a transient attachment is an attachment").with(Numbers::Flags { given, allowed })
+        );
     }
     Ok(())
 }
@@ -135,30 +146,30 @@ fn check_samples(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Result<
     if info.samples == vk::SampleCountFlags::TYPE_1 {
         return Ok(());
     }
-    if info.mip_levels > 1 {
-        return Err(DeviceError::InvalidInfo("a texture with several samples has one mip level"));
-    }
+    DeviceError::invalid("a texture with several samples has one mip level").exactly(info.mip_levels.into(), 1)?;
     // The feature `shaderStorageImageMultisample` would allow it.
     if info.usage.contains(vk::ImageUsageFlags::STORAGE) {
-        return Err(DeviceError::InvalidInfo("storage textures have one sample"));
+        DeviceError::invalid("storage textures have one sample").exactly(info.samples.as_raw().into(), 1)?;
     }
-    if info.array_layers > 1 && !limits.multisample_arrays {
-        return Err(DeviceError::Unsupported("a texture with several samples and layers"));
+    if !limits.multisample_arrays {
+        DeviceError::unsupported("a texture with several samples and layers").at_most(info.array_layers.into(), 1)?;
     }
     Ok(())
 }
 
 fn check_ycbcr(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let Some(of) = ycbcr(info.format) else { return Ok(()) };
-    let is_single = info.mip_levels == 1 && info.array_layers == 1 && info.samples == vk::SampleCountFlags::TYPE_1;
-    if of.is_converted && !is_single {
-        return Err(DeviceError::InvalidInfo("a Y'CbCr texture has one mip level, layer and sample"));
+    if of.is_converted {
+        DeviceError::invalid("a Y'CbCr texture has one mip level").exactly(info.mip_levels.into(), 1)?;
+        DeviceError::invalid("a Y'CbCr texture has one layer").exactly(info.array_layers.into(), 1)?;
+        DeviceError::invalid("a Y'CbCr texture has one sample").exactly(info.samples.as_raw().into(), 1)?;
     }
-    if of.halves_width && !info.extent.width.is_multiple_of(2) {
-        return Err(DeviceError::InvalidInfo("a Y'CbCr texture of halved width has an even width"));
+    let [width, height] = [info.extent.width, info.extent.height].map(u64::from);
+    if of.halves_width {
+        DeviceError::invalid("a Y'CbCr texture of halved width has an even width").multiple_of(width, 2)?;
     }
-    if of.halves_height && !info.extent.height.is_multiple_of(2) {
-        return Err(DeviceError::InvalidInfo("a Y'CbCr texture of halved height has an even height"));
+    if of.halves_height {
+        DeviceError::invalid("a Y'CbCr texture of halved height has an even height").multiple_of(height, 2)?;
     }
     Ok(())
 }
@@ -166,22 +177,19 @@ fn check_ycbcr(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
 /// Refuses what is beyond what a device says of a format and a usage.
 pub(super) fn within(info: &vk::ImageCreateInfo<'_>, most: &vk::ImageFormatProperties) -> Result<(), DeviceError> {
     let (extent, most_extent) = (info.extent, most.max_extent);
-    if extent.width > most_extent.width || extent.height > most_extent.height || extent.depth > most_extent.depth {
-        return Err(DeviceError::Unsupported("a texture as wide or as high as this"));
+    for (given, max, refused) in [
+        (extent.width, most_extent.width, "a texture as wide as this"),
+        (extent.height, most_extent.height, "a texture as high as this"),
+        (extent.depth, most_extent.depth, "a texture as deep as this"),
+        (info.array_layers, most.max_array_layers, "a texture with as many layers as this"),
+        (info.mip_levels, most.max_mip_levels, "a texture with as many mip levels as this"),
+    ] {
+        DeviceError::unsupported(refused).at_most(given.into(), max.into())?;
     }
-    if info.array_layers > most.max_array_layers {
-        return Err(DeviceError::Unsupported("a texture with as many layers as this"));
-    }
-    if info.mip_levels > most.max_mip_levels {
-        return Err(DeviceError::Unsupported("a texture with as many mip levels as this"));
-    }
-    if !most.sample_counts.contains(info.samples) {
-        return Err(DeviceError::Unsupported("a texture with as many samples as this"));
-    }
-    if bytes(info) > u128::from(most.max_resource_size) {
-        return Err(DeviceError::Unsupported("a texture of as many bytes as this"));
-    }
-    Ok(())
+    DeviceError::unsupported("a texture with as many samples as this")
+        .flags(info.samples.as_raw().into(), most.sample_counts.as_raw().into())?;
+    let bytes = u64::try_from(bytes(info)).unwrap_or(u64::MAX);
+    DeviceError::unsupported("a texture of as many bytes as this").at_most(bytes, most.max_resource_size)
 }
 
 /// The bytes of all texels, without what a driver adds; 0 for formats that Vulkan 1.2 does not have.
@@ -354,13 +362,87 @@ mod tests {
             (plain().flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), "raw description"),
         ] {
             let refused = image(&refused, LIMITS);
-            assert!(matches!(refused, Err(DeviceError::InvalidInfo(of)) if of.contains(reason)), "{refused:?}");
+            assert!(matches!(refused, Err(DeviceError::InvalidInfo(of)) if of.rule.contains(reason)), "{refused:?}");
         }
         let subset = ImageLimits { multisample_arrays: false, ..LIMITS };
         assert!(matches!(image(&plain().samples(four).array_layers(2), subset), Err(DeviceError::Unsupported(_))));
         let wide =
             usage(vk::ImageUsageFlags::COLOR_ATTACHMENT).extent(vk::Extent3D { width: 4097, height: 1, depth: 1 });
         assert!(matches!(image(&wide, LIMITS), Err(DeviceError::Unsupported(_))));
+    }
+
+    /// Each rule, broken: what was given and what is allowed stand in the message.
+    #[test]
+    fn each_rule_is_refused_with_its_numbers() {
+        let (of, usage) = (|format| plain().format(format), |usage| plain().usage(usage));
+        let extent = |width, height| vk::Extent3D { width, height, depth: 1 };
+        let [sampled, transient, storage, target] = [
+            vk::ImageUsageFlags::SAMPLED,
+            vk::ImageUsageFlags::TRANSIENT_ATTACHMENT,
+            vk::ImageUsageFlags::STORAGE,
+            vk::ImageUsageFlags::COLOR_ATTACHMENT,
+        ];
+        let (four, planes) = (vk::SampleCountFlags::TYPE_4, vk::Format::G8_B8_R8_3PLANE_420_UNORM);
+        let subset = ImageLimits { multisample_arrays: false, ..LIMITS };
+        let table = [
+            (usage(vk::ImageUsageFlags::empty()), "(0, at least 1)"),
+            (usage(vk::ImageUsageFlags::from_raw(1 << 31)), "(0x80000000, of 0xff)"),
+            (usage(transient | sampled), "(0x44, of 0xf0)"),
+            (usage(transient), "(0x40, of 0xf0)"),
+            (plain().samples(vk::SampleCountFlags::from_raw(3)), "(3, at most 64)"),
+            (plain().samples(vk::SampleCountFlags::from_raw(128)), "(128, at most 64)"),
+            (of(vk::Format::from_raw(999)), "(999)"),
+            (plain().mip_levels(8), "(8, at most 7)"),
+            (plain().samples(four).mip_levels(2), "(2, only 1)"),
+            (usage(storage).samples(four), "(4, only 1)"),
+            (plain().samples(four).array_layers(3), "(3, at most 1)"),
+            (of(planes).mip_levels(5), "(5, only 1)"),
+            (of(planes).array_layers(6), "(6, only 1)"),
+            (of(planes).samples(four), "(4, only 1)"),
+            (of(planes).extent(extent(63, 64)), "(63, a multiple of 2)"),
+            (of(planes).extent(extent(64, 61)), "(61, a multiple of 2)"),
+            (usage(target).extent(extent(4097, 1)), "(4097, at most 4096)"),
+            (usage(target).extent(extent(1, 5000)), "(5000, at most 4096)"),
+            (plain().flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), "(0x10, of 0x0)"),
+            (plain().image_type(vk::ImageType::TYPE_3D), "(2, only 1)"),
+            (plain().extent(vk::Extent3D { width: 64, height: 64, depth: 9 }), "(9, only 1)"),
+            (plain().tiling(vk::ImageTiling::LINEAR), "(1, only 0)"),
+            (plain().sharing_mode(vk::SharingMode::CONCURRENT), "(1, only 0)"),
+            (plain().initial_layout(vk::ImageLayout::PREINITIALIZED), "(8, only 0)"),
+        ];
+        for (broken, numbers) in table {
+            let error = image(&broken, subset).expect_err(numbers).to_string();
+            assert!(error.ends_with(numbers), "{error}: {numbers}");
+        }
+        let video = vk::BufferCreateInfo::default().size(4).usage(vk::BufferUsageFlags::VIDEO_DECODE_SRC_KHR);
+        let error = buffer(&video, Features::empty()).expect_err("video").to_string();
+        assert!(error.contains("(0x2000, of 0x"), "{error}");
+    }
+
+    /// Each limit that the device has for a format, exceeded.
+    #[test]
+    fn each_limit_is_refused_with_its_numbers() {
+        let most = vk::ImageFormatProperties {
+            max_extent: vk::Extent3D { width: 16_384, height: 8192, depth: 2048 },
+            max_mip_levels: 15,
+            max_array_layers: 2047,
+            sample_counts: vk::SampleCountFlags::TYPE_1 | vk::SampleCountFlags::TYPE_4,
+            max_resource_size: 1 << 31,
+        };
+        let extent = |width, height, depth| plain().extent(vk::Extent3D { width, height, depth });
+        assert_eq!(within(&plain(), &most), Ok(()));
+        for (broken, numbers) in [
+            (extent(20_000, 1, 1), "(20000, at most 16384)"),
+            (extent(1, 8193, 1), "(8193, at most 8192)"),
+            (extent(1, 1, 2049), "(2049, at most 2048)"),
+            (plain().array_layers(2048), "(2048, at most 2047)"),
+            (plain().mip_levels(16), "(16, at most 15)"),
+            (plain().samples(vk::SampleCountFlags::TYPE_8), "(0x8, of 0x5)"),
+            (extent(16_384, 8192, 5), "(2684354560, at most 2147483648)"),
+        ] {
+            let error = within(&broken, &most).expect_err(numbers).to_string();
+            assert!(error.ends_with(numbers), "{error}: {numbers}");
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::device::{BufferUsage, Device, RawBuffer};
+use ringfence_memory::Buffer;
 use ringfence_memory::memory::Location;
 
 pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
@@ -127,6 +128,23 @@ pub struct Staged<D: Device> {
     pub size: u64,
     /// The first byte's address for shaders, where the ring was made to have one.
     pub address: Option<u64>,
+    /// The number of the allocator whose frames keep the bytes.
+    pub(crate) owner: u32,
+}
+
+impl<D: Device> Staged<D> {
+    /// Bytes of a buffer of the program's own, staged by the program: for [`UploadBatch::copy`]. No address is shown.
+    ///
+    /// # Errors
+    /// [`BatchError::OutOfRange`] if they lie outside the buffer.
+    pub fn of(buffer: &Buffer<D>, offset: u64, size: u64) -> Result<Self, BatchError> {
+        let target_size = buffer.size();
+        if offset.checked_add(size).is_none_or(|end| end > target_size) {
+            return Err(BatchError::OutOfRange { offset, size, target_size });
+        }
+        let owner = buffer.shared().lifetimes.owner();
+        Ok(Self { buffer: buffer.object().clone(), offset, size, address: None, owner })
+    }
 }
 
 impl<D: Device> Clone for Staged<D> {

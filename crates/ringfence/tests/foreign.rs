@@ -2,25 +2,31 @@
 //! thing, with one of another allocator of the same device.
 //!
 //! What is not here takes nothing of an allocator's, or nothing that says whose it is: points on timelines and bins have
-//! tests of their own, `UploadBatch` is no allocator's, and what is `unsafe` leaves it to the caller.
+//! tests of their own, and what is `unsafe` leaves it to the caller.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View,
+    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap,
+    View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, TextureView, TextureViewKind};
-use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass, TextureDesc, TextureUsage};
-use ringfence::placement::{BufferLocation, BufferRequest, Placement, PlacementDesc};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Requirements, ResourceClass, TexelBox, TextureAspect, TextureDesc, TextureUsage,
+};
+use ringfence::placement::{BufferLocation, BufferRequest, ConstantsLifetime, Placement, PlacementDesc};
 use ringfence::residency::{Residency, ResidencyDesc};
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
+use ringfence::transient::{
+    Described, FramePass, FrameResource, Pass, TransientAllocator, TransientBuffer, TransientDesc,
+};
 use ringfence::upload::NoViews;
 use ringfence::{
     Allocation, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants,
-    Location, ReadbackDesc, ReadbackRing, TexelTarget, Texels, Texture, Timeline, TransferQueue, UploadBatch,
-    UploadDesc, UploadRing,
+    Location, ReadbackDesc, ReadbackRing, Staged, StagedTexels, TexelTarget, Texels, Texture, Timeline, TransferQueue,
+    UploadBatch, UploadDesc, UploadRing,
 };
 use ringfence_testkit::fixture::Fixture;
 
@@ -43,6 +49,9 @@ struct Everything {
     heap: ShaderVisibleHeap<Device>,
     table: BindlessTable<Device>,
     cpu: CpuDescriptorHeap<Device>,
+    /// By a ring, by a writer of it, and as fast constants.
+    staged: [Staged<Device>; 3],
+    staged_texels: StagedTexels<Device>,
 }
 
 fn usage() -> BufferUsage {
@@ -86,6 +95,14 @@ fn world(device: &Device) -> Everything {
     let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
     let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 8, clear_freed: true }).expect("room");
     let cpu = CpuDescriptorHeap::new(&memory, CpuHeapDesc::default()).expect("small");
+    let frame = timeline.begin();
+    let staged = [
+        ring.write_for(&frame, &[1; 4], 4).expect("room"),
+        ring.writer(&frame).expect("our own").write(&[1; 4], 4).expect("room"),
+        fast.writer(&frame).expect("our own").write(&[1; 4]).expect("room"),
+    ];
+    let staged_texels = ring.write_texels(&frame, &Texels::new(4, 4, 4, &[1; 64])).expect("room");
+    frame.discard();
     Everything {
         memory,
         timeline,
@@ -104,6 +121,8 @@ fn world(device: &Device) -> Everything {
         heap,
         table,
         cpu,
+        staged,
+        staged_texels,
     }
 }
 
@@ -315,7 +334,121 @@ fn cases() -> Vec<Case> {
             let mut held = a.cpu.allocate(1).expect("room");
             refused(held.write(0, &b.view()))
         }),
+        ("UploadBatch::copy(buffer)", |a, b| refused(UploadBatch::new().copy(&a.staged[0], &b.buffer, 0))),
+        ("UploadBatch::copy(staged)", |a, b| refused(UploadBatch::new().copy(&b.staged[0], &a.buffer, 0))),
+        ("UploadBatch::copy(staged by a writer)", |a, b| refused(UploadBatch::new().copy(&b.staged[1], &a.buffer, 0))),
+        ("UploadBatch::copy(fast constants)", |a, b| refused(UploadBatch::new().copy(&b.staged[2], &a.buffer, 0))),
+        ("UploadBatch::copy(Staged::of)", |a, b| {
+            let staged = Staged::of(&b.buffer, 0, 4).expect("inside");
+            refused(UploadBatch::new().copy(&staged, &a.buffer, 0))
+        }),
+        ("UploadBatch::copy(both of another than the batch)", |a, b| {
+            let mut batch = UploadBatch::new();
+            batch.copy(&Staged::of(&a.buffer, 0, 4).expect("inside"), &a.buffer, 64).expect("its own");
+            let before = batch.figures();
+            let said = refused(batch.copy(&Staged::of(&b.buffer, 0, 4).expect("inside"), &b.buffer, 64));
+            assert_eq!(batch.figures(), before);
+            batch.clear();
+            batch.copy(&Staged::of(&b.buffer, 0, 4).expect("inside"), &b.buffer, 64).expect("it is empty");
+            said
+        }),
+        ("UploadBatch::copy_texels(texture)", |a, b| {
+            refused(UploadBatch::new().copy_texels(&a.staged_texels, &b.texture, TexelTarget::default()))
+        }),
+        ("ConstantBuffers::upload_statics(batch)", |a, b| {
+            let mut batch = UploadBatch::new();
+            batch.copy(&Staged::of(&b.buffer, 0, 4).expect("inside"), &b.buffer, 64).expect("its own");
+            let own = a.timeline.begin();
+            let mut writer = a.constants.writer(&own).expect("our own");
+            refused(a.constants.upload_statics(&mut writer, &mut batch))
+        }),
+        ("ReadbackRing::reserve_box(texture)", |a, b| {
+            let (aspect, [mip, layer, x, y, z], [width, height, depth, layers]) =
+                (TextureAspect::Color, [0; 5], [4, 4, 1, 1]);
+            let texels = TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth };
+            refused(a.results.reserve_box(&a.timeline.begin(), &b.texture, &texels).map(drop))
+        }),
+        ("FastWriter::begin", |a, b| {
+            let own = a.timeline.begin();
+            refused(a.fast.writer(&own).expect("our own").begin(&b.timeline.begin()))
+        }),
+        ("Placement::create_constants(writer)", |a, b| {
+            let own = b.timeline.begin();
+            let mut writer = b.placement.fast_constants().writer(&own).expect("its own");
+            refused(a.placement.create_constants(&[1; 16], ConstantsLifetime::SingleFrame, &mut writer, "").map(drop))
+        }),
+        ("SamplerTable::new", |a, b| refused(SamplerTable::new(&a.memory, &b.heap, BindlessDesc::default()).map(drop))),
+        ("FrameDescriptors::gpu_handle", |a, b| {
+            let (own, foreign) = (a.timeline.begin(), b.timeline.begin());
+            let table = b.heap.frame_descriptors(&foreign).expect("its own").table_of(&[b.view()]).expect("room");
+            let tables = a.heap.frame_descriptors(&own).expect("our own");
+            panics(|| tables.gpu_handle(table))
+        }),
+        ("Execution::pass(queue)", |a, b| {
+            let mut transient = TransientAllocator::new(&a.memory, TransientDesc::default());
+            refused(transient.begin().pass(b.timeline.id(), &[]))
+        }),
+        ("Execution::pass(waits)", |a, b| {
+            let (mut transient, mut other) = transient(a, b);
+            let foreign = other.begin().pass(b.timeline.id(), &[]).expect("its own");
+            refused(transient.begin().pass(a.timeline.id(), &[foreign]))
+        }),
+        ("Execution::acquire_buffer(pass)", |a, b| {
+            let (mut transient, mut other) = transient(a, b);
+            let foreign = other.begin().pass(b.timeline.id(), &[]).expect("its own");
+            refused(transient.begin().acquire_buffer(&BufferDesc { size: 256, usage: usage() }, foreign, ""))
+        }),
+        ("Execution::discard(handle)", |a, b| {
+            let (mut transient, mut other) = transient(a, b);
+            let (_, foreign) = acquired(&mut other, b);
+            refused(transient.begin().discard(foreign, &[]))
+        }),
+        ("TransientAllocator::buffer", |a, b| {
+            let (mut transient, mut other) = transient(a, b);
+            let ((_, own), (_, foreign)) = (acquired(&mut transient, a), acquired(&mut other, b));
+            assert!(transient.buffer(own).is_ok());
+            refused(transient.buffer(foreign))
+        }),
+        ("TransientAllocator::place", |a, b| {
+            let (mut transient, mut other) = transient(a, b);
+            let (_, (_, foreign)) = (acquired(&mut transient, a), acquired(&mut other, b));
+            refused(transient.place(foreign))
+        }),
+        ("TransientAllocator::raw", |a, b| {
+            let (mut transient, mut other) = transient(a, b);
+            let ((_, own), (_, foreign)) = (acquired(&mut transient, a), acquired(&mut other, b));
+            assert!(transient.raw(own.id()).is_ok());
+            refused(transient.raw(foreign.id()))
+        }),
+        ("TransientAllocator::plan(queue)", |a, b| {
+            let (mut transient, _) = transient(a, b);
+            let info = BufferDesc { size: 256, usage: usage() };
+            let resource = FrameResource { info: Described::Buffer(&info), first: 0, last: &[], name: "" };
+            refused(transient.plan(&[FramePass::on(b.timeline.id())], &[resource], |_| true).map(drop))
+        }),
+        ("TransientAllocator::plan(passes before)", |a, b| {
+            let (mut transient, mut other) = transient(a, b);
+            let (foreign, _) = acquired(&mut other, b);
+            let info = BufferDesc { size: 256, usage: usage() };
+            let resource = FrameResource { info: Described::Buffer(&info), first: 0, last: &[], name: "" };
+            let pass = FramePass { waits_before: &[foreign], ..FramePass::on(a.timeline.id()) };
+            refused(transient.plan(&[pass], &[resource], |_| true).map(drop))
+        }),
     ]
+}
+
+/// A transient allocator of each.
+fn transient(a: &Everything, b: &Everything) -> (TransientAllocator<Device>, TransientAllocator<Device>) {
+    let [own, other] = [a, b].map(|world| TransientAllocator::new(&world.memory, TransientDesc::default()));
+    (own, other)
+}
+
+/// A pass, and a buffer from that pass on.
+fn acquired(transient: &mut TransientAllocator<Device>, of: &Everything) -> (Pass, TransientBuffer) {
+    let mut execution = transient.begin();
+    let pass = execution.pass(of.timeline.id(), &[]).expect("its own");
+    let info = BufferDesc { size: 256, usage: usage() };
+    (pass, execution.acquire_buffer(&info, pass, "").expect("room"))
 }
 
 #[test]
@@ -331,8 +464,15 @@ fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
         let said = case(&mut a, &mut b);
         settle(&a, &b);
         // By name: whose it is, or that what was asked for has nothing of it.
-        let names =
-            ["another", "not of", "foreign", "different", "no open move", "was said to be submitted on timeline"];
+        let names = [
+            "another",
+            "not of",
+            "foreign",
+            "different",
+            "no pass of this execution",
+            "no open move",
+            "was said to be submitted on timeline",
+        ];
         if !names.iter().any(|name| said.contains(name)) {
             wrong.push(format!("{name}: {said}"));
         }

@@ -27,7 +27,7 @@ fn record(
     pass: Pass,
     of: impl Fn(&Barrier) -> Vec<Direct3d12Barrier>,
 ) -> Vec<Command> {
-    let resource = |id: TransientId| match execution.raw(id)? {
+    let resource = |id: TransientId| match execution.raw(id).ok()? {
         RawObject::Buffer(buffer) => Some((*buffer).into()),
         RawObject::Texture(texture) => Some((*texture).into()),
     };

@@ -70,8 +70,7 @@ fn merged_copies_do_what_the_copies_one_by_one_do() {
             let from = ring.min(8192 - size);
             ring = from + size;
             let to = dice.below(SIZE as u64 - size + 1);
-            let buffer = *sources[source].object();
-            let staged = Staged { buffer, offset: from, size, address: None };
+            let staged = Staged::of(&sources[source], from, size).expect("inside");
             batch.copy(&staged, &targets[target], to).expect("it fits");
             let bytes_from = &content[source][from as usize..][..size as usize];
             twin[target][to as usize..][..size as usize].copy_from_slice(bytes_from);

@@ -107,27 +107,27 @@ fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Resul
             // SAFETY: a call without arguments on a live object.
             let location = unsafe { object.GetGPUVirtualAddress() } + offset;
             // Views of constants end at multiples of 256 bytes: what follows in the buffer is shown too.
-            let too_long = DeviceError::Unsupported("constants that a buffer ends within 256 bytes of");
             let size = size.next_multiple_of(256);
-            let inside = u32::try_from(size).ok().filter(|_| offset + size <= desc.size);
-            let size = inside.ok_or(too_long)?;
+            DeviceError::unsupported("constants, rounded up to 256 bytes, beyond the end of their buffer")
+                .at_most(offset + size, desc.size)?;
+            DeviceError::unsupported("so many bytes in a view").at_most(size, u32::MAX.into())?;
             return Ok(View::Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC {
                 BufferLocation: location,
-                SizeInBytes: size,
+                SizeInBytes: size as u32,
             }));
         }
         BufferViewKind::Storage { stride: 0, writes } => (DXGI_FORMAT_R32_TYPELESS, 0, writes),
         BufferViewKind::Storage { stride, writes } => (DXGI_FORMAT_UNKNOWN, stride, writes),
         BufferViewKind::Texels { format, writes } => (shader_format(format)?, 0, writes),
     };
-    if stride > D3D12_REQ_MULTI_ELEMENT_STRUCTURE_SIZE_IN_BYTES {
-        return Err(DeviceError::Unsupported("structures of more than 2,048 bytes in a view"));
-    }
+    DeviceError::unsupported("structures as long as this in a view")
+        .at_most(stride.into(), D3D12_REQ_MULTI_ELEMENT_STRUCTURE_SIZE_IN_BYTES.into())?;
     let unit = match kind {
         BufferViewKind::Texels { format, .. } => format.texel_bytes(),
         _ => u64::from(stride.max(4)),
     };
-    let count = u32::try_from(size / unit).map_err(|_| DeviceError::Unsupported("so many elements in a view"))?;
+    DeviceError::unsupported("so many elements in a view").at_most(size / unit, u32::MAX.into())?;
+    let count = (size / unit) as u32;
     let object = Some(object.clone());
     if !writes {
         return Ok(View::ShaderResource(object, Some(buffer_srv(format, offset / unit, count, stride))));

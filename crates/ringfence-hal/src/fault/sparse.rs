@@ -1,14 +1,14 @@
 //! Sparse buffers and textures through the fault injector: making one and binding its pages can fail.
 
 use super::{Call, FaultInjector};
-use crate::sparse::{PageBind, Sparse, SparseNeeds, SparseSupport, TextureTiling, TileBind};
+use crate::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, UnboundReads};
 use crate::{BufferInfo, DeviceError, RawBuffer, RawTexture, TextureInfo};
 
 // SAFETY: everything is the inner device's, which promises the same.
 unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
     type BindQueue = D::BindQueue;
 
-    fn sparse_support(&self) -> Option<SparseSupport> {
+    fn sparse_support(&self) -> Option<UnboundReads> {
         self.inner.sparse_support()
     }
 
@@ -31,7 +31,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         unsafe { self.inner.bind_pages(queue, buffer, binds, waits, signal) }
     }
 
-    fn sparse_texture_support(&self) -> Option<SparseSupport> {
+    fn sparse_texture_support(&self) -> Option<UnboundReads> {
         self.inner.sparse_texture_support()
     }
 

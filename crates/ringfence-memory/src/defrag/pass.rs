@@ -74,14 +74,6 @@ pub enum MoveOutcome {
     Ignored,
 }
 
-/// A texture that was moved.
-pub struct TextureMove<D: Device> {
-    /// What is to be copied: each mip of all layers. For a program that records it itself, instead of by
-    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. The program then brings the
-    /// new texture into the state that it needs before, as with any new one.
-    pub copies: Vec<MipCopy<D>>,
-}
-
 /// Why a move was not made. The resource is as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -201,10 +193,14 @@ impl<'r, D: Device> DefragPass<'r, D> {
 
     /// Makes the move of this texture: as [`DefragPass::copy_buffer`]. All of it is copied, every mip and layer.
     ///
+    /// Says what is to be copied: each mip of all layers. For a program that records it itself, instead of by
+    /// [`DefragPass::record`]: in the pass's frame and before anything that reads the texture. The program then brings the
+    /// new texture into the state that it needs before, as with any new one.
+    ///
     /// # Errors
     /// As there. A description that says more than the portable one (another format, three dimensions) has to be given
     /// again: [`DefragPass::copy_texture_as`].
-    pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<TextureMove<D>, MoveError> {
+    pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<Vec<MipCopy<D>>, MoveError> {
         let info = self.known_info(texture)?;
         self.copy_texture_as(texture, &info)
     }
@@ -219,7 +215,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         &mut self,
         texture: &mut Texture<D>,
         info: &<D as Create<Textures>>::Info<'_>,
-    ) -> Result<TextureMove<D>, MoveError> {
+    ) -> Result<Vec<MipCopy<D>>, MoveError> {
         let parts = Create::<Textures>::parts(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
         let src = self.relocate(texture, info)?;
         let copies = (0..parts.mips).map(|mip| {
@@ -229,7 +225,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         });
         let copies = copies.collect();
         self.texture_copies.push(TextureCopy { src, dst: texture.object().clone(), parts });
-        Ok(TextureMove { copies })
+        Ok(copies)
     }
 
     /// Makes the move of memory without a resource, and gives back the old place, which cannot be moved again: the program
@@ -456,11 +452,5 @@ impl<D: Device> Drop for DefragPass<'_, D> {
 impl<D: Device> fmt::Debug for DefragPass<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DefragPass").field("moves", &self.moves).finish_non_exhaustive()
-    }
-}
-
-impl<D: Device> fmt::Debug for TextureMove<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TextureMove").field("copies", &self.copies).finish()
     }
 }

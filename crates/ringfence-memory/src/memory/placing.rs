@@ -103,7 +103,7 @@ impl<D: Device> Shared<D> {
             // What cannot be shared at all is refused with the reason, below.
             let support = Create::<K>::share_support(&self.device, info, kind);
             if support.can_import && !support.can_export {
-                return Err(DeviceError::Unsupported("making handles of this kind: the device only takes them").into());
+                return Err(DeviceError::unsupported("making handles of this kind: the device only takes them").into());
             }
         }
         let (unplaced, measured) = self.prepare::<K>(info, desc.share)?;

@@ -36,19 +36,19 @@ impl<T> Lock<T> {
 
     /// Waits for the lock.
     #[inline]
-    pub fn lock(&self) -> Locked<'_, T> {
+    pub fn lock(&self) -> impl DerefMut<Target = T> + '_ {
         Locked::new(self.0.lock())
     }
 
     /// The lock, unless a thread holds it.
     #[inline]
-    pub fn try_lock(&self) -> Option<Locked<'_, T>> {
+    pub fn try_lock(&self) -> Option<impl DerefMut<Target = T> + '_> {
         self.0.try_lock().map(Locked::new)
     }
 }
 
 /// The right to what a [`Lock`] guards. When the thread drops its last one, what was deferred is done.
-pub struct Locked<'a, T> {
+struct Locked<'a, T> {
     /// There until this is dropped.
     guard: Option<MutexGuard<'a, T>>,
 }

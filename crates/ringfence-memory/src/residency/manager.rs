@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::device::{Create, Device, DeviceError, Priority};
+use crate::device::{Create, Device, DeviceError};
 use crate::memory::{Budget, Residence, Residents, Scratch, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
 use crate::timeline::{Frame, Passed};
@@ -300,23 +300,4 @@ impl<D: Device> Shared<D> {
 /// Bytes by which a heap is beyond its budget, its headroom included.
 fn beyond(budget: &Budget, desc: &ResidencyDesc) -> u64 {
     budget.usage_bytes.saturating_add(desc.headroom_bytes).saturating_sub(budget.budget_bytes)
-}
-
-/// Where it has memory of its own, how much that matters from now on.
-impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
-    /// Says how much its memory matters from now on; `false`, and nothing changes, if it has not got memory of its own: a
-    /// block's priority is that of its [`Pool`](crate::Pool). The system is notified where it listens at any time
-    /// ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)).
-    pub fn set_priority(&self, priority: Priority) -> bool {
-        if !self.is_dedicated() {
-            return false;
-        }
-        let memory = self.shared().memory_of(self.place());
-        // SAFETY: the memory is this device's, and lives as long as this value.
-        unsafe { self.shared().device.set_priority(&memory.object, priority) };
-        if let Some(residence) = &memory.residence {
-            residence.set_priority(priority);
-        }
-        true
-    }
 }

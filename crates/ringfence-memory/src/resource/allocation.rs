@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 
+use super::host::HostBytes;
 use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::device::{
     BufferInfo, Create, Device, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
@@ -115,6 +116,7 @@ impl<D: Device> Allocation<D> {
         let needs = desc.aligned(needs)?;
         Self::new(shared, &BytesFor::<D, K>(unplaced, PhantomData), &PlacementRequest::new(needs, &desc), false)
     }
+
     #[track_caller]
     pub(crate) fn new<R: Unplaced<D, Made = ()>>(
         shared: &Arc<Shared<D>>,
@@ -240,46 +242,35 @@ impl<D: Device> Allocation<D> {
     /// # Errors
     /// The range is not mapped or lies outside; or the driver failed.
     pub fn flush(&self, offset: u64, size: u64) -> Result<(), AccessError> {
-        self.mapped_at(offset, size)?;
-        Ok(self.shared.flush(&self.place, offset, size)?)
+        self.host().flush(offset, size)
     }
 
-    /// Copies bytes in and makes them visible to the device. What submissions under way use must not be written: that
-    /// is not checked, and gives wrong bytes on the device.
-    ///
-    /// # Errors
     /// As [`Buffer::write`].
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        let mapped = self.mapped_at(offset, bytes.len() as u64)?;
-        // SAFETY: the destination is inside the mapping; resources that share it have no host access of their own, and
-        // `&mut self` keeps that through this value away.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
-        Ok(self.shared.flush(&self.place, offset, bytes.len() as u64)?)
-    }
-
-    /// Copies what the device has written.
     ///
     /// # Errors
+    /// As there.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        // SAFETY: resources that share the bytes have no host access of their own, and `&mut self` keeps that through this
+        // value away.
+        unsafe { self.host().write(offset, bytes) }
+    }
+
     /// As [`Buffer::read`].
+    ///
+    /// # Errors
+    /// As there.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        let mapped = self.mapped_at(offset, into.len() as u64)?;
-        // SAFETY: the range is inside the memory, which is mapped there.
-        Ok(unsafe { self.shared.device.read_back(self.memory(), self.place.offset + offset, mapped, into) }?)
+        self.host().read(offset, into)
+    }
+
+    fn host(&self) -> HostBytes<'_, D> {
+        HostBytes { shared: &self.shared, place: &self.place, base: self.base(), size: self.size }
     }
 
     /// Where the host sees its first byte.
     fn base(&self) -> Option<Mapped> {
         // SAFETY: the place lies inside the memory, which is mapped as a whole if it is mapped.
         self.shared.memory_of(&self.place).mapped.map(|base| unsafe { base.add(self.place.offset) })
-    }
-
-    fn mapped_at(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
-        let base = self.base().ok_or(AccessError::NotMapped)?;
-        if offset.checked_add(size).is_none_or(|end| end > self.size) {
-            return Err(AccessError::OutOfRange { offset, size, resource_size: self.size });
-        }
-        // SAFETY: the offset lies inside the range, whose bytes are all mapped.
-        Ok(unsafe { base.add(offset) })
     }
 
     /// Makes a buffer at byte `offset` of this memory. Any number of resources may lie there, over each other: see
@@ -345,10 +336,7 @@ impl<D: Device> Allocation<D> {
         let Hold::Common(common) = &self.place.hold else { unreachable!("it was made common just now") };
         let hold = Hold::Common(Arc::clone(common));
         let place = Place { offset: self.place.offset + offset, arena: self.place.arena.clone(), hold };
-        let has_address = Create::<K>::has_address(&self.shared.device, info);
-        let portable = Create::<K>::portable(&self.shared.device, info);
-        let made = Resource::new(shared, placed, place, needs.size, self.location);
-        Ok(made.with_address(has_address).described(portable).with_parts_of(info))
+        Ok(Resource::new(shared, placed, place, needs.size, self.location).made_as(info))
     }
 
     fn check_aliasing(&self, needs: &Requirements, offset: u64) -> Result<(), Error> {

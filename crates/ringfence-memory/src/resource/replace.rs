@@ -16,12 +16,11 @@
 //! | replace, resize, swap of mips | that of making the new resource; O(mips) |
 
 use std::fmt;
-use std::sync::Arc;
 
-use super::{Buffer, Resource, ResourceKind, Texture};
-use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, Requirements, TextureDesc, Textures};
+use super::{Buffer, Texture};
+use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, TextureDesc, Textures};
 use crate::error::Error;
-use crate::memory::{AllocationDesc, Made, Shared};
+use crate::memory::AllocationDesc;
 use crate::timeline::Frame;
 
 /// Why nothing was replaced. Nothing has changed.
@@ -97,99 +96,65 @@ pub struct MipSwap<D: Device> {
     pub to_fill: Vec<u32>,
 }
 
-impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
-    /// Puts a new resource in the place of this one, which is retired: work under way goes on with the old one. What the
-    /// new one holds is of no meaning.
-    ///
-    /// # Errors
-    /// The new one could not be made; nothing has changed then.
-    pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
-        let portable = Create::<K>::portable(&self.shared().device, info);
-        let new =
-            made(self.shared(), self.shared().create::<K>(info, desc)?, desc).described(portable).with_parts_of(info);
-        // The assignment drops the old one, which retires it.
-        *self = new;
-        Ok(())
+/// As [`Buffer::resize`].
+#[track_caller]
+pub(super) fn resize<D: Device>(
+    buffer: &mut Buffer<D>,
+    frame: &Frame,
+    info: &BufferInfo<'_, D>,
+    keep_bytes: u64,
+    desc: AllocationDesc<'_>,
+) -> Result<Option<BufferCopy<D>>, ReplaceError> {
+    let shared = buffer.shared();
+    if !shared.lifetimes.owns(frame) {
+        return Err(ReplaceError::ForeignFrame);
     }
+    let old_bytes = buffer.size();
+    let too_much = |new_bytes| ReplaceError::TooMuchToKeep { keep_bytes, old_bytes, new_bytes };
+    if keep_bytes > old_bytes {
+        return Err(too_much(shared.measure::<Buffers>(info).map_err(Error::from)?.size));
+    }
+    let new = Buffer::create(shared, info, desc, None)?;
+    if keep_bytes > new.size() {
+        return Err(too_much(new.size()));
+    }
+    let (src, dst) = (buffer.object().clone(), new.object().clone());
+    *buffer = new;
+    Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
 }
 
-impl<D: Device> Buffer<D> {
-    /// Puts a buffer of another size in the place of this one, and says what to copy so that its first `keep_bytes` are
-    /// kept: to be recorded in `frame`, before what reads the new buffer. `None` if that is nothing.
-    ///
-    /// `frame` may be of any queue; what other queues write to the old buffer meanwhile is for the program to order.
-    /// Both need the usage of copies. If the frame is dropped, the bytes are lost.
-    ///
-    /// # Errors
-    /// The frame is of another allocator, more is to be kept than there is, or the new buffer could not be made.
-    /// Nothing has changed then.
-    pub fn resize(
-        &mut self,
-        frame: &Frame,
-        info: &BufferInfo<'_, D>,
-        keep_bytes: u64,
-        desc: AllocationDesc<'_>,
-    ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
-        let shared = self.shared();
-        if !shared.lifetimes.owns(frame) {
-            return Err(ReplaceError::ForeignFrame);
-        }
-        let old_bytes = self.size();
-        let too_much = |new_bytes| ReplaceError::TooMuchToKeep { keep_bytes, old_bytes, new_bytes };
-        if keep_bytes > old_bytes {
-            return Err(too_much(shared.measure::<Buffers>(info).map_err(Error::from)?.size));
-        }
-        let portable = Create::<Buffers>::portable(&shared.device, info);
-        let new: Self = made(shared, shared.create::<Buffers>(info, desc)?, desc).described(portable);
-        if keep_bytes > new.size() {
-            return Err(too_much(new.size()));
-        }
-        let (src, dst) = (self.object().clone(), new.object().clone());
-        *self = new;
-        Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
+/// As [`Texture::swap_mips`].
+#[track_caller]
+pub(super) fn swap_mips<D: Device>(
+    texture: &mut Texture<D>,
+    frame: &Frame,
+    present: &TextureDesc,
+    wanted: &TextureDesc,
+    desc: AllocationDesc<'_>,
+) -> Result<MipSwap<D>, ReplaceError> {
+    let shared = texture.shared();
+    if !shared.lifetimes.owns(frame) {
+        return Err(ReplaceError::ForeignFrame);
     }
-}
-
-impl<D: Device> Texture<D> {
-    /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `present` is what
-    /// this one was made with, `wanted` begins with a mip of it, or has one that it begins with. Says which mips to copy
-    /// in `frame`, and which are new.
-    ///
-    /// # Errors
-    /// The frame is of another allocator, the two are not one chain of mips, or the new texture could not be made.
-    /// Nothing has changed then.
-    pub fn swap_mips(
-        &mut self,
-        frame: &Frame,
-        present: &TextureDesc,
-        wanted: &TextureDesc,
-        desc: AllocationDesc<'_>,
-    ) -> Result<MipSwap<D>, ReplaceError> {
-        let shared = self.shared();
-        if !shared.lifetimes.owns(frame) {
-            return Err(ReplaceError::ForeignFrame);
-        }
-        let (src_first, dst_first) = overlap(present, wanted)?;
-        let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
-        let new: Self =
-            made(shared, shared.create::<Textures>(&info, desc)?, desc).described(Some(*wanted)).with_parts_of(&info);
-        let count = (present.mips - src_first).min(wanted.mips - dst_first);
-        let copies = (0..count).map(|step| MipCopy {
-            src: self.object().clone(),
-            src_mip: src_first + step,
-            dst: new.object().clone(),
-            dst_mip: dst_first + step,
-            width: (present.width >> (src_first + step)).max(1),
-            height: (present.height >> (src_first + step)).max(1),
-            depth: 1,
-            layers: present.layers,
-        });
-        let copies = copies.collect();
-        *self = new;
-        // Large mips are new, and small ones that the old chain did not reach down to.
-        let to_fill = (0..dst_first).chain(dst_first + count..wanted.mips).collect();
-        Ok(MipSwap { copies, to_fill })
-    }
+    let (src_first, dst_first) = overlap(present, wanted)?;
+    let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
+    let new = Texture::create(shared, &info, desc, None)?.described(*wanted);
+    let count = (present.mips - src_first).min(wanted.mips - dst_first);
+    let copies = (0..count).map(|step| MipCopy {
+        src: texture.object().clone(),
+        src_mip: src_first + step,
+        dst: new.object().clone(),
+        dst_mip: dst_first + step,
+        width: (present.width >> (src_first + step)).max(1),
+        height: (present.height >> (src_first + step)).max(1),
+        depth: 1,
+        layers: present.layers,
+    });
+    let copies = copies.collect();
+    *texture = new;
+    // Large mips are new, and small ones that the old chain did not reach down to.
+    let to_fill = (0..dst_first).chain(dst_first + count..wanted.mips).collect();
+    Ok(MipSwap { copies, to_fill })
 }
 
 /// The first mip that both have: its level here and there.
@@ -215,18 +180,6 @@ fn overlap(present: &TextureDesc, wanted: &TextureDesc) -> Result<(u32, u32), Re
         (None, Some(level)) => Ok((0, level)),
         (None, None) => Err(refused),
     }
-}
-
-fn made<D, K>(
-    shared: &Arc<Shared<D>>,
-    ((placed, place), needs): (Made<D, K>, Requirements),
-    desc: AllocationDesc<'_>,
-) -> Resource<D, K>
-where
-    D: Create<K> + Device,
-    K: ResourceKind,
-{
-    Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location)
 }
 
 impl<D: Device> fmt::Debug for BufferCopy<D> {

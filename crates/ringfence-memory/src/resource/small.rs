@@ -23,6 +23,7 @@ use std::sync::Arc;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::tlsf::Tlsf;
 
+use super::host::HostBytes;
 use super::{Buffer, shared_alignment};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, RawBuffer};
 use crate::error::{AccessError, Error};
@@ -71,7 +72,7 @@ impl<D: Device> SmallBuffer<D> {
         let (size, alignment) = small_needs(shared, desc);
         let (buffer, allocation) = small_range(shared, state, class, size, alignment)?;
         let offset = allocation.offset();
-        // SAFETY: the range lies inside the buffer buffer, which is mapped as a whole if it is mapped.
+        // SAFETY: the range lies inside the driver's buffer, which is mapped as a whole if it is mapped.
         let mapped = buffer.mapped.map(|base| unsafe { base.add(offset) });
         let address = buffer.address.map(|address| address + offset);
         let (object, at) = (buffer.object.clone(), buffer.place.offset + offset);
@@ -123,32 +124,22 @@ impl<D: Device> SmallBuffer<D> {
     /// As [`Buffer::write`].
     ///
     /// # Errors
-    /// As [`Buffer::write`].
+    /// As there.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        let mapped = self.mapped_at(offset, bytes.len() as u64)?;
-        // SAFETY: the destination is inside the mapping and this buffer's alone; `&mut self` keeps other access away.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
-        Ok(self.shared.flush(&self.place, offset, bytes.len() as u64)?)
+        // SAFETY: the bytes are this buffer's alone, and `&mut self` keeps other access away.
+        unsafe { self.host().write(offset, bytes) }
     }
 
     /// As [`Buffer::read`].
     ///
     /// # Errors
-    /// As [`Buffer::read`].
+    /// As there.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        let mapped = self.mapped_at(offset, into.len() as u64)?;
-        let memory = &self.shared.memory_of(&self.place).object;
-        // SAFETY: the range is inside this buffer's bytes, which are mapped there.
-        Ok(unsafe { self.shared.device.read_back(memory, self.place.offset + offset, mapped, into) }?)
+        self.host().read(offset, into)
     }
 
-    fn mapped_at(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
-        let base = self.mapped.ok_or(AccessError::NotMapped)?;
-        if offset.checked_add(size).is_none_or(|end| end > self.size) {
-            return Err(AccessError::OutOfRange { offset, size, resource_size: self.size });
-        }
-        // SAFETY: the offset lies inside the buffer, whose bytes are all mapped.
-        Ok(unsafe { base.add(offset) })
+    fn host(&self) -> HostBytes<'_, D> {
+        HostBytes { shared: &self.shared, place: &self.place, base: self.mapped, size: self.size }
     }
 }
 

@@ -173,10 +173,8 @@ impl<D: Share> Sharing<'_, D> {
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, desc.name) };
         }
         self.note_import(&place, &desc);
-        let portable = Create::<K>::portable(&shared.device, info);
-        let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location);
-        let has_address = Create::<K>::has_address(&shared.device, info);
-        Ok(resource.with_address(has_address).with_user_data(desc.user_data).described(portable).with_parts_of(info))
+        let resource = Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location).made_as(info);
+        Ok(resource.with_user_data(desc.user_data))
     }
 
     /// # Safety

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::Sparse;
-use super::buffer::SparseBuffer;
-use super::texture::SparseTexture;
+use super::resource::{SparseBuffer, SparseTexture};
 use crate::device::{BufferInfo, Device, TextureInfo};
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
@@ -26,7 +25,8 @@ impl<D: Sparse> SparseResources<'_, D> {
     /// # Errors
     /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported) where the device has none, or the driver refuses the description.
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<SparseBuffer<D>, Error> {
-        SparseBuffer::new(self.shared, info, desc)
+        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
+        SparseBuffer::new(self.shared, desc, |device| unsafe { device.make_sparse(info) })
     }
 
     /// Makes a sparse texture, without memory. Of `desc` those fields count that say where its pages lie.
@@ -39,6 +39,7 @@ impl<D: Sparse> SparseResources<'_, D> {
         info: &TextureInfo<'_, D>,
         desc: AllocationDesc<'_>,
     ) -> Result<SparseTexture<D>, Error> {
-        SparseTexture::new(self.shared, info, desc)
+        // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
+        SparseTexture::new(self.shared, desc, |device| unsafe { device.make_sparse_texture(info) })
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::core::algorithm::Algorithm;
-use ringfence::defrag::{BeginPassError, Defrag, DefragDesc, DefragState, MoveError, MoveOutcome, TextureMove};
+use ringfence::defrag::{BeginPassError, Defrag, DefragDesc, DefragState, MoveError, MoveOutcome};
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawBuffer, RawTexture, Requirements, ResourceClass,
     TextureDesc, TextureUsage, Textures,
 };
+use ringfence::lifetime::MipCopy;
 use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Pool, PoolDesc, Texture};
 
 use crate::rig::{PATIENCE, Rig, copy, pattern};
@@ -333,7 +334,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
         if let Some(planned) = pass.moves().first() {
             let texture = held[planned.user_data as usize].as_mut().expect("what was dropped is not moved");
             let moved = pass.copy_texture(texture).expect("a portable description says it all");
-            assert_eq!((pass.texture_copies().len(), moved.copies.len()), (1, desc.mips as usize));
+            assert_eq!((pass.texture_copies().len(), moved.len()), (1, desc.mips as usize));
             // By the library, and every other one by the program.
             recorded_count += 1;
             if recorded_count % 2 == 1 {
@@ -407,9 +408,9 @@ fn read_part<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, part: Part)
 }
 
 /// The copies by way of a buffer, as the test kit has none between textures.
-fn copies_of<G: Gpu>(rig: &mut Rig<G>, moved: &TextureMove<G::Device>) -> Vec<Command<G::Device>> {
+fn copies_of<G: Gpu>(rig: &mut Rig<G>, moved: &[MipCopy<G::Device>]) -> Vec<Command<G::Device>> {
     let mut commands = Vec::new();
-    for copy in &moved.copies {
+    for copy in moved {
         for layer in 0..copy.layers {
             let region = TextureRegion { mip: copy.src_mip, layer, ..rig.region(copy.width, copy.height, 0) };
             let bounce = rig.buffer(region.row_bytes * u64::from(copy.height), Location::Device, "bounce");

@@ -80,7 +80,7 @@ pub fn bound_pages_hold_their_bytes_and_unbound_ones_none<G: Gpu>(rig: &mut Rig<
     let found = read(rig, &buffer, 3 * page..6 * page);
     let (first, second, third) = (0..page as usize, page as usize..2 * page as usize, 2 * page as usize..);
     assert_eq!((&found[first.clone()], &found[third.clone()]), (&expected[first], &expected[third]));
-    if rig.memory.device().sparse_support().expect("it has them").unbound_reads == UnboundReads::Zero {
+    if rig.memory.device().sparse_support().expect("it has them") == UnboundReads::Zero {
         assert!(found[second.clone()].iter().all(|&byte| byte == 0), "an unbound page reads as zeros");
     }
     write(rig, &buffer, 4 * page, &rig::pattern(9, page as usize));
@@ -127,7 +127,7 @@ pub fn pages_are_released_by_sync_points<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn a_batch_is_data_until_it_is_submitted<G: Gpu>(rig: &mut Rig<G>) {
     let Some(mut buffer) = sparse(rig, 64) else { return };
-    let run = |page, count, is_bound| PageRun { page, count, is_bound };
+    let run = |page, count, is_bound| PageRun { first: page, count, is_bound };
     buffer.bind(2..5).expect("there is room");
     buffer.bind(4..8).expect("there is room");
     buffer.bind(20..21).expect("there is room");

@@ -3,7 +3,7 @@
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::device::{Create, DeviceError, TextureDesc, TextureUsage, Textures};
-use ringfence::sparse::{Sparse, SparseError, SparseRegion, SparseTexture, TilePlace, TileRun, UnboundReads};
+use ringfence::sparse::{PageRun, Sparse, SparseError, SparseRegion, SparseTexture, TilePlace, UnboundReads};
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 
 use crate::rig::{PATIENCE, Rig, skipped};
@@ -85,7 +85,7 @@ fn check<G: Gpu>(
     expected: impl Fn(u32, u32) -> Option<u32>,
 ) {
     let tiling = texture.tiling().clone();
-    let zero = rig.memory.device().sparse_texture_support().expect("it has them").unbound_reads == UnboundReads::Zero;
+    let zero = rig.memory.device().sparse_texture_support().expect("it has them") == UnboundReads::Zero;
     let [width, _] = tiling.extent(part.0);
     let in_tail = part.0 >= tiling.tail_first_mip;
     for (at, found) in (0..).zip(read(rig, texture, part)) {
@@ -186,13 +186,13 @@ pub fn sparse_texture_batches_are_data_until_they_are_submitted<G: Gpu>(rig: &mu
     let [columns, rows] = tiling.tiles(0);
     rig.memory.reclaim();
     texture.bind(texture.whole(0, 0)).expect("there is room");
-    let row = |row: u32| TileRun {
-        place: TilePlace::Tile { mip: 0, layer: 0, column: 0, row },
+    let row = |row: u32| PageRun {
+        first: TilePlace::Tile { mip: 0, layer: 0, column: 0, row },
         count: columns.into(),
         is_bound: true,
     };
     assert_eq!(texture.batch(), (0..rows).map(row).collect::<Vec<_>>(), "a run ends with its row");
-    assert!(texture.is_bound(texture.whole(0, 0)) && texture.behind(row(0).place).is_none(), "not yet");
+    assert!(texture.is_bound(texture.whole(0, 0)) && texture.behind(row(0).first).is_none(), "not yet");
     let second = SparseRegion { y: tiling.tile[1], height: 1, ..texture.whole(0, 0) };
     texture.unbind(second).expect("inside");
     assert_eq!(texture.batch(), (0..rows).filter(|at| *at != 1).map(row).collect::<Vec<_>>());
@@ -202,11 +202,11 @@ pub fn sparse_texture_batches_are_data_until_they_are_submitted<G: Gpu>(rig: &mu
     assert_eq!(texture.batch(), []);
     texture.unbind(texture.whole(0, 0)).expect("inside");
     texture.bind(SparseRegion { height: 1, ..texture.whole(0, 0) }).expect("there is room");
-    let freed = (2..rows).map(|at| TileRun { is_bound: false, ..row(at) }).collect::<Vec<_>>();
+    let freed = (2..rows).map(|at| PageRun { is_bound: false, ..row(at) }).collect::<Vec<_>>();
     assert_eq!(texture.batch(), freed, "the first row keeps the memory that it has");
     if tiling.tail_first_mip < tiling.mips {
         texture.bind(texture.whole(tiling.mips - 1, 0)).expect("there is room");
-        let tail = TileRun { place: TilePlace::Tail { layer: 0, page: 0 }, count: tiling.tail_pages, is_bound: true };
+        let tail = PageRun { first: TilePlace::Tail { layer: 0, page: 0 }, count: tiling.tail_pages, is_bound: true };
         assert_eq!(texture.batch().last(), Some(&tail));
     }
     bind(rig, &mut texture);

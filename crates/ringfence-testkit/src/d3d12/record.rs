@@ -96,18 +96,17 @@ impl<'a> Recorder<'a> {
                 self.copy_to_texture(src, dst, region, *discard)
             }
             Command::CopyTextureToBuffer { src, dst, region } => self.copy_from_texture(src, dst, region),
-            Command::Draw { .. } => Err(DeviceError::Unsupported("drawing on Direct3D 12")),
+            Command::Draw { .. } => Err(DeviceError::unsupported("drawing on Direct3D 12")),
         }
     }
 
     /// Binds the heap and clears through its descriptors: the one thing that goes through a descriptor without a shader.
     pub(super) fn go_through(&mut self, through: Through<'_, Device>) -> Result<(), DeviceError> {
         // SAFETY: the list is open, and nothing was recorded to it yet.
-        unsafe { through.binding.set(self.list) }
-            .map_err(|_| DeviceError::InvalidInfo("a binding that was set before"))?;
+        unsafe { through.binding.set(self.list) }.map_err(|_| DeviceError::invalid("a binding that was set before"))?;
         for job in through.jobs {
             let Job::Fill { to, value, .. } = job else {
-                return Err(DeviceError::Unsupported("copies through descriptors on Direct3D 12"));
+                return Err(DeviceError::unsupported("copies through descriptors on Direct3D 12"));
             };
             self.enter(&to.buffer, D3D12_RESOURCE_STATE_UNORDERED_ACCESS)?;
             let values = [*value; 4];
@@ -224,7 +223,7 @@ impl<'a> Recorder<'a> {
             self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None);
         }
         if u64::from(layout.Footprint.RowPitch) > part.row_bytes {
-            return Err(DeviceError::InvalidInfo("a row pitch that is less than the driver's"));
+            return Err(DeviceError::invalid("a row pitch that is less than the driver's"));
         }
         layout.Footprint.RowPitch = part.row_bytes as u32;
         layout.Offset = part.buffer_offset;
@@ -286,7 +285,7 @@ impl<'a> Recorder<'a> {
         heap_type: D3D12_HEAP_TYPE,
         size: u64,
     ) -> Result<(ID3D12Resource, Option<*mut u8>), DeviceError> {
-        let memory_type = self.device.memory_type(heap_type).ok_or(DeviceError::Unsupported("the heap type"))?;
+        let memory_type = self.device.memory_type(heap_type).ok_or(DeviceError::unsupported("the heap type"))?;
         let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let info = Create::<Buffers>::describe(self.device, &BufferDesc { size, usage })?;
         let class = ResourceClass::Buffer;

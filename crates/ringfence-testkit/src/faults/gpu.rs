@@ -198,7 +198,7 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
         _through: Through<'_, Self::Device>,
         _signal: u64,
     ) -> Result<(), DeviceError> {
-        Err(DeviceError::Unsupported("work through descriptors behind an injector of faults"))
+        Err(DeviceError::unsupported("work through descriptors behind an injector of faults"))
     }
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {

@@ -7,7 +7,9 @@ use std::fmt::Debug;
 use ash::vk;
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sparse::Sparse;
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Numbers, TextureDesc, TextureUsage, Textures,
+};
 use ringfence::vulkan::{BufferInfo, TextureInfo};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Error};
 use ringfence_testkit::Gpu;
@@ -26,8 +28,10 @@ const BUFFER_REASONS: [&str; 4] = [
     "a buffer as large as this",
     "usage flags of a buffer that safe descriptions do not take",
 ];
-const TEXTURE_REASONS: [&str; 17] = [
-    "a texture has at least one texel, mip level and layer",
+const TEXTURE_REASONS: [&str; 22] = [
+    "a texture is at least one texel wide",
+    "a texture has at least one mip level",
+    "a texture has at least one array layer",
     "a texture is for something",
     "usage flags of a texture that safe descriptions do not take",
     "a transient attachment is for nothing but attachments",
@@ -37,11 +41,14 @@ const TEXTURE_REASONS: [&str; 17] = [
     "more mip levels than the size allows",
     "a texture with several samples has one mip level",
     "storage textures have one sample",
-    "a Y'CbCr texture has one mip level, layer and sample",
+    "a Y'CbCr texture has one mip level",
+    "a Y'CbCr texture has one layer",
     "a Y'CbCr texture of halved width has an even width",
     "a Y'CbCr texture of halved height has an even height",
-    "an attachment as wide or as high as this",
-    "a texture as wide or as high as this",
+    "an attachment as wide as this",
+    "an attachment as high as this",
+    "a texture as wide as this",
+    "a texture as high as this",
     "a texture with as many layers as this",
     "a texture with as many samples as this",
 ];
@@ -153,7 +160,8 @@ impl Outcome {
     fn note(&mut self, info: &dyn Debug, error: DeviceError) {
         match error {
             DeviceError::InvalidInfo(reason) | DeviceError::Unsupported(reason) => {
-                *self.refused.entry(reason).or_default() += 1;
+                assert!(reason.numbers != Numbers::None, "no number: {error}");
+                *self.refused.entry(reason.rule).or_default() += 1;
             }
             error if error.is_out_of_memory() => self.failed += 1,
             error => panic!("{error}: {info:?}"),
@@ -380,7 +388,12 @@ fn a_raw_description_that_safe_code_changes_is_checked() {
         unsafe { TextureInfo::from_raw(raw) }.samples(vk::SampleCountFlags::from_raw(samples))
     };
     let refused = trial.memory.create_texture(&of(3), AllocationDesc::default()).map(drop);
-    assert_eq!(refused, Err(Error::Device(DeviceError::InvalidInfo("samples come in powers of two"))));
+    assert_eq!(
+        refused,
+        Err(Error::Device(
+            DeviceError::invalid("samples come in powers of two").with(Numbers::AtMost { given: 3, max: 64 })
+        ))
+    );
     trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is as valid as before");
     trial.memory.reclaim();
     trial.silent(&"from_raw");

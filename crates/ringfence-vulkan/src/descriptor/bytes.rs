@@ -100,7 +100,7 @@ impl Bytes {
         real: &Real,
     ) -> Result<(), DeviceError> {
         if !self.has(real.descriptor_type) {
-            return Err(DeviceError::InvalidInfo("a view of a type that the heap was not made for"));
+            return Err(DeviceError::invalid("a view of a type that the heap was not made for"));
         }
         if let Some(before) = before.filter(|before| *before != real.binding) {
             // SAFETY: the caller promises that the slot may be written and that nothing else touches it.
@@ -195,7 +195,7 @@ impl Bytes {
 impl Visible {
     fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
         let (raw, facts) = (device.raw(), &device.0.descriptors);
-        let api = facts.buffer_api.as_ref().ok_or(DeviceError::Unsupported("descriptor buffers"))?;
+        let api = facts.buffer_api.as_ref().ok_or(DeviceError::unsupported("descriptor buffers"))?;
         let bindings = types::bindings(desc.kind, desc.types);
         let flags = vk::DescriptorSetLayoutCreateFlags::DESCRIPTOR_BUFFER_EXT;
         // Elements that no shader reads may be anything: all that descriptor buffers ask for.
@@ -269,7 +269,7 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
 
 /// Memory of the first type with enough free memory.
 fn allocate(device: &Device, needed: vk::MemoryRequirements, name: &str) -> Result<Memory, DeviceError> {
-    let mut failure = DeviceError::Unsupported("descriptor buffers in memory that is mapped and coherent");
+    let mut failure = DeviceError::unsupported("descriptor buffers in memory that is mapped and coherent");
     for memory_type in mapped_memory_types(device, needed.memory_type_bits) {
         let (size, alignment, class) = (needed.size, needed.alignment, ResourceClass::Buffer);
         let desc = MemoryDesc { memory_type, size, alignment, class, priority: Default::default(), name, share: None };
@@ -307,8 +307,9 @@ unsafe fn encode<'a>(
 ) -> Result<&'a [u8], DeviceError> {
     let facts = &device.0.descriptors;
     let length = facts.descriptor_bytes(descriptor_type);
-    let into = into.get_mut(..length).ok_or(DeviceError::Unsupported("descriptors of more than 256 bytes"))?;
-    let Some(api) = &facts.buffer_api else { return Err(DeviceError::Unsupported("descriptor buffers")) };
+    DeviceError::unsupported("descriptors as long as this").at_most(length as u64, DESCRIPTOR_BYTES as u64)?;
+    let into = &mut into[..length];
+    let Some(api) = &facts.buffer_api else { return Err(DeviceError::unsupported("descriptor buffers")) };
     let is_sampler = descriptor_type == vk::DescriptorType::SAMPLER;
     if shown.is_none() && (is_sampler || !facts.has(Features::NULL_DESCRIPTOR)) {
         // There is no descriptor of nothing: the bytes stay zero.
@@ -361,7 +362,7 @@ unsafe fn address_info(
     // SAFETY: the caller promises that the buffer is alive; it was made with an address, as portable ones are.
     let base = unsafe { device.raw().get_buffer_device_address(&info) };
     if base == 0 {
-        return Err(DeviceError::InvalidInfo("a buffer without SHADER_DEVICE_ADDRESS in a descriptor buffer"));
+        return Err(DeviceError::invalid("a buffer without SHADER_DEVICE_ADDRESS in a descriptor buffer"));
     }
     Ok(vk::DescriptorAddressInfoEXT::default().address(base + offset).range(range))
 }

@@ -139,7 +139,7 @@ impl Filler {
         (class, name): (ResourceClass, &str),
     ) -> Result<vk::DeviceMemory, DeviceError> {
         let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL | MemoryProperties::LAZILY_ALLOCATED;
-        let mut failure = DeviceError::Unsupported("placeholders in plain memory");
+        let mut failure = DeviceError::unsupported("placeholders in plain memory");
         for (memory_type, held) in (0..).zip(&device.capabilities().memory_types) {
             if needed.memory_type_bits >> memory_type & 1 == 0 || held.properties.intersects(special) {
                 continue;

@@ -62,7 +62,7 @@ impl SetHeap {
         real: &Real,
     ) -> Result<(), DeviceError> {
         if !types::bindings(self.kind, self.types).any(|(_, of)| of == real.descriptor_type) {
-            return Err(DeviceError::InvalidInfo("a view of a type that the heap was not made for"));
+            return Err(DeviceError::invalid("a view of a type that the heap was not made for"));
         }
         if let Some(before) = before.filter(|before| *before != real.binding) {
             // SAFETY: the caller promises that the slot may be written and that nothing else touches the set.

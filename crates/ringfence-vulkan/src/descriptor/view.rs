@@ -14,7 +14,7 @@ use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
     SamplerDesc, TextureView, TextureViewKind,
 };
-use ringfence_hal::{DeviceError, TextureDesc};
+use ringfence_hal::{DeviceError, Numbers, TextureDesc};
 
 /// A view as Vulkan describes it.
 #[derive(Clone, Copy)]
@@ -136,13 +136,13 @@ impl Real {
     /// Makes what a heap of this kind needs to show the view.
     pub(super) fn new(device: &Device, heap: HeapKind, view: &View) -> Result<Self, DeviceError> {
         if view.kind(heap) != heap {
-            return Err(DeviceError::InvalidInfo("a descriptor of another kind than the heap's"));
+            return Err(DeviceError::invalid("a descriptor of another kind than the heap's"));
         }
         let descriptor_type = view.descriptor_type();
         let binding = match view {
             View::Attachment(_) => 0,
             _ => device.0.descriptors.binding_of(descriptor_type, view.in_arrays_of()).ok_or(
-                DeviceError::Unsupported("a view of this dimension or format in plain sets: DeviceDesc::plain_views"),
+                DeviceError::unsupported("a view of this dimension or format in plain sets: DeviceDesc::plain_views"),
             )?,
         };
         let own = |object| Some(Arc::new(Owned { device: device.clone(), object }));
@@ -237,7 +237,9 @@ pub(super) fn describe(device: &Device, portable: &PortableView<'_, Device>) -> 
                 && view.kind == TextureViewKind::Sampled
                 && device.0.descriptors.model() == DescriptorModel::PlainSets =>
         {
-            Err(DeviceError::Unsupported("views of several samples in plain sets"))
+            let (given, wanted) = (desc.samples.into(), 1);
+            Err(DeviceError::unsupported("views of several samples in plain sets")
+                .with(Numbers::Exactly { given, wanted }))
         }
         PortableView::Texture { object, desc, view } => Ok(texture(**object, desc, view)),
         PortableView::Sampler(desc) => sampler(device, desc),
@@ -253,12 +255,10 @@ fn buffer(device: &Device, buffer: vk::Buffer, view: BufferView) -> Result<View,
         BufferViewKind::Texels { format, writes } => {
             // The other formats are texels of buffers on every device.
             if format.is_depth_stencil() {
-                return Err(DeviceError::Unsupported("texels of depth in a buffer"));
+                return Err(DeviceError::unsupported("texels of depth in a buffer"));
             }
-            let texels = range / format.texel_bytes();
-            if texels > u64::from(device.0.descriptors.limits.max_texel_buffer_elements) {
-                return Err(DeviceError::Unsupported("a texel buffer as long as this"));
-            }
+            let (texels, max) = (range / format.texel_bytes(), device.0.descriptors.limits.max_texel_buffer_elements);
+            DeviceError::unsupported("a texel buffer as long as this").at_most(texels, max.into())?;
             let descriptor_type = if writes {
                 vk::DescriptorType::STORAGE_TEXEL_BUFFER
             } else {
@@ -299,8 +299,10 @@ fn texture(image: vk::Image, desc: &TextureDesc, view: &TextureView) -> View {
 
 fn sampler(device: &Device, desc: &SamplerDesc) -> Result<View, DeviceError> {
     let facts = &device.0.descriptors;
-    if desc.level_bias.abs() > facts.limits.max_sampler_lod_bias {
-        return Err(DeviceError::Unsupported("a level bias as large as this"));
+    let (bias, max) = (desc.level_bias.abs(), facts.limits.max_sampler_lod_bias);
+    if bias > max {
+        let numbers = Numbers::AtMostReal { given: bias.to_bits(), max: max.to_bits() };
+        return Err(DeviceError::unsupported("a level bias as large as this").with(numbers));
     }
     let anisotropy = desc.anisotropy.min(facts.support().anisotropy_max);
     let filter = |filter| if filter == Filter::Linear { vk::Filter::LINEAR } else { vk::Filter::NEAREST };

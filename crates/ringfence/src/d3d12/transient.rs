@@ -55,8 +55,8 @@ impl TransientAllocator<Device> {
         match self.raw(id) {
             // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it takes
             // no reference away, and the structure is used no longer than `self` is borrowed, which holds the object.
-            Some(RawObject::Buffer(raw) | RawObject::Texture(raw)) => unsafe { std::mem::transmute_copy(raw) },
-            None => ManuallyDrop::new(None),
+            Ok(RawObject::Buffer(raw) | RawObject::Texture(raw)) => unsafe { std::mem::transmute_copy(raw) },
+            Err(_) => ManuallyDrop::new(None),
         }
     }
 }

@@ -30,6 +30,7 @@ use ringfence_memory::lifetime::Frame;
 pub struct Table {
     start: u32,
     len: u32,
+    frame: SyncPoint,
 }
 
 impl Table {
@@ -81,7 +82,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         let hash = tables::hash(contents.clone());
         if let Some(start) = self.find(hash, contents.clone()) {
             state.count_table(true);
-            return Ok(Table { start, len });
+            return Ok(Table { start, len, frame: self.frame });
         }
         let start = self.take(len)?;
         let runs = sources.iter().map(|source| (source.heap.object(), source.start, source.contents.len() as u32));
@@ -93,7 +94,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
             frames.of((self.frame, self.epoch.number)).add(hash, contents, start);
         }
         state.count_table(false);
-        Ok(Table { start, len })
+        Ok(Table { start, len, frame: self.frame })
     }
 
     /// A table of views, written straight into the slots.
@@ -119,12 +120,21 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
             }
         }
         state.count_table(false);
-        Ok(Table { start, len: count })
+        Ok(Table { start, len: count, frame: self.frame })
     }
 
     /// The table's first slot as command lists name it.
+    ///
+    /// # Panics
+    /// If the table is of another frame.
     #[must_use]
     pub fn gpu_handle(&self, table: Table) -> GpuHandle {
+        assert!(
+            table.frame == self.frame,
+            "a table of the frame with {} in another frame, {}",
+            table.frame,
+            self.frame
+        );
         self.epoch.heap.gpu_handle(table.start).expect("shaders see the heap")
     }
 

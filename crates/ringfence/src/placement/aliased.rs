@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::desc::{Route, TextureKind};
 use super::location::TextureLocation;
-use crate::device::{Create, Device, DeviceError, Requirements, TextureDesc, Textures};
+use crate::device::{Create, Device, DeviceError, Numbers, Requirements, TextureDesc, Textures};
 use ringfence_memory::Error;
 use ringfence_memory::extend::{Backing, Place, Shared};
 use ringfence_memory::memory::Location;
@@ -38,9 +38,7 @@ impl<D: Device> AliasedHeap<D> {
         let info = Create::<Textures>::describe(&shared.device, like)?;
         let needs = shared.measure::<Textures>(&info)?;
         let max = shared.device.capabilities().memory_object_bytes_max;
-        if bytes == 0 {
-            return Err(DeviceError::InvalidInfo("a heap has at least one byte").into());
-        }
+        DeviceError::invalid("a heap has at least one byte").at_least(bytes, 1)?;
         if bytes > max {
             return Err(Error::TooLarge { size: bytes, max });
         }
@@ -76,24 +74,23 @@ impl<D: Device> AliasedHeap<D> {
             Ok(unsafe { shared.place_at::<Textures>(unplaced, Place::aliased(&self.whole, offset)) }?)
         })?;
         let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .described(Some(*desc))
-            .with_parts_of(&info);
+            .made_as(&info)
+            .described(*desc);
         Ok(TextureLocation { texture, texture_kind: TextureKind::of(desc), route: Route::Aliased })
     }
 
     fn check(&self, needs: Requirements, offset: u64) -> Result<(), Error> {
         let memory_type = self.shared.memory_of(&self.whole).memory_type;
-        if needs.memory_type_bits & (1 << memory_type) == 0
-            || self.shared.arena_index(memory_type, needs.class) != self.arena
-        {
-            return Err(DeviceError::InvalidInfo("the heap is not of a kind that the texture may lie in").into());
+        if needs.memory_type_bits & (1 << memory_type) == 0 {
+            return Err(Error::WrongMemoryType { memory_type, memory_type_bits: needs.memory_type_bits });
         }
+        DeviceError::invalid("the heap is of another class than the texture, by the number of the arena")
+            .exactly(self.shared.arena_index(memory_type, needs.class).into(), self.arena.into())?;
         if needs.requires_dedicated {
-            return Err(DeviceError::InvalidInfo("the texture insists on memory of its own").into());
+            let size = Numbers::Given(needs.size);
+            return Err(DeviceError::invalid("the texture insists on memory of its own").with(size).into());
         }
-        if !offset.is_multiple_of(needs.alignment) {
-            return Err(DeviceError::InvalidInfo("the offset is not aligned as the texture needs").into());
-        }
+        DeviceError::invalid("the offset is not aligned as the texture needs").multiple_of(offset, needs.alignment)?;
         match offset.checked_add(needs.size) {
             Some(end) if end <= self.bytes => Ok(()),
             end => Err(Error::TooLarge { size: end.unwrap_or(u64::MAX), max: self.bytes }),

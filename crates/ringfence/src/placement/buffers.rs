@@ -8,7 +8,7 @@ use super::heap_pools::HeapPools;
 use super::inner::Inner;
 use super::location::BufferLocation;
 use super::range_pool::Block;
-use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError};
+use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError, Numbers};
 use ringfence_memory::Error;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
@@ -26,11 +26,10 @@ impl<D: Device> Inner<D> {
     /// See [`Placement::create_buffer`](super::Placement::create_buffer).
     pub(super) fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.shared().check_lost()?;
-        if request.size == 0 {
-            return Err(DeviceError::InvalidInfo("a buffer has at least one byte").into());
-        }
+        DeviceError::invalid("a buffer has at least one byte").at_least(request.size, 1)?;
         if request.alignment != 0 && !request.alignment.is_power_of_two() {
-            return Err(DeviceError::InvalidInfo("an alignment is a power of two").into());
+            let given = Numbers::Given(request.alignment);
+            return Err(DeviceError::invalid("an alignment is a power of two").with(given).into());
         }
         match request.dynamism {
             Dynamism::Dynamic => self.create_upload(request),
@@ -162,7 +161,8 @@ impl<D: Device> Inner<D> {
             heaps.place::<Buffers>(shared, unplaced, needs, Location::Device)
         })?;
         let buffer = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .described(Some(request.desc()));
+            .made_as(&info)
+            .described(request.desc());
         Ok(BufferLocation::own(buffer, request.size, route))
     }
 

@@ -371,7 +371,7 @@ impl<D: Device> Drop for State<D> {
 
 /// What is refused where the pages would not be mapped.
 const UNSEEN: DeviceError =
-    DeviceError::InvalidInfo("fast constants lie in memory that the host sees: not Location::Device");
+    DeviceError::invalid("fast constants lie in memory that the host sees: not Location::Device");
 
 /// A page that a thread bumps through.
 struct Own<D: Device> {
@@ -430,7 +430,8 @@ impl<D: Device> FastWriter<D> {
         // Made here and nowhere else, so that it need not pass through memory.
         let Page { bytes: held, address } = &self.page.as_ref().expect("it was written in a page").page;
         let address = address.map(|base| base + offset);
-        Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address })
+        let owner = self.frame.owner();
+        Ok(Staged { buffer: held.object().clone(), offset: held.offset() + offset, size, address, owner })
     }
 
     /// Writes where that takes a copy and nothing else, and cannot fail. Gives the offset in the page.

@@ -59,7 +59,7 @@ impl<D: Device> Placement<D> {
     /// [`DeviceError::InvalidInfo`] with the rule of the description that does not hold.
     pub fn new(memory: &Allocator<D>, desc: PlacementDesc) -> Result<Self, Error> {
         if let Some(rule) = desc.broken_rule() {
-            return Err(DeviceError::InvalidInfo(rule).into());
+            return Err(DeviceError::invalid(rule).into());
         }
         let shared = memory.shared();
         let buddy = |block_bytes, granule| {

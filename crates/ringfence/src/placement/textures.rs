@@ -71,17 +71,13 @@ impl<D: Device> Inner<D> {
             }
             shared.place::<Textures>(unplaced, needs, desc)
         })?;
-        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device)
-            .described(Create::<Textures>::portable(&shared.device, info))
-            .with_parts_of(info);
+        let texture = Resource::new(Arc::clone(shared), placed, place, needs.size, Location::Device).made_as(info);
         Ok(TextureLocation { texture, texture_kind, route })
     }
 
     /// See [`Placement::create_readback_texture`](super::Placement::create_readback_texture).
     pub(super) fn create_readback_texture(&self, desc: &TextureDesc, name: &str) -> Result<ReadbackTexture<D>, Error> {
-        if desc.samples != 1 {
-            return Err(DeviceError::InvalidInfo("a multisampled texture cannot be read back").into());
-        }
+        DeviceError::invalid("a multisampled texture cannot be read back").exactly(desc.samples.into(), 1)?;
         let (footprints, size) = self.footprints(desc)?;
         let request = BufferRequest { size, usage: BufferUsage::COPY_DST, name, ..Default::default() };
         let buffer = self.create_stand_alone(&request, Location::Readback)?;
@@ -91,19 +87,20 @@ impl<D: Device> Inner<D> {
     /// Where each mip of each layer lies, and how many bytes that makes.
     fn footprints(&self, desc: &TextureDesc) -> Result<(Vec<Footprint>, u64), Error> {
         let TextureDesc { width, height, depth, layers, mips, format, .. } = *desc;
-        let count = u64::from(layers) * u64::from(mips);
-        let sizes = [width, height, depth, layers, mips];
-        if sizes.contains(&0) || count > FOOTPRINTS_MAX || mips > desc.longest().ilog2() + 1 {
-            return Err(DeviceError::InvalidInfo("a texture has texels, and mips down to one texel at the most").into());
-        }
+        let least = [width, height, depth, layers, mips].into_iter().min().unwrap_or(0);
+        DeviceError::invalid("a texture has texels, layers and mip levels").at_least(least.into(), 1)?;
+        DeviceError::invalid("more mip levels than the size allows")
+            .at_most(mips.into(), (desc.longest().ilog2() + 1).into())?;
+        DeviceError::invalid("more mip levels of layers than are read back at once")
+            .at_most(u64::from(layers) * u64::from(mips), FOOTPRINTS_MAX)?;
         let texels = format.texels();
         if texels.aspects().bits().count_ones() != 1 {
-            return Err(DeviceError::Unsupported("reading back depth and stencil together: one copy is of one").into());
+            return Err(DeviceError::unsupported("reading back depth and stencil together: one copy is of one").into());
         }
         let ([across, down], block) = (texels.block(), format.texel_bytes());
         let capabilities = self.memory.device().capabilities();
         let max = capabilities.memory_object_bytes_max;
-        let (mut footprints, mut end) = (Vec::with_capacity(count as usize), 0_u64);
+        let (mut footprints, mut end) = (Vec::with_capacity((layers * mips) as usize), 0_u64);
         for (layer, mip) in (0..layers).flat_map(|layer| (0..mips).map(move |mip| (layer, mip))) {
             let [width, height, depth] = [width, height, depth].map(|side| (side >> mip).max(1));
             let (blocks, rows) = (width.div_ceil(across), u64::from(height.div_ceil(down)) * u64::from(depth));

@@ -49,5 +49,5 @@ impl<D: Device> State<D> {
 }
 
 fn too_large() -> TransientError {
-    DeviceError::InvalidInfo("the sizes of the frame's resources add up to 63 bits or more").into()
+    DeviceError::invalid("the sizes of the frame's resources add up to 63 bits or more").into()
 }

@@ -140,10 +140,14 @@ impl<D: Device> TransientAllocator<D> {
         Ok((object.heap, object.offset..object.offset + object.size))
     }
 
-    /// The driver's object that a barrier names; `None` if it has gone since.
-    #[must_use]
-    pub fn raw(&self, id: TransientId) -> Option<&RawObject<D>> {
-        Some(&self.0.objects.get(id.0 as usize)?.as_ref()?.raw)
+    /// The driver's object that a barrier names.
+    ///
+    /// # Errors
+    /// [`TransientError::Stale`] if it has gone since, or is of another transient allocator.
+    pub fn raw(&self, id: TransientId) -> Result<&RawObject<D>, TransientError> {
+        let object = self.0.objects.get(id.object as usize).and_then(Option::as_ref);
+        let held = object.filter(|_| id.owner == self.0.owner);
+        held.map(|held| &held.raw).ok_or(TransientError::Stale { id })
     }
 
     /// The barriers of the last execution, in the order of the acquires.

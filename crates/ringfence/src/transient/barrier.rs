@@ -107,12 +107,13 @@ impl Barriers {
         past: impl Iterator<Item = (u32, &'a Clock)>,
     ) {
         let queue = pass.queue as usize;
+        let id = |object| TransientId { owner: pass.owner, object };
         self.last_acquire[queue] = self.last_acquire[queue].max(pass.number);
         let (mut before, mut others, mut last_use) = (None, 0_u32, 0);
         for (tenant, users) in past {
             last_use = last_use.max(users.on(pass.queue));
-            if tenant != object && tenant != NO_OBJECT && before != Some(TransientId(tenant)) {
-                before = Some(TransientId(tenant));
+            if tenant != object && tenant != NO_OBJECT && before != Some(id(tenant)) {
+                before = Some(id(tenant));
                 others += 1;
             } else if tenant == NO_OBJECT && *users != Clock::default() {
                 // An object that no longer exists.
@@ -126,14 +127,7 @@ impl Barriers {
         let aliases = others > 0;
         if depends || aliases || is_texture {
             let before = before.filter(|_| others == 1);
-            self.list.push(Barrier {
-                pass,
-                before,
-                after: TransientId(object),
-                depends,
-                aliases,
-                discards: is_texture,
-            });
+            self.list.push(Barrier { pass, before, after: id(object), depends, aliases, discards: is_texture });
         }
     }
 }

@@ -25,7 +25,7 @@ impl<K> Transient<K> {
     /// What barriers call it.
     #[must_use]
     pub fn id(self) -> TransientId {
-        TransientId(self.object)
+        TransientId { owner: self.owner, object: self.object }
     }
 }
 

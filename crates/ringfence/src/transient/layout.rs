@@ -49,8 +49,8 @@ pub(super) fn plan(
 ) -> Result<Layout, TransientError> {
     let is_one_queue = passes.windows(2).all(|pair| pair[0].queue == pair[1].queue);
     let problem = if is_one_queue { on_one_queue(pieces) } else { on_several_queues(passes, pieces) };
-    let problem = problem
-        .map_err(|_| DeviceError::InvalidInfo("the sizes of the frame's resources add up to 63 bits or more"))?;
+    let problem =
+        problem.map_err(|_| DeviceError::invalid("the sizes of the frame's resources add up to 63 bits or more"))?;
     let plan = alias::plan(&problem, go_on);
     let lower_bound = plan.lower_bound;
     let kept = last.and_then(|last| alias::plan_keeping(&problem, &last.offsets, plan.height.max(last.height)));

@@ -51,4 +51,8 @@ impl Clock {
 
 /// An object of a transient allocator, in a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct TransientId(pub(super) u32);
+pub struct TransientId {
+    /// The number of its transient allocator, of all in the process.
+    pub(super) owner: u32,
+    pub(super) object: u32,
+}

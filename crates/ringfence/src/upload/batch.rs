@@ -23,8 +23,8 @@ use std::fmt;
 
 use super::{Staged, StagedTexels};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
-use crate::device::{CopyRules, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
-use ringfence_memory::{Buffer, Texture};
+use crate::device::{CopyRules, Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
+use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
 /// Copies from rings to buffers and textures, to be recorded in one go: neighbours are joined, barriers grouped, and where
 /// copies overlap the later one wins.
@@ -43,6 +43,8 @@ pub struct UploadBatch<D: Device> {
     regions: Vec<CopyRegion>,
     groups: Vec<Group>,
     merged: bool,
+    /// The number of the allocator that all of it is of; 0 while there is nothing.
+    owner: u32,
     /// Blocks of texels that the queue copies at least; 0 for whole mip levels.
     unit: [u32; 3],
     figures: BatchFigures,
@@ -96,6 +98,19 @@ pub enum BatchError {
     /// The texels do not fit the texture, or are not copied so.
     #[error(transparent)]
     Texels(#[from] TexelError),
+    /// What is staged, the destination, and the other copies of the batch are not of one allocator: its frames would not
+    /// keep all of them.
+    #[error(
+        "the source is of allocator {source_owner}, the destination of {target_owner}, the batch of {batch_owner}: different ones"
+    )]
+    Foreign {
+        /// The number of the allocator that the source was staged with.
+        source_owner: u32,
+        /// That of the destination.
+        target_owner: u32,
+        /// That of the copies that the batch has; the source's, if it has none.
+        batch_owner: u32,
+    },
 }
 
 /// Where texels go in a texture.
@@ -170,6 +185,7 @@ impl<D: Device> UploadBatch<D> {
             regions: Vec::new(),
             groups: Vec::new(),
             merged: true,
+            owner: 0,
             unit: [1; 3],
             figures: BatchFigures::default(),
         }
@@ -187,8 +203,9 @@ impl<D: Device> UploadBatch<D> {
     /// Adds a copy of all that is staged to `offset` of a buffer, which was made to be copied to. O(1) expected.
     ///
     /// # Errors
-    /// The bytes lie outside the destination.
+    /// The bytes lie outside the destination; or [`BatchError::Foreign`].
     pub fn copy(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), BatchError> {
+        let owner = self.check_owners(from, to)?;
         let (size, target_size) = (from.size, to.size());
         if offset.checked_add(size).is_none_or(|end| end > target_size) {
             return Err(BatchError::OutOfRange { offset, size, target_size });
@@ -197,7 +214,7 @@ impl<D: Device> UploadBatch<D> {
         let source = self.source(&from.buffer);
         let region = CopyRegion { src_offset: from.offset, dst_offset: offset, size };
         self.copies.push(Copy { target, source, region });
-        self.added(size);
+        self.added(owner, size);
         Ok(())
     }
 
@@ -207,8 +224,10 @@ impl<D: Device> UploadBatch<D> {
     ///
     /// # Errors
     /// The texture has no such mip level, layers, aspect or texels; its format has other blocks than the texels, or several
-    /// planes; it has several samples a texel; the region cuts blocks, or what the device or the queue copies as a whole.
+    /// planes; it has several samples a texel; the region cuts blocks, or what the device or the queue copies as a whole;
+    /// or [`BatchError::Foreign`].
     pub fn copy_texels(&mut self, from: &StagedTexels<D>, to: &Texture<D>, at: TexelTarget) -> Result<(), BatchError> {
+        let owner = self.check_owners(&from.staged, to)?;
         let TexelTarget { mip, layer, x, y, z, discard } = at;
         let StagedTexels { format, aspect, width, height, depth, layers, row_bytes, .. } = *from;
         let wanted = TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth };
@@ -224,7 +243,7 @@ impl<D: Device> UploadBatch<D> {
             self.take_over(TextureTarget { texture: texture.clone(), mip, layer, aspects: parts.aspects, discard });
             self.texels.push(TexelCopy { source, texture: texture.clone(), region });
         }
-        self.added(from.staged.size);
+        self.added(owner, from.staged.size);
         Ok(())
     }
 
@@ -239,7 +258,26 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    fn added(&mut self, bytes: u64) {
+    /// Refuses a source, a destination and a batch that are not all of one allocator; gives the allocator's number.
+    fn check_owners<K: ResourceKind>(&self, from: &Staged<D>, to: &Resource<D, K>) -> Result<u32, BatchError>
+    where
+        D: Create<K>,
+    {
+        let (source_owner, target_owner) = (from.owner, to.shared().lifetimes.owner());
+        let batch_owner = if self.owner == 0 { source_owner } else { self.owner };
+        if (source_owner, target_owner) == (batch_owner, batch_owner) {
+            return Ok(batch_owner);
+        }
+        Err(BatchError::Foreign { source_owner, target_owner, batch_owner })
+    }
+
+    /// Whether copies of the allocator of this number may be added.
+    pub(super) fn takes(&self, owner: u32) -> bool {
+        [0, owner].contains(&self.owner)
+    }
+
+    fn added(&mut self, owner: u32, bytes: u64) {
+        self.owner = owner;
         self.figures.copy_count += 1;
         self.figures.copy_bytes += bytes;
         self.merged = false;
@@ -342,6 +380,7 @@ impl<D: Device> UploadBatch<D> {
         self.regions.clear();
         self.groups.clear();
         self.merged = true;
+        self.owner = 0;
         self.figures = BatchFigures::default();
     }
 

@@ -328,13 +328,13 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     ///
     /// # Errors
     /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer is
-    /// of other [`ConstantBuffers`]. What was staged by then is in the batch, and what was not is staged the next time.
+    /// of other [`ConstantBuffers`], or the batch of another allocator. What was staged by then is in the batch, and what was not is staged the next time.
     pub fn upload_statics(
         &self,
         writer: &mut ConstantWriter<D, V>,
         batch: &mut UploadBatch<D>,
     ) -> Result<u64, UploadError> {
-        if !writer.is_of(&self.shared) {
+        if !writer.is_of(&self.shared) || !batch.takes(self.shared.memory.shared().lifetimes.owner()) {
             return Err(UploadError::ForeignConstants);
         }
         self.shared.statics.upload(writer, batch)

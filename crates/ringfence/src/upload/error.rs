@@ -61,9 +61,17 @@ pub enum UploadError {
         /// What the frame signals.
         frame: SyncPoint,
     },
-    /// The constants were made by other `ConstantBuffers` than the writer's.
-    #[error("the constants and the writer belong to different constant buffers")]
+    /// The constants were made by other `ConstantBuffers` than the writer's, or the batch is another allocator's.
+    #[error("the constants, the writer and the batch belong to different constant buffers or allocators")]
     ForeignConstants,
+    /// The texture that results are wanted of is another allocator's than the ring.
+    #[error("a texture of allocator {texture_owner} does not fit a ring of another allocator, {ring_owner}")]
+    ForeignTexture {
+        /// The number of the ring's allocator.
+        ring_owner: u32,
+        /// That of the texture's.
+        texture_owner: u32,
+    },
     /// The texels that were given are not what their size says.
     #[error("{given} bytes for {width} × {height} × {depth} texels in {layers} layers ({format}), which need {needed}")]
     TexelSize {

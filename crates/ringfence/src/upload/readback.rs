@@ -140,7 +140,7 @@ impl<D: Device> ReadbackRing<D> {
     /// see [`TexelReadback::reads`]. The texture was made to be copied from.
     ///
     /// # Errors
-    /// As [`ReadbackRing::reserve`]; and [`UploadError::Texels`] if the texture has no such texels, or they are not copied
+    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; and [`UploadError::Texels`] if the texture has no such texels, or they are not copied
     /// so: see [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels).
     pub fn reserve_box(
         &self,
@@ -148,6 +148,10 @@ impl<D: Device> ReadbackRing<D> {
         from: &Texture<D>,
         texels: &TexelBox,
     ) -> Result<TexelReadback<D>, UploadError> {
+        let (ring_owner, texture_owner) = (self.state.shared().lifetimes.owner(), from.shared().lifetimes.owner());
+        if ring_owner != texture_owner {
+            return Err(UploadError::ForeignTexture { ring_owner, texture_owner });
+        }
         let partial_depth = self.state.memory.device().capabilities().partial_depth_copies;
         let rules = CopyRules { partial_depth, unit: [1; 3] };
         let parts = check_texels(from.parts(), texels, None, rules)?;

@@ -236,7 +236,7 @@ impl Layout {
     pub(super) fn staged<D: Device>(&self, texels: &Texels<'_>, room: Staged<D>) -> StagedTexels<D> {
         let skip = self.skip(room.offset);
         let address = room.address.map(|address| address + skip);
-        let staged = Staged { buffer: room.buffer, offset: room.offset + skip, size: self.size, address };
+        let staged = Staged { offset: room.offset + skip, size: self.size, address, ..room };
         let Texels { width, height, depth, layers, format, aspect, .. } = *texels;
         let Self { row_bytes, layer_bytes, .. } = *self;
         StagedTexels { staged, row_bytes, layer_bytes, width, height, depth, layers, format, aspect }

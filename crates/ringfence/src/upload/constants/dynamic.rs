@@ -20,9 +20,9 @@ use super::share::{Shares, hash};
 use super::{ALIGNMENT, BoundConstants, CLASS_BYTES, CLASSES, ConstantBuffers, ConstantFigures, ConstantViews, LARGE};
 use super::{Paired, Shared, classify};
 use crate::device::Device;
-use crate::upload::fill::copy;
+use crate::upload::fill::{copy, staged};
 use crate::upload::segment::Segment;
-use crate::upload::{Staged, UploadBatch, UploadError, UploadWriter};
+use crate::upload::{UploadBatch, UploadError, UploadWriter};
 use ringfence_memory::lifetime::Frame;
 
 /// A constant buffer whose content changes often. Made by [`ConstantBuffers::dynamic`].
@@ -285,10 +285,13 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         let (_, bytes) = classify(content.len() as u64, u64::MAX)?;
         let alignment = CLASS_BYTES.get(class).copied().unwrap_or(ALIGNMENT);
         let Self { shared, writers, promoted, figures, .. } = self;
+        if promote && !promoted.takes(writers[class].point().timeline.owner()) {
+            return Err(UploadError::ForeignConstants);
+        }
         let place = |segment: &Segment<D>, offset: u64| {
             let paired = segment.paired.as_deref().and_then(|paired| paired.downcast_ref::<Paired<D, V::Heap>>());
             let Paired { heap, mirror } = paired.expect("what was made for constants");
-            let staged = Staged { buffer: segment.buffer.object().clone(), offset, size: bytes, address: None };
+            let staged = staged(segment, offset, bytes);
             let (buffer, address, heap, is_promoted) = match mirror {
                 Some(mirror) if promote => {
                     promoted.copy(&staged, &mirror.buffer, offset).expect("the mirror is as large as the pool");

@@ -1,0 +1,51 @@
+//! What the host sees of a resource, of an allocation, of a small buffer: read and written here, whoever owns the bytes.
+
+use crate::device::{Device, Mapped};
+use crate::error::AccessError;
+use crate::memory::{Place, Shared};
+
+/// Bytes from the first of `place` on, as the host sees them.
+pub(super) struct HostBytes<'a, D: Device> {
+    pub(super) shared: &'a Shared<D>,
+    pub(super) place: &'a Place<D>,
+    /// Where the host sees the first; if anywhere, `size` bytes are mapped from there on.
+    pub(super) base: Option<Mapped>,
+    pub(super) size: u64,
+}
+
+impl<D: Device> HostBytes<'_, D> {
+    /// Where the host sees byte `offset`, if `size` bytes from there are inside.
+    pub(super) fn at(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
+        let base = self.base.ok_or(AccessError::NotMapped)?;
+        if offset.checked_add(size).is_none_or(|end| end > self.size) {
+            return Err(AccessError::OutOfRange { offset, size, resource_size: self.size });
+        }
+        // SAFETY: the offset lies inside the bytes, which are all mapped.
+        Ok(unsafe { base.add(offset) })
+    }
+
+    /// Makes host writes visible to the device.
+    pub(super) fn flush(&self, offset: u64, size: u64) -> Result<(), AccessError> {
+        self.at(offset, size)?;
+        Ok(self.shared.flush(self.place, offset, size)?)
+    }
+
+    /// Copies bytes in and makes them visible to the device.
+    ///
+    /// # Safety
+    /// No other host access to these bytes happens at the same time.
+    pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let mapped = self.at(offset, bytes.len() as u64)?;
+        // SAFETY: the destination is inside the mapping, and the caller keeps every other host access away.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped.as_ptr(), bytes.len()) };
+        Ok(self.shared.flush(self.place, offset, bytes.len() as u64)?)
+    }
+
+    /// Copies what the device has written.
+    pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        let mapped = self.at(offset, into.len() as u64)?;
+        let memory = &self.shared.memory_of(self.place).object;
+        // SAFETY: the range is inside these bytes, and so inside the memory, which is mapped there.
+        Ok(unsafe { self.shared.device.read_back(memory, self.place.offset + offset, mapped, into) }?)
+    }
+}

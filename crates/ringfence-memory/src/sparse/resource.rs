@@ -1,0 +1,342 @@
+//! A driver's buffer or texture without memory of its own, with the [pages](super::table) behind it.
+//!
+//! ```text
+//!   pages of a buffer                         by number
+//!   region (mip, layer, texels) of a texture ──▶ the tiles that it touches, or the tail that the mip lies in ──▶ numbers
+//! ```
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::error::{SparseError, SparseRegion};
+use super::table::PageTable;
+use super::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace};
+use crate::device::{Buffers, Create, Device, DeviceError, ResourceClass, Textures};
+use crate::error::Error;
+use crate::memory::{AllocationDesc, Shared};
+use crate::resource::ResourceKind;
+
+/// A buffer of addresses, whose pages get memory as they are needed. See [`SparseResource`].
+pub type SparseBuffer<D> = SparseResource<D, Buffers>;
+/// A texture whose tiles get memory as they are needed. See [`SparseResource`].
+pub type SparseTexture<D> = SparseResource<D, Textures>;
+
+/// A run of pages that a submission will bind or unbind: pages of a buffer by number, tiles of one row, pages of one tail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageRun<P> {
+    /// The first page.
+    pub first: P,
+    /// How many.
+    pub count: u64,
+    /// Whether they get memory; else they lose it.
+    pub is_bound: bool,
+}
+
+/// What sparse resources are cut into: [`Buffers`] into pages, [`Textures`] into tiles and tails.
+pub trait SparseKind: ResourceKind {
+    /// How the device cuts one.
+    type Layout: fmt::Debug + Send + Sync;
+    /// A page.
+    type Page: Copy + fmt::Debug;
+    /// What can be bound.
+    type Region;
+
+    /// What a page needs: bytes, memory types (a bit each), class.
+    fn page(layout: &Self::Layout) -> (u64, u32, ResourceClass);
+    /// How many pages there are.
+    fn page_count(layout: &Self::Layout) -> u64;
+    /// The page of this number.
+    fn place(layout: &Self::Layout, page: u64) -> Self::Page;
+    /// The number of a page.
+    fn number(layout: &Self::Layout, page: Self::Page) -> u64;
+    /// Whether a page begins a run of its own, whatever lies before it.
+    fn begins_run(layout: &Self::Layout, page: u64) -> bool;
+    /// The pages of a region, by number.
+    ///
+    /// # Errors
+    /// The region lies outside the resource.
+    fn pages(layout: &Self::Layout, region: Self::Region) -> Result<impl Iterator<Item = u64>, SparseError>;
+}
+
+impl SparseKind for Buffers {
+    type Layout = SparseNeeds;
+    type Page = u64;
+    type Region = Range<u64>;
+
+    fn page(layout: &SparseNeeds) -> (u64, u32, ResourceClass) {
+        (layout.page_bytes, layout.memory_type_bits, ResourceClass::Buffer)
+    }
+
+    fn page_count(layout: &SparseNeeds) -> u64 {
+        layout.size / layout.page_bytes
+    }
+
+    fn place(_: &SparseNeeds, page: u64) -> u64 {
+        page
+    }
+
+    fn number(_: &SparseNeeds, page: u64) -> u64 {
+        page
+    }
+
+    fn begins_run(_: &SparseNeeds, _: u64) -> bool {
+        false
+    }
+
+    fn pages(layout: &SparseNeeds, region: Range<u64>) -> Result<impl Iterator<Item = u64>, SparseError> {
+        let (first, end, page_count) = (region.start, region.end, Self::page_count(layout));
+        if end > page_count { Err(SparseError::OutOfRange { first, end, page_count }) } else { Ok(region) }
+    }
+}
+
+impl SparseKind for Textures {
+    type Layout = TextureTiling;
+    type Page = TilePlace;
+    type Region = SparseRegion;
+
+    fn page(layout: &TextureTiling) -> (u64, u32, ResourceClass) {
+        (layout.page_bytes, layout.memory_type_bits, layout.class)
+    }
+
+    fn page_count(layout: &TextureTiling) -> u64 {
+        layout.page_count()
+    }
+
+    fn place(layout: &TextureTiling, page: u64) -> TilePlace {
+        layout.place(page)
+    }
+
+    fn number(layout: &TextureTiling, page: TilePlace) -> u64 {
+        layout.page(page)
+    }
+
+    fn begins_run(layout: &TextureTiling, page: u64) -> bool {
+        matches!(layout.place(page), TilePlace::Tile { column: 0, .. } | TilePlace::Tail { page: 0, .. })
+    }
+
+    fn pages(layout: &TextureTiling, region: SparseRegion) -> Result<impl Iterator<Item = u64>, SparseError> {
+        let SparseRegion { mip, layer, x, y, width, height } = region;
+        let TextureTiling { mips, layers, tile, tail_first_mip, .. } = *layout;
+        let inside =
+            |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
+        let [across, down] = layout.extent(mip);
+        if mip >= mips || layer >= layers || !inside(x, width, across) || !inside(y, height, down) {
+            return Err(SparseError::OutsideTexture { region, mips, layers });
+        }
+        // Rows of pages: of tiles, or the one of a tail.
+        let (first, rows, count, stride) = if mip >= tail_first_mip {
+            let layer = if layout.is_tail_shared { 0 } else { layer };
+            (layout.page(TilePlace::Tail { layer, page: 0 }), 1, layout.tail_pages, 0)
+        } else {
+            let (column, row) = (x / tile[0], y / tile[1]);
+            let (columns, rows) = ((x + width).div_ceil(tile[0]) - column, (y + height).div_ceil(tile[1]) - row);
+            let first = layout.page(TilePlace::Tile { mip, layer, column, row });
+            (first, u64::from(rows), u64::from(columns), u64::from(layout.tiles(mip)[0]))
+        };
+        Ok((0..rows).flat_map(move |row| (0..count).map(move |page| first + row * stride + page)))
+    }
+}
+
+/// A resource whose pages get memory as they are needed. See [`sparse`](crate::sparse).
+///
+/// Dropping it retires it with all of its memory, as a [`Buffer`](crate::Buffer) is.
+pub struct SparseResource<D: Device + Create<K>, K: SparseKind> {
+    object: ManuallyDrop<<D as Create<K>>::Object>,
+    layout: K::Layout,
+    table: PageTable<D>,
+}
+
+impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
+    /// Has the driver `make` an object and say how it is cut.
+    pub(super) fn new(
+        shared: &Arc<Shared<D>>,
+        desc: AllocationDesc<'_>,
+        make: impl FnOnce(&D) -> Result<(<D as Create<K>>::Object, K::Layout), DeviceError>,
+    ) -> Result<Self, Error> {
+        shared.check_lost()?;
+        let (object, layout) = make(&shared.device)?;
+        shared.calls.create_object.add(1);
+        if !desc.name.is_empty() {
+            // SAFETY: the object was made just now.
+            unsafe { Create::<K>::set_name(&shared.device, &object, desc.name) };
+        }
+        let table = PageTable::new(shared, K::page(&layout), desc);
+        Ok(Self { object: ManuallyDrop::new(object), layout, table })
+    }
+
+    /// The driver's object.
+    #[must_use]
+    pub fn object(&self) -> &<D as Create<K>>::Object {
+        &self.object
+    }
+
+    /// How many pages it has.
+    #[must_use]
+    pub fn page_count(&self) -> u64 {
+        K::page_count(&self.layout)
+    }
+
+    /// How many of them have memory once what is pending is submitted.
+    #[must_use]
+    pub fn bound_count(&self) -> u64 {
+        self.table.bound_count()
+    }
+
+    /// The memory behind a page that a submission has bound: the memory object and the first byte in it.
+    #[must_use]
+    pub fn behind(&self, page: K::Page) -> Option<(&D::Memory, u64)> {
+        self.table.behind(K::number(&self.layout, page))
+    }
+
+    /// What the next submission does, as data.
+    #[must_use]
+    pub fn batch(&self) -> Vec<PageRun<K::Page>> {
+        let runs = self.table.runs(|page| K::begins_run(&self.layout, page)).into_iter();
+        let run = |page, count, is_bound| PageRun { first: K::place(&self.layout, page), count, is_bound };
+        runs.map(|held| run(held.page, held.count, held.change)).collect()
+    }
+
+    /// Has pages bound by the next submission: those of a buffer by number; of a texture every tile that the region
+    /// touches, or all of the tail that its mip lies in. What has memory is left as it is; for the rest it is taken now.
+    /// What new pages hold is of no meaning.
+    ///
+    /// # Errors
+    /// The region lies outside the resource, that of a texture is empty, or there is no memory; no page has changed then.
+    #[track_caller]
+    pub fn bind(&mut self, region: K::Region) -> Result<(), SparseError> {
+        Ok(self.table.bind(K::pages(&self.layout, region)?)?)
+    }
+
+    /// Has pages unbound by the next submission, those without memory left as they are; of a tail all pages, with the mips
+    /// that share it.
+    ///
+    /// # Errors
+    /// The region lies outside the resource, or that of a texture is empty.
+    pub fn unbind(&mut self, region: K::Region) -> Result<(), SparseError> {
+        self.table.unbind(K::pages(&self.layout, region)?);
+        Ok(())
+    }
+}
+
+impl<D: Device> SparseBuffer<D> {
+    /// Its bytes: addresses, not memory.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.layout.size
+    }
+
+    /// Bytes of a page.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.layout.page_bytes
+    }
+
+    /// Whether a page has memory once what is pending is submitted.
+    #[must_use]
+    pub fn is_bound(&self, page: u64) -> bool {
+        self.table.is_bound(page)
+    }
+
+    /// The pages that bytes lie in.
+    #[must_use]
+    pub fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
+        bytes.start / self.layout.page_bytes..bytes.end.div_ceil(self.layout.page_bytes)
+    }
+}
+
+impl<D: Device> SparseTexture<D> {
+    /// How it is cut into pages.
+    #[must_use]
+    pub fn tiling(&self) -> &TextureTiling {
+        &self.layout
+    }
+
+    /// Whether all that the region touches has memory once what is pending is submitted; `false` outside of the texture.
+    #[must_use]
+    pub fn is_bound(&self, region: SparseRegion) -> bool {
+        Textures::pages(&self.layout, region).is_ok_and(|mut pages| pages.all(|page| self.table.is_bound(page)))
+    }
+
+    /// All texels of a mip of a layer.
+    #[must_use]
+    pub fn whole(&self, mip: u32, layer: u32) -> SparseRegion {
+        let [width, height] = self.layout.extent(mip);
+        SparseRegion { mip, layer, x: 0, y: 0, width, height }
+    }
+}
+
+impl<D: Sparse> SparseBuffer<D> {
+    /// Binds and unbinds what is pending, on a queue: after `waits` and the queue's earlier work, and signals then. What
+    /// loses its memory is retired. With nothing pending, it only waits and signals.
+    ///
+    /// # Errors
+    /// Device lost or out of memory: what is pending is still pending.
+    ///
+    /// # Safety
+    /// - It is called between the [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted) of
+    ///   the frame whose value and fence are `signal`; the queue is the device's, can bind, and no other thread uses it.
+    /// - Work that uses pages which lose their memory comes before, on this queue or through `waits`; work that uses new
+    ///   ones comes after.
+    pub unsafe fn submit(
+        &mut self,
+        queue: &D::BindQueue,
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError> {
+        self.table.check_lost()?;
+        let page_bytes = self.layout.page_bytes;
+        let bind = |page, count, memory| PageBind { offset: page * page_bytes, size: count * page_bytes, memory };
+        let runs = self.table.binds(|_| false).into_iter();
+        let binds: Vec<_> = runs.map(|run| bind(run.page, run.count, run.change)).collect();
+        // SAFETY: runs of a map do not overlap; pages lie inside the buffer, and their memory was made for them; the rest
+        // is the caller's promise.
+        unsafe { self.table.device().bind_pages(queue, &self.object, &binds, waits, signal) }?;
+        self.table.settle();
+        Ok(())
+    }
+}
+
+impl<D: Sparse> SparseTexture<D> {
+    /// Binds and unbinds what is pending, on a queue: as [`SparseBuffer::submit`].
+    ///
+    /// # Errors
+    /// Device lost or out of memory: what is pending is still pending.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn submit(
+        &mut self,
+        queue: &D::BindQueue,
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError> {
+        self.table.check_lost()?;
+        let layout = &self.layout;
+        let bind = |page, count, memory| TileBind { place: layout.place(page), count, memory };
+        let runs = self.table.binds(|page| Textures::begins_run(layout, page)).into_iter();
+        let binds: Vec<_> = runs.map(|run| bind(run.page, run.count, run.change)).collect();
+        // SAFETY: runs of a map do not overlap, and each is of one row or tail; pages are the texture's, and their memory
+        // was made for them; the rest is the caller's promise.
+        unsafe { self.table.device().bind_tiles(queue, (&self.object, layout), &binds, waits, signal) }?;
+        self.table.settle();
+        Ok(())
+    }
+}
+
+impl<D: Device + Create<K>, K: SparseKind> Drop for SparseResource<D, K> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards.
+        let object = unsafe { ManuallyDrop::take(&mut self.object) };
+        // Before the table, so that the object is destroyed before its memory is free.
+        self.table.retire(K::raw::<D>(object));
+    }
+}
+
+impl<D: Device + Create<K>, K: SparseKind> fmt::Debug for SparseResource<D, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bound, pages, (bytes, ..)) = (self.bound_count(), self.page_count(), K::page(&self.layout));
+        write!(f, "sparse {}({:?}, {bound} of {pages} pages of {bytes} bytes)", K::NAME, self.object())
+    }
+}
