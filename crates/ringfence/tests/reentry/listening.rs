@@ -1,4 +1,4 @@
-//! One subscriber of `tracing` for the whole program, which passes what it is told to the listener of the thread.
+//! One subscriber of `tracing` for the whole program, which passes what is reported to the listener of the thread.
 //!
 //! `tracing` asks once whether a place in the code is of interest to anyone. With a subscriber for one thread alone
 //! (`with_default`), the thread that comes by first may be another test's, which has none: its "no" then holds for all.
@@ -13,7 +13,7 @@ thread_local! {
     static LISTENER: RefCell<Option<Arc<dyn Subscriber>>> = const { RefCell::new(None) };
 }
 
-/// Does `work` with the listener told of all that this thread does in it. One at a time.
+/// Does `work`; what this thread reports in it goes to the listener. One at a time.
 pub fn listen(listener: impl Subscriber, work: impl FnOnce()) {
     static GLOBAL: Once = Once::new();
     GLOBAL.call_once(|| tracing::subscriber::set_global_default(ByThread).expect("the first one"));
