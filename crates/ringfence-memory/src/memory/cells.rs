@@ -112,7 +112,7 @@ impl Class {
     /// Bytes of the class of this index.
     const fn bytes_of(index: u32) -> u64 {
         let power = 256 << (index / 2);
-        if index % 2 == 0 { power } else { power / 2 * 3 }
+        if index.is_multiple_of(2) { power } else { power / 2 * 3 }
     }
 
     /// The largest power of two that each cell is aligned to.
