@@ -158,6 +158,18 @@ pub enum Error {
     Device(#[from] DeviceError),
 }
 
+impl Error {
+    /// Whether it failed for want of memory: a smaller request, or one after something was released, may succeed.
+    #[must_use]
+    pub const fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::OutOfMemory { .. } | Self::OverBudget { .. } => true,
+            Self::Device(error) => error.is_out_of_memory(),
+            _ => false,
+        }
+    }
+}
+
 /// Why the host could not reach a resource's bytes. Nothing was read or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

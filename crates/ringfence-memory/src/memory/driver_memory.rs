@@ -9,7 +9,9 @@ use super::place::{ArenaRef, Backing, Place};
 use super::request::{AllocationDesc, Request};
 use super::retired::Retired;
 use super::shared::Shared;
+use super::shortage::Attempt;
 use crate::device::{Device, DeviceError, MemoryDesc};
+use crate::error::Error;
 use crate::observe::span;
 
 impl<D: Device> Shared<D> {
@@ -105,11 +107,18 @@ impl<D: Device> Shared<D> {
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }
 
-    /// A heap for a pool: counted like memory of a resource's own, since no arena has it.
-    pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, DeviceError> {
-        let ArenaDesc { memory_type, class, priority, .. } = self.arenas[arena as usize].desc;
+    /// A heap of `size` bytes for resources outside the arenas: within the limits, counted like memory of a resource's
+    /// own. Where there is no memory, what is complete is reclaimed and empty blocks are freed, once.
+    pub fn make_heap(&self, arena: u32, size: u64, alignment: u64, name: &str) -> Result<Backing<D>, Error> {
+        let ArenaDesc { memory_type, heap, class, priority, .. } = self.arenas[arena as usize].desc;
         let desc = MemoryDesc { share: None, memory_type, size, alignment, class, priority, name };
-        let memory = Arc::new(self.allocate_memory(&desc)?);
+        let mut attempt = Attempt::at(memory_type, size, &AllocationDesc::default());
+        let make = || self.make_within(heap, size, false, || self.allocate_memory(&desc));
+        let made = match make() {
+            Err(failure) if failure.may_go_on() && self.trim_heap(heap, &mut attempt) => make(),
+            made => made,
+        };
+        let memory = Arc::new(made.map_err(|failure| self.give_up(&attempt, None, failure))?);
         memory.pin();
         let request = Request { size, alignment, name, ..Default::default() };
         let number = self.add_dedicated(&ArenaRef::Own(arena.into()), &memory, 0, &request);

@@ -349,7 +349,7 @@ pub fn identical_tables_of_a_frame_share_one_copy<G: Gpu>(rig: &mut Rig<G>) {
     );
     let table = one.table(&[shown[0].all(), shown[1].all()]).expect("room");
     assert_eq!(one.table(&[shown[0].all(), shown[1].all()]), Ok(table));
-    assert_eq!(other.table(&[shown[0].all(), shown[1].all()]), Ok(table), "another frame_tables of the same frame");
+    assert_eq!(other.table(&[shown[0].all(), shown[1].all()]), Ok(table), "another `FrameTables` of the same frame");
     let turned = one.table(&[shown[1].all(), shown[0].all()]).expect("room");
     assert_ne!(turned, table);
     drop((one, other));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::default_pool::{DefaultPool, DefaultRanges, tlsf_pool};
 use super::desc::{BufferRequest, Dynamism, PlacementDesc, Route, Strategy};
 use super::heap_pools::HeapPools;
-use super::inner::{Inner, is_out_of_memory};
+use super::inner::Inner;
 use super::location::BufferLocation;
 use super::range_pool::Block;
 use crate::device::{BufferUsage, Buffers, Create, Device, DeviceError};
@@ -80,7 +80,7 @@ impl<D: Device> Inner<D> {
         };
         match found {
             Ok(found) => Ok(BufferLocation::in_pool(self.shared(), found, request.size, Location::Upload, route)),
-            Err(error) if is_out_of_memory(&error) => self.create_stand_alone(request, Location::Upload),
+            Err(error) if error.is_out_of_memory() => self.create_stand_alone(request, Location::Upload),
             Err(error) => Err(error),
         }
     }
@@ -102,7 +102,7 @@ impl<D: Device> Inner<D> {
             }
         };
         match made {
-            Err(error) if is_out_of_memory(&error) => self.create_stand_alone(request, Location::Device),
+            Err(error) if error.is_out_of_memory() => self.create_stand_alone(request, Location::Device),
             made => made,
         }
     }

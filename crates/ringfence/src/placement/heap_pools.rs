@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use ringfence_core::tlsf::Tlsf;
 
 use super::range_pool::{Block, PoolFigures, RangePool};
-use crate::device::{Create, Device, DeviceError, Requirements};
+use crate::device::{Create, Device, Requirements};
 use ringfence_memory::Error;
 use ringfence_memory::ResourceKind;
 use ringfence_memory::extend::{Backing, Made, Shared};
@@ -63,9 +63,9 @@ impl<D: Device> HeapPools<D> {
         let none = Error::NoMemoryType { location, memory_type_bits: needs.memory_type_bits };
         let mut result = Err(none);
         for memory_type in shared.order.candidates(location, needs.memory_type_bits) {
-            result = self.place_in_type::<K>(shared, unplaced, needs, memory_type).map_err(Error::from);
+            result = self.place_in_type::<K>(shared, unplaced, needs, memory_type);
             match &result {
-                Err(Error::Device(error)) if error.is_out_of_memory() => {}
+                Err(error) if error.is_out_of_memory() => {}
                 _ => break,
             }
         }
@@ -78,7 +78,7 @@ impl<D: Device> HeapPools<D> {
         unplaced: &<D as Create<K>>::Unplaced,
         needs: Requirements,
         memory_type: u32,
-    ) -> Result<Made<D, K>, DeviceError>
+    ) -> Result<Made<D, K>, Error>
     where
         K: ResourceKind,
         D: Create<K>,
@@ -86,12 +86,9 @@ impl<D: Device> HeapPools<D> {
         let arena = shared.arena_index(memory_type, needs.class);
         let part = self.part(shared, arena, needs.alignment);
         let make = |bytes| self.make_heap(shared, arena, bytes, needs);
-        let found = part.allocate(needs.size, needs.alignment, make).map_err(|error| match error {
-            Error::Device(error) => error,
-            _ => DeviceError::OutOfDeviceMemory,
-        })?;
+        let found = part.allocate(needs.size, needs.alignment, make)?;
         // SAFETY: the part's heaps are of this memory type and class, and the range is aligned.
-        unsafe { shared.place_at::<K>(unplaced, found.place) }
+        Ok(unsafe { shared.place_at::<K>(unplaced, found.place) }?)
     }
 
     /// Asks the driver for a heap.

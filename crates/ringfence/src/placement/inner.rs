@@ -14,7 +14,6 @@ use super::heap_pools::HeapPools;
 use super::range_pool::RangePool;
 use crate::device::Device;
 use ringfence_memory::Allocator;
-use ringfence_memory::Error;
 use ringfence_memory::extend::Shared;
 
 pub(super) struct Inner<D: Device> {
@@ -44,14 +43,5 @@ impl<D: Device> Drop for Inner<D> {
         self.textures.iter().flat_map(HeapPools::each_part).for_each(|part| part.close());
         let pools = self.default_buffers.get_mut();
         pools.iter().for_each(|pool| pool.each_part(&mut |part| part.close()));
-    }
-}
-
-/// Whether memory of its own may still be had.
-pub(super) fn is_out_of_memory(error: &Error) -> bool {
-    match error {
-        Error::OutOfMemory { .. } => true,
-        Error::Device(error) => error.is_out_of_memory(),
-        _ => false,
     }
 }

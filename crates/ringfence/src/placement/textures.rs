@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::desc::{BufferRequest, Route, TextureKind};
-use super::inner::{Inner, is_out_of_memory};
+use super::inner::Inner;
 use super::location::{Footprint, ReadbackTexture, TextureLocation};
 use crate::device::{BufferUsage, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
 use ringfence_memory::Error;
@@ -65,7 +65,7 @@ impl<D: Device> Inner<D> {
                 route = Route::Textures(texture_kind);
                 let pools = &self.textures[texture_kind as usize];
                 match pools.place::<Textures>(shared, unplaced, needs, Location::Device) {
-                    Err(error) if is_out_of_memory(&error) => route = Route::StandAlone,
+                    Err(error) if error.is_out_of_memory() => route = Route::StandAlone,
                     made => return made,
                 }
             }

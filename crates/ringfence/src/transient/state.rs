@@ -209,7 +209,7 @@ impl<D: Device> State<D> {
             let arena = shared.arena_index(memory_type, wanted.needs.class);
             result = self.find_in_arena(arena, wanted, clock);
             match &result {
-                Err(TransientError::Memory(Error::Device(error))) if error.is_out_of_memory() => {}
+                Err(TransientError::Memory(error)) if error.is_out_of_memory() => {}
                 _ => break,
             }
         }
@@ -244,10 +244,10 @@ impl<D: Device> State<D> {
         let alignment = needs.alignment.max(HEAP_ALIGNMENT).max(for_targets);
         let max = capabilities.memory_object_bytes_max;
         let rounded = |bytes: u64| bytes.next_multiple_of(HEAP_ALIGNMENT).min(max);
-        let mut made = Err(DeviceError::OutOfDeviceMemory);
+        let mut made = Err(DeviceError::OutOfDeviceMemory.into());
         for bytes in [rounded(bytes), rounded(needs.size)] {
             made = self.shared.make_heap(arena, bytes, alignment, &self.name).map(|backing| (backing, bytes));
-            if !matches!(made, Err(error) if error.is_out_of_memory()) {
+            if !made.as_ref().is_err_and(Error::is_out_of_memory) {
                 break;
             }
         }

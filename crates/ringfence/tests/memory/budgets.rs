@@ -2,9 +2,13 @@
 
 use ringfence::core::algorithm::Algorithm;
 use ringfence::device::fault::{Call, Rule};
-use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties};
+use ringfence::device::{Create, DeviceError, MemoryHeap, MemoryProperties, TextureDesc, TextureUsage, Textures};
+use ringfence::placement::{Placement, PlacementDesc};
 use ringfence::sim::Profile;
+use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
+
+use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 use crate::world::{KIB, MIB, card, needs, on_card, on_device, world};
 
@@ -318,4 +322,46 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
             world.finish();
         }
     }
+}
+
+/// Heaps of resources that lie outside the arenas: of transient ones, of an engine's pools, of those that share bytes.
+#[test]
+fn a_limit_holds_for_heaps_of_every_kind() {
+    let allocator = AllocatorDesc { heap_bytes_max: [8 * MIB; 16], ..Default::default() };
+    let profile = card(1 << 30, 1 << 30);
+    let world = FaultyFixture::faulty(FixtureDesc { profile, allocator, ..Default::default() });
+    let texture = |side: u32| TextureDesc {
+        width: side,
+        height: side,
+        usage: TextureUsage::RENDER_TARGET | TextureUsage::COPY_SRC,
+        ..Default::default()
+    };
+    let too_large = Create::<Textures>::describe(&world.device, &texture(2048)).expect("16 MiB, a plain texture");
+    let small = Create::<Textures>::describe(&world.device, &texture(256)).expect("256 KiB, a plain texture");
+    let asked = world.device.calls().allocate_memory;
+    let check = |name: &str, error: Option<Error>| {
+        let Some(Error::OverBudget { budget, .. }) = error else { panic!("{name}: {error:?}") };
+        assert_eq!(budget.limit_bytes, 8 * MIB, "{name}");
+        assert_eq!(world.device.calls().allocate_memory, asked, "{name}: the driver was not called");
+    };
+
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("nothing is made yet");
+    check("an aliased heap", placement.aliased_heap(&texture(256), 16 * MIB, "").err());
+    check("a pooled texture", placement.create_texture(&texture(2048), "").err());
+    let aliased = placement.aliased_heap(&texture(256), 4 * MIB, "").expect("below the limit");
+    drop(aliased);
+    world.memory.reclaim();
+
+    let asked = world.device.calls().allocate_memory;
+    let mut transient =
+        TransientAllocator::new(&world.memory, TransientDesc { heap_bytes: 64 * MIB, ..Default::default() });
+    let mut execution = transient.begin();
+    let pass = execution.pass(world.timeline().id(), &[]).expect("a queue");
+    let error = execution.acquire_texture(&too_large, pass, "").err();
+    let Some(TransientError::Memory(Error::OverBudget { budget, .. })) = error else { panic!("{error:?}") };
+    assert_eq!((budget.limit_bytes, world.device.calls().allocate_memory), (8 * MIB, asked));
+    execution.acquire_texture(&small, pass, "").expect("a heap of just what is needed");
+    execution.finish(&[]);
+    drop((transient, placement));
+    world.finish();
 }
