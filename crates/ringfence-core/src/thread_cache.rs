@@ -36,7 +36,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::iter::Flatten;
 use core::num::NonZero;
 use core::{array, mem};
 use std::sync::OnceLock;
@@ -56,12 +55,24 @@ const OWNERS_MAX: usize = shrunk_under_miri_too(256, 1);
 const CACHES_MAX: usize = 64;
 
 /// Items on their way between a thread cache and the pool: at most [`BATCH_MAX`]. No host memory.
-pub type Batch<T> = Flatten<array::IntoIter<Option<T>, BATCH_MAX>>;
+pub struct Batch<T> {
+    /// The items, and then none.
+    items: array::IntoIter<Option<T>, BATCH_MAX>,
+}
+
+impl<T> Iterator for Batch<T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        self.items.next().flatten()
+    }
+}
 
 /// The first [`BATCH_MAX`] items of an iterator, taken out of it now.
 pub fn batch<T>(items: impl IntoIterator<Item = T>) -> Batch<T> {
     let mut items = items.into_iter().fuse();
-    array::from_fn(|_| items.next()).into_iter().flatten()
+    Batch { items: array::from_fn(|_| items.next()).into_iter() }
 }
 
 /// The items of one class in a thread cache.
@@ -140,6 +151,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         Self { places: (0..place_count()).map(|_| OnceLock::new()).collect(), any: OnceLock::new(), rooms }
     }
 
+    #[inline]
     fn place(&self) -> &OnceLock<OwnLines<T, O, CLASSES>> {
         &self.places[thread_place() & (self.places.len() - 1)]
     }
@@ -147,7 +159,14 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// This thread's thread cache, if there is one: for [`put`].
     #[inline]
     pub fn mine(&self) -> Option<&TryCell<ThreadCache<T, O, CLASSES>>> {
-        self.place().get().map(|thread_cache| &thread_cache.0)
+        // Counted: with one class, what follows is so short that a call costs less than the registers that this takes.
+        let place = if const { CLASSES > 1 } { self.place() } else { self.place_apart() };
+        place.get().map(|thread_cache| &thread_cache.0)
+    }
+
+    #[inline(never)]
+    fn place_apart(&self) -> &OnceLock<OwnLines<T, O, CLASSES>> {
+        self.place()
     }
 
     /// An item of this thread's thread cache, and an owner, if one is cached.
@@ -181,8 +200,10 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// Makes the thread cache if need be. Only while a handle of the pool lives.
     #[cold]
     pub fn wanted(&self, class: usize) -> usize {
-        let make = || Box::new(Apart(TryCell::new(ThreadCache::new())));
-        self.any.get_or_init(|| ());
+        let make = || {
+            self.any.get_or_init(|| ());
+            Box::new(Apart(TryCell::new(ThreadCache::new())))
+        };
         let thread_cache = &self.place().get_or_init(make).0;
         let next = || {
             let Some(taken) = thread_cache.try_take() else { return Some(0) };

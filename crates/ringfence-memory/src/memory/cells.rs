@@ -71,6 +71,7 @@ pub(crate) struct Ready {
 
 impl Ready {
     /// A cell that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that back.
+    #[inline(always)]
     fn from<D: Device>(chain: &PoolChain<Chunk<D>>) -> Option<Self> {
         let cell = chain.allocate_near(thread_place())?;
         let chunk = chain.heap(&cell).expect("a cell that is held lies in its chain");
