@@ -36,7 +36,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::iter::Flatten;
 use core::num::NonZero;
 use core::{array, mem};
 use std::sync::OnceLock;
@@ -56,12 +55,24 @@ const OWNERS_MAX: usize = shrunk_under_miri_too(256, 1);
 const CACHES_MAX: usize = 64;
 
 /// Items on their way between a thread cache and the pool: at most [`BATCH_MAX`]. No host memory.
-pub type Batch<T> = Flatten<array::IntoIter<Option<T>, BATCH_MAX>>;
+pub struct Batch<T> {
+    /// The items, and then none.
+    items: array::IntoIter<Option<T>, BATCH_MAX>,
+}
+
+impl<T> Iterator for Batch<T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        self.items.next().flatten()
+    }
+}
 
 /// The first [`BATCH_MAX`] items of an iterator, taken out of it now.
 pub fn batch<T>(items: impl IntoIterator<Item = T>) -> Batch<T> {
     let mut items = items.into_iter().fuse();
-    array::from_fn(|_| items.next()).into_iter().flatten()
+    Batch { items: array::from_fn(|_| items.next()).into_iter() }
 }
 
 /// The items of one class in a thread cache.
@@ -113,6 +124,8 @@ type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, 
 pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
     /// A power of two of places; a thread cache is made when its thread first asks.
     places: Box<[OnceLock<OwnLines<T, O, CLASSES>>]>,
+    /// Set before the first thread cache is made: of most pools that are swept none ever is.
+    any: OnceLock<()>,
     /// Items that a thread cache holds at the most, by class.
     rooms: [usize; CLASSES],
 }
@@ -135,9 +148,10 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     pub fn new(rooms: [usize; CLASSES]) -> Self {
         const { assert!(size_of::<T>() > 0, "an item without bytes needs no cache") };
         assert!(rooms.iter().all(|room| (1..=ROOM_MAX).contains(room)), "a room of 1 to {ROOM_MAX} items");
-        Self { places: (0..place_count()).map(|_| OnceLock::new()).collect(), rooms }
+        Self { places: (0..place_count()).map(|_| OnceLock::new()).collect(), any: OnceLock::new(), rooms }
     }
 
+    #[inline]
     fn place(&self) -> &OnceLock<OwnLines<T, O, CLASSES>> {
         &self.places[thread_place() & (self.places.len() - 1)]
     }
@@ -145,7 +159,14 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// This thread's thread cache, if there is one: for [`put`].
     #[inline]
     pub fn mine(&self) -> Option<&TryCell<ThreadCache<T, O, CLASSES>>> {
-        self.place().get().map(|thread_cache| &thread_cache.0)
+        // Counted: with one class, what follows is so short that a call costs less than the registers that this takes.
+        let place = if const { CLASSES > 1 } { self.place() } else { self.place_apart() };
+        place.get().map(|thread_cache| &thread_cache.0)
+    }
+
+    #[inline(never)]
+    fn place_apart(&self) -> &OnceLock<OwnLines<T, O, CLASSES>> {
+        self.place()
     }
 
     /// An item of this thread's thread cache, and an owner, if one is cached.
@@ -179,26 +200,37 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// Makes the thread cache if need be. Only while a handle of the pool lives.
     #[cold]
     pub fn wanted(&self, class: usize) -> usize {
-        let make = || Box::new(Apart(TryCell::new(ThreadCache::new())));
+        let make = || {
+            self.any.get_or_init(|| ());
+            Box::new(Apart(TryCell::new(ThreadCache::new())))
+        };
         let thread_cache = &self.place().get_or_init(make).0;
-        self.furnish(thread_cache, class);
-        let Some(taken) = thread_cache.try_take() else { return 0 };
-        taken.with(|thread_cache| if thread_cache.is_closed { 0 } else { thread_cache.classes[class].next_batch() })
+        let next = || {
+            let Some(taken) = thread_cache.try_take() else { return Some(0) };
+            taken.with(|thread_cache| {
+                (!thread_cache.needs_room(class)).then(|| thread_cache.classes[class].next_batch())
+            })
+        };
+        next().unwrap_or_else(|| {
+            self.furnish(thread_cache, class);
+            next().unwrap_or(0)
+        })
     }
 
-    /// Puts items into this thread's thread cache, the first to be taken first; leaves those that do not fit, or all if it is
-    /// taken or closed.
+    /// Puts items into this thread's thread cache, the first to be taken first; asks for no more than fit, and for none if it is
+    /// taken or closed. Says how many went in. What is left of an iterator that is lent is the caller's.
     ///
     /// The iterator runs while the thread cache is taken: it must not wait for another thread, nor come back here.
     #[cold]
-    pub fn fill(&self, class: usize, items: &mut impl Iterator<Item = T>) {
-        let Some(taken) = self.mine().and_then(TryCell::try_take) else { return };
+    pub fn fill(&self, class: usize, items: impl IntoIterator<Item = T>) -> usize {
+        let Some(taken) = self.mine().and_then(TryCell::try_take) else { return 0 };
         taken.with(|thread_cache| {
             let held = &mut thread_cache.classes[class].items;
             let (before, free) = (held.len(), held.capacity() - held.len());
-            held.extend(items.take(free));
+            held.extend(items.into_iter().take(free));
             held[before..].reverse();
-        });
+            held.len() - before
+        })
     }
 
     /// Takes the older half of a class out of this thread's thread cache, if it is full: for the pool. After that, unless it is
@@ -206,28 +238,25 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     #[cold]
     pub fn older(&self, class: usize) -> Batch<T> {
         let Some(thread_cache) = self.mine() else { return batch([]) };
-        self.furnish(thread_cache, class);
         let Some(taken) = thread_cache.try_take() else { return batch([]) };
-        taken.with(|thread_cache| {
+        let older = |thread_cache: &mut ThreadCache<T, O, CLASSES>| {
             let items = &mut thread_cache.classes[class].items;
-            let is_full = items.len() == items.capacity();
-            let older = if is_full { items.len().div_ceil(2) } else { 0 };
-            batch(items.drain(..older))
+            let count = if items.len() == items.capacity() { items.len().div_ceil(2) } else { 0 };
+            batch(items.drain(..count))
+        };
+        let older = taken.with(|thread_cache| (!thread_cache.needs_room(class)).then(|| older(thread_cache)));
+        older.unwrap_or_else(|| {
+            self.furnish(thread_cache, class);
+            batch([])
         })
     }
 
     /// Gives a class its room if it has none yet. Host memory is asked for and freed while the thread cache is not taken.
     fn furnish(&self, thread_cache: &TryCell<ThreadCache<T, O, CLASSES>>, class: usize) {
-        let needs_room = |thread_cache: &mut ThreadCache<T, O, CLASSES>| {
-            !thread_cache.is_closed && thread_cache.classes[class].items.capacity() == 0
-        };
-        if thread_cache.try_take().is_none_or(|taken| !taken.with(needs_room)) {
-            return;
-        }
         let mut room = Vec::with_capacity(self.rooms[class]);
         if let Some(taken) = thread_cache.try_take() {
             taken.with(|thread_cache| {
-                if needs_room(thread_cache) {
+                if thread_cache.needs_room(class) {
                     mem::swap(&mut room, &mut thread_cache.classes[class].items);
                 }
             });
@@ -312,7 +341,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     fn each(&self) -> impl Iterator<Item = &TryCell<ThreadCache<T, O, CLASSES>>> {
-        self.places.iter().filter_map(|place| place.get().map(|thread_cache| &thread_cache.0))
+        let places = self.any.get().map_or([].as_slice(), |()| &self.places);
+        places.iter().filter_map(|place| place.get().map(|thread_cache| &thread_cache.0))
     }
 }
 
@@ -357,6 +387,11 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
         }
     }
 
+    /// Whether the class has not been used yet.
+    fn needs_room(&self, class: usize) -> bool {
+        !self.is_closed && self.classes[class].items.capacity() == 0
+    }
+
     #[inline]
     fn put_owner(&mut self, owner: O) {
         if size_of::<O>() > 0 && self.owners.len() < self.owners.capacity() {
@@ -396,8 +431,11 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
 }
 
 impl<T> ClassCache<T> {
-    /// None for the first item that a thread takes: it may stay the only one.
+    /// None for the first item that a thread takes: it may stay the only one. None without room.
     fn next_batch(&mut self) -> usize {
+        if self.items.capacity() == 0 {
+            return 0;
+        }
         let next = (self.batch * 2).clamp(1, (self.items.capacity() / 2).clamp(1, BATCH_MAX));
         mem::replace(&mut self.batch, next)
     }

@@ -69,6 +69,25 @@ pub(crate) struct Ready {
     pub(crate) offset: u64,
 }
 
+impl Ready {
+    /// A cell that a chain has free near this thread. `None` also if its memory is evicted: the slow path brings that back.
+    #[inline(always)]
+    fn from<D: Device>(chain: &PoolChain<Chunk<D>>) -> Option<Self> {
+        let cell = chain.allocate_near(thread_place())?;
+        let chunk = chain.heap(&cell).expect("a cell that is held lies in its chain");
+        if chunk.memory.is_evicted() {
+            give_back(chain, cell);
+            return None;
+        }
+        let offset = chunk.allocation.offset() + cell.offset();
+        Some(Self { cell, offset })
+    }
+}
+
+fn give_back<D: Device>(chain: &PoolChain<Chunk<D>>, cell: PoolAllocation) {
+    chain.free_near(thread_place(), cell).expect("the owner of a cell is move-only: it is live");
+}
+
 /// The pools of one arena. `O` keeps the allocator alive.
 pub(crate) struct Cells<D: Device, O = ()> {
     /// By class.
@@ -163,32 +182,23 @@ impl<D: Device, O> Cells<D, O> {
     /// alive, if that is cached too. Only while a handle of the allocator lives.
     #[inline]
     pub(crate) fn take_ready(&self, class: Class) -> Option<(Ready, Option<O>)> {
-        self.thread_caches.take(class.index as usize).or_else(|| self.take_batch(class))
+        loop {
+            if let Some(found) = self.thread_caches.take(class.index as usize) {
+                return Some(found);
+            }
+            if !self.refill(class) {
+                return None;
+            }
+        }
     }
 
-    /// A cell of the chain, and a batch of them for this thread's thread cache.
+    /// Fills this thread's thread cache out of the chain; says whether there are cells in it now.
     #[cold]
-    fn take_batch(&self, class: Class) -> Option<(Ready, Option<O>)> {
+    fn refill(&self, class: Class) -> bool {
         let index = class.index as usize;
-        let chain = self.chains[index].get()?;
+        let Some(chain) = self.chains[index].get() else { return false };
         let wanted = self.thread_caches.wanted(index);
-        let mut cells = (0..=wanted).map_while(|_| self.ready(class.index, chain.allocate_near(thread_place())?));
-        let first = cells.next()?;
-        if wanted > 0 {
-            self.thread_caches.fill(index, &mut cells);
-        }
-        Some((first, self.thread_caches.take_owner()))
-    }
-
-    /// A cell that was claimed. `None` if its memory is evicted: the slow path brings that back.
-    fn ready(&self, class: u32, cell: PoolAllocation) -> Option<Ready> {
-        let chunk = self.chunk(class, &cell);
-        if chunk.memory.is_evicted() {
-            self.free(class, false, cell);
-            return None;
-        }
-        let offset = chunk.allocation.offset() + cell.offset();
-        Some(Ready { cell, offset })
+        self.thread_caches.fill(index, (0..wanted.max(1)).map_while(|_| Ready::from(chain))) > 0
     }
 
     /// Takes a cell back that no thread uses, for the next that this thread asks for.
@@ -334,7 +344,7 @@ impl<D: Device, O> Cells<D, O> {
             self.notes.lock().remove(&(class, cell.pool(), cell.block()));
         }
         let chain = self.chains[class as usize].get().expect("a cell that is held has a chain");
-        chain.free_near(thread_place(), cell).expect("the owner of a cell is move-only: it is live");
+        give_back(chain, cell);
     }
 
     /// A chunk without a live cell that has been so for `grace_ticks`.
