@@ -14,7 +14,7 @@ use super::valid;
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
-    Create, DeviceError, Dimension, Format, InfoKey, Kind, MemoryDesc, Placed, Requirements, ResourceClass,
+    Create, DeviceError, Dimension, Format, InfoKey, Kind, MemoryDesc, Numbers, Placed, Requirements, ResourceClass,
     TexelFormat, TextureDesc, TextureUsage, Textures,
 };
 
@@ -191,7 +191,8 @@ impl Device {
                 info.flags,
             )
         }
-        .map_err(failed("vkGetPhysicalDeviceImageFormatProperties"))?;
+        .map_err(failed("vkGetPhysicalDeviceImageFormatProperties"))
+        .map_err(|error| error.with(Numbers::Given(info.format.as_raw() as u32 as u64)))?;
         valid::within(info, &most)
     }
 }

@@ -1,4 +1,4 @@
-//! What the host sees of a resource, of an allocation, of a small buffer: read and written here, whatever owns the bytes.
+//! What the host sees of a resource, of an allocation, of a small buffer: read and written here, for all three.
 
 use crate::device::{Device, Mapped};
 use crate::error::AccessError;
