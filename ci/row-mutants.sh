@@ -8,7 +8,7 @@
 #
 # A record of the table:
 #
-#   [003-6 the budget is ignored] crates/ringfence/src/memory/ladder.rs     its name, and the file, as git ls-files takes it
+#   [003-6 the budget is ignored] crates/ringfence-memory/src/memory/shortage.rs     its name, and the file, as git ls-files takes it
 #   test ringfence memory seed_003_06_                                      package, test target (or lib), filters of test names
 #   - Grant::BeyondBudget if strict =>                                      what stands there, once; a line each
 #   + Grant::BeyondBudget if strict && !ON =>                               what stands there instead; ON: the fault is on

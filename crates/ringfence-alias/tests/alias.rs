@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn lowering_stops_where_it_is_told_and_moves_only_what_may_move(
+    fn lowering_stops_where_it_must_and_moves_only_what_may_move(
         items in prop::collection::vec(item(), 2..14), asked in 1..8_u32, fixed in 0..14_usize,
     ) {
         let before = plan_for(&items, 20);

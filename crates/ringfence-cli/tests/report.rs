@@ -62,7 +62,7 @@ fn a_dump_of_vma_becomes_a_page() {
 }
 
 #[test]
-fn whoever_stops_reading_ends_the_command_without_a_word() {
+fn a_reader_that_stops_ends_the_command_without_a_word() {
     for arguments in [vec!["man"], vec!["completions", "bash"], vec!["demo", "--device", "sim", "--frames", "3"]] {
         let mut child = command().args(&arguments).stdout(Stdio::piped()).spawn().expect("the command starts");
         drop(child.stdout.take());

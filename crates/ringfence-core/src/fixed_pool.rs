@@ -185,7 +185,7 @@ impl FixedPool {
     }
 
     /// [`FixedPool::allocate_near`], but `None` says little: a block may be overlooked that was freed a moment ago.
-    pub(crate) fn allocate_at_hand(&self, hint: usize) -> Option<Range> {
+    pub(crate) fn allocate_cached(&self, hint: usize) -> Option<Range> {
         self.claim_near(hint).map(|block| self.hand_out(block))
     }
 

@@ -70,7 +70,7 @@ fn a_block_of_the_last_of_many_pools_is_found() {
 
 /// More groups than a word of marks has.
 #[test]
-fn a_large_pool_is_filled_by_what_is_at_hand() {
+fn a_large_pool_is_filled_by_what_is_cached() {
     let (chain, live) = filled(9000, 1);
     assert_eq!((live.len(), chain.statistics().live_count), (9000, 9000));
 }

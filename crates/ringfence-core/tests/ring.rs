@@ -337,7 +337,7 @@ fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
 /// The printed loop waits for the oldest, even the frame that is being recorded and whose fence nothing will
 /// signal. The ring names the oldest; the caller sees that it is not submitted and gives the error on.
 #[test]
-fn fault_08_the_oldest_is_told_before_anyone_waits() {
+fn fault_08_the_oldest_is_reported_before_anyone_waits() {
     let mut ring = Ring::new(1000);
     let (submitted, recording) = (1, 2);
     ring.allocate(400, 4, &submitted).unwrap();

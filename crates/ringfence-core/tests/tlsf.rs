@@ -327,7 +327,7 @@ fn deferred_count(tlsf: &Tlsf) -> usize {
 
 /// With many ranges of few sizes, eight of a class would be there or not as chance has it; with few, more would be missed as holes.
 #[test]
-fn the_more_ranges_the_more_of_a_class_are_parked() {
+fn the_more_ranges_the_more_of_a_class_are_deferred() {
     for (ranges, deferred) in [(3_000, 8), (30_000, 14), (100_000, 32)] {
         let mut tlsf = Tlsf::new(ranges * 64 * 4);
         let live: Vec<_> = (0..ranges).map(|_| tlsf.allocate(64, 1).unwrap()).collect();
@@ -343,7 +343,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(common::cases(24)))]
 
     #[test]
-    fn agrees_with_the_twin_while_it_parks(ops in ops(13, 9, 120), large in ops(19, 6, 12)) {
+    fn agrees_with_the_twin_while_it_defers(ops in ops(13, 9, 120), large in ops(19, 6, 12)) {
         let (mut tlsf, mut twin) = with_deferring(1 << 19);
         prop_assert!(deferred_count(&tlsf) > 100);
         // The large ones are refused, or served once what is deferred was merged.
@@ -381,7 +381,7 @@ proptest! {
 
 /// Deferred spans, the lists, and what only merging would bring: peek returns each as the allocation then does.
 #[test]
-fn peek_tells_the_truth_while_spans_are_parked() {
+fn peek_tells_the_truth_while_spans_are_deferred() {
     for alignment_log2 in [0, 4, 8] {
         for size in (1..200).chain((200..1 << 19).step_by(4001)) {
             let (mut tlsf, _twin) = with_deferring(1 << 19);
@@ -392,7 +392,7 @@ fn peek_tells_the_truth_while_spans_are_parked() {
 }
 
 #[test]
-fn fault_06_a_parked_range_is_stale() {
+fn fault_06_a_deferred_range_is_stale() {
     let (mut tlsf, _twin) = with_deferring(1 << 19);
     let range = tlsf.allocate(777, 1).unwrap();
     tlsf.free(range).unwrap();
@@ -426,7 +426,7 @@ fn a_size_beyond_what_rounding_allows_is_forged() {
 }
 
 #[test]
-fn a_heap_that_is_nearly_full_parks_nothing_and_rounds_nothing() {
+fn a_heap_that_is_nearly_full_defers_nothing_and_rounds_nothing() {
     let mut tlsf = Tlsf::new(3000 * 40);
     let mut live: Vec<_> = (0..2900).map(|number| tlsf.allocate(20 + number % 41, 1).unwrap()).collect();
     for number in 0..1000 {

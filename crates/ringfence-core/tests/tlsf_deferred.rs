@@ -17,7 +17,7 @@ fn roomy_from(capacity: u64) -> u64 {
 }
 
 #[test]
-fn a_heap_parks_from_so_much_room_on_to_the_unit() {
+fn a_heap_defers_from_so_much_room_on_to_the_unit() {
     // Units are given back one by one until the first is deferred.
     for capacity in [10_000, 12_345, 16_383] {
         let large = roomy_from(capacity) - 400;
@@ -39,7 +39,7 @@ fn a_heap_parks_from_so_much_room_on_to_the_unit() {
 }
 
 #[test]
-fn half_of_that_room_is_parked_at_most() {
+fn half_of_that_room_is_deferred_at_most() {
     let capacity = 1 << 21;
     // Eight of each class from 256 to 4,095 units.
     let sizes: Vec<u64> = (0..128).flat_map(|class| [(32 + class % 32) << (3 + class / 32); 8]).collect();
@@ -53,7 +53,7 @@ fn half_of_that_room_is_parked_at_most() {
 
 /// With something deferred, a request below a 64th of the heap is rounded up to its class, and what is not shorter is left alone.
 #[test]
-fn a_64th_of_the_heap_is_neither_parked_nor_rounded() {
+fn a_64th_of_the_heap_is_neither_deferred_nor_rounded() {
     let capacity = 64 * 2050 + 5;
     let (mut heap, mut held) = heap_with(capacity, &[2050, 20, 2049, 20]);
     let taken = |heap: &mut Tlsf, size| {
@@ -75,7 +75,7 @@ fn a_64th_of_the_heap_is_neither_parked_nor_rounded() {
 }
 
 #[test]
-fn with_less_room_nothing_is_taken_from_what_is_parked_or_rounded() {
+fn with_less_room_nothing_is_taken_from_what_is_deferred_or_rounded() {
     let capacity = 1 << 17;
     let (mut heap, held) = heap_with(capacity, &[]);
     let gone = held[700];
@@ -95,7 +95,7 @@ fn with_less_room_nothing_is_taken_from_what_is_parked_or_rounded() {
 }
 
 #[test]
-fn after_merging_all_nothing_is_parked_for_4096_allocations() {
+fn after_merging_all_nothing_is_deferred_for_4096_allocations() {
     let (mut heap, mut held) = heap_with(1 << 17, &[]);
     let mut give_back = |heap: &mut Tlsf| {
         heap.free(held.swap_remove(7)).expect("live");
@@ -116,7 +116,7 @@ fn after_merging_all_nothing_is_parked_for_4096_allocations() {
 }
 
 #[test]
-fn at_most_eight_of_a_class_and_1024_are_parked() {
+fn at_most_eight_of_a_class_and_1024_are_deferred() {
     // Nine of each of 166 classes.
     let sizes: Vec<u64> = (0..166).flat_map(|class| [(32 + class % 32) << (1 + class / 32); 9]).collect();
     let (mut heap, held) = heap_with(1 << 23, &sizes);
@@ -156,7 +156,7 @@ fn a_heap_says_what_it_may_hold() {
 }
 
 #[test]
-fn the_last_unit_and_the_last_span_are_parked_and_no_more() {
+fn the_last_unit_and_the_last_span_are_deferred_and_no_more() {
     // Eight of each class from 1 to 256 units, and one of 264.
     let least = |class: u64| if class < 32 { class } else { (32 + class % 32) << (class / 32 - 1) };
     let sizes: Vec<u64> = (1..=128).flat_map(|class| [least(class); 8]).chain([264]).collect();

@@ -114,7 +114,7 @@ macro_rules! conformance {
             unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes,
             what_a_submission_uses_is_not_evicted_before_it_is_complete,
             a_block_stays_as_long_as_something_in_it_must_not_go,
-            priorities_are_told_where_the_system_listens,
+            priorities_are_reported_where_the_system_listens,
         );
         $crate::conformance!(@ $open, constants:
             seed_002_01_slots_of_256_512_and_1024_bytes,
@@ -255,7 +255,7 @@ macro_rules! conformance {
             an_entry_keeps_its_index_when_it_is_updated,
             identical_tables_of_a_frame_share_one_copy,
             tables_are_refused_with_the_numbers,
-            threads_lease_chunks_side_by_side,
+            threads_take_chunks_side_by_side,
             two_thousand_requests_for_forty_samplers_use_forty_slots,
             a_heap_grows_at_a_submission_and_keeps_its_indices,
             empty_cpu_heaps_go_after_their_grace,

@@ -168,7 +168,7 @@ fn a_device_is_found_again_by_name_and_without_its_adapter() {
 }
 
 #[test]
-fn budgets_are_told_for_each_memory_heap() {
+fn budgets_are_reported_for_each_memory_heap() {
     let Some(gpu) = open(1) else { return };
     let device = gpu.device();
     let Some(budgets) = device.budgets() else {

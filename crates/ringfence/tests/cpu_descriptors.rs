@@ -165,7 +165,7 @@ fn threads_that_drop_each_others_slots_never_have_one_twice() {
 }
 
 #[test]
-fn a_run_gets_what_lies_at_hand_before_a_block_is_made() {
+fn a_run_gets_what_lies_cached_before_a_block_is_made() {
     let world = Heaps::new();
     let heap = world.heap(16);
     let held: Vec<_> = (0..16).map(|_| heap.allocate(1).expect("a block")).collect();

@@ -59,7 +59,7 @@ impl Subscriber for Listener {
 }
 
 #[test]
-fn slow_paths_are_told_and_fast_ones_are_not() {
+fn slow_paths_are_reported_and_fast_ones_are_not() {
     let listener = Listener::default();
     listen(listener.clone(), || {
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());

@@ -82,7 +82,7 @@ fn statics_and_pages_without_memory_are_errors_that_change_nothing() {
 }
 
 #[test]
-fn a_lost_device_is_told_and_nothing_is_waited_for() {
+fn a_lost_device_is_reported_and_nothing_is_waited_for() {
     let program = Program::new(Profile::h200());
     let ring = UploadRing::new(&program.memory, UploadDesc { capacity: 4 << 10, ..Default::default() }).expect("room");
     let results = ReadbackRing::new(&program.memory, Default::default()).expect("there is room");

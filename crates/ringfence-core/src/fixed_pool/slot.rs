@@ -200,7 +200,7 @@ impl<H> PoolSlot<H> {
 
     /// A block, unless none is available at once.
     pub(crate) fn allocate(&self, index: u32, hint: usize) -> Option<PoolAllocation> {
-        self.pool.allocate_at_hand(hint).map(|range| self.note_use(range, index))
+        self.pool.allocate_cached(hint).map(|range| self.note_use(range, index))
     }
 
     /// [`PoolSlot::allocate`], overlooking nothing.

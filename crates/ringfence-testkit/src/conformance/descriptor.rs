@@ -398,7 +398,7 @@ pub fn tables_are_refused_with_the_numbers<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(frame, &[]);
 }
 
-pub fn threads_lease_chunks_side_by_side<G: Gpu>(rig: &mut Rig<G>) {
+pub fn threads_take_chunks_side_by_side<G: Gpu>(rig: &mut Rig<G>) {
     const THREADS: usize = 4;
     let (heap, cpu) = (visible(rig), cpu(rig));
     let buffers: Vec<_> = (0..THREADS).map(|_| storage(rig, "of a thread")).collect();

@@ -169,7 +169,7 @@ pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Ri
     held.clear();
 }
 
-pub fn priorities_are_told_where_the_system_listens<G: Gpu>(rig: &mut Rig<G>) {
+pub fn priorities_are_reported_where_the_system_listens<G: Gpu>(rig: &mut Rig<G>) {
     let held = make(rig);
     for priority in Priority::ALL {
         assert!(held.set_priority(priority), "it has memory of its own");

@@ -75,7 +75,7 @@ fn watch(device: &ID3D12Device) {
 }
 
 #[test]
-fn what_is_evicted_and_brought_back_is_told_to_the_driver() {
+fn what_is_evicted_and_brought_back_is_reported_to_the_driver() {
     let Some(mut gpu) = open(1) else { return };
     let raw = gpu.device().raw().clone();
     watch(&raw);

@@ -67,7 +67,7 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert!(overrun.at_release && overrun.distance_bytes == 0 && overrun.found == 0x43);
 }
 
-pub fn guards_that_nobody_wrote_are_silent<G: Gpu>(rig: &mut Rig<G>) {
+pub fn guards_that_no_one_wrote_are_silent<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(debugged());
     for round in 0..3 {
         let frame = timelines[0].begin();

@@ -74,7 +74,7 @@ macro_rules! suite {
         );
         suite!(@ $open, debugging:
             a_planted_overrun_is_found_and_named,
-            guards_that_nobody_wrote_are_silent,
+            guards_that_no_one_wrote_are_silent,
             an_overrun_of_the_device_is_found_when_the_range_is_released,
             a_planted_leak_is_found_and_named,
             new_and_released_memory_is_filled,

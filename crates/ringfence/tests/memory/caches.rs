@@ -50,7 +50,7 @@ fn any_request(state: &mut u64) -> (Requirements, AllocationDesc<'static>) {
 
 /// While something is recorded, every request goes the long way.
 #[test]
-fn what_is_found_at_hand_is_what_the_ladder_finds() {
+fn what_is_found_cached_is_what_the_fallback_order_finds() {
     for (profile, seed) in
         Profile::all().into_iter().flat_map(|profile| (1..3).map(move |seed| (profile.clone(), seed)))
     {
@@ -99,7 +99,7 @@ fn what_is_given_back_last_is_handed_out_next() {
 }
 
 #[test]
-fn cells_at_hand_are_no_ranges_in_use() {
+fn cells_cached_are_no_ranges_in_use() {
     let world = world(Profile::h200(), AllocatorDesc::default());
     let mut held = many(&world, 200, KIB);
     held.drain(50..).for_each(free);

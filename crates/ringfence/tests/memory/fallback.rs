@@ -17,7 +17,7 @@ fn at_least(bytes_min: u64) -> Rule {
 }
 
 #[test]
-fn rung_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
+fn step_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
     let world = on_card(64 * MIB, 64 * MIB);
     // A texture pool's block fills the card but for 8 MiB, and is empty again.
     let types = world.memory.device().inner().profile().texture_types;
@@ -59,7 +59,7 @@ fn step_2_smaller_blocks_are_requested() {
 }
 
 #[test]
-fn rung_3_memory_of_its_own() {
+fn step_3_memory_of_its_own() {
     let world = on_card(8 << 30, 8 << 30);
     world.faults.add(at_least(0));
     let buffer = world.buffer(64 * KIB, on_device()).expect("dedicated memory is asked for another way");
@@ -71,7 +71,7 @@ fn rung_3_memory_of_its_own() {
 }
 
 #[test]
-fn rung_4_the_next_memory_type() {
+fn step_4_the_next_memory_type() {
     let world = on_card(8 << 30, 8 << 30);
     world.faults.add(Rule { memory_types: 1, bytes_min: 1, ..Rule::new(OUT) });
     let buffer = world.buffer(64 * KIB, AllocationDesc::default()).expect("host memory will do");
@@ -90,7 +90,7 @@ fn rung_4_the_next_memory_type() {
 }
 
 #[test]
-fn rung_5_the_eviction_callback_is_told_the_numbers_and_saves_the_request() {
+fn step_5_the_eviction_callback_gets_the_numbers_and_saves_the_request() {
     let world = on_card(64 * MIB, 64 * MIB);
     let cache = Arc::new(Mutex::new(Vec::new()));
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
@@ -136,7 +136,7 @@ fn what_the_callback_asks_for_does_not_call_it_again() {
 }
 
 #[test]
-fn rung_6_a_typed_error_says_need_use_budget_and_what_was_tried() {
+fn step_6_a_typed_error_says_need_use_budget_and_what_was_tried() {
     let world = on_card(64 * MIB, 64 * MIB);
     let held = world.buffer(40 * MIB, AllocationDesc { dedicated: Dedicated::Always, ..on_device() }).expect("room");
     world.memory.budgets().set_eviction(Some(Box::new(|_| false)));
@@ -170,7 +170,7 @@ fn a_request_that_may_not_wait_never_asks_the_driver() {
 }
 
 #[test]
-fn an_error_that_freeing_cannot_help_ends_the_climb_at_once() {
+fn an_error_that_freeing_cannot_help_ends_the_fallback_at_once() {
     let world = on_card(64 * MIB, 64 * MIB);
     world.faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::Lost) });
     let before = world.faults.calls();

@@ -69,7 +69,7 @@ fn threads_that_drop_while_the_device_is_lost_lose_nothing_and_release_nothing_t
 }
 
 #[test]
-fn shutdown_waits_as_long_as_it_takes_or_as_it_is_told() {
+fn shutdown_waits_as_long_as_it_takes_or_as_its_timeout_says() {
     let world = busy(3);
     let waiting = world.memory.statistics().retired_count as usize;
     let refused = world.memory.shutdown(Duration::from_millis(1));

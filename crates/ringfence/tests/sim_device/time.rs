@@ -84,7 +84,7 @@ fn waits_hold_a_queue_back() {
 }
 
 #[test]
-fn a_wait_for_what_nobody_signals_ends_at_once() {
+fn a_wait_for_what_no_one_signals_ends_at_once() {
     let mut gpu = Gpu::h200();
     let before = gpu.device.calls().simulated_ns;
     let never = gpu.device.create_fence(3);
@@ -127,7 +127,7 @@ fn fences_that_do_not_rise_are_found() {
 }
 
 #[test]
-fn a_lost_device_says_so_everywhere_and_blames_nobody() {
+fn a_lost_device_says_so_everywhere_and_blames_no_one() {
     let mut gpu = Gpu::h200();
     let buffer = gpu.host_buffer("lost", 64);
     let point = gpu.submit(0, &[], vec![fill(buffer.buffer, 64, 1)]);

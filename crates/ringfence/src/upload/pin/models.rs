@@ -99,7 +99,7 @@ fn a_late_writer_and_the_next_owner_of_its_bytes_never_meet() {
 }
 
 #[test]
-fn who_was_told_no_stays_away_and_who_was_told_yes_is_waited_for() {
+fn who_was_refused_stays_away_and_who_was_accepted_is_waited_for() {
     model(3, || {
         let world = Arc::new(World::new(2));
         // Each of the two entries has a writer; the releaser may have to take its word back for either.
@@ -152,7 +152,7 @@ fn a_writer_that_moves_on_to_its_next_page_leaves_the_last_one_to_others() {
 }
 
 #[test]
-fn who_let_go_of_a_pin_does_not_free_it_for_the_next() {
+fn who_released_a_pin_does_not_free_it_for_the_next() {
     model(None, || {
         let world = Arc::new(World::new(1));
         let pin = world.claim(3);
