@@ -12,10 +12,8 @@
 //!
 //! With the arena, which is one memory type and resource class, the class makes the exact key of a pool.
 //!
-//! The chain's cells are lock-free, but threads that all use its first pools take its cache lines from each other. So each thread
-//! has a few cells of its own, in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive for their
-//! next owners. A cell in a thread cache is live for its chain. Counts of live cells leave those out; what looks at single cells
-//! empties the thread caches and holds them meanwhile; a request that finds no memory empties them first.
+//! Each thread has a few cells in a [thread cache](ringfence_core::thread_cache), with what keeps the allocator alive for their next
+//! owners. Such a cell is live for its chain; counts leave it out, and what looks at single cells empties the thread caches first.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -50,9 +48,8 @@ const DEMAND: u32 = 16;
 const CELLS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
-/// A thread cache holds so many cells of a class at the most,
+/// A thread cache holds so many cells of a class, and so many bytes of them but for the least count, at the most.
 const CACHED_COUNT_MAX: u64 = 32;
-/// and so many bytes, but for a few cells.
 const CACHED_BYTES_MAX: u64 = 256 << 10;
 const CACHED_COUNT_MIN: u64 = 4;
 
