@@ -43,7 +43,7 @@ mod tests {
     use super::super::problem::{Problem, Relation};
     use super::super::repair::Repair;
     use super::super::shape::Intervals;
-    use super::super::{Item, buckets, greedy};
+    use super::super::{Item, greedy, runs};
     use super::Asking;
     use alloc::vec::Vec;
 
@@ -64,7 +64,10 @@ mod tests {
         let (shape, sizes) = (shape(&problem), &problem.sizes);
         let no = &mut |_| false;
         assert_eq!(greedy::place(shape, sizes, &order, Fit::First, u64::MAX, &mut Asking::new(no)), None);
-        assert_eq!(buckets::place(shape, sizes, &order, u64::MAX, u64::MAX, &mut Asking::new(no)), None);
+        assert_eq!(
+            runs::place(shape, sizes, &order, Fit::First, u64::MAX, &mut u64::MAX.clone(), &mut Asking::new(no)),
+            None
+        );
         assert!(!Repair::new(shape, sizes).complete(&[], &[], None, no));
     }
 

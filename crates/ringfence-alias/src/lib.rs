@@ -74,9 +74,9 @@
 
 extern crate alloc;
 
+mod again;
 mod asking;
 mod bound;
-mod buckets;
 mod check;
 mod classes;
 mod columns;
@@ -93,6 +93,7 @@ mod problem;
 mod reorder;
 mod repair;
 mod reuse;
+mod runs;
 mod sections;
 mod shape;
 mod sweep;
