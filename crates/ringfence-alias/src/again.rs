@@ -86,7 +86,7 @@ impl Planner<'_> {
         }
     }
 
-    /// By size, forwards, backwards and by duration.
+    /// Backwards, forwards, by size, by duration and by area.
     fn ways(&self) -> Vec<Way> {
         let problem = self.problem;
         let (size, duration) = (|i: usize| problem.sizes.size[i], |i: usize| problem.durations[i]);
@@ -105,6 +105,10 @@ impl Planner<'_> {
             way(Fit::Best, &|i| (begin(i), descending(duration(i)), descending(size(i)))),
             way(Fit::First, &|i| (descending(size(i)), descending(duration(i)), 0)),
             way(Fit::First, &|i| (descending(duration(i)), descending(size(i)), 0)),
+            way(Fit::First, &|i| {
+                let area = u128::from(size(i)) * u128::from(duration(i));
+                (descending((area >> 64) as u64), descending(area as u64), 0)
+            }),
         ]
     }
 

@@ -36,6 +36,9 @@ struct Cursor {
     at: u32,
 }
 
+/// What finding a node's lists and adding to them costs, in looks at a run.
+const LOOKS_A_LIST: u64 = 8;
+
 struct Tree {
     /// Of node i: `2 * i` what is taken over all of its time, `2 * i + 1` what is taken at some moment of it.
     lists: Vec<Runs>,
@@ -110,7 +113,7 @@ impl Tree {
             }
         };
         self.visit(span, |tree, node| meet(tree, any(node)), |tree, node| meet(tree, whole(node)));
-        let (mut floor, mut best, mut looks) = (0_u64, None::<(u64, u64)>, self.cursors.len() as u64);
+        let (mut floor, mut best, mut looks) = (0_u64, None::<(u64, u64)>, LOOKS_A_LIST * self.parts_of(span));
         loop {
             let (start, next) = self.gap(&mut floor, size, mask, &mut looks);
             if fit == Fit::First || next == u64::MAX {
@@ -163,6 +166,11 @@ impl Tree {
             turn = if turn + 1 >= self.cursors.len() { 0 } else { turn + 1 };
         }
         (start, next)
+    }
+
+    /// About how many nodes are visited for a span, to be found or inserted.
+    fn parts_of(&self, span: Span) -> u64 {
+        u64::from(2 * self.leaves.ilog2() + 2 * (span.last - span.first).ilog2() + 2)
     }
 
     fn insert(&mut self, span: Span, run: Run) {
