@@ -62,9 +62,6 @@ fn main() {
                     gap = gap.max(plan.height as f64 / plan.lower_bound as f64);
                     let is_proven = planned(&items, LAST).0.is_proven();
                     later += u32::from(is_proven);
-                    if !is_proven && std::env::var_os("SHOW").is_some() { let l=planned(&items, LAST).0; eprint!("load {} bound0 {} bound {} height {} ", l.load, Problem::new(&items).unwrap().lower_bound(), l.lower_bound, l.height);
-                        eprintln!("{name} {count} {seed}");
-                    }
                 }
             }
             times.sort();

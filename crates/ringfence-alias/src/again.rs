@@ -129,9 +129,9 @@ impl Planner<'_> {
         };
         let bound = self.best.lower_bound;
         let target = bound + ((height.min(self.best.height) - bound) as f64 * SHARE) as u64;
-        for item in 0..sizes.len() {
-            if offsets[item] + sizes.size[item] > target {
-                way.keys[item] *= random.next() as f32;
+        for ((key, offset), size) in way.keys.iter_mut().zip(&offsets).zip(&sizes.size) {
+            if offset + size > target {
+                *key *= random.next() as f32;
             }
         }
         if height < self.best.height {

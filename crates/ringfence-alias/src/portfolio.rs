@@ -10,6 +10,7 @@
 //! at the bound is proven at once; an episode betters the plan where the bound is out of reach, and aims lower after a
 //! success. An attempt that looks at everything raises the bound.
 
+use super::bound::refined;
 use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
 use super::plan::Planner;
 use super::problem::Problem;
@@ -24,6 +25,13 @@ impl Planner<'_> {
     pub fn search<S: Shape>(&mut self, shape: &S) {
         if self.done() {
             return;
+        }
+        if self.problem.is_mixed() && self.problem.len() <= EXACT_MAX {
+            let bound = refined(shape, &self.problem.sizes, self.best.lower_bound);
+            self.best.lower_bound = bound.min(self.best.height);
+            if !self.tick(1) || self.done() {
+                return;
+            }
         }
         let scale = Scale::new(&self.problem.sizes);
         if scale.fits::<i16>() {
