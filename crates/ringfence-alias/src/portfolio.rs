@@ -57,8 +57,8 @@ impl Planner<'_> {
         let ways = strategies(portfolio.is_mixed);
         let mut threads: Vec<Thread> = ways.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
         let mut episode = portfolio.episode(problem);
-        let mut below = strategies(portfolio.is_mixed).map(|strategy| Thread::new(problem, shape, strategy, 1));
-        let mut below: Vec<Thread> = below.by_ref().take(BELOW_WAYS).collect();
+        let below = strategies(portfolio.is_mixed).take(BELOW_WAYS);
+        let mut below: Vec<Thread> = below.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
         let (mut turns, mut below_turns) = (0, 0);
         // Decisions made at the bound, above it, and just below the best plan so far.
         let (mut at_bound, mut above, mut just_below) = (0_u64, 0_u64, 0_u64);
