@@ -43,7 +43,7 @@ mod tests {
     use super::super::problem::{Problem, Relation};
     use super::super::repair::Repair;
     use super::super::shape::Intervals;
-    use super::super::{Item, buckets, greedy};
+    use super::super::{Item, greedy, runs};
     use super::Asking;
     use alloc::vec::Vec;
 
@@ -64,7 +64,12 @@ mod tests {
         let (shape, sizes) = (shape(&problem), &problem.sizes);
         let no = &mut |_| false;
         assert_eq!(greedy::place(shape, sizes, &order, Fit::First, u64::MAX, &mut Asking::new(no)), None);
-        assert_eq!(buckets::place(shape, sizes, &order, u64::MAX, u64::MAX, &mut Asking::new(no)), None);
+        // Items side by side are one run; those with a gap between them are walked one by one.
+        let gaps: Vec<Item> = (0..4_000).map(|_| Item::new(3, 0, 1).aligned(4)).collect();
+        let gaps = Problem::new(&gaps).unwrap();
+        let (apart, gaps) = (self::shape(&gaps), &gaps.sizes);
+        let mut asking = Asking::new(no);
+        assert_eq!(runs::place(apart, gaps, &order, Fit::First, u64::MAX, &mut u64::MAX.clone(), &mut asking), None);
         assert!(!Repair::new(shape, sizes).complete(&[], &[], None, no));
     }
 

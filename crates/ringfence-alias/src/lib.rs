@@ -45,7 +45,7 @@
 //! | what | how | cost |
 //! |---|---|---|
 //! | [`Problem`] | items checked, time cut into sections, the bound | O(n log n) |
-//! | [`plan`] | greedy orders; then an exact search; for thousands of items the search for the fullest moments, then local repair | first plan O(n²), O(n log n) for more than 30,000; then as long as the caller says |
+//! | [`plan`] | greedy orders; then an exact search; for more than 1,536 items the search for the fullest moments, then greedy orders again and local repair | first plan O(n²), O(n log n) for more than 1,536; then as long as the caller says |
 //! | [`AliasPlan`] | offsets with their proof: height, load, proven bound | – |
 //! | [`verify`], [`verify_passes`] | proves a plan; shares no code with the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
@@ -74,9 +74,9 @@
 
 extern crate alloc;
 
+mod again;
 mod asking;
 mod bound;
-mod buckets;
 mod check;
 mod classes;
 mod columns;
@@ -93,6 +93,7 @@ mod problem;
 mod reorder;
 mod repair;
 mod reuse;
+mod runs;
 mod sections;
 mod shape;
 mod sweep;

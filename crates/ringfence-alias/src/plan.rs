@@ -13,10 +13,10 @@
 //! The planner has no clock: it calls the caller's closure now and then, which may read one and says whether to go on.
 
 use super::asking::Asking;
-use super::buckets;
 use super::greedy::{self, Fit};
 use super::portfolio::ITEMS_MAX;
 use super::problem::{Problem, Relation};
+use super::runs;
 use super::shape::Shape;
 use super::sweep;
 use alloc::vec::Vec;
@@ -77,7 +77,9 @@ pub fn plan_by(problem: &Problem, policy: Policy) -> AliasPlan {
         Policy::BySize => sorted(problem, |item| Reverse(problem.sizes.size[item])),
     };
     let fit = if policy == Policy::BySize { Fit::Best } else { Fit::First };
-    let (offsets, height) = place(problem, &order, fit, u64::MAX, &mut Asking::new(&mut |_| true)).unwrap_or_default();
+    let mut work = u64::MAX;
+    let placed = place(problem, &order, fit, u64::MAX, &mut work, &mut Asking::new(&mut |_| true));
+    let (offsets, height) = placed.unwrap_or_default();
     AliasPlan { offsets, height, load: problem.load(), lower_bound: problem.lower_bound() }
 }
 
@@ -87,10 +89,17 @@ fn sorted<K: Ord>(problem: &Problem, key: impl Fn(usize) -> K) -> Vec<u32> {
     order
 }
 
-fn place(problem: &Problem, order: &[u32], fit: Fit, limit: u64, asking: &mut Asking<'_>) -> Option<(Vec<u64>, u64)> {
+fn place(
+    problem: &Problem,
+    order: &[u32],
+    fit: Fit,
+    limit: u64,
+    work: &mut u64,
+    asking: &mut Asking<'_>,
+) -> Option<(Vec<u64>, u64)> {
     match &problem.relation {
-        Relation::Intervals(shape) if fit == Fit::First && order.len() > BUCKET_ITEMS_MIN => {
-            buckets::place(shape, &problem.sizes, order, limit, WORK_MAX, asking)
+        Relation::Intervals(shape) if order.len() > RUNS_ITEMS_MIN => {
+            runs::place(shape, &problem.sizes, order, fit, limit, work, asking)
         }
         Relation::Intervals(shape) => greedy::place(shape, &problem.sizes, order, fit, limit, asking),
         Relation::Cliques(shape) => greedy::place(shape, &problem.sizes, order, fit, limit, asking),
@@ -109,6 +118,7 @@ pub fn plan(problem: &Problem, mut go_on: impl FnMut(&Progress) -> bool) -> Alia
         Relation::Intervals(shape) => {
             if problem.len() > ITEMS_MAX {
                 planner.hottest_first(shape);
+                planner.again(shape);
             }
             planner.better(shape);
         }
@@ -169,37 +179,44 @@ impl<'p> Planner<'p> {
             &|| sorted(problem, |i| (problem.begins[i], Reverse(duration(i)), Reverse(size(i)))),
             &|| sorted(problem, |i| Reverse((problem.begins[i] + duration(i), duration(i), size(i)))),
         ];
-        if problem.len() > SWEEP_ITEMS_MIN {
+        let is_large = problem.len() > RUNS_ITEMS_MIN;
+        if is_large {
             self.sweep();
         }
-        let fits: &[Fit] = if problem.len() > SWEEP_ITEMS_MIN { &[Fit::First] } else { &[Fit::First, Fit::Best] };
-        for order in orders {
-            for &fit in fits {
-                if self.done() {
-                    return;
-                }
-                let limit = self.best.height;
-                // The first plan is always finished.
-                let mut go_on = |steps| limit == u64::MAX || self.tick(steps);
-                if let Some((offsets, _)) = place(problem, &order(), fit, limit, &mut Asking::new(&mut go_on)) {
-                    self.offer(offsets, problem.len() as u64);
-                }
+        let mut work = if is_large { GREEDY_WORK_MAX } else { u64::MAX };
+        for place in 0..2 * orders.len() {
+            // Many items: all orders with first fit before any with best fit, which takes longer.
+            let (order, is_best) =
+                if is_large { (place % orders.len(), place >= orders.len()) } else { (place / 2, place % 2 == 1) };
+            if self.done() || work == 0 {
+                return;
             }
+            self.greedy_by(&orders[order](), if is_best { Fit::Best } else { Fit::First }, &mut work);
         }
     }
 
+    fn greedy_by(&mut self, order: &[u32], fit: Fit, work: &mut u64) {
+        let (problem, limit) = (self.problem, self.best.height);
+        // The first plan is always finished.
+        let mut go_on = |steps| limit == u64::MAX || self.tick(steps);
+        if let Some((offsets, _)) = place(problem, order, fit, limit, work, &mut Asking::new(&mut go_on)) {
+            self.offer(offsets, problem.len() as u64);
+        }
+    }
+
+    /// The walk over time, forwards and backwards.
     fn sweep(&mut self) {
-        if let Relation::Intervals(shape) = &self.problem.relation
-            && let Some((offsets, _)) = sweep::place(shape, &self.problem.sizes)
-        {
-            self.offer(offsets, self.problem.len() as u64);
+        let Relation::Intervals(shape) = &self.problem.relation else { return };
+        for spans in [shape.spans.clone(), sweep::mirrored(shape)] {
+            if let Some((offsets, _)) = sweep::place(&spans, &self.problem.sizes).filter(|_| !self.done()) {
+                self.offer(offsets, self.problem.len() as u64);
+            }
         }
     }
 }
 
-/// From so many items on, the first plan is the one that costs O(n log n) whatever the items are.
-const SWEEP_ITEMS_MIN: usize = 30_000;
-/// From so many items on, first fit goes through buckets of time, and best fit is left out.
-const BUCKET_ITEMS_MIN: usize = 50_000;
-/// How many placed items one greedy order may look at: about a second.
-const WORK_MAX: u64 = 1 << 30;
+/// From so many items on, the first plan is one walk over time, and greedy placement goes through a tree of runs.
+pub(super) const RUNS_ITEMS_MIN: usize = ITEMS_MAX;
+/// How many runs the greedy orders of so many items may look at, all together: a third of a second. The orders that they
+/// leave out come later, as their gain is worth it.
+const GREEDY_WORK_MAX: u64 = 1 << 25;

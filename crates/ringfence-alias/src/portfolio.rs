@@ -10,6 +10,7 @@
 //! at the bound is proven at once; an episode betters the plan where the bound is out of reach, and aims lower after a
 //! success. An attempt that looks at everything raises the bound.
 
+use super::bound::refined;
 use super::exact::{GoOn, Keys, LEADING, Outcome, Pick, Scale, Search, Strategy, Unit, strategies};
 use super::plan::Planner;
 use super::problem::Problem;
@@ -24,6 +25,13 @@ impl Planner<'_> {
     pub fn search<S: Shape>(&mut self, shape: &S) {
         if self.done() {
             return;
+        }
+        if self.problem.is_mixed() && self.problem.len() <= EXACT_MAX {
+            let bound = refined(shape, &self.problem.sizes, self.best.lower_bound);
+            self.best.lower_bound = bound.min(self.best.height);
+            if !self.tick(1) || self.done() {
+                return;
+            }
         }
         let scale = Scale::new(&self.problem.sizes);
         if scale.fits::<i16>() {
@@ -49,12 +57,21 @@ impl Planner<'_> {
         let ways = strategies(portfolio.is_mixed);
         let mut threads: Vec<Thread> = ways.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
         let mut episode = portfolio.episode(problem);
-        let mut turns = 0;
-        // Decisions made at the bound, and above it.
-        let (mut at_bound, mut above) = (0_u64, 0_u64);
+        let below = strategies(portfolio.is_mixed).take(BELOW_WAYS);
+        let mut below: Vec<Thread> = below.map(|strategy| Thread::new(problem, shape, strategy, 1)).collect();
+        let (mut turns, mut below_turns) = (0, 0);
+        // Decisions made at the bound, above it, and just below the best plan so far.
+        let (mut at_bound, mut above, mut just_below) = (0_u64, 0_u64, 0_u64);
         while !self.done() {
             let before = portfolio.search.decisions;
-            if at_bound * bound_weight(problem, at_bound) <= above {
+            if problem.len() <= EXACT_MAX && turns > 0 && just_below <= at_bound + above {
+                let thread = &mut below[below_turns % BELOW_WAYS];
+                self.attempt(&mut portfolio, thread, self.best.height - 1);
+                // All of it is looked at in the end.
+                thread.decisions += thread.decisions / 2;
+                below_turns += 1;
+                just_below += (portfolio.search.decisions - before).max(1);
+            } else if at_bound * bound_weight(problem, at_bound) <= above {
                 let bound = self.best.lower_bound;
                 let turn = whose_turn(turns, threads.len());
                 self.attempt(&mut portfolio, &mut threads[turn], bound);
@@ -112,6 +129,11 @@ fn whose_turn(turn: usize, count: usize) -> usize {
 fn bound_weight(problem: &Problem, at_bound: u64) -> u64 {
     if at_bound < 200 * problem.len() as u64 { 1 } else { 4 }
 }
+
+/// Of so few items the plan is proven by looking at all that is lower than it, which an attempt does that is long enough.
+const EXACT_MAX: usize = 64;
+/// Ways of these attempts.
+const BELOW_WAYS: usize = 3;
 
 const EPISODE_ATTEMPTS: u32 = 10;
 const SHARE_UP: f64 = 0.04;

@@ -45,18 +45,38 @@ impl Planner<'_> {
             return;
         }
         let mut repair = Repair::new(shape, &self.problem.sizes);
-        let mut share = SHARE;
-        while !self.done() {
-            let down = (self.best.gap() as f64 * share) as u64;
+        self.mend(&mut repair, &mut Mending::default(), u64::MAX, &mut 0);
+    }
+
+    /// Repairs until the plan is proven, the caller stops it or so many steps are taken; `steps` counts them.
+    pub fn mend<S: Shape>(&mut self, repair: &mut Repair<'_, S>, mending: &mut Mending, most: u64, steps: &mut u64) {
+        while !self.done() && *steps < most {
+            let down = (self.best.gap() as f64 * mending.share) as u64;
             let target = self.best.height - down.max(1);
             repair.offsets.copy_from_slice(&self.best.offsets);
-            if repair.reach(target, &mut |steps| self.tick(steps)) {
+            let mut go_on = |more| {
+                *steps += more;
+                self.tick(more) && *steps < most
+            };
+            if repair.reach(target, &mut go_on) {
                 self.offer(repair.offsets.clone(), 1);
-                share = (share * 1.2).min(SHARE);
+                mending.share = (mending.share * 1.2).min(SHARE);
             } else {
-                share = (share * 0.5).max(SHARE_MIN);
+                mending.share = (mending.share * 0.5).max(SHARE_MIN);
             }
         }
+    }
+}
+
+/// How repair goes.
+pub(super) struct Mending {
+    /// The part of the gap that the next target aims at.
+    share: f64,
+}
+
+impl Default for Mending {
+    fn default() -> Self {
+        Self { share: SHARE }
     }
 }
 

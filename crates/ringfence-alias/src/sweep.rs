@@ -17,8 +17,14 @@ use alloc::vec::Vec;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{Allocate, Range};
 
+/// The same lifetimes with time running backwards.
+pub(super) fn mirrored(shape: &Intervals) -> Vec<Span> {
+    let end = shape.section_count as u32;
+    shape.spans.iter().map(|span| Span { first: end - span.last, last: end - span.first }).collect()
+}
+
 /// The offsets and the height; `None` if the free list cannot hold the sum of the sizes.
-pub(super) fn place(shape: &Intervals, sizes: &Sizes) -> Option<(Vec<u64>, u64)> {
+pub(super) fn place(spans: &[Span], sizes: &Sizes) -> Option<(Vec<u64>, u64)> {
     let padded = |item: usize| sizes.size[item] + sizes.alignment[item];
     let sum: u64 = (0..sizes.len()).map(padded).sum();
     let mut list = FreeList::new(sum.max(1));
@@ -26,13 +32,13 @@ pub(super) fn place(shape: &Intervals, sizes: &Sizes) -> Option<(Vec<u64>, u64)>
     let (mut offsets, mut height) = (vec![0; sizes.len()], 0);
     let order = |span: &Span| (span.first, u32::MAX - span.last);
     let mut begins: Vec<u32> = (0..sizes.len() as u32).collect();
-    begins.sort_by_key(|&item| order(&shape.spans[item as usize]));
+    begins.sort_by_key(|&item| order(&spans[item as usize]));
     let mut ends: Vec<u32> = (0..sizes.len() as u32).collect();
-    ends.sort_by_key(|&item| shape.spans[item as usize].last);
+    ends.sort_by_key(|&item| spans[item as usize].last);
     let mut ends = ends.into_iter().peekable();
     for item in begins {
         let item = item as usize;
-        while let Some(ended) = ends.next_if(|&other| shape.spans[other as usize].last <= shape.spans[item].first) {
+        while let Some(ended) = ends.next_if(|&other| spans[other as usize].last <= spans[item].first) {
             let range = ranges[ended as usize].take()?;
             list.free(range).ok()?;
         }
