@@ -118,7 +118,7 @@ type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, 
 /// };
 /// assert_eq!([take(), take(), take()], [Some(99), Some(98), Some(97)]);
 /// assert_eq!(thread_caches.count(0), 0);
-/// assert_eq!([take(), take()], [Some(96), Some(95)]);
+/// assert_eq!([take(), take()], [Some(96), Some(94)]);
 /// assert_eq!(thread_caches.count(0), 1);
 /// ```
 pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
@@ -217,7 +217,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Puts items into this thread's thread cache, the first to be taken first; asks for no more than fit, and for none if it is
+    /// Puts items into this thread's thread cache, the last to be taken first; asks for no more than fit, and for none if it is
     /// taken or closed. Says how many went in. What is left of an iterator that is lent is the caller's.
     ///
     /// The iterator runs while the thread cache is taken: it must not wait for another thread, nor come back here.
@@ -228,7 +228,6 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
             let held = &mut thread_cache.classes[class].items;
             let (before, free) = (held.len(), held.capacity() - held.len());
             held.extend(items.into_iter().take(free));
-            held[before..].reverse();
             held.len() - before
         })
     }

@@ -22,7 +22,7 @@ fn take<O, const CLASSES: usize>(thread_caches: &ThreadCaches<u32, O, CLASSES>, 
 }
 
 #[test]
-fn a_thread_cache_is_filled_in_growing_batches_and_gives_the_first_of_a_batch_first() {
+fn a_thread_cache_is_filled_in_growing_batches_and_gives_the_last_first() {
     let thread_caches: ThreadCaches<u32> = ThreadCaches::new([ROOM]);
     assert!(thread_caches.mine().is_none() && thread_caches.take(0).is_none());
     let wanted: Vec<_> = (0..8).map(|_| thread_caches.wanted(0)).collect();
@@ -30,12 +30,12 @@ fn a_thread_cache_is_filled_in_growing_batches_and_gives_the_first_of_a_batch_fi
     let mut items = batch(0..40);
     thread_caches.fill(0, &mut items);
     assert_eq!((items.next(), thread_caches.count(0)), (None, BATCH_MAX));
-    assert_eq!((take(&thread_caches, 0), take(&thread_caches, 0)), (Some(0), Some(1)));
+    assert_eq!((take(&thread_caches, 0), take(&thread_caches, 0)), (Some(31), Some(30)));
     put_mine(&thread_caches, 0, 99).expect("room");
     assert_eq!(thread_caches.peek(0, |item| *item), Some(99));
     assert_eq!(
         (thread_caches.take_item(0), take(&thread_caches, 0)),
-        (Some(99), Some(2)),
+        (Some(99), Some(29)),
         "what was used last goes first"
     );
 }
