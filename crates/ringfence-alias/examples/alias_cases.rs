@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const HEAD: &str = include_str!("alias_cases/head.md");
 const FRAMES: &str = include_str!("alias_cases/frames.md");
 const REPEATED: &str = include_str!("alias_cases/repeated.md");
+// Measured by other examples; it says by which.
+const LARGE_AND_SMALL: &str = include_str!("alias_cases/large_and_small.md");
 
 /// Cases that end within that are planned again, to time them.
 const SHORT: Duration = Duration::from_millis(50);
@@ -65,6 +67,7 @@ fn main() {
     show(&["resources", "first plan µs", "lookup ns", "declared ns", "of that, the end ns"].map(String::from));
     let frames = cases.iter().filter(|case| case.name.starts_with("frames"));
     frames.chain(&[Case::generated(55), Case::generated(1_000)]).for_each(Case::show_repeated);
+    print!("{LARGE_AND_SMALL}");
 }
 
 const TABLE_HEAD: [&str; 10] =
