@@ -54,7 +54,7 @@ use crate::range::{FreeError, Invalid, Range, Serial, SharedSerials};
 use alloc::boxed::Box;
 use core::fmt;
 
-#[allow(unsafe_code, reason = "the one file of the crate that needs it; it says why")]
+#[allow(unsafe_code, reason = "shared without a lock; it says why")]
 pub(crate) mod slot;
 
 /// Blocks of a group at the most: the bits of a word.
