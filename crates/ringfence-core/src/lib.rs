@@ -26,6 +26,7 @@
 //! | [`try_cell`] | a value of one thread at a time, for which none waits | one exchange |
 //! | `thread_slot` ¹ | a number that no other living thread has | O(1) |
 //! | `retire_bin` ¹ | retirement by many threads at once | O(1) |
+//! | `bounded_sum` ¹ | bytes that many threads count up to a bound | O(1): one exchange |
 //! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
 //!
 //! ¹ With the feature `std`: these know threads.
@@ -41,6 +42,8 @@ extern crate std;
 
 pub mod algorithm;
 pub mod blocks;
+#[cfg(feature = "std")]
+pub mod bounded_sum;
 pub mod buddy;
 pub mod fit_tree;
 pub mod fixed_pool;

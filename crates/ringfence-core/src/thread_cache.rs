@@ -26,8 +26,9 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`ThreadCaches::take`], [`put`] | O(1): one atomic exchange |
+//! | [`ThreadCaches::take`], [`put`], [`put_owner`], [`ThreadCaches::put_item`] | O(1): one atomic exchange |
 //! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(items that are moved), once a batch |
+//! | [`ThreadCaches::empty_class`] | O(thread caches), and what is given back |
 //! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes), and what is given back |
 //! | [`ThreadCaches::count`], [`ThreadCaches::validate`] | O(thread caches), O(items) |
 //!
@@ -232,6 +233,24 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
+    /// Puts an item into this thread's thread cache, to be taken first; gives it back if that is taken, closed or without room.
+    ///
+    /// # Errors
+    /// The item.
+    #[inline]
+    pub fn put_item(&self, class: usize, item: T) -> Result<(), T> {
+        let Some(taken) = self.mine().and_then(TryCell::try_take) else { return Err(item) };
+        taken.with(move |thread_cache| {
+            let items = &mut thread_cache.classes[class].items;
+            if items.len() == items.capacity() {
+                return Err(item);
+            }
+            items.push(item);
+            thread_cache.is_used = true;
+            Ok(())
+        })
+    }
+
     /// Takes the older half of a class out of this thread's thread cache, if it is full: for the pool. After that, unless it is
     /// taken or closed, [`put`] finds room.
     #[cold]
@@ -274,6 +293,20 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
             while let Some((class, items)) = out {
                 items.for_each(|item| give(class, item));
                 out = thread_cache.try_take().and_then(|taken| taken.with(ThreadCache::next_out));
+            }
+        }
+    }
+
+    /// Gives the items of one class of all thread caches back. Waits for threads that are at theirs.
+    pub fn empty_class(&self, class: usize, mut give: impl FnMut(T)) {
+        let out = |thread_cache: &mut ThreadCache<T, O, CLASSES>| {
+            let items = &mut thread_cache.classes[class].items;
+            let count = items.len().min(BATCH_MAX);
+            (count > 0).then(|| batch(items.drain(..count)))
+        };
+        for thread_cache in self.each() {
+            while let Some(items) = thread_cache.take().with(out) {
+                items.for_each(&mut give);
             }
         }
     }
@@ -343,6 +376,29 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         let places = self.any.get().map_or([].as_slice(), |()| &self.places);
         places.iter().filter_map(|place| place.get().map(|thread_cache| &thread_cache.0))
     }
+}
+
+/// Puts an owner into a thread cache, for the next user; gives it back if the thread cache is taken, closed or full.
+///
+/// # Safety
+/// The owner keeps the thread cache alive: as long as it lies there, and wherever else it is.
+///
+/// # Errors
+/// What was to be put in.
+#[inline]
+pub unsafe fn put_owner<T, O, const CLASSES: usize>(
+    thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,
+    owner: O,
+) -> Result<(), O> {
+    // SAFETY: as in `put`.
+    let Some(taken) = (unsafe { &*thread_cache }).try_take() else { return Err(owner) };
+    taken.with(move |thread_cache| {
+        if thread_cache.owners.len() == thread_cache.owners.capacity() {
+            return Err(owner);
+        }
+        thread_cache.owners.push(owner);
+        Ok(())
+    })
 }
 
 /// Puts an item into a thread cache, with the owner that its user had; gives both back if the thread cache is taken, closed or

@@ -154,6 +154,14 @@ unsafe impl<K: Shape> Create<K> for Device {
         Some(describe::key(info))
     }
 
+    /// Buffers, and textures for simultaneous access, are in the common state again once the submissions that used them are
+    /// complete. Any other texture is in the state that its owner left it in, which is not known here.
+    fn recycle_key(&self, info: &ResourceInfo) -> Option<InfoKey> {
+        let decays = info.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
+            || info.desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS);
+        (decays && info.initial_state == D3D12_RESOURCE_STATE_COMMON).then(|| describe::key(info))
+    }
+
     unsafe fn prepare(&self, info: &ResourceInfo) -> Result<(ResourceInfo, Requirements), DeviceError> {
         check::<K>(&info.desc)?;
         let (desc, measured) = measure(self, &info.desc)?;

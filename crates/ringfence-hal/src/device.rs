@@ -204,6 +204,23 @@ pub unsafe trait Create<K: Kind>: Driver {
         None
     }
 
+    /// As [`Create::key`], if an object of this description may go to another owner, bound as it is, once the device is
+    /// done with it: its state is then one that a new object could be in. `None` where the state that its owner left it in
+    /// matters. What [`Create::key`] says, by default. Middleware forwards it.
+    fn recycle_key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
+        self.key(info)
+    }
+
+    /// Called when the device is done with an object that will go to another owner, bound as it is: says what names it from
+    /// now on. A device that watches lifetimes gives it another identity, so that a use of the old one is found. The same
+    /// object, by default. Middleware forwards it.
+    ///
+    /// # Safety
+    /// It is this device's and alive; no work that uses it is pending.
+    unsafe fn recycle(&self, object: Self::Object) -> Self::Object {
+        object
+    }
+
     /// Measures the resource (and makes its object, where the API makes it before its memory).
     ///
     /// # Errors

@@ -445,6 +445,15 @@ unsafe impl<K: Kind, D: Create<K>> Create<K> for FaultInjector<D> {
         self.inner.key(info)
     }
 
+    fn recycle_key(&self, info: &D::Info<'_>) -> Option<InfoKey> {
+        self.inner.recycle_key(info)
+    }
+
+    unsafe fn recycle(&self, object: D::Object) -> D::Object {
+        // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
+        unsafe { self.inner.recycle(object) }
+    }
+
     unsafe fn prepare(&self, info: &D::Info<'_>) -> Result<(D::Unplaced, Requirements), DeviceError> {
         self.faults.pass(Call::Prepare, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.

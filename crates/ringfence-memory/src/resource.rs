@@ -4,17 +4,20 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_core::sync::SyncSet;
 
 use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{
-    BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Kind, Mapped, Placed, Priority,
-    TextureDesc, Textures,
+    BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, DeviceError, Mapped, Placed, Priority, TextureDesc,
+    Textures,
 };
 use crate::error::{AccessError, Error};
-use crate::memory::{AllocationDesc, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared};
+use crate::memory::{
+    AllocationDesc, Bound, Location, Memory, Place, PlacementRequest, PoolState, RawObject, Shared, Wanted, name_bits,
+};
 use crate::observe::debugging::{Key, MovedRange, Spot};
 use crate::timeline::Frame;
 
@@ -27,6 +30,7 @@ mod small;
 
 use host::HostBytes;
 
+pub use crate::memory::ResourceKind;
 pub use allocation::Allocation;
 pub use export::{ShareError, SharedMemory};
 pub use pool::{Pool, PoolDesc};
@@ -52,19 +56,8 @@ pub type Texture<D> = Resource<D, Textures>;
 /// Dropping it does not destroy it: it is *retired*, since the GPU may still use it, and is destroyed by an
 /// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
-    shared: Arc<Shared<D>>,
-    placed: ManuallyDrop<Placed<<D as Create<K>>::Object>>,
-    place: ManuallyDrop<Place<D>>,
-    size: u64,
-    location: Location,
-    has_address: bool,
-    user_data: u64,
-    /// What it was made as, where that can be said portably.
-    desc: Option<K::Desc>,
-    /// Whether that says all of it.
-    is_desc_full: bool,
-    /// What all of a texture is, as far as that can be said.
-    parts: K::Parts,
+    shared: ManuallyDrop<Arc<Shared<D>>>,
+    bound: ManuallyDrop<Box<Bound<D, K>>>,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
@@ -75,6 +68,24 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
+    ) -> Result<Self, Error> {
+        let wanted = if pool.is_none() { shared.wanted::<K>(info, &desc) } else { None };
+        if let Some(wanted) = &wanted
+            && let Some((bound, owner)) = shared.take_recycled::<K>(wanted, &desc)
+        {
+            return Ok(Self { shared: ManuallyDrop::new(owner), bound: ManuallyDrop::new(bound) });
+        }
+        Self::make(shared, info, desc, pool, wanted)
+    }
+
+    /// Makes one with a driver object of its own.
+    #[track_caller]
+    fn make(
+        shared: &Arc<Shared<D>>,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        pool: Option<&Arc<PoolState<D>>>,
+        wanted: Option<Wanted>,
     ) -> Result<Self, Error> {
         let desc = AllocationDesc { share: effective_share(&desc, pool)?, ..desc };
         let ((placed, place), needs) = shared.create_measured::<K>(info, desc, |unplaced, needs| {
@@ -89,10 +100,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             }
             shared.place_requested::<K>(unplaced, &request)
         })?;
-        let mut resource = Self::new(Arc::clone(shared), placed, place, needs.size, desc.location).made_as(info);
-        resource.user_data = desc.user_data;
+        let owner = shared.recycled.take_owner().unwrap_or_else(|| Arc::clone(shared));
+        let mut resource = Self::new(owner, placed, place, needs.size, desc.location).made_as(info);
         let is_full = |portable| desc.movable && shared.says_all::<K>(portable, info);
-        resource.is_desc_full = resource.desc.as_ref().is_some_and(is_full);
+        let bound = &mut **resource.bound;
+        bound.user_data = desc.user_data;
+        bound.is_desc_full = bound.desc.as_ref().is_some_and(is_full);
+        bound.recycling = wanted.and_then(|wanted| shared.recycling_of(&wanted, &bound.place, desc.name));
         if shared.debug.is_some() {
             resource.note_made_at(panic::Location::caller());
         }
@@ -110,9 +124,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         size: u64,
         location: Location,
     ) -> Self {
-        let (placed, place) = (ManuallyDrop::new(placed), ManuallyDrop::new(place));
-        Self {
-            shared,
+        let bound = Bound {
             placed,
             place,
             size,
@@ -122,62 +134,70 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             desc: None,
             is_desc_full: false,
             parts: K::parts_of(None),
-        }
+            is_altered: AtomicBool::new(false),
+            recycling: None,
+        };
+        let bound = ManuallyDrop::new(K::boxed(&shared.shells, bound));
+        Self { shared: ManuallyDrop::new(shared), bound }
     }
 
     /// With what the caller gave along.
     pub(crate) fn with_user_data(mut self, user_data: u64) -> Self {
-        self.user_data = user_data;
+        self.bound.user_data = user_data;
         self
     }
 
     /// With what the device says of the description that it was made with: what it is portably, what all of it is,
     /// whether it has an address.
     pub fn made_as(mut self, info: &<D as Create<K>>::Info<'_>) -> Self {
-        let device = &self.shared.device;
-        self.has_address = Create::<K>::has_address(device, info);
-        self.desc = Create::<K>::portable(device, info);
-        self.parts = K::parts_of(Create::<K>::parts(device, info));
+        let (device, bound) = (&self.shared.device, &mut self.bound);
+        bound.has_address = Create::<K>::has_address(device, info);
+        bound.desc = Create::<K>::portable(device, info);
+        bound.parts = K::parts_of(Create::<K>::parts(device, info));
         self
     }
 
     /// With what it was made as, where the program knows it.
     pub fn described(mut self, desc: K::Desc) -> Self {
-        self.desc = Some(desc);
+        self.bound.desc = Some(desc);
         self
     }
 
     /// Notes for debugging which line made it.
     pub(crate) fn note_made_at(&self, at: &'static panic::Location<'static>) {
         let Some(debug) = &self.shared.debug else { return };
-        let Some(key) = self.shared.key_of(&self.place) else { return };
+        let Some(key) = self.shared.key_of(&self.bound.place) else { return };
         // SAFETY: the object is alive, and was described as one that has an address.
-        let address =
-            self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
+        let address = self
+            .bound
+            .has_address
+            .then(|| unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) });
         debug.handed_out(key, at, address);
     }
 
     /// Notes for debugging that it lies elsewhere than before.
     pub(crate) fn note_moved(&self, from: Option<Key>) {
         let (Some(debug), Some(from)) = (&self.shared.debug, from) else { return };
-        let Some(to) = self.shared.key_of(&self.place) else { return };
-        let memory = self.shared.shared_memory_of(&self.place);
+        let Some(to) = self.shared.key_of(&self.bound.place) else { return };
+        let memory = self.shared.shared_memory_of(&self.bound.place);
         // SAFETY: the place lies inside its memory, which is mapped as a whole if it is mapped.
-        let by_memory = || memory.mapped.map(|base| unsafe { base.add(self.place.offset) });
-        let host = self.placed.mapped.or_else(by_memory);
+        let by_memory = || memory.mapped.map(|base| unsafe { base.add(self.bound.place.offset) });
+        let host = self.bound.placed.mapped.or_else(by_memory);
         // SAFETY: the object is alive, and was described as one that has an address.
-        let device_address =
-            self.has_address.then(|| unsafe { Create::<K>::address(&self.shared.device, &self.placed.object) });
+        let device_address = self
+            .bound
+            .has_address
+            .then(|| unsafe { Create::<K>::address(&self.shared.device, &self.bound.placed.object) });
         debug.moved(&self.shared.device, from, MovedRange { to, memory, host, device_address });
     }
 
     /// What it was made as, if that is all of it.
     pub(crate) fn full_desc(&self) -> Option<&K::Desc> {
-        self.desc.as_ref().filter(|_| self.is_desc_full)
+        self.bound.desc.as_ref().filter(|_| self.bound.is_desc_full)
     }
 
     pub(crate) fn place(&self) -> &Place<D> {
-        &self.place
+        &self.bound.place
     }
 
     /// Puts another object and place into the value; the present ones are returned.
@@ -186,90 +206,90 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         placed: Placed<<D as Create<K>>::Object>,
         place: Place<D>,
     ) -> (Placed<<D as Create<K>>::Object>, Place<D>) {
-        (std::mem::replace(&mut *self.placed, placed), std::mem::replace(&mut *self.place, place))
+        (std::mem::replace(&mut self.bound.placed, placed), std::mem::replace(&mut self.bound.place, place))
     }
 
     /// The driver's object.
     #[must_use]
     pub fn object(&self) -> &<D as Create<K>>::Object {
-        &self.placed.object
+        &self.bound.placed.object
     }
 
     /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. A copy of it must not be used longer than this
     /// value lives and submissions that use it run: the bytes belong to other resources then.
     #[must_use]
     pub fn raw(&self) -> <D as Create<K>>::Raw<'_> {
-        <D as Create<K>>::raw(&self.placed.object)
+        <D as Create<K>>::raw(&self.bound.placed.object)
     }
 
     /// The bytes that its memory needs, as the driver measured.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.bound.size
     }
 
     /// Where it was asked to live.
     #[must_use]
     pub fn location(&self) -> Location {
-        self.location
+        self.bound.location
     }
 
     /// What it was made as, where that can be said portably ([`Create::portable`]).
     #[must_use]
     pub fn desc(&self) -> Option<&K::Desc> {
-        self.desc.as_ref()
+        self.bound.desc.as_ref()
     }
 
     /// The memory type that it lies in, an index into [`memory_types`](crate::device::Capabilities::memory_types).
     #[must_use]
     pub fn memory_type(&self) -> u32 {
-        self.shared.memory_of(&self.place).memory_type
+        self.shared.memory_of(&self.bound.place).memory_type
     }
 
     /// The driver's memory object that it lies in.
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
-        &self.shared.memory_of(&self.place).object
+        &self.shared.memory_of(&self.bound.place).object
     }
 
     pub(crate) fn held_memory(&self) -> &Memory<D> {
-        self.shared.memory_of(&self.place)
+        self.shared.memory_of(&self.bound.place)
     }
 
     /// Its first byte in [`Resource::memory`].
     #[must_use]
     pub fn offset(&self) -> u64 {
-        self.place.offset
+        self.bound.place.offset
     }
 
     /// Whether the host can reach its bytes.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        self.placed.mapped.is_some()
+        self.bound.placed.mapped.is_some()
     }
 
     /// Where it lies, to ask [`Debug::history_of`](crate::memory::Debug::history_of) about.
     #[must_use]
     pub fn spot(&self) -> Spot {
-        Spot::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
+        Spot::Block { block: self.shared.memory_of(&self.bound.place).block, offset: self.bound.place.offset }
     }
 
     /// What the caller gave along.
     #[must_use]
     pub fn user_data(&self) -> u64 {
-        self.user_data
+        self.bound.user_data
     }
 
     /// Whether the memory object is its own.
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
-        self.place.is_dedicated()
+        self.bound.place.is_dedicated()
     }
 
     /// Keeps it in its place, whatever [`Defrag`](crate::defrag::Defrag) is under way, or lets it be moved again. A move
     /// that is planned already is not made. Without effect if it is not [`movable`](AllocationDesc::movable).
     pub fn set_pinned(&self, pinned: bool) {
-        if let Some(ticket) = self.place.ticket() {
+        if let Some(ticket) = self.bound.place.ticket() {
             ticket.set_pinned(pinned);
         }
     }
@@ -277,7 +297,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// Whether a [`Defrag`](crate::defrag::Defrag) may move it.
     #[must_use]
     pub fn is_movable(&self) -> bool {
-        self.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
+        self.bound.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
     }
 
     /// Destroys it at once and gives its bytes back.
@@ -285,9 +305,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// # Safety
     /// No submission that is under way uses it.
     pub unsafe fn destroy_now(self) {
-        let (shared, object, place) = self.into_parts();
+        let (owner, bound) = self.into_bound();
         // SAFETY: the caller promises that the device does not use it, and it has one owner.
-        unsafe { shared.destroy_now(object, place) };
+        unsafe { Shared::destroy_now(owner, K::item(bound)) };
     }
 
     /// Retires it until `points` have passed, whatever other submissions are under way.
@@ -298,8 +318,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// # Safety
     /// Only submissions that complete with these points use it.
     pub unsafe fn retire_after(self, points: &SyncSet) {
-        let (shared, object, place) = self.into_parts();
-        shared.retire_after(points, Some(object), place);
+        let (owner, bound) = self.into_bound();
+        Shared::retire_item_after(owner, points, K::item(bound));
     }
 
     /// Says how much its memory matters from now on; `false`, and nothing changes, if it has not got memory of its own: a
@@ -311,6 +331,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             // SAFETY: the memory is this device's, and lives as long as this value.
             unsafe { self.shared.device.set_priority(&memory.object, priority) };
             memory.residence.iter().for_each(|residence| residence.set_priority(priority));
+            self.bound.is_altered.store(true, Ordering::Relaxed);
         }
         self.is_dedicated()
     }
@@ -339,22 +360,33 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         export::export(self)
     }
 
-    pub(crate) fn parts_mut(&mut self) -> (&Shared<D>, &Placed<<D as Create<K>>::Object>, &mut Place<D>) {
-        (&self.shared, &self.placed, &mut self.place)
-    }
-
     /// Its parts, for what retires or destroys them itself: it is not retired.
     pub fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
+        let (shared, bound) = self.into_bound();
+        let (object, place) = shared.shells.take_apart(K::item(bound));
+        (shared, object.expect("a resource has an object of its own"), place)
+    }
+
+    fn into_bound(self) -> (Arc<Shared<D>>, Box<Bound<D, K>>) {
         let mut held = ManuallyDrop::new(self);
-        // SAFETY: `held` is never dropped nor used again, so that each part is taken exactly once.
-        let (shared, placed, place) = unsafe {
-            (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.placed), ManuallyDrop::take(&mut held.place))
-        };
-        (shared, K::raw(placed.object), place)
+        // SAFETY: `held` is never dropped nor used again.
+        unsafe { held.take() }
+    }
+
+    /// # Safety
+    /// The value is neither used nor dropped afterwards.
+    unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<Bound<D, K>>) {
+        // SAFETY: the caller promises that each is taken once, and not used afterwards.
+        unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) }
     }
 
     fn host(&self) -> HostBytes<'_, D> {
-        HostBytes { shared: &self.shared, place: &self.place, base: self.placed.mapped, size: self.size }
+        HostBytes {
+            shared: &self.shared,
+            place: &self.bound.place,
+            base: self.bound.placed.mapped,
+            size: self.bound.size,
+        }
     }
 
     /// The allocator that it is of.
@@ -364,16 +396,19 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 
     /// Where the host sees its first byte.
     pub fn mapped_base(&self) -> Option<Mapped> {
-        self.placed.mapped
+        self.bound.placed.mapped
     }
 
     /// Gives it another name: for debuggers, snapshots and traces. What shares its bytes with others shows there under the
     /// name of the whole. One driver call, one short lock, one host allocation.
     pub fn set_name(&mut self, name: &str) {
-        let (shared, placed, place) = self.parts_mut();
+        let Self { shared, bound } = self;
         // SAFETY: the object is alive, and `&mut self` keeps other calls on it away.
-        unsafe { Create::<K>::set_name(&shared.device, &placed.object, name) };
-        shared.rename(place, name);
+        unsafe { Create::<K>::set_name(&shared.device, &bound.placed.object, name) };
+        shared.rename(&mut bound.place, name);
+        if let Some(recycling) = &mut bound.recycling {
+            recycling.name = name_bits(name);
+        }
     }
 }
 
@@ -383,7 +418,9 @@ impl<D: Device> Buffer<D> {
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         // SAFETY: the object is alive, and was described as one that has an address.
-        self.has_address.then(|| unsafe { Create::<Buffers>::address(&self.shared.device, &self.placed.object) })
+        self.bound
+            .has_address
+            .then(|| unsafe { Create::<Buffers>::address(&self.shared.device, &self.bound.placed.object) })
     }
 
     /// Puts a buffer of another size in the place of this one, and says what to copy so that its first `keep_bytes` are
@@ -439,7 +476,7 @@ impl<D: Device> Texture<D> {
     /// said: formats of several planes.
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
-        self.parts.as_ref()
+        self.bound.parts.as_ref()
     }
 
     /// Puts the same picture with more or fewer mips in the place of this texture, as streaming does: `present` is what
@@ -464,53 +501,19 @@ impl<D: Device> Texture<D> {
 impl<D: Create<K> + Device, K: ResourceKind> Drop for Resource<D, K> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads these fields afterwards.
-        let (placed, place) = unsafe { (ManuallyDrop::take(&mut self.placed), ManuallyDrop::take(&mut self.place)) };
-        self.shared.retire(Some(K::raw(placed.object)), place);
+        let (owner, bound) = unsafe { self.take() };
+        Shared::retire_item(owner, K::item(bound));
     }
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(K::NAME)
-            .field("object", &self.placed.object)
-            .field("size", &self.size)
+            .field("object", &self.bound.placed.object)
+            .field("size", &self.bound.size)
             .field("memory_type", &self.memory_type())
             .field("offset", &self.offset())
             .finish_non_exhaustive()
-    }
-}
-
-/// The kinds that the allocator makes: [`Buffers`] and [`Textures`].
-pub trait ResourceKind: Kind {
-    /// What a resource keeps of [`Create::parts`]: all for textures, nothing for buffers.
-    type Parts: Copy + fmt::Debug + Send + Sync;
-
-    /// What a resource keeps of it.
-    fn parts_of(parts: Option<TextureParts>) -> Self::Parts;
-
-    /// The object as one of either kind.
-    fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D>;
-}
-
-impl ResourceKind for Buffers {
-    type Parts = ();
-
-    fn parts_of(_: Option<TextureParts>) -> Self::Parts {}
-
-    fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D> {
-        RawObject::Buffer(object)
-    }
-}
-
-impl ResourceKind for Textures {
-    type Parts = Option<TextureParts>;
-
-    fn parts_of(parts: Option<TextureParts>) -> Self::Parts {
-        parts
-    }
-
-    fn raw<D: Device + Create<Self>>(object: <D as Create<Self>>::Object) -> RawObject<D> {
-        RawObject::Texture(object)
     }
 }
 

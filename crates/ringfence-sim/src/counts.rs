@@ -17,6 +17,8 @@ pub struct CallCounts {
     pub destroy_texture: u64,
     /// Resources placed, `dedicate` included.
     pub place: u64,
+    /// Buffers and textures that went from one owner to the next.
+    pub recycle: u64,
     /// Flushes.
     pub flush: u64,
     /// Bytes that they moved.

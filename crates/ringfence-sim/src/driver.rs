@@ -190,6 +190,10 @@ unsafe impl Create<Buffers> for Device {
         })
     }
 
+    unsafe fn recycle(&self, object: Buffer) -> Buffer {
+        Buffer(self.with(|state| state.recycle((What::Buffer, object.0))))
+    }
+
     unsafe fn destroy(&self, object: Buffer) {
         self.with(|state| {
             state.counts.destroy_buffer += 1;
@@ -275,6 +279,10 @@ unsafe impl Create<Textures> for Device {
     ) -> Result<(Placed<Texture>, Memory), DeviceError> {
         let (_, memory) = self.with(|state| state.dedicate((What::Texture, unplaced.0), desc))?;
         Ok((Placed { object: *unplaced, mapped: None }, Memory(memory)))
+    }
+
+    unsafe fn recycle(&self, object: Texture) -> Texture {
+        Texture(self.with(|state| state.recycle((What::Texture, object.0))))
     }
 
     unsafe fn destroy(&self, object: Texture) {

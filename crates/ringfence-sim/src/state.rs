@@ -406,6 +406,29 @@ impl State {
         self.note_destroyed(resource.label);
     }
 
+    /// Gives a resource that goes to another owner another identity: a use of the old one is stale from here on.
+    pub(super) fn recycle(&mut self, (what, id): (What, u64)) -> u64 {
+        self.counts.recycle += 1;
+        let Some(resource) = self.resources.remove(&id) else {
+            self.report_stale(what, id, "recycled, but destroyed or never made");
+            return id;
+        };
+        let new = self.draw_id();
+        if let Some((memory, offset)) = resource.location {
+            let range = offset..offset + resource.requirements.size;
+            self.report_pending(HazardKind::DestroyedWhilePending, memory, &range, |access| access.label.id == id);
+            if let Some(object) = self.memories.get_mut(&memory)
+                && let Some(placement) = object.placed.remove(&(offset, id))
+            {
+                object.placed.insert((offset, new), placement);
+            }
+        }
+        self.note_destroyed(resource.label.clone());
+        let label = Label { id: new, ..resource.label.clone() };
+        self.resources.insert(new, Resource { label, owner: Owner::Unowned, ..resource });
+        new
+    }
+
     pub(super) fn live(&self) -> Live {
         let buffers = self.resources.values().filter(|held| matches!(held.shape, Shape::Buffer(_))).count() as u64;
         let all = self.resources.len() as u64;

@@ -61,6 +61,9 @@ pub struct DriverCalls {
     pub create_object: u64,
     /// Buffers and textures destroyed.
     pub destroy_object: u64,
+    /// Buffers and textures that were handed out again: as many that were neither made nor placed.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub recycled: u64,
     /// Resources that were placed in a block: as many memory objects that were never made.
     pub placed: u64,
     /// Writes to an upload ring: as many staging buffers that were never made.
@@ -81,6 +84,7 @@ impl DriverCalls {
     /// resource, a buffer with memory for each staged write. Each counted once, at its making.
     #[must_use]
     pub fn saved(&self) -> u64 {
-        self.placed.saturating_add(self.staged.saturating_mul(2)).saturating_sub(self.allocate_memory)
+        let placed = self.placed.saturating_add(self.recycled);
+        placed.saturating_add(self.staged.saturating_mul(2)).saturating_sub(self.allocate_memory)
     }
 }

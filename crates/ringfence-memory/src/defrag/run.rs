@@ -167,6 +167,8 @@ impl<D: Device> Defrag<D> {
             return Err(BeginPassError::ForeignFrame);
         }
         self.close_pass();
+        // What is recycled cannot be moved, and would keep its block.
+        self.shared.empty_recycled(|_| true);
         let started = Instant::now();
         let (mut limits, mut pending) =
             (PassLimits::new(self.desc.bytes_per_pass_max, self.desc.moves_per_pass_max), Vec::new());

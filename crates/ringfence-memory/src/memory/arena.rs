@@ -37,7 +37,7 @@ use super::cells::{Cells, Chunk, Class};
 use super::memory_object::Memory;
 use super::note::{Note, range_snapshot};
 use super::request::{Moves, Request};
-use super::snapshot::{BlockSnapshot, RangeSnapshot};
+use super::snapshot::{BlockSnapshot, Cached, RangeSnapshot};
 use super::statistics::TypeStatistics;
 use super::ticket::Ticket;
 use crate::device::sharing::ShareKind;
@@ -475,17 +475,17 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Another name for a range. What else is noted of it stays.
-    pub(crate) fn rename(&self, allocation: &BlockAllocation, name: &str) {
+    /// Notes something else of a range.
+    pub(crate) fn renote(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut Note)) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
-            block.notes.entry(allocation.range().slot()).or_default().name = name.into();
+            change(block.notes.entry(allocation.range().slot()).or_default());
         }
     }
 
-    /// Another name for memory of a resource's own.
-    pub(crate) fn rename_dedicated(&self, number: u64, name: &str) {
+    /// Notes something else of memory of a resource's own.
+    pub(crate) fn renote_dedicated(&self, number: u64, change: &dyn Fn(&mut Note)) {
         if let Some((_, note)) = self.state.lock().dedicated.get_mut(&number) {
-            note.name = name.into();
+            change(note);
         }
     }
 
@@ -535,7 +535,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         counts
     }
 
-    pub(crate) fn snapshot(&self, pool: &str, into: &mut Vec<BlockSnapshot>) {
+    pub(crate) fn snapshot(&self, pool: &str, is_free: &dyn Fn(Cached) -> bool, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
         self.slots.snapshot(&mut chunks);
         let state = self.state.lock();
@@ -556,15 +556,16 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
                     None => held.push(range_snapshot(span.offset, span.size, block.notes.get(&slot))),
                 }
             });
+            held.retain(|range| !is_free(Cached::Range { block: block.memory.block, offset: range.offset }));
             into.push(snapshot(false, block.memory.size, held));
         }
         let mut dedicated: Vec<_> = state.dedicated.iter().collect();
         dedicated.sort_by_key(|(number, _)| **number);
-        into.extend(
-            dedicated
-                .into_iter()
-                .map(|(_, (size, note))| snapshot(true, *size, vec![range_snapshot(0, *size, Some(note))])),
-        );
+        into.extend(dedicated.into_iter().map(|(number, (size, note))| {
+            let is_used = !is_free(Cached::Dedicated { number: *number });
+            let range = is_used.then(|| range_snapshot(0, *size, Some(note)));
+            snapshot(true, *size, range.into_iter().collect())
+        }));
     }
 
     /// Checks the blocks and the counts against each other.

@@ -331,9 +331,9 @@ impl<D: Device, O> Cells<D, O> {
         true
     }
 
-    /// Another name for a cell, which counts as noted from now on.
-    pub(super) fn rename(&self, class: u32, cell: &PoolAllocation, name: &str) {
-        self.notes.lock().entry((class, cell.pool(), cell.block())).or_default().name = name.into();
+    /// Notes something else of a cell, which counts as noted from now on.
+    pub(super) fn renote(&self, class: u32, cell: &PoolAllocation, change: &dyn Fn(&mut Note)) {
+        change(self.notes.lock().entry((class, cell.pool(), cell.block())).or_default());
     }
 
     pub(super) fn free(&self, class: u32, named: bool, cell: PoolAllocation) {

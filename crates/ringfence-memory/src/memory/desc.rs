@@ -17,6 +17,9 @@ pub struct AllocatorDesc {
     /// Whether common small sizes get pools of equal slots, which are lock-free. A slot may be half as large again as what
     /// lies in it, and a pool that is empty holds its bytes until a reclaim. Without them every range is exact.
     pub cells: bool,
+    /// What recycled objects hold at the most, in bytes of all heaps together: buffers and textures that the device is done with,
+    /// kept bound to their memory for the next request of the same description. They count as free memory. 0: none are kept.
+    pub recycled_bytes_max: u64,
     /// What is taken of each memory heap at the most, in bytes, by heap index: to share a device, or to try out a
     /// smaller one.
     pub heap_bytes_max: [u64; 16],
@@ -38,6 +41,7 @@ impl Default for AllocatorDesc {
             empty_blocks_kept: 1,
             empty_block_grace: 120,
             cells: true,
+            recycled_bytes_max: 256 << 20,
             heap_bytes_max: [u64::MAX; 16],
             window_bytes_max: 128 << 20,
             debug: DebugDesc::default(),

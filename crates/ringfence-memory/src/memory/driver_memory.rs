@@ -7,7 +7,6 @@ use super::arena::ArenaDesc;
 use super::memory_object::{Memory, RawObject};
 use super::place::{ArenaRef, Backing, Place};
 use super::request::{AllocationDesc, Request};
-use super::retired::Retired;
 use super::shared::Shared;
 use super::shortage::Attempt;
 use crate::device::{Device, DeviceError, MemoryDesc};
@@ -133,9 +132,7 @@ impl<D: Device> Shared<D> {
                 self.arenas[arena as usize].remove_dedicated(number);
                 self.free_memory(Arc::into_inner(memory).expect("an empty block's memory has one owner"));
             }
-            Backing::Buffer { object, place } => {
-                self.destroy(Retired { object: Some(RawObject::Buffer(object)), place: Some(place) })
-            }
+            Backing::Buffer { object, place } => self.destroy_pair(RawObject::Buffer(object), place),
         }
     }
 

@@ -1,9 +1,11 @@
 //! An allocator's figures: statistics for each frame, and a snapshot of everything.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+use super::place::{ArenaRef, Hold};
 use super::shared::{CLASSES, OwnArena, Shared};
-use super::snapshot::{HeapSnapshot, Snapshot, TypeSnapshot};
+use super::snapshot::{Cached, HeapSnapshot, Snapshot, TypeSnapshot};
 use super::statistics::{Counter, DriverCalls, Statistics, TypeStatistics};
 use crate::device::Device;
 
@@ -27,12 +29,23 @@ impl<D: Device> Shared<D> {
             properties: held.properties.iter_names().map(|(name, _)| name.to_owned()).collect(),
             statistics: *statistics,
         });
+        let mut recycled = HashSet::new();
+        self.recycled.each(|item| {
+            let (place, block) = (item.place(), self.memory_of(item.place()).block);
+            recycled.extend(match (&place.arena, &place.hold) {
+                (ArenaRef::Own(index), Hold::Dedicated { number, .. }) => {
+                    Some((Some(*index), Cached::Dedicated { number: *number }))
+                }
+                _ => place.is_own_range().then(|| (None, Cached::Range { block, offset: self.range_offset(place) })),
+            });
+        });
         let mut blocks = Vec::new();
-        for arena in &self.arenas {
-            arena.snapshot("", &mut blocks);
+        for (index, arena) in (0..).zip(&self.arenas) {
+            let of_arena = |cached| matches!(cached, Cached::Dedicated { .. }).then_some(index);
+            arena.snapshot("", &|cached| recycled.contains(&(of_arena(cached), cached)), &mut blocks);
         }
         for pool in self.custom_pools.read().iter() {
-            pool.arena.snapshot(&pool.name, &mut blocks);
+            pool.arena.snapshot(&pool.name, &|_| false, &mut blocks);
         }
         Snapshot {
             version: 1,
@@ -62,14 +75,31 @@ impl<D: Device> Shared<D> {
 
     pub(crate) fn statistics(&self) -> Statistics {
         let get = Counter::get;
+        let mut types = self.type_statistics();
+        let (mut recycled_count, mut recycled_bytes) = (0, 0);
+        self.recycled.count(|held, count| {
+            recycled_count += count;
+            recycled_bytes += count * held.bytes;
+            let Some(of_type) = types.get_mut(held.memory_type as usize) else { return };
+            let (counted, bytes) = match held.is_dedicated {
+                true => (&mut of_type.dedicated_count, &mut of_type.dedicated_bytes),
+                false => (&mut of_type.range_count, &mut of_type.range_bytes),
+            };
+            // What comes and goes meanwhile may be counted here and not there.
+            *counted = counted.saturating_sub(count);
+            *bytes = bytes.saturating_sub(count * held.bytes);
+        });
         Statistics {
-            types: self.type_statistics(),
+            types,
+            recycled_count,
+            recycled_bytes,
             retired_count: self.releases.retired.len() as u64,
             calls: DriverCalls {
                 allocate_memory: get(&self.calls.allocate_memory),
                 free_memory: get(&self.calls.free_memory),
                 create_object: get(&self.calls.create_object),
                 destroy_object: get(&self.calls.destroy_object),
+                recycled: get(&self.calls.recycled),
                 placed: get(&self.calls.placed),
                 staged: get(&self.calls.staged),
                 wait: get(&self.calls.wait),

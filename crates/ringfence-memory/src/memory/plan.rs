@@ -6,14 +6,16 @@
 use std::sync::Arc;
 
 use super::arena::Forecast;
+use super::bound::ItemKind;
 use super::budget::{Budget, Grant};
 use super::decide::{Step, decide};
 use super::place::ArenaRef;
 use super::placing::PlacementRequest;
+use super::recycled::Held;
 use super::request::AllocationDesc;
 use super::shared::Shared;
 use super::shortage::{Attempt, Constraints, Failure};
-use crate::device::{BufferInfo, Buffers, Create, Device, Kind, Requirements, TextureInfo, Textures};
+use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
 use crate::error::Error;
 
 /// Where a request would go.
@@ -38,6 +40,8 @@ pub struct Plan {
 /// How a request would get its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlannedWay {
+    /// As an object that the device is done with, bound to its memory: no driver call.
+    Recycled,
     /// In a block that is there.
     InBlock {
         /// First byte there.
@@ -180,13 +184,26 @@ impl<D: Device> Planner<'_, D> {
     pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
         self.0.order.candidates_for(self.0.device.capabilities(), &desc, memory_type_bits).next()
     }
+
     /// What making such a resource would do. Vulkan makes the object, measures it and destroys it again.
-    fn resource<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<Plan, Error>
+    fn resource<K: ItemKind>(&self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<Plan, Error>
     where
         D: Create<K>,
     {
         self.0.check_lost()?;
         let needs = desc.aligned(self.0.measure_as::<K>(info, desc.share)?)?;
+        if let Some(Held { bytes, memory_type, .. }) = self.0.peek_recycled::<K>(info, &desc) {
+            let heap = self.0.heap_of(memory_type);
+            return Ok(Plan {
+                memory_type,
+                heap,
+                way: PlannedWay::Recycled,
+                bytes,
+                waste_bytes: bytes.saturating_sub(needs.size),
+                asked_bytes: 0,
+                headroom_bytes: self.0.budgets.heap(heap).headroom_bytes(),
+            });
+        }
         self.0.plan(&PlacementRequest::new(needs, &desc))
     }
 }

@@ -33,6 +33,7 @@ use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::sync::{Progress, SyncSet};
 
 use super::arena::{Arena, ArenaDesc, Compact};
+use super::bound::Item;
 use super::memory_object::RawObject;
 use super::place::{ArenaRef, Common, Hold, Place};
 use super::retired::{Reclaimed, Retired, ShutdownError};
@@ -168,15 +169,29 @@ impl<D: Device> Shared<D> {
     /// Retires a resource, or a range of one: it is destroyed once every submission that has begun is complete.
     pub fn retire(&self, object: Option<RawObject<D>>, place: Place<D>) {
         self.note_retired(&place);
-        self.put_down(Retired { object, place: Some(place) });
+        self.put_down(match object {
+            None => Retired::Place(place),
+            Some(object) => Retired::Pair(object, place),
+        });
         if self.trace.is_on() {
             self.trace.write_due();
         }
     }
 
+    /// As [`Shared::retire`], of what a handle owned; the handle's share in the allocator goes too.
+    #[inline]
+    pub(crate) fn retire_item(owner: Arc<Self>, item: Item<D>) {
+        owner.note_retired(item.place());
+        owner.put_down(Retired::Item(item));
+        if owner.trace.is_on() {
+            owner.trace.write_due();
+        }
+        Self::keep_owner(owner);
+    }
+
     /// Retires an object whose memory is retired by itself.
     pub(crate) fn retire_object(&self, object: RawObject<D>) {
-        self.put_down(Retired { object: Some(object), place: None });
+        self.put_down(Retired::Object(object));
     }
 
     #[inline]
@@ -203,13 +218,30 @@ impl<D: Device> Shared<D> {
     /// # Panics
     /// If a point is on a timeline of another allocator. The object waits for all that has begun then.
     pub fn retire_after(&self, points: &SyncSet, object: Option<RawObject<D>>, place: Place<D>) {
+        self.note_retired(&place);
+        self.put_down_after(
+            points,
+            match object {
+                None => Retired::Place(place),
+                Some(object) => Retired::Pair(object, place),
+            },
+        );
+    }
+
+    /// As [`Shared::retire_after`], of what a handle owned.
+    pub(crate) fn retire_item_after(owner: Arc<Self>, points: &SyncSet, item: Item<D>) {
+        owner.note_retired(item.place());
+        owner.put_down_after(points, Retired::Item(item));
+        Self::keep_owner(owner);
+    }
+
+    fn put_down_after(&self, points: &SyncSet, item: Retired<D>) {
         if let Some(foreign) = points.iter().find(|point| !self.lifetimes.owns_timeline(point.timeline)) {
-            self.retire(object, place);
+            self.put_down(item);
             panic!("{foreign} is not of the allocator of what waits for it");
         }
-        self.note_retired(&place);
         let retired = &self.releases.retired;
-        let Err(item) = retired.try_retire(points, Retired { object, place: Some(place) }) else { return };
+        let Err(item) = retired.try_retire(points, item) else { return };
         if let Err((item, step)) = self.help_with(item, |passed| passed.passed_all(points)) {
             retired.put_points(points, step, item);
         }
@@ -240,6 +272,18 @@ impl<D: Device> Shared<D> {
         }
         self.destroy(item);
         Ok(())
+    }
+
+    /// Releases some of what this thread has retired and the device was seen to be done with; says whether there was any.
+    /// No driver call but for what is destroyed.
+    pub(super) fn release_own(&self) -> bool {
+        if self.releases.retired.len_near() == 0 {
+            return false;
+        }
+        let Some(_helping) = Helping::begin() else { return false };
+        let mut passed = Passed::default();
+        self.lifetimes.seen_by_all(&mut passed);
+        self.releases.retired.release_near(&passed, HELP_MAX, |item| self.destroy(item)) > 0
     }
 
     /// Nothing to do if another thread is at it, or this one further up.
@@ -285,13 +329,29 @@ impl<D: Device> Shared<D> {
             true => self.releases.retired.release_all(|item| self.destroy(item)),
             false => self.releases.retired.release_passed(passed, objects_max, |item| self.destroy(item)),
         };
+        self.recycled.age(tick, |item| self.destroy_item(item));
         let blocks = self.free_surplus(tick);
         let budgets = || self.device.budgets().unwrap_or_default();
         self.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }
 
-    pub(super) fn destroy(&self, Retired { object, place }: Retired<D>) {
+    pub(super) fn destroy(&self, retired: Retired<D>) {
+        match retired {
+            Retired::Item(item) => self.release_item(item),
+            Retired::Place(place) => self.destroy_parts(None, Some(place)),
+            Retired::Object(object) => self.destroy_parts(Some(object), None),
+            Retired::Pair(object, place) => self.destroy_parts(Some(object), Some(place)),
+        }
+    }
+
+    /// Destroys what the device is done with.
+    pub(crate) fn destroy_item(&self, item: Item<D>) {
+        let (object, place) = self.shells.take_apart(item);
+        self.destroy_parts(object, Some(place));
+    }
+
+    fn destroy_parts(&self, object: Option<RawObject<D>>, place: Option<Place<D>>) {
         if let Some(place) = &place {
             self.device.note_retired(&self.memory_of(place).object, self.range_offset(place), place.size());
             self.note_released(place);
@@ -307,17 +367,24 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Destroys an object and frees its bytes, without asking the device.
+    /// Destroys what a handle owned, without asking the device.
     ///
     /// # Safety
-    /// No submission that is under way uses it, and it is destroyed once.
-    pub(crate) unsafe fn destroy_now(&self, object: RawObject<D>, place: Place<D>) {
-        self.destroy(Retired { object: Some(object), place: Some(place) });
+    /// No submission that is under way uses it.
+    #[inline]
+    pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
+        owner.release_item(item);
+        Self::keep_owner(owner);
+    }
+
+    /// Destroys an object that took part in no handle, and frees the bytes that it lay in.
+    pub(super) fn destroy_pair(&self, object: RawObject<D>, place: Place<D>) {
+        self.destroy_parts(Some(object), Some(place));
     }
 
     /// Frees a range of a resource that others share. No submission that is under way uses it.
     pub fn destroy_place(&self, place: Place<D>) {
-        self.destroy(Retired { object: None, place: Some(place) });
+        self.destroy_parts(None, Some(place));
     }
 
     /// Frees a resource's bytes, its object being gone.
@@ -527,12 +594,14 @@ impl<D: Device> Drop for Shared<D> {
             let mut left = Vec::new();
             self.releases.retired.collect_all(&mut left);
             self.descriptor_heaps.leak();
+            self.recycled.close(|item| self.destroy_item(item));
             let arenas = std::mem::take(&mut self.arenas);
             return std::mem::forget((left, std::mem::take(self.pools.get_mut()), arenas));
         }
         // SAFETY: the device is idle, and the owner of a heap has this allocator too.
         unsafe { self.descriptor_heaps.destroy(&self.device, &self.trace) };
         self.releases.retired.release_all(|item| self.destroy(item));
+        self.recycled.close(|item| self.destroy_item(item));
         self.custom_pools.read().iter().for_each(|pool| pool.is_closed.store(true, Ordering::Relaxed));
         self.trim();
     }

@@ -42,6 +42,10 @@ pub struct AllocationDesc<'a> {
     /// The alignment in its memory object, in bytes, a power of two: at least so much, where the driver asks for less. For
     /// what rules of the API align beyond what it was made for (scratch memory of acceleration structures). 1 or 0 for none.
     pub alignment: u64,
+    /// Whether its driver object may be one that had another owner before, and may have another after it: see
+    /// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A view of it that outlives it would show the next owner's
+    /// bytes, as one of a destroyed object shows whatever lies there: `false` keeps the object for one owner.
+    pub recycle: bool,
     /// Anything: returned by [`Resource::user_data`](crate::Resource::user_data) and shown in reports.
     pub user_data: u64,
 }
@@ -64,6 +68,7 @@ impl Default for AllocationDesc<'_> {
             priority: Priority::Normal,
             evictable: false,
             alignment: 1,
+            recycle: true,
             user_data: 0,
         }
     }

@@ -6,17 +6,22 @@ use parking_lot::Mutex;
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::SyncPoint;
 
+use super::bound::Item;
 use super::memory_object::RawObject;
 use super::place::Place;
 use crate::device::{Device, DeviceError};
 use crate::timeline::{Passed, RetireBin};
 
 /// What waits for the GPU.
-pub(crate) struct Retired<D: Device> {
-    /// The driver's object, unless others share it.
-    pub(crate) object: Option<RawObject<D>>,
-    /// Where it lies, unless its memory is retired by itself.
-    pub(crate) place: Option<Place<D>>,
+pub(crate) enum Retired<D: Device> {
+    /// An object with its memory, as its handle owned it.
+    Item(Item<D>),
+    /// A range without an object.
+    Place(Place<D>),
+    /// An object whose memory is retired by itself.
+    Object(RawObject<D>),
+    /// An object, and the range that it lay in.
+    Pair(RawObject<D>, Place<D>),
 }
 
 /// What an allocator keeps of releases.

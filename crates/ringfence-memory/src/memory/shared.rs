@@ -21,9 +21,12 @@ use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place, RangeOwner};
 use super::pool_state::PoolState;
 use super::pressure::Evict;
+use super::recycle::RecycledItems;
+use super::recycled::Recycled;
 use super::residence::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
+use super::shells::Shells;
 use super::small_state::SmallBuffers;
 use super::statistics::{Calls, Tally};
 use super::types::TypeOrder;
@@ -64,6 +67,8 @@ pub struct Shared<D: Device> {
     pub(crate) evict: RwLock<Option<Arc<Evict>>>,
     pub(crate) desc: AllocatorDesc,
     pub(crate) releases: Releases<D>,
+    pub(crate) recycled: RecycledItems<D>,
+    pub(crate) shells: Shells<D>,
     pub(crate) lost: AtomicBool,
     pub(crate) memory_objects: AtomicU64,
     pub(crate) calls: Calls,
@@ -137,6 +142,8 @@ impl<D: Device> Shared<D> {
             descriptor_heaps: DescriptorHeaps::new(),
             rings: Rings::default(),
             releases: Releases::new(),
+            shells: Shells::new(),
+            recycled: Recycled::new(desc.recycled_bytes_max, desc.empty_block_grace),
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             calls: Calls::default(),
@@ -260,6 +267,7 @@ impl<D: Device> Shared<D> {
         self.custom_pools.read().iter().try_for_each(|pool| pool.arena.validate())?;
         self.pools.lock().iter().try_for_each(|pool| pool.validate())?;
         self.small.validate()?;
+        self.recycled.validate()?;
         self.releases.validate()
     }
 }
@@ -270,6 +278,7 @@ pub(crate) struct Handle<D: Device>(pub(crate) Arc<Shared<D>>);
 impl<D: Device> Drop for Handle<D> {
     fn drop(&mut self) {
         // Nothing that is cached keeps the allocator alive from now on.
+        self.0.recycled.close(|item| self.0.destroy_item(item));
         self.0.arenas.iter().for_each(|arena| arena.slots.close_thread_caches());
     }
 }

@@ -16,6 +16,7 @@ use super::budget::{Budget, Grant};
 use super::location::Location;
 use super::pool_state::PoolState;
 use super::pressure::{Evict, Pressure, Tried};
+use super::recycled::SMALL;
 use super::request::AllocationDesc;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError};
@@ -120,6 +121,7 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// Frees empty blocks until this allocator holds no more than `target_bytes` of all heaps, or has
     /// no empty block left; says how many bytes that were.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
+        self.0.empty_recycled(|_| true);
         self.0.trim_small_buffers();
         self.0.free_empty_blocks(|_| true, target_bytes).1
     }
@@ -159,6 +161,7 @@ impl<D: Device> Shared<D> {
         attempt.tried |= Tried::TRIM;
         let before = self.budgets.heap(heap).reserved_bytes;
         self.reclaim(usize::MAX);
+        self.empty_recycled(|memory_type| memory_type == SMALL || self.heap_of(memory_type) == heap);
         self.free_empty_blocks(|arena_heap| arena_heap == heap, 0);
         self.budgets.heap(heap).reserved_bytes < before
     }

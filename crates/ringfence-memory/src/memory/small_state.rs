@@ -40,7 +40,7 @@ impl UsageClass {
         Self { location, is_written, has_address: usage.contains(BufferUsage::DEVICE_ADDRESS) }
     }
 
-    fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.location as usize * 4 + usize::from(self.is_written) * 2 + usize::from(self.has_address)
     }
 

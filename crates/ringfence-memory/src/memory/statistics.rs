@@ -14,6 +14,12 @@ pub struct Statistics {
     pub types: Vec<TypeStatistics>,
     /// Objects that wait for the device before they are destroyed.
     pub retired_count: u64,
+    /// Objects that are kept for the next request of the same description: not among what is in use.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub recycled_count: u64,
+    /// Bytes of those.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub recycled_bytes: u64,
     /// Calls to the driver.
     pub calls: DriverCalls,
     /// Resources that were given another place by a [`Defrag`](crate::defrag::Defrag).
@@ -55,6 +61,7 @@ pub(crate) struct Calls {
     pub(crate) free_memory: Counter,
     pub(crate) create_object: Counter,
     pub(crate) destroy_object: Counter,
+    pub(crate) recycled: Counter,
     pub(crate) placed: Counter,
     pub(crate) staged: Counter,
     pub(crate) wait: Counter,

@@ -14,6 +14,7 @@ use crate::device::{Buffers, Create, Device};
 impl<D: Device> Shared<D> {
     /// Frees all that is empty, however short it has been so; says how many blocks.
     pub(crate) fn trim(&self) -> usize {
+        self.empty_recycled(|_| true);
         self.trim_small_buffers();
         self.free_pools(|_| true) + self.free_empty_blocks(|_| true, 0).0
     }

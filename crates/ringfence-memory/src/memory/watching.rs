@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use ringfence_core::range::Invalid;
 
 use super::memory_object::Memory;
+use super::note::Note;
 use super::place::{ArenaRef, Hold, Place};
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
@@ -196,18 +197,27 @@ impl<D: Device> Shared<D> {
 
     /// Notes another name. A place that others use too, or that lies in a pool outside the arenas, has none of its own.
     pub(crate) fn rename(&self, place: &mut Place<D>, name: &str) {
+        self.renote(place, name, None);
+    }
+
+    /// As [`Shared::rename`], and other user data.
+    pub(crate) fn renote(&self, place: &mut Place<D>, name: &str, user_data: Option<u64>) {
+        let change = &|note: &mut Note| {
+            note.name = name.into();
+            note.user_data = user_data.unwrap_or(note.user_data);
+        };
         match &mut place.hold {
             Hold::Range { allocation, .. } => match &place.arena {
-                ArenaRef::Own(index) => self.arenas[*index as usize].rename(allocation, name),
-                ArenaRef::Pool(pool) => pool.arena.rename(allocation, name),
+                ArenaRef::Own(index) => self.arenas[*index as usize].renote(allocation, change),
+                ArenaRef::Pool(pool) => pool.arena.renote(allocation, change),
             },
             Hold::Dedicated { number, .. } => match &place.arena {
-                ArenaRef::Own(index) => self.arenas[*index as usize].rename_dedicated(*number, name),
-                ArenaRef::Pool(pool) => pool.arena.rename_dedicated(*number, name),
+                ArenaRef::Own(index) => self.arenas[*index as usize].renote_dedicated(*number, change),
+                ArenaRef::Pool(pool) => pool.arena.renote_dedicated(*number, change),
             },
             Hold::Slot { class, named, allocation } => {
                 *named = true;
-                self.arena_slots(&place.arena).rename(*class, allocation, name);
+                self.arena_slots(&place.arena).renote(*class, allocation, change);
             }
             Hold::Pooled { .. } | Hold::Aliased(_) | Hold::Common(_) | Hold::Small { .. } => return,
         }

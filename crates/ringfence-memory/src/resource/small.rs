@@ -25,11 +25,11 @@ use ringfence_core::tlsf::Tlsf;
 
 use super::host::HostBytes;
 use super::{Buffer, shared_alignment};
-use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Mapped, RawBuffer};
+use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::memory::{
-    AllocationDesc, Hold, Location, Place, RawObject, SHARED_BYTES, Shared, SharedBuffer, SmallState, UsageClass,
-    retry_after_eviction,
+    AllocationDesc, Hold, Item, Location, Place, RawObject, SHARED_BYTES, Shared, SharedBuffer, SmallBound, SmallState,
+    UsageClass, retry_after_eviction,
 };
 use crate::observe::debugging::{Margins, NewRange};
 
@@ -48,14 +48,8 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 ///
 /// Dropping it retires it, as a [`Buffer`] is.
 pub struct SmallBuffer<D: Device> {
-    shared: Arc<Shared<D>>,
-    place: ManuallyDrop<Place<D>>,
-    object: RawBuffer<D>,
-    /// In the driver's buffer.
-    offset: u64,
-    size: u64,
-    mapped: Option<Mapped>,
-    address: Option<u64>,
+    shared: ManuallyDrop<Arc<Shared<D>>>,
+    bound: ManuallyDrop<Box<SmallBound<D>>>,
 }
 
 impl<D: Device> SmallBuffer<D> {
@@ -66,10 +60,15 @@ impl<D: Device> SmallBuffer<D> {
         if desc.size > SMALL_BYTES_MAX {
             return Err(Error::TooLarge { size: desc.size, max: SMALL_BYTES_MAX });
         }
-        shared.check_lost()?;
         let class = UsageClass::of(desc.usage, location);
-        let state = shared.small.of(class);
         let (size, alignment) = small_needs(shared, desc);
+        let wanted = shared.wanted_small(class.index() as u64, size, alignment);
+        if let Some((mut bound, owner)) = wanted.as_ref().and_then(|wanted| shared.take_recycled_small(wanted)) {
+            bound.size = desc.size;
+            return Ok(Self { shared: ManuallyDrop::new(owner), bound: ManuallyDrop::new(bound) });
+        }
+        shared.check_lost()?;
+        let state = shared.small.of(class);
         let (buffer, allocation) = small_range(shared, state, class, size, alignment)?;
         let offset = allocation.offset();
         // SAFETY: the range lies inside the driver's buffer, which is mapped as a whole if it is mapped.
@@ -78,7 +77,7 @@ impl<D: Device> SmallBuffer<D> {
         let (object, at) = (buffer.object.clone(), buffer.place.offset + offset);
         let arena = buffer.place.arena.clone();
         let hold = Hold::Small { owner: Arc::<SmallState<D>>::clone(state), buffer, allocation };
-        let place = ManuallyDrop::new(Place { offset: at, arena, hold });
+        let place = Place { offset: at, arena, hold };
         if let Some(debug) = &shared.debug
             && let Some(key) = shared.key_of(&place)
         {
@@ -87,38 +86,42 @@ impl<D: Device> SmallBuffer<D> {
             debug.made(&shared.device, NewRange { key, memory, size, name, user_data, margins, host: mapped });
             debug.handed_out(key, panic::Location::caller(), address);
         }
-        Ok(Self { shared: Arc::clone(shared), place, object, offset, size: desc.size, mapped, address })
+        let recycling = wanted.and_then(|wanted| Shared::<D>::recycling_of_small(&wanted, allocation.size()));
+        let owner = shared.recycled.take_owner().unwrap_or_else(|| Arc::clone(shared));
+        let bound =
+            shared.shells.small(SmallBound { place, object, offset, size: desc.size, mapped, address, recycling });
+        Ok(Self { shared: ManuallyDrop::new(owner), bound: ManuallyDrop::new(bound) })
     }
 
     /// The driver's buffer, which others share.
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
-        &self.object
+        &self.bound.object
     }
 
     /// Its first byte in [`SmallBuffer::object`].
     #[must_use]
     pub fn offset(&self) -> u64 {
-        self.offset
+        self.bound.offset
     }
 
     /// Its bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.bound.size
     }
 
     /// Whether the host can reach its bytes.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
-        self.mapped.is_some()
+        self.bound.mapped.is_some()
     }
 
     /// The address of its first byte in shaders, if it was made with [`BufferUsage::DEVICE_ADDRESS`] or the API gives
     /// every buffer one.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
-        self.address
+        self.bound.address
     }
 
     /// As [`Buffer::write`].
@@ -139,21 +142,22 @@ impl<D: Device> SmallBuffer<D> {
     }
 
     fn host(&self) -> HostBytes<'_, D> {
-        HostBytes { shared: &self.shared, place: &self.place, base: self.mapped, size: self.size }
+        HostBytes { shared: &self.shared, place: &self.bound.place, base: self.bound.mapped, size: self.bound.size }
     }
 }
 
 impl<D: Device> Drop for SmallBuffer<D> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards.
-        let place = unsafe { ManuallyDrop::take(&mut self.place) };
-        self.shared.retire(None, place);
+        // SAFETY: a value is dropped once, and nothing reads the fields afterwards.
+        let (owner, bound) = unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) };
+        Shared::retire_item(owner, Item::Small(bound));
     }
 }
 
 impl<D: Device> fmt::Debug for SmallBuffer<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SmallBuffer({:?}, {} bytes from {})", self.object, self.size, self.offset)
+        let SmallBound { object, size, offset, .. } = &**self.bound;
+        write!(f, "SmallBuffer({object:?}, {size} bytes from {offset})")
     }
 }
 
@@ -166,7 +170,9 @@ fn small_needs<D: Device>(shared: &Shared<D>, desc: BufferDesc) -> (u64, u64) {
         alignment = alignment.max(SHADER_ALIGNMENT);
     }
     alignment = alignment.max(capabilities.range_alignment(desc.usage));
-    (desc.size.next_multiple_of(atom), alignment)
+    // An eighth of it is lost at the most, so that buffers of nearly the same size can be recycled for one another.
+    let grain = (desc.size.max(8).ilog2() - 3).min(20);
+    (desc.size.next_multiple_of(atom.max(1 << grain)), alignment)
 }
 
 #[track_caller]

@@ -186,6 +186,7 @@ fn calls(blocks: &[BlockSnapshot]) -> DriverCalls {
         free_memory: 6,
         create_object: ranges as u64 + 420,
         destroy_object: 383,
+        recycled: 1733,
         placed: ranges as u64,
         staged: 4200,
         wait: 3,

@@ -396,6 +396,7 @@ pub fn a_plan_says_what_the_call_does<G: Gpu>(rig: &mut Rig<G>) {
                 PlannedWay::InBlock { offset } => assert_eq!((offset, made.is_dedicated()), (made.offset(), false)),
                 PlannedWay::NewBlock => assert!(!made.is_dedicated() && plan.asked_bytes > 0),
                 PlannedWay::Dedicated => assert!(made.is_dedicated()),
+                PlannedWay::Recycled => panic!("memory alone has no object that could be recycled"),
             }
             held.push(made);
         }

@@ -48,7 +48,7 @@ fn a_block_is_halved_to_stay_within_the_budget() {
 #[test]
 fn use_is_reckoned_between_the_drivers_answers() {
     let world = on_card(1 << 30, 1 << 30);
-    let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
+    let alone = AllocationDesc { dedicated: Dedicated::Always, recycle: false, ..on_device() };
     for count in 1..=20 {
         let buffer = world.buffer(MIB, alone).expect("there is room");
         std::mem::forget((count, Box::new(())));

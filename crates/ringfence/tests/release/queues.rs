@@ -63,12 +63,9 @@ fn run(seed: u64, precise: bool) -> Held {
             !goes
         });
         let reclaimed = world.memory.reclaim();
-        assert_eq!(
-            reclaimed.objects,
-            before - gone.len(),
-            "seed {seed}, frame {frame}: no more and no less than may go"
-        );
-        assert_eq!(reclaimed.waiting, gone.len(), "seed {seed}, frame {frame}");
+        // A request may have found some of them before the reclaim.
+        assert!(reclaimed.objects <= before - gone.len(), "seed {seed}, frame {frame}: no more than may go");
+        assert_eq!(reclaimed.waiting, gone.len(), "seed {seed}, frame {frame}: no less than may go");
         world.no_hazard();
         let ticks = world.dice.below(6);
         world.go_on(ticks);

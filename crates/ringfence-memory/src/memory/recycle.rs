@@ -1,0 +1,200 @@
+//! What the allocator takes of its recycled objects, and what it keeps.
+//!
+//! ```text
+//!   create ── wanted? ──▶ take: this thread's, or its class's list, or what this thread has retired and the device is done with
+//!                           └─▶ its next owner's name, user data
+//!   reclaim, destroy_now ── release_item ──▶ kept, or destroyed
+//! ```
+
+use std::sync::Arc;
+
+use super::bound::{Bound, Item, ItemKind, SmallBound};
+use super::place::Place;
+use super::recycled::{Held, Key, Recyclable, Recycled, Recycling, SMALL, Wanted, name_bits};
+use super::request::AllocationDesc;
+use super::shared::Shared;
+use crate::device::{Create, Device};
+
+/// What an allocator keeps.
+pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
+
+impl<D: Device> Recyclable for Item<D> {
+    #[inline]
+    fn recycling(&self) -> Option<&Recycling> {
+        match self {
+            Self::Buffer(bound) => bound.recycling.as_ref(),
+            Self::Texture(bound) => bound.recycling.as_ref(),
+            Self::Small(bound) => bound.recycling.as_ref(),
+        }
+    }
+}
+
+impl<D: Device> Shared<D> {
+    /// What a request asks for, if an object that is recycled may serve it.
+    #[inline]
+    pub(crate) fn wanted<K: ItemKind>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: &AllocationDesc<'_>,
+    ) -> Option<Wanted>
+    where
+        D: Create<K>,
+    {
+        self.recycle_key::<K>(info, desc).map(|key| self.recycled.wanted(key))
+    }
+
+    /// What the object holds that such a request would be given, if one is recycled.
+    pub(super) fn peek_recycled<K: ItemKind>(
+        &self,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: &AllocationDesc<'_>,
+    ) -> Option<Held>
+    where
+        D: Create<K>,
+    {
+        let key = self.recycle_key::<K>(info, desc)?;
+        self.recycled.peek(&key).or_else(|| self.release_own().then(|| self.recycled.peek(&key)).flatten())
+    }
+
+    #[inline]
+    fn recycle_key<K: ItemKind>(&self, info: &<D as Create<K>>::Info<'_>, desc: &AllocationDesc<'_>) -> Option<Key>
+    where
+        D: Create<K>,
+    {
+        let AllocationDesc { recycle, movable, evictable, share, .. } = *desc;
+        let may_be = recycle && !movable && !evictable && share.is_none();
+        if !may_be || !self.recycled.is_on() || self.is_watched() {
+            return None;
+        }
+        let info = Create::<K>::recycle_key(&self.device, info)?;
+        Some(Key::of(K::NUMBER, &info, desc))
+    }
+
+    /// As [`Shared::wanted`], for a range of a buffer that others share.
+    #[inline]
+    pub(crate) fn wanted_small(&self, class: u64, size: u64, alignment: u64) -> Option<Wanted> {
+        let may_be = self.recycled.is_on() && !self.is_watched();
+        may_be.then(|| self.recycled.wanted(Key::of_small(class, size, alignment)))
+    }
+
+    /// What to note of an object that was made for what was wanted.
+    pub(crate) fn recycling_of(&self, wanted: &Wanted, place: &Place<D>, name: &str) -> Option<Recycling> {
+        if !place.is_own_range() {
+            return None;
+        }
+        let memory_type = self.memory_of(place).memory_type;
+        let held = Held { bytes: place.size(), memory_type, is_dedicated: place.is_dedicated() };
+        RecycledItems::<D>::recycling(wanted, held, name)
+    }
+
+    /// As [`Shared::recycling_of`], for a range of a buffer that others share.
+    pub(crate) fn recycling_of_small(wanted: &Wanted, bytes: u64) -> Option<Recycling> {
+        RecycledItems::<D>::recycling(wanted, Held { bytes, memory_type: SMALL, is_dedicated: false }, "")
+    }
+
+    /// An object that serves what is wanted, as its next owner's; and a share in the allocator for its handle.
+    #[inline]
+    pub(crate) fn take_recycled<K: ItemKind>(
+        self: &Arc<Self>,
+        wanted: &Wanted,
+        desc: &AllocationDesc<'_>,
+    ) -> Option<(Box<Bound<D, K>>, Arc<Self>)>
+    where
+        D: Create<K>,
+    {
+        let (item, owner) = self.take_item(wanted)?;
+        let mut bound = match K::of_item(item) {
+            Ok(bound) => bound,
+            Err(other) => {
+                self.destroy_item(other);
+                return None;
+            }
+        };
+        let recycling = bound.recycling.as_mut()?;
+        let name = name_bits(desc.name);
+        if recycling.name != name || bound.user_data != desc.user_data {
+            recycling.name = name;
+            bound.user_data = desc.user_data;
+            self.give_name::<K>(&mut bound, desc);
+        }
+        self.calls.recycled.add(1);
+        Some((bound, owner))
+    }
+
+    /// As [`Shared::take_recycled`], for a range of a buffer that others share.
+    #[inline]
+    pub(crate) fn take_recycled_small(self: &Arc<Self>, wanted: &Wanted) -> Option<(Box<SmallBound<D>>, Arc<Self>)> {
+        match self.take_item(wanted)? {
+            (Item::Small(bound), owner) => Some((bound, owner)),
+            (other, _) => {
+                self.destroy_item(other);
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn take_item(self: &Arc<Self>, wanted: &Wanted) -> Option<(Item<D>, Arc<Self>)> {
+        let found = self.recycled.take(wanted).or_else(|| self.take_retired(wanted))?;
+        let (item, owner) = found;
+        if !RecycledItems::<D>::serves(&item, wanted) {
+            // Another description with the same tag, or one that had the class before.
+            self.destroy_item(item);
+            return None;
+        }
+        Some((item, owner.unwrap_or_else(|| Arc::clone(self))))
+    }
+
+    /// Releases some of what this thread has retired, if the device was seen to be done with it, and looks again.
+    #[cold]
+    fn take_retired(&self, wanted: &Wanted) -> Option<(Item<D>, Option<Arc<Self>>)> {
+        if !self.recycled.knows(wanted) || !self.release_own() {
+            return None;
+        }
+        self.recycled.take(wanted)
+    }
+
+    #[cold]
+    fn give_name<K: ItemKind>(&self, bound: &mut Bound<D, K>, desc: &AllocationDesc<'_>)
+    where
+        D: Create<K>,
+    {
+        // SAFETY: the object is alive, and its handle is not handed out yet.
+        unsafe { Create::<K>::set_name(&self.device, &bound.placed.object, desc.name) };
+        self.renote(&mut bound.place, desc.name, Some(desc.user_data));
+    }
+
+    /// Keeps what the device is done with for the next request, or destroys it.
+    #[inline]
+    pub(crate) fn release_item(&self, mut item: Item<D>) {
+        let accepted = |held: &Recycling| self.recycled.accepts(held);
+        let is_kept = !self.is_watched() && !item.is_altered() && item.recycling().is_some_and(accepted);
+        if !is_kept {
+            return self.destroy_item(item);
+        }
+        let place = item.place();
+        self.device.note_retired(&self.memory_of(place).object, self.range_offset(place), place.size());
+        // SAFETY: every submission that used the object is complete, and its owner has released it.
+        unsafe { item.rename_for_next(&self.device) };
+        if let Err(item) = self.recycled.keep(item) {
+            self.destroy_item(item);
+        }
+    }
+
+    /// Keeps a handle's share in the allocator for this thread's next handle.
+    #[inline]
+    pub(crate) fn keep_owner(owner: Arc<Self>) {
+        // SAFETY: what is recycled is part of what the owner keeps alive.
+        unsafe { RecycledItems::<D>::keep_owner(owner, |owner| &owner.recycled) };
+    }
+
+    /// Destroys what is recycled in memory of some types; says whether there was something.
+    pub(crate) fn empty_recycled(&self, types: impl Fn(u32) -> bool) -> bool {
+        let mut any = false;
+        self.recycled.empty(types, |item| {
+            any = true;
+            self.destroy_item(item);
+        });
+        any
+    }
+}

@@ -1,0 +1,532 @@
+//! Recycled objects: driver objects that the device is done with, kept bound to their memory for the next request of the same
+//! description. Such a request makes no driver call and looks for no range.
+//!
+//! ```text
+//!   request ─▶ Key: all that the driver and the allocator were asked ─▶ tag, 64 bits of it
+//!                tags:   a line of 8 for each ▮▮▯▯▯▯▯▯  ─▶ class         seen twice? else nothing of it is kept
+//!                                                            │
+//!   create ◀── thread cache of the class ◀── batch ── list of the class ◀── batch ── thread cache ◀── reclaim, destroy_now
+//!      └─ the item's own key is compared: it counts, the tag only finds                    │
+//!                                                       bytes ≤ recycled_bytes_max, else ──┴──▶ the driver
+//! ```
+//!
+//! # What is kept
+//!
+//! Nothing of a description that was asked for once. Of others each object that the device is done with, as long as all together are
+//! within [`AllocatorDesc::recycled_bytes_max`](super::AllocatorDesc::recycled_bytes_max), and until their description has not been
+//! asked for during [`AllocatorDesc::empty_block_grace`](super::AllocatorDesc::empty_block_grace) calls of reclaim. They count as
+//! free memory: not among what is in use in the statistics, and destroyed before the driver is asked for memory a second time, by
+//! `trim`, and by a defragmentation.
+//!
+//! Never kept: what is shared, imported, sparse, movable, evictable, or in a custom pool; what says so
+//! ([`AllocationDesc::recycle`](super::AllocationDesc::recycle)); anything while a trace is recorded or something is debugged, so that a
+//! use after release is found by those who look for it.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | take, keep | O(1): the key, a line of tags, an exchange; a short lock once a batch |
+//! | age | O(classes) once in 32 reclaims, and each object that goes |
+//! | empty | O(objects) |
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use ringfence_core::bounded_sum::BoundedSum;
+use ringfence_core::range::Invalid;
+use ringfence_core::thread_cache::{self, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
+
+use super::request::AllocationDesc;
+use crate::device::InfoKey;
+
+/// Tags that share a cache line, and descriptions that may collide before one is forgotten.
+const WAYS: usize = 8;
+/// Lines of tags.
+const LINES: usize = 64;
+/// Descriptions that are known at a time.
+const CLASSES: usize = WAYS * LINES;
+/// So many calls of reclaim pass before ages are looked at again.
+const AGE_STEP: u64 = 32;
+
+/// All that the driver and the allocator were asked: what two requests have in common if one object serves both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Key([u64; Key::WORDS]);
+
+impl Key {
+    const WORDS: usize = InfoKey::WORDS / 2 + 4;
+
+    /// Of a resource of its own, of a kind by number.
+    #[inline]
+    pub(crate) fn of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Self {
+        let mut words = [0; Self::WORDS];
+        for (word, pair) in words.iter_mut().zip(info.words().chunks_exact(2)) {
+            *word = u64::from(pair[0]) | u64::from(pair[1]) << 32;
+        }
+        let how = desc.location as u64 | (desc.dedicated as u64) << 8 | (desc.priority as u64) << 16;
+        let properties = u64::from(desc.required.bits()) | u64::from(desc.preferred.bits()) << 32;
+        let rest = [kind | how << 8, u64::from(desc.memory_types), properties, desc.alignment.max(1)];
+        words[InfoKey::WORDS / 2..].copy_from_slice(&rest);
+        Self(words)
+    }
+
+    /// Of a range of a buffer that others share.
+    #[inline]
+    pub(crate) fn of_small(class: u64, size: u64, alignment: u64) -> Self {
+        let mut words = [0; Self::WORDS];
+        [words[0], words[1], words[2]] = [class, size, alignment];
+        words[InfoKey::WORDS / 2] = 2;
+        Self(words)
+    }
+
+    /// 64 bits of it that are never 0.
+    #[inline]
+    fn tag(&self) -> u64 {
+        self.0.chunks_exact(2).fold(0, |sum, pair| mixed(pair[0] ^ sum, pair[1] ^ FACTORS[1])).max(1)
+    }
+}
+
+/// What is known of an object that may be recycled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recycling {
+    key: Key,
+    tag: u64,
+    class: u32,
+    /// Bytes that are set aside for it.
+    bytes: u64,
+    memory_type: u32,
+    is_dedicated: bool,
+    /// 64 bits of the name that it has, 0 for none.
+    pub(crate) name: u64,
+}
+
+/// 64 bits of a name: 0 for none.
+#[inline]
+pub(crate) fn name_bits(name: &str) -> u64 {
+    let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let bits = name.as_bytes().chunks(8).fold(name.len() as u64, |sum, bytes| mixed(sum ^ word(bytes), FACTORS[1]));
+    if name.is_empty() { 0 } else { bits.max(1) }
+}
+
+/// Odd numbers without a pattern.
+const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
+
+/// Both halves of a product, over each other.
+#[inline]
+const fn mixed(one: u64, other: u64) -> u64 {
+    let product = (one ^ FACTORS[0]) as u128 * (other as u128);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// What an object holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) bytes: u64,
+    /// [`SMALL`] if it has no memory of its own.
+    pub(crate) memory_type: u32,
+    pub(crate) is_dedicated: bool,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    key: Key,
+    tag: u64,
+    /// `None` if it is asked for the first time.
+    class: Option<u32>,
+}
+
+/// An object that may be recycled.
+pub(crate) trait Recyclable {
+    /// What is known of it, if it may.
+    fn recycling(&self) -> Option<&Recycling>;
+}
+
+/// What is known of a description.
+struct Class<T> {
+    /// The reclaim after which it was asked for last.
+    used_at: AtomicU32,
+    /// What each object holds, see [`Class::shape`]; 0 if none was kept yet.
+    shape: AtomicU64,
+    list: List<T>,
+}
+
+/// Objects that no thread has cached. Host memory is asked for and freed while it is not locked.
+struct List<T>(Mutex<Vec<T>>);
+
+impl<T> List<T> {
+    fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    fn pop(&self) -> Option<T> {
+        self.0.lock().pop()
+    }
+
+    /// Puts an object in, unless `is_refused` when it is locked.
+    fn push(&self, item: T, is_refused: impl Fn() -> bool) -> Result<(), T> {
+        let mut room = Vec::new();
+        loop {
+            let mut items = self.0.lock();
+            if is_refused() {
+                return Err(item);
+            }
+            if items.len() == items.capacity() && room.capacity() <= items.len() {
+                let wanted = (items.len() * 2).max(BATCH_MAX);
+                drop(items);
+                room = Vec::with_capacity(wanted);
+                continue;
+            }
+            if items.len() == items.capacity() {
+                room.append(&mut items);
+                std::mem::swap(&mut room, &mut *items);
+            }
+            items.push(item);
+            return Ok(());
+        }
+    }
+}
+
+/// The objects, and the descriptions.
+struct Store<T, O> {
+    tags: Box<[[AtomicU64; WAYS]]>,
+    classes: Box<[Class<T>]>,
+    thread_caches: ThreadCaches<T, O, CLASSES>,
+    bytes: BoundedSum,
+}
+
+/// See the [module](self).
+pub(crate) struct Recycled<T, O> {
+    /// Made with the first request that may be served of it.
+    store: OnceLock<Store<T, O>>,
+    bytes_max: u64,
+    grace_ticks: u64,
+    is_closed: AtomicBool,
+    /// The number of the reclaim before.
+    tick: AtomicU32,
+}
+
+impl<T: Recyclable, O> Recycled<T, O> {
+    pub(crate) fn new(bytes_max: u64, grace_ticks: u64) -> Self {
+        // Without a clock nothing would ever go.
+        let bytes_max = if grace_ticks == 0 { 0 } else { bytes_max };
+        Self {
+            store: OnceLock::new(),
+            bytes_max,
+            grace_ticks,
+            is_closed: AtomicBool::new(false),
+            tick: AtomicU32::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.bytes_max > 0
+    }
+
+    /// Notes that something is asked for.
+    #[inline]
+    pub(crate) fn wanted(&self, key: Key) -> Wanted {
+        let store = self.store.get_or_init(|| Store::new(self.bytes_max));
+        let tag = key.tag();
+        let tick = self.tick.load(Ordering::Relaxed);
+        Wanted { key, tag, class: store.class_of(tag, tick) }
+    }
+
+    /// An object for what is wanted that is cached for this thread, or in its list; and an owner of the allocator.
+    #[inline]
+    pub(crate) fn take(&self, wanted: &Wanted) -> Option<(T, Option<O>)> {
+        let (store, class) = (self.store.get()?, wanted.class? as usize);
+        let (item, owner) = store.thread_caches.take(class).or_else(|| store.refill(class))?;
+        let recycling = item.recycling()?;
+        store.bytes.sub(recycling.bytes);
+        Some((item, owner))
+    }
+
+    /// What the object holds that a request would be given, if there is one for this thread or in its list. Changes nothing.
+    pub(crate) fn peek(&self, key: &Key) -> Option<Held> {
+        let store = self.store.get()?;
+        let class = store.find(key.tag())?;
+        let serves = |item: &T| item.recycling().is_some_and(|held| held.key == *key);
+        let is_there = store.thread_caches.peek(class, serves) == Some(true)
+            || store.classes[class].list.0.lock().last().is_some_and(serves);
+        is_there.then(|| store.classes[class].shape()).flatten()
+    }
+
+    /// Whether objects for what is wanted are kept.
+    pub(crate) fn knows(&self, wanted: &Wanted) -> bool {
+        let class = self.store.get().zip(wanted.class);
+        class.is_some_and(|(store, class)| store.classes[class as usize].shape().is_some())
+    }
+
+    /// Whether an object serves what is wanted.
+    #[inline]
+    pub(crate) fn serves(item: &T, wanted: &Wanted) -> bool {
+        item.recycling().is_some_and(|held| held.key == wanted.key)
+    }
+
+    /// What to note of an object that was made for what was wanted, if it may be recycled.
+    pub(crate) fn recycling(
+        wanted: &Wanted,
+        Held { bytes, memory_type, is_dedicated }: Held,
+        name: &str,
+    ) -> Option<Recycling> {
+        let Wanted { key, tag, class } = *wanted;
+        Some(Recycling { key, tag, class: class?, bytes, memory_type, is_dedicated, name: name_bits(name) })
+    }
+
+    /// Whether an object of this description would be kept now; its bytes are counted then.
+    #[inline]
+    pub(crate) fn accepts(&self, recycling: &Recycling) -> bool {
+        let Some(store) = self.store.get() else { return false };
+        let class = recycling.class as usize;
+        let is_known = store.tags[class / WAYS][class % WAYS].load(Ordering::Relaxed) == recycling.tag;
+        is_known
+            && store.classes[class].has_shape(recycling)
+            && !self.is_closed.load(Ordering::Relaxed)
+            && store.bytes.try_add(recycling.bytes)
+    }
+
+    /// Keeps an object that was accepted, for this thread if there is room. Gives it back if nothing is kept any more.
+    #[inline]
+    pub(crate) fn keep(&self, item: T) -> Result<(), T> {
+        let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
+        let (class, bytes) = (recycling.class as usize, recycling.bytes);
+        let Err(item) = store.thread_caches.put_item(class, item) else { return Ok(()) };
+        let Err(item) = store.keep_slowly(class, item, &self.is_closed) else { return Ok(()) };
+        store.bytes.sub(bytes);
+        Err(item)
+    }
+
+    /// Keeps an owner of the allocator for the next user, on this thread.
+    #[inline]
+    ///
+    /// # Safety
+    /// `of` gives what is recycled of the owner's allocator, which the owner keeps alive.
+    pub(crate) unsafe fn keep_owner(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self) {
+        let mine = of(&owner).store.get().and_then(|store| store.thread_caches.mine());
+        if let Some(thread_cache) = mine.map(std::ptr::from_ref) {
+            // SAFETY: the owner keeps the thread cache alive, as the caller promises.
+            drop(unsafe { thread_cache::put_owner(thread_cache, owner) });
+        }
+    }
+
+    /// An owner that was kept on this thread.
+    pub(crate) fn take_owner(&self) -> Option<O> {
+        self.store.get()?.thread_caches.take_owner()
+    }
+
+    /// Takes out what has not been asked for in a while. Once a reclaim.
+    pub(crate) fn age(&self, tick: u64, mut gone: impl FnMut(T)) {
+        self.tick.store(tick as u32, Ordering::Relaxed);
+        let Some(store) = self.store.get().filter(|_| tick.is_multiple_of(AGE_STEP)) else { return };
+        store.thread_caches.sweep(|class, item| {
+            if let Err(item) = store.push(class, item, &self.is_closed) {
+                store.bytes.sub(item.recycling().map_or(0, |held| held.bytes));
+                gone(item);
+            }
+        });
+        for (class, held) in store.classes.iter().enumerate() {
+            let age = (tick as u32).wrapping_sub(held.used_at.load(Ordering::Relaxed));
+            if held.shape().is_some() && u64::from(age) > self.grace_ticks {
+                store.take_class(class, |_| true, &mut gone);
+                held.shape.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes everything out that lies in memory of some types.
+    pub(crate) fn empty(&self, types: impl Fn(u32) -> bool, mut gone: impl FnMut(T)) {
+        let Some(store) = self.store.get() else { return };
+        (0..CLASSES).for_each(|class| store.take_class(class, &types, &mut gone));
+    }
+
+    /// The end of the allocator's last handle: everything goes, and nothing is kept any more.
+    pub(crate) fn close(&self, mut gone: impl FnMut(T)) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let Some(store) = self.store.get() else { return };
+        let mut counted = |item: T| {
+            store.bytes.sub(item.recycling().map_or(0, |held| held.bytes));
+            gone(item);
+        };
+        store.thread_caches.close(|_, item| counted(item));
+        for class in &store.classes {
+            std::iter::from_fn(|| class.list.pop()).for_each(&mut counted);
+        }
+    }
+
+    /// Looks at everything that is kept.
+    pub(crate) fn each(&self, mut look: impl FnMut(&T)) {
+        let Some(store) = self.store.get() else { return };
+        store.thread_caches.empty(|class, item| {
+            if let Err(item) = store.push(class, item, &self.is_closed) {
+                unreachable!("a handle of the allocator lives: {}", item.recycling().is_some());
+            }
+        });
+        store.classes.iter().for_each(|class| class.list.0.lock().iter().for_each(&mut look));
+    }
+
+    /// What is kept: calls `each` for each description with what one object holds, and their number.
+    pub(crate) fn count(&self, mut each: impl FnMut(Held, u64)) {
+        let Some(store) = self.store.get() else { return };
+        for (index, class) in store.classes.iter().enumerate() {
+            if let Some(held) = class.shape() {
+                each(held, (class.list.len() + store.thread_caches.count(index)) as u64);
+            }
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+        let Some(store) = self.store.get() else { return Ok(()) };
+        let (mut bytes, bound) = (0, self.bytes_max);
+        let mut check = |class: usize, item: &T| {
+            let held = item.recycling().map_or(0, |held| held.bytes);
+            bytes += held;
+            let is_here = item.recycling().is_some_and(|held| held.class as usize == class);
+            Invalid::unless(is_here, "what is recycled lies in its class", class as u64)
+        };
+        store.thread_caches.validate(&mut check)?;
+        for (class, held) in store.classes.iter().enumerate() {
+            held.list.0.lock().iter().try_for_each(|item| check(class, item))?;
+        }
+        Invalid::unless(bytes == store.bytes.get(), "the bytes of what is recycled are counted", bytes)?;
+        Invalid::unless(bytes <= bound, "what is recycled is within its bound", bytes)
+    }
+}
+
+/// The memory type of what has no memory of its own.
+pub(crate) const SMALL: u32 = 63;
+/// Bits of [`Class::shape`] that are bytes.
+const SHAPE_BYTES: u32 = 56;
+
+impl<T> Class<T> {
+    fn new() -> Self {
+        Self { used_at: AtomicU32::new(0), shape: AtomicU64::new(0), list: List(Mutex::new(Vec::new())) }
+    }
+
+    /// Whether what is kept is like this object: all of one class have one size and one memory type, so that they are counted
+    /// by their number.
+    #[inline]
+    fn has_shape(&self, recycling: &Recycling) -> bool {
+        let kind = (recycling.memory_type << 1 | u32::from(recycling.is_dedicated)) + 1;
+        let shape = u64::from(kind) << SHAPE_BYTES | recycling.bytes;
+        let is_valid = recycling.bytes >> SHAPE_BYTES == 0;
+        is_valid
+            && match self.shape.load(Ordering::Relaxed) {
+                0 => self.shape.compare_exchange(0, shape, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
+                held => held == shape,
+            }
+    }
+
+    /// The bytes in its low bits; above them the memory type, whether it is dedicated, and 1.
+    fn shape(&self) -> Option<Held> {
+        let shape = self.shape.load(Ordering::Relaxed);
+        let (bytes, kind) = (shape & ((1 << SHAPE_BYTES) - 1), (shape >> SHAPE_BYTES) as u32);
+        (shape != 0).then(|| Held { bytes, memory_type: (kind - 1) >> 1, is_dedicated: (kind - 1) & 1 == 1 })
+    }
+}
+
+impl<T: Recyclable, O> Store<T, O> {
+    fn new(bytes_max: u64) -> Self {
+        Self {
+            tags: (0..LINES).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
+            classes: (0..CLASSES).map(|_| Class::new()).collect(),
+            thread_caches: ThreadCaches::new([ROOM_MAX; CLASSES]),
+            bytes: BoundedSum::new(bytes_max),
+        }
+    }
+
+    const fn line(tag: u64) -> usize {
+        (tag >> 32) as usize % LINES
+    }
+
+    /// The class of a tag, if it was asked for before.
+    #[inline]
+    fn find(&self, tag: u64) -> Option<usize> {
+        let line = Self::line(tag);
+        let way = self.tags[line].iter().position(|held| held.load(Ordering::Relaxed) == tag)?;
+        Some(line * WAYS + way)
+    }
+
+    /// As [`Store::find`]; from now on it was asked for.
+    #[inline]
+    fn class_of(&self, tag: u64, tick: u32) -> Option<u32> {
+        let Some(index) = self.find(tag) else {
+            self.note(tag, tick);
+            return None;
+        };
+        let class = &self.classes[index];
+        if class.used_at.load(Ordering::Relaxed) != tick {
+            class.used_at.store(tick, Ordering::Relaxed);
+        }
+        Some(index as u32)
+    }
+
+    /// Knows a tag from now on, in the place of a free one, or of the one that was not asked for the longest. A class that holds
+    /// objects stays until these have gone by their age.
+    #[cold]
+    fn note(&self, tag: u64, tick: u32) {
+        let line = Self::line(tag);
+        let class = |way: usize| &self.classes[line * WAYS + way];
+        let age = |way: usize| tick.wrapping_sub(class(way).used_at.load(Ordering::Relaxed));
+        let tags = &self.tags[line];
+        let free = (0..WAYS).find(|way| tags[*way].load(Ordering::Relaxed) == 0);
+        let oldest =
+            || (0..WAYS).filter(|way| class(*way).shape.load(Ordering::Relaxed) == 0).max_by_key(|way| age(*way));
+        let Some(way) = free.or_else(oldest) else { return };
+        let before = tags[way].load(Ordering::Relaxed);
+        if tags[way].compare_exchange(before, tag, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            class(way).used_at.store(tick, Ordering::Relaxed);
+        }
+    }
+
+    /// An object out of the list of a class, and a batch for this thread.
+    #[cold]
+    fn refill(&self, class: usize) -> Option<(T, Option<O>)> {
+        let list = &self.classes[class].list;
+        if list.len() == 0 {
+            return None;
+        }
+        let wanted = self.thread_caches.wanted(class);
+        let (first, mut items) = {
+            let mut items = list.0.lock();
+            let first = items.pop()?;
+            (first, batch(std::iter::from_fn(|| items.pop()).take(wanted)))
+        };
+        self.thread_caches.fill(class, &mut items);
+        items.for_each(|item| _ = list.push(item, || false));
+        Some((first, self.thread_caches.take_owner()))
+    }
+
+    /// Makes room for the thread first; puts the object into the list of the class if there is none.
+    #[cold]
+    fn keep_slowly(&self, class: usize, item: T, is_closed: &AtomicBool) -> Result<(), T> {
+        if self.thread_caches.mine().is_none() {
+            self.thread_caches.wanted(class);
+        }
+        let older = self.thread_caches.older(class);
+        older.for_each(|item| _ = self.classes[class].list.push(item, || false));
+        match self.thread_caches.put_item(class, item) {
+            Ok(()) => Ok(()),
+            Err(item) => self.push(class, item, is_closed),
+        }
+    }
+
+    fn push(&self, class: usize, item: T, is_closed: &AtomicBool) -> Result<(), T> {
+        // Asked under the lock: what closes takes it afterwards.
+        self.classes[class].list.push(item, || is_closed.load(Ordering::SeqCst))
+    }
+
+    /// Takes out what a class holds of some memory types.
+    fn take_class(&self, class: usize, types: impl Fn(u32) -> bool, gone: &mut impl FnMut(T)) {
+        let held = &self.classes[class];
+        if held.shape().is_some_and(|held| !types(held.memory_type)) {
+            return;
+        }
+        let mut counted = |item: T| {
+            self.bytes.sub(item.recycling().map_or(0, |recycling| recycling.bytes));
+            gone(item);
+        };
+        self.thread_caches.empty_class(class, &mut counted);
+        std::iter::from_fn(|| held.list.pop()).for_each(counted);
+    }
+}
