@@ -4,6 +4,7 @@
 //! memory alone. A run of a trace that lasts too long is cut off, and the table says so.
 
 use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMemory, Vma, VmaMemory};
+use crate::objects;
 use crate::output::{Report, Row, Value};
 use crate::paced::{self, Frame, Paced, Shown};
 use crate::threads::{self, Shared};
@@ -167,6 +168,8 @@ pub struct Settings {
     pub device_bytes: u64,
     pub host_bytes: u64,
     pub paced: Paced,
+    /// Whether objects come and go.
+    pub with_objects: bool,
     /// Whether traces are played.
     pub with_traces: bool,
     /// Whether memory grows without a pause.
@@ -191,6 +194,9 @@ pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> 
     let name = ours.capabilities().name.clone();
     println!("\nVulkan device: {name}");
     let contenders = contenders();
+    if settings.with_objects {
+        objects::sections(&handles, (settings.threads, settings.repetitions), settings.time, report)?;
+    }
     if settings.with_traces {
         time_section(&handles, &contenders, traces, settings, &name, report)?;
     }

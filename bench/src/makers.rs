@@ -263,6 +263,11 @@ impl Vma {
         let allocator = unsafe { vk_mem::Allocator::new(info) }.expect("VMA takes the device");
         Self { allocator, requirements: requirements(&handles.device) }
     }
+
+    /// VMA's own interface.
+    pub fn raw(&self) -> &vk_mem::Allocator {
+        &self.allocator
+    }
 }
 
 fn vma_info(memory: Memory) -> vk_mem::AllocationCreateInfo {

@@ -68,9 +68,23 @@ impl<D: Device> Allocator<D> {
         Timeline::new(Arc::<Shared<D>>::clone(&self.shared), fence)
     }
 
-    /// Makes a buffer.
+    /// Makes a buffer, or gives one that the device is done with to its next owner.
     ///
     /// O(1) while a block has capacity; a new block or memory of its own is a driver call that may take milliseconds.
+    ///
+    /// # Recycled objects
+    ///
+    /// A description that was asked for before is served by an object that its owner has released and the device is done with,
+    /// if there is one: no driver call, no search for a range. Everything that the driver was asked is the same; name and
+    /// user data are the new ones. What it holds is undefined, and a texture is in the layout `UNDEFINED`, as a new one.
+    /// [`AllocatorDesc::recycled_bytes_max`] bounds what is kept; it counts as free memory and goes when memory is short, when its
+    /// description has not been asked for in a while, and with [`MemoryBudgets::trim`].
+    ///
+    /// A view, a descriptor or a copied handle that outlives its resource shows the next owner's bytes. It was an error to use it
+    /// before, too; with [`AllocationDesc::recycle`] off, validation layers find it as a use of a destroyed object. The
+    /// simulated device finds it in either case. While a trace is recorded or something is debugged nothing is recycled, nor is
+    /// what is shared, imported, sparse, movable, evictable or in a custom pool; on Direct3D 12 no texture but those for
+    /// simultaneous access, as the state is not known that its owner left it in.
     ///
     /// # Errors
     /// No memory, no memory type for the location, or the driver refuses the description. Nothing has changed then.
@@ -79,7 +93,7 @@ impl<D: Device> Allocator<D> {
         Buffer::create(&self.shared, info, desc, None)
     }
 
-    /// Makes a texture.
+    /// Makes a texture, or gives one that the device is done with to its next owner, as [`Allocator::create_buffer`] does.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].

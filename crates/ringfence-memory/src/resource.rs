@@ -53,8 +53,9 @@ pub type Texture<D> = Resource<D, Textures>;
 
 /// A resource of the driver with its memory, owned by the holder of this value.
 ///
-/// Dropping it does not destroy it: it is *retired*, since the GPU may still use it, and is destroyed by an
-/// [`Allocator::reclaim`](crate::Allocator::reclaim) after every submission that had begun by then is complete.
+/// Dropping it does not destroy it: it is *retired*, since the GPU may still use it, and is destroyed, or recycled
+/// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)), by an [`Allocator::reclaim`](crate::Allocator::reclaim) after
+/// every submission that had begun by then is complete. A handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<Bound<D, K>>>,
@@ -215,8 +216,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         &self.bound.placed.object
     }
 
-    /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. A copy of it must not be used longer than this
-    /// value lives and submissions that use it run: the bytes belong to other resources then.
+    /// The object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. Neither a copy of it nor a view over it must be used
+    /// longer than this value lives and submissions that use it run: bytes and object belong to another owner then.
     #[must_use]
     pub fn raw(&self) -> <D as Create<K>>::Raw<'_> {
         <D as Create<K>>::raw(&self.bound.placed.object)

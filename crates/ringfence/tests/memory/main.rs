@@ -10,6 +10,7 @@ mod faults;
 mod growth;
 mod plan;
 mod pools;
+mod recycled;
 mod replace;
 mod size_classes;
 mod threads;

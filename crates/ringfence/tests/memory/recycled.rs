@@ -1,0 +1,351 @@
+//! Recycled objects on the simulated device: what is handed out again, what never is, how much is kept, and that mistakes are found
+//! as before.
+
+use std::time::Duration;
+
+use ringfence::debugging::DebugDesc;
+use ringfence::device::{BufferDesc, BufferUsage, Driver, Format, Priority, TextureDesc, TextureUsage};
+use ringfence::memory::PlannedWay;
+use ringfence::sim::{self, Command, HazardKind};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, SmallBuffer, Texture};
+use ringfence_testkit::fixture::{Fixture, FixtureDesc};
+
+use crate::world::{KIB, MIB, card, info, next};
+
+fn fixture(allocator: AllocatorDesc) -> Fixture {
+    Fixture::new(FixtureDesc { allocator, ..Default::default() })
+}
+
+fn texture() -> TextureDesc {
+    TextureDesc { width: 64, height: 64, usage: TextureUsage::SAMPLED | TextureUsage::COPY_DST, ..Default::default() }
+}
+
+fn small() -> BufferDesc {
+    BufferDesc { size: 1000, usage: BufferUsage::VERTEX | BufferUsage::COPY_DST }
+}
+
+/// Buffers, textures and small buffers of one description each.
+type Round = (Vec<Buffer<sim::Device>>, Vec<Texture<sim::Device>>, Vec<SmallBuffer<sim::Device>>);
+
+fn round(world: &Fixture, count: usize) -> Round {
+    let desc = AllocationDesc::default();
+    let buffers = (0..count).map(|_| world.memory.create_buffer(&info(4 * KIB), desc).expect("room"));
+    let textures = (0..count).map(|_| world.memory.create_texture(&texture(), desc).expect("room"));
+    let small = (0..count).map(|_| world.memory.create_small_buffer(small(), Location::Device).expect("room"));
+    (buffers.collect(), textures.collect(), small.collect())
+}
+
+#[test]
+fn what_the_device_is_done_with_serves_the_next_request_without_a_driver_call() {
+    let world = fixture(AllocatorDesc::default());
+    for _ in 0..3 {
+        drop(round(&world, 40));
+        world.complete(world.timeline().begin());
+        world.memory.reclaim();
+        world.memory.debug().validate().expect("sound");
+    }
+    let (before, driver) = (world.memory.statistics(), world.device.calls());
+    assert_eq!((before.total().range_count, before.recycled_count), (1, 120), "one buffer is there to be shared");
+    for _ in 0..50 {
+        drop(round(&world, 40));
+        world.memory.reclaim();
+    }
+    let (after, driver_after) = (world.memory.statistics(), world.device.calls());
+    assert_eq!(after.calls.create_object, before.calls.create_object);
+    assert_eq!(after.calls.recycled - before.calls.recycled, 50 * 80, "a small buffer has no object");
+    let calls = |counts: sim::CallCounts| (counts.create_buffer, counts.create_texture, counts.place, counts.allocate_memory);
+    assert_eq!(calls(driver), calls(driver_after));
+    world.finish();
+}
+
+#[test]
+fn what_a_submission_uses_serves_nobody_before_that_is_complete() {
+    let world = fixture(AllocatorDesc::default());
+    for _ in 0..3 {
+        drop(round(&world, 4));
+        world.complete(world.timeline().begin());
+        world.memory.reclaim();
+    }
+    let (buffers, textures, small) = round(&world, 4);
+    let frame = world.timeline().begin();
+    world.device.pause(0);
+    let fill = |buffer: &Buffer<sim::Device>| Command::FillBuffer { dst: *buffer.object(), offset: 0, size: KIB, value: 1 };
+    let value = world.submit_frame(frame, buffers.iter().map(fill).collect());
+    let held: Vec<_> = buffers.iter().map(|buffer| *buffer.object()).collect();
+    let at: Vec<_> = buffers.iter().map(|buffer| (buffer.memory().id(), buffer.offset())).collect();
+    drop((buffers, textures, small));
+    world.memory.reclaim();
+    let (others, ..) = round(&world, 4);
+    assert!(others.iter().all(|buffer| !at.contains(&(buffer.memory().id(), buffer.offset()))));
+    world.device.resume(0);
+    assert!(world.timeline().wait(value, Duration::MAX).expect("not lost"));
+    world.memory.reclaim();
+    let (again, ..) = round(&world, 4);
+    assert!(again.iter().all(|buffer| at.contains(&(buffer.memory().id(), buffer.offset()))), "what is complete comes back");
+    assert!(again.iter().all(|buffer| !held.contains(buffer.object())), "the device knows each owner's object apart");
+    drop((others, again));
+    world.finish();
+}
+
+/// Each request differs in one thing from the first, whose objects are kept: none of them is given one.
+#[test]
+fn an_object_serves_no_request_that_differs_in_anything() {
+    let plain = AllocationDesc::default();
+    let descs = [
+        AllocationDesc { location: Location::Upload, ..plain },
+        AllocationDesc { dedicated: Dedicated::Always, ..plain },
+        AllocationDesc { alignment: 1 << 16, ..plain },
+        AllocationDesc { memory_types: !(1 << 31), ..plain },
+        AllocationDesc { required: ringfence::device::MemoryProperties::DEVICE_LOCAL, ..plain },
+        AllocationDesc { preferred: ringfence::device::MemoryProperties::DEVICE_LOCAL, ..plain },
+        AllocationDesc { priority: Priority::High, ..plain },
+        AllocationDesc { recycle: false, ..plain },
+        AllocationDesc { movable: true, ..plain },
+        AllocationDesc { evictable: true, ..plain },
+    ];
+    let world = fixture(AllocatorDesc::default());
+    let keep = || {
+        drop(round(&world, 4));
+        world.complete(world.timeline().begin());
+        world.memory.reclaim();
+    };
+    (0..3).for_each(|_| keep());
+    let recycled = || world.memory.statistics().calls.recycled;
+    let before = recycled();
+    for desc in descs {
+        drop(world.memory.create_buffer(&info(4 * KIB), desc).expect("room"));
+        drop(world.memory.create_texture(&texture(), desc).expect("room"));
+        assert_eq!(recycled(), before, "{desc:?}");
+    }
+    for buffer in [info(4 * KIB + 1), BufferDesc { usage: BufferUsage::COPY_DST, ..info(4 * KIB) }] {
+        drop(world.memory.create_buffer(&buffer, plain).expect("room"));
+    }
+    let one = texture();
+    for other in [
+        TextureDesc { width: 63, ..one },
+        TextureDesc { height: 63, ..one },
+        TextureDesc { layers: 2, ..one },
+        TextureDesc { mips: 2, ..one },
+        TextureDesc { format: Format::Rgba8Sint, ..one },
+        TextureDesc { usage: TextureUsage::SAMPLED, ..one },
+    ] {
+        drop(world.memory.create_texture(&other, plain).expect("room"));
+    }
+    assert_eq!(recycled(), before);
+    drop(world.memory.create_buffer(&info(4 * KIB), plain).expect("room"));
+    assert_eq!(recycled(), before + 1, "the same is served");
+    world.finish();
+}
+
+#[test]
+fn name_and_user_data_are_the_next_owners() {
+    let world = fixture(AllocatorDesc::default());
+    let named = |name, user_data| AllocationDesc { name, user_data, ..Default::default() };
+    for (name, user_data) in [("one", 1), ("one", 1), ("one", 2), ("two", 2), ("", 0), ("three", 3), ("three", 3)] {
+        for round in 0..2 {
+            let buffer = world.memory.create_buffer(&info(4 * KIB), named(name, user_data)).expect("room");
+            assert_eq!(buffer.user_data(), user_data);
+            let ranges: Vec<_> = world.memory.snapshot().blocks.into_iter().flat_map(|block| block.ranges).collect();
+            let [range] = ranges.as_slice() else { panic!("{round}: {ranges:?}") };
+            assert_eq!((range.name.as_str(), range.user_data), (name, user_data));
+            drop(buffer);
+            world.memory.reclaim();
+            assert!(world.memory.snapshot().blocks.iter().all(|block| block.ranges.is_empty()), "it counts as free");
+        }
+    }
+    assert!(world.memory.statistics().calls.recycled >= 10);
+    world.finish();
+}
+
+#[test]
+fn what_is_made_once_is_not_kept_and_what_is_not_asked_for_again_goes() {
+    let world = fixture(AllocatorDesc { empty_block_grace: 60, ..Default::default() });
+    for size in 1..1000 {
+        drop(world.buffer(256 * size, AllocationDesc::default()).expect("room"));
+        world.memory.reclaim();
+        assert_eq!(world.memory.statistics().recycled_count, 0, "{size}");
+    }
+    for _ in 0..3 {
+        drop(round(&world, 20));
+        world.memory.reclaim();
+    }
+    assert_eq!(world.memory.statistics().recycled_count, 60);
+    (0..100).for_each(|_| _ = world.memory.reclaim());
+    let statistics = world.memory.statistics();
+    assert_eq!((statistics.recycled_count, statistics.recycled_bytes), (0, 0));
+    (0..200).for_each(|_| _ = world.memory.reclaim());
+    assert!(world.memory.statistics().total().block_count <= 2, "their blocks have gone too, but one of each kind");
+    world.finish();
+}
+
+#[test]
+fn memory_that_is_short_is_taken_of_what_is_kept() {
+    let profile = card(8 * MIB, 64 * MIB);
+    let world = Fixture::new(FixtureDesc { profile, ..Default::default() });
+    let strict = AllocationDesc { within_budget: true, memory_types: 1, ..Default::default() };
+    for _ in 0..3 {
+        let held: Vec<_> = (0..5).map(|_| world.buffer(MIB, strict).expect("room")).collect();
+        drop(held);
+        world.memory.reclaim();
+    }
+    assert!(world.memory.statistics().recycled_bytes >= 5 * MIB);
+    let plan = world.memory.plan().buffer(&info(MIB), strict).expect("room");
+    assert_eq!((plan.way, plan.asked_bytes), (PlannedWay::Recycled, 0));
+    let large = world.buffer(6 * MIB, strict).expect("what is kept goes first");
+    assert_eq!(world.memory.statistics().recycled_bytes, 0);
+    drop(large);
+    world.memory.reclaim();
+    for _ in 0..3 {
+        drop(round(&world, 4));
+        world.memory.reclaim();
+    }
+    assert!(world.memory.statistics().recycled_count > 0);
+    world.memory.budgets().trim();
+    let statistics = world.memory.statistics();
+    assert_eq!((statistics.recycled_count, statistics.total().reserved_bytes()), (0, 0), "nothing is left after a trim");
+    world.finish();
+}
+
+#[test]
+fn never_more_than_the_bound_is_kept() {
+    for (seed, bound) in [(1, 0), (2, 100 * KIB), (3, 5 * MIB), (4, u64::MAX)] {
+        let world = fixture(AllocatorDesc { recycled_bytes_max: bound, ..Default::default() });
+        let (mut state, mut held, mut most) = (seed, Vec::new(), 0);
+        for step in 0..4000 {
+            let size = 4 * KIB << (next(&mut state) % 8);
+            held.push(world.buffer(size, AllocationDesc::default()).expect("room"));
+            if next(&mut state) % 3 == 0 {
+                held.drain(..held.len() / 2);
+            }
+            if next(&mut state) % 5 == 0 {
+                world.memory.reclaim();
+                let kept = world.memory.statistics().recycled_bytes;
+                assert!(kept <= bound, "seed {seed}, step {step}: {kept} of {bound}");
+                most = most.max(kept);
+            }
+            if step % 100 == 0 {
+                world.memory.debug().validate().expect("sound");
+            }
+        }
+        assert_eq!(most > 0, bound > 0);
+        drop(held);
+        world.finish();
+    }
+}
+
+#[test]
+fn while_something_is_looked_for_nothing_is_recycled() {
+    let debugged = fixture(AllocatorDesc { debug: DebugDesc::everything(), ..Default::default() });
+    let recorded = fixture(AllocatorDesc::default());
+    recorded.memory.trace().start(std::io::sink()).expect("nothing was made");
+    for world in [debugged, recorded] {
+        for _ in 0..4 {
+            drop(round(&world, 4));
+            world.memory.reclaim();
+            let statistics = world.memory.statistics();
+            assert_eq!((statistics.recycled_count, statistics.calls.recycled), (0, 0));
+        }
+        world.finish();
+    }
+}
+
+#[test]
+fn handles_are_small() {
+    assert!(size_of::<Buffer<sim::Device>>() <= 48);
+    assert!(size_of::<Texture<sim::Device>>() <= 48);
+    assert!(size_of::<SmallBuffer<sim::Device>>() <= 48);
+}
+
+/// What is used after its release, and released before the device is done with it, is found although the object lives on.
+#[test]
+fn a_stale_object_and_one_that_is_released_too_early_are_found() {
+    let world = fixture(AllocatorDesc::default());
+    for _ in 0..3 {
+        drop(round(&world, 2));
+        world.memory.reclaim();
+    }
+    let buffer = world.buffer(4 * KIB, AllocationDesc::default()).expect("room");
+    let stale = *buffer.object();
+    drop(buffer);
+    world.memory.reclaim();
+    let next = world.buffer(4 * KIB, AllocationDesc::default()).expect("room");
+    let fill = |dst| vec![Command::FillBuffer { dst, offset: 0, size: KIB, value: 1 }];
+    let value = world.submit(fill(stale));
+    assert!(world.timeline().wait(value, Duration::MAX).expect("not lost"));
+    let found = world.device.take_hazards();
+    assert!(found.iter().any(|hazard| hazard.kind == HazardKind::Stale), "{found:?}");
+
+    world.device.pause(0);
+    let value = world.submit(fill(*next.object()));
+    let recycled = world.memory.statistics().recycled_count;
+    // SAFETY: not kept to on purpose: the simulated device finds it, and no byte of the host is touched.
+    unsafe { next.destroy_now() };
+    assert_eq!(world.memory.statistics().recycled_count, recycled + 1);
+    let found = world.device.take_hazards();
+    assert!(found.iter().any(|hazard| hazard.kind == HazardKind::DestroyedWhilePending), "{found:?}");
+    world.device.resume(0);
+    assert!(world.timeline().wait(value, Duration::MAX).expect("not lost"));
+    world.finish();
+}
+
+#[test]
+fn an_allocator_recycles_nothing_of_another() {
+    let one = fixture(AllocatorDesc::default());
+    let other = Fixture::on(&one.device, AllocatorDesc::default());
+    for _ in 0..4 {
+        drop(round(&one, 4));
+        one.memory.reclaim();
+    }
+    assert!(one.memory.statistics().recycled_count > 0);
+    drop(round(&other, 4));
+    assert_eq!(other.memory.statistics().calls.recycled, 0);
+    other.memory.shutdown(Duration::MAX).expect("nothing is under way");
+    drop(other);
+    one.finish();
+}
+
+#[test]
+fn threads_hand_objects_to_one_another() {
+    let world = fixture(AllocatorDesc { recycled_bytes_max: 8 * MIB, ..Default::default() });
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let world = &world;
+            scope.spawn(move || {
+                let (mut state, mut held) = (thread + 1, Vec::new());
+                for step in 0..1500 {
+                    held.push(round(world, 1 + (next(&mut state) % 3) as usize));
+                    if next(&mut state) % 4 == 0 {
+                        held.clear();
+                    }
+                    if step % 16 == thread {
+                        world.memory.reclaim();
+                    }
+                }
+            });
+        }
+    });
+    let statistics = world.memory.statistics();
+    assert!(statistics.calls.recycled > statistics.calls.create_object, "{statistics:?}");
+    assert!(statistics.recycled_bytes <= 8 * MIB);
+    world.finish();
+}
+
+/// The last handle of the allocator goes while resources live and objects are kept.
+#[test]
+fn nothing_is_left_when_the_allocator_goes_first() {
+    let device = {
+        let world = fixture(AllocatorDesc::default());
+        for _ in 0..3 {
+            drop(round(&world, 8));
+            world.memory.reclaim();
+        }
+        let held = round(&world, 4);
+        let Fixture { device, memory, timelines, .. } = world;
+        drop((timelines, memory));
+        drop(held);
+        device
+    };
+    assert_eq!(device.live(), sim::Live::default());
+    assert_eq!(device.take_hazards(), []);
+    assert!(device.capabilities().memory_objects_max > 0);
+}
