@@ -7,8 +7,8 @@ use super::info::ResourceInfo;
 use super::memory::Memory;
 use super::resource::{Shape, check, class};
 use super::{describe, error};
-use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
-use ringfence_hal::{Buffers, DeviceError, Numbers, Textures};
+use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TileBind, TilePlace, UnboundReads};
+use ringfence_hal::{Buffers, DeviceError, Numbers, Requirements, ResourceClass, Textures};
 
 const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
 
@@ -30,7 +30,7 @@ unsafe impl Sparse for Device {
         }
     }
 
-    unsafe fn make_sparse(&self, info: &ResourceInfo) -> Result<(ID3D12Resource, SparseNeeds), DeviceError> {
+    unsafe fn make_sparse(&self, info: &ResourceInfo) -> Result<(ID3D12Resource, Requirements), DeviceError> {
         if self.sparse_support().is_none() {
             return Err(DeviceError::unsupported("tiled resources"));
         }
@@ -49,7 +49,15 @@ unsafe impl Sparse for Device {
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved buffer"))?;
         let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
-        Ok((object, SparseNeeds { size, page_bytes: TILE_BYTES, memory_type_bits: default }))
+        let needs = Requirements {
+            size,
+            alignment: TILE_BYTES,
+            memory_type_bits: default,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        Ok((object, needs))
     }
 
     unsafe fn bind_pages(

@@ -7,7 +7,7 @@
 
 mod tiling;
 
-use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer, RawTexture, TextureInfo};
+use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer, RawTexture, Requirements, TextureInfo};
 
 pub use tiling::{TextureTiling, TileBind, TilePlace};
 
@@ -18,17 +18,6 @@ pub enum UnboundReads {
     Zero,
     /// Anything, but nothing breaks.
     Undefined,
-}
-
-/// How a sparse buffer is cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SparseNeeds {
-    /// Its bytes, a multiple of a page's.
-    pub size: u64,
-    /// Bytes of a page, a power of two: also the alignment of a page in memory.
-    pub page_bytes: u64,
-    /// Memory types that pages may lie in, a bit each.
-    pub memory_type_bits: u32,
 }
 
 /// A run of pages and the memory behind it.
@@ -53,14 +42,15 @@ pub unsafe trait Sparse: Device {
     /// What reads of unbound pages of a buffer give; `None` if the device has no sparse buffers.
     fn sparse_support(&self) -> Option<UnboundReads>;
 
-    /// Makes a buffer without memory. It is destroyed as any buffer ([`Create::destroy`](super::Create::destroy)).
+    /// Makes a buffer without memory, and says what it needs: whole pages, whose bytes are the alignment. It is destroyed
+    /// as any buffer ([`Create::destroy`](super::Create::destroy)).
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`]; out of memory or addresses, or the description is invalid.
     ///
     /// # Safety
     /// What `info` points to is valid, as the API demands.
-    unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, SparseNeeds), DeviceError>;
+    unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, Requirements), DeviceError>;
 
     /// Binds pages once `waits` are reached and the queue's earlier work is through, and signals then.
     ///

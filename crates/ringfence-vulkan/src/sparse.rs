@@ -17,8 +17,8 @@ use super::info::{BufferInfo, TextureInfo};
 use super::memory::Memory;
 use super::record;
 use super::valid;
-use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
-use ringfence_hal::{DeviceError, Driver, Numbers};
+use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TileBind, TilePlace, UnboundReads};
+use ringfence_hal::{DeviceError, Driver, Numbers, Requirements, ResourceClass};
 
 // SAFETY: a sparse resource is the driver's own, and so is what is bound to it.
 unsafe impl Sparse for Device {
@@ -33,7 +33,7 @@ unsafe impl Sparse for Device {
         self.has(Features::SPARSE_TEXTURES).then_some(self.unbound_reads())
     }
 
-    unsafe fn make_sparse(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, SparseNeeds), DeviceError> {
+    unsafe fn make_sparse(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
         if !self.has(Features::SPARSE_BUFFERS) {
             return Err(DeviceError::unsupported("sparse buffers: the features were not enabled"));
         }
@@ -46,9 +46,17 @@ unsafe impl Sparse for Device {
         let raw = unsafe { device.create_buffer(&info, None) }.map_err(failed("vkCreateBuffer"))?;
         // SAFETY: the buffer is this device's and alive.
         let needed = unsafe { device.get_buffer_memory_requirements(raw) };
-        let (page_bytes, memory_type_bits) = (needed.alignment, needed.memory_type_bits);
-        let size = needed.size.next_multiple_of(page_bytes);
-        Ok((raw, SparseNeeds { size, page_bytes, memory_type_bits }))
+        let (alignment, memory_type_bits) = (needed.alignment, needed.memory_type_bits);
+        let size = needed.size.next_multiple_of(alignment);
+        let needs = Requirements {
+            size,
+            alignment,
+            memory_type_bits,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        Ok((raw, needs))
     }
 
     unsafe fn bind_pages(

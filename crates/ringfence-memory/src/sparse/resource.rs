@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use super::error::{SparseError, SparseRegion};
 use super::table::PageTable;
-use super::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace};
-use crate::device::{Buffers, Create, Device, DeviceError, ResourceClass, Textures};
+use super::{PageBind, Sparse, TextureTiling, TileBind, TilePlace};
+use crate::device::{Buffers, Create, Device, DeviceError, Requirements, ResourceClass, Textures};
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
 use crate::resource::ResourceKind;
@@ -61,31 +61,31 @@ pub trait SparseKind: ResourceKind {
 }
 
 impl SparseKind for Buffers {
-    type Layout = SparseNeeds;
+    type Layout = Requirements;
     type Page = u64;
     type Region = Range<u64>;
 
-    fn page(layout: &SparseNeeds) -> (u64, u32, ResourceClass) {
-        (layout.page_bytes, layout.memory_type_bits, ResourceClass::Buffer)
+    fn page(layout: &Requirements) -> (u64, u32, ResourceClass) {
+        (layout.alignment, layout.memory_type_bits, layout.class)
     }
 
-    fn page_count(layout: &SparseNeeds) -> u64 {
-        layout.size / layout.page_bytes
+    fn page_count(layout: &Requirements) -> u64 {
+        layout.size / layout.alignment
     }
 
-    fn place(_: &SparseNeeds, page: u64) -> u64 {
+    fn place(_: &Requirements, page: u64) -> u64 {
         page
     }
 
-    fn number(_: &SparseNeeds, page: u64) -> u64 {
+    fn number(_: &Requirements, page: u64) -> u64 {
         page
     }
 
-    fn begins_run(_: &SparseNeeds, _: u64) -> bool {
+    fn begins_run(_: &Requirements, _: u64) -> bool {
         false
     }
 
-    fn pages(layout: &SparseNeeds, region: Range<u64>) -> Result<impl Iterator<Item = u64>, SparseError> {
+    fn pages(layout: &Requirements, region: Range<u64>) -> Result<impl Iterator<Item = u64>, SparseError> {
         let (first, end, page_count) = (region.start, region.end, Self::page_count(layout));
         if end > page_count { Err(SparseError::OutOfRange { first, end, page_count }) } else { Ok(region) }
     }
@@ -230,7 +230,7 @@ impl<D: Device> SparseBuffer<D> {
     /// Bytes of a page.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
-        self.layout.page_bytes
+        self.layout.alignment
     }
 
     /// Whether a page has memory once what is pending is submitted.
@@ -242,7 +242,7 @@ impl<D: Device> SparseBuffer<D> {
     /// The pages that bytes lie in.
     #[must_use]
     pub fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
-        bytes.start / self.layout.page_bytes..bytes.end.div_ceil(self.layout.page_bytes)
+        bytes.start / self.layout.alignment..bytes.end.div_ceil(self.layout.alignment)
     }
 }
 
@@ -286,7 +286,7 @@ impl<D: Sparse> SparseBuffer<D> {
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
         self.table.check_lost()?;
-        let page_bytes = self.layout.page_bytes;
+        let page_bytes = self.layout.alignment;
         let bind = |page, count, memory| PageBind { offset: page * page_bytes, size: count * page_bytes, memory };
         let runs = self.table.binds(|_| false).into_iter();
         let binds: Vec<_> = runs.map(|run| bind(run.page, run.count, run.change)).collect();

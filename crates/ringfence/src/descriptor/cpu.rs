@@ -161,7 +161,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
-        shared.descriptor_heaps.add(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
+        shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         let keeper = Arc::new(Keeper { shared, state });
         Ok(Self { _open: Arc::new(Open { keeper: Arc::clone(&keeper) }), keeper })
     }
