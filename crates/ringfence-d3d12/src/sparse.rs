@@ -7,7 +7,7 @@ use super::info::ResourceInfo;
 use super::memory::Memory;
 use super::resource::{Shape, check, class};
 use super::{describe, error};
-use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TileBind, TilePlace, UnboundReads};
+use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{Buffers, DeviceError, Numbers, Requirements, ResourceClass, Textures};
 
 const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
@@ -63,14 +63,14 @@ unsafe impl Sparse for Device {
     unsafe fn bind_pages(
         &self,
         queue: &ID3D12CommandQueue,
-        buffer: &ID3D12Resource,
+        (buffer, _): (&ID3D12Resource, u64),
         binds: &[PageBind<'_, Memory>],
         waits: &[(ID3D12Fence, u64)],
         signal: (ID3D12Fence, u64),
     ) -> Result<(), DeviceError> {
         let maps = binds.iter().map(|bind| Map {
-            first: D3D12_TILED_RESOURCE_COORDINATE { X: (bind.offset / TILE_BYTES) as u32, ..Default::default() },
-            tiles: (bind.size / TILE_BYTES) as u32,
+            first: D3D12_TILED_RESOURCE_COORDINATE { X: bind.first as u32, ..Default::default() },
+            tiles: bind.count as u32,
             memory: bind.memory,
         });
         // SAFETY: the caller promises that all is alive and that the runs lie inside the resource and the heaps.
@@ -106,12 +106,12 @@ unsafe impl Sparse for Device {
         &self,
         queue: &ID3D12CommandQueue,
         (texture, tiling): (&ID3D12Resource, &TextureTiling),
-        binds: &[TileBind<'_, Memory>],
+        binds: &[PageBind<'_, Memory, TilePlace>],
         waits: &[(ID3D12Fence, u64)],
         signal: (ID3D12Fence, u64),
     ) -> Result<(), DeviceError> {
         let maps = binds.iter().map(|bind| Map {
-            first: first_tile(tiling, bind.place),
+            first: first_tile(tiling, bind.first),
             tiles: bind.count as u32,
             memory: bind.memory,
         });

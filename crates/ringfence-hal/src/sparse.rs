@@ -9,7 +9,7 @@ mod tiling;
 
 use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer, RawTexture, Requirements, TextureInfo};
 
-pub use tiling::{TextureTiling, TileBind, TilePlace};
+pub use tiling::{TextureTiling, TilePlace};
 
 /// What a read of an unbound page gives. Writes there are lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,13 +20,14 @@ pub enum UnboundReads {
     Undefined,
 }
 
-/// A run of pages and the memory behind it.
+/// A run of pages and the memory behind it: pages of a buffer by number; of a texture tiles of one row, or pages of one
+/// tail.
 #[derive(Clone, Copy, Debug)]
-pub struct PageBind<'a, M> {
-    /// First byte in the buffer, a multiple of a page's.
-    pub offset: u64,
-    /// Bytes, a multiple of a page's.
-    pub size: u64,
+pub struct PageBind<'a, M, P = u64> {
+    /// The first page.
+    pub first: P,
+    /// How many.
+    pub count: u64,
     /// The memory object and the first byte in it; `None` unbinds.
     pub memory: Option<(&'a M, u64)>,
 }
@@ -58,13 +59,13 @@ pub unsafe trait Sparse: Device {
     /// Device lost or out of memory; nothing is bound then.
     ///
     /// # Safety
-    /// All is this device's and alive; the queue can bind and nothing else uses it meanwhile; the runs do not overlap
+    /// All is this device's and alive; the second of `buffer` is the bytes of its pages; the queue can bind and nothing else uses it meanwhile; the runs do not overlap
     /// and lie inside the buffer, and what is behind them inside its memory, of a type that the needs allow, aligned;
     /// no work that is not ordered before uses pages that lose their memory.
     unsafe fn bind_pages(
         &self,
         queue: &Self::BindQueue,
-        buffer: &RawBuffer<Self>,
+        buffer: (&RawBuffer<Self>, u64),
         binds: &[PageBind<'_, <Self as Driver>::Memory>],
         waits: &[(Self::Fence, u64)],
         signal: (Self::Fence, u64),
@@ -96,7 +97,7 @@ pub unsafe trait Sparse: Device {
         &self,
         queue: &Self::BindQueue,
         texture: (&RawTexture<Self>, &TextureTiling),
-        binds: &[TileBind<'_, <Self as Driver>::Memory>],
+        binds: &[PageBind<'_, <Self as Driver>::Memory, TilePlace>],
         waits: &[(Self::Fence, u64)],
         signal: (Self::Fence, u64),
     ) -> Result<(), DeviceError>;

@@ -38,4 +38,4 @@ pub use create::SparseResources;
 pub use error::{SparseError, SparseRegion};
 pub use resource::{PageRun, SparseBuffer, SparseKind, SparseResource, SparseTexture};
 
-pub use crate::device::sparse::{PageBind, Sparse, TextureTiling, TileBind, TilePlace, UnboundReads};
+pub use crate::device::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};

@@ -8,7 +8,7 @@ use super::layout::{buffer_requirements, texture_requirements};
 use super::objects::{Placement, Shape};
 use super::state::State;
 use super::tiles::tiling;
-use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TileBind, UnboundReads};
+use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{BufferDesc, DeviceError, Dimension, Requirements, TextureDesc};
 
 // SAFETY: a page lies in a memory object, inside its device view; sparse resources are never mapped.
@@ -27,17 +27,15 @@ unsafe impl Sparse for Device {
     unsafe fn bind_pages(
         &self,
         queue: &usize,
-        buffer: &Buffer,
+        (buffer, _): (&Buffer, u64),
         binds: &[PageBind<'_, Memory>],
         waits: &[(Fence, u64)],
         signal: (Fence, u64),
     ) -> Result<(), DeviceError> {
         self.with(|state| {
             state.submit(*queue, waits, Vec::new(), signal)?;
-            let page_bytes = state.profile.page_bytes;
             for bind in binds {
-                let (first, count) = (bind.offset / page_bytes, bind.size / page_bytes);
-                state.bind((What::Buffer, buffer.0), first, count, bind.memory);
+                state.bind((What::Buffer, buffer.0), bind.first, bind.count, bind.memory);
             }
             Ok(())
         })
@@ -55,14 +53,14 @@ unsafe impl Sparse for Device {
         &self,
         queue: &usize,
         (texture, tiling): (&Texture, &TextureTiling),
-        binds: &[TileBind<'_, Memory>],
+        binds: &[PageBind<'_, Memory, TilePlace>],
         waits: &[(Fence, u64)],
         signal: (Fence, u64),
     ) -> Result<(), DeviceError> {
         self.with(|state| {
             state.submit(*queue, waits, Vec::new(), signal)?;
             for bind in binds {
-                state.bind((What::Texture, texture.0), tiling.page(bind.place), bind.count, bind.memory);
+                state.bind((What::Texture, texture.0), tiling.page(bind.first), bind.count, bind.memory);
             }
             Ok(())
         })

@@ -1,7 +1,7 @@
 //! Sparse buffers and textures through the fault injector: making one and binding its pages can fail.
 
 use super::{Call, FaultInjector};
-use crate::sparse::{PageBind, Sparse, TextureTiling, TileBind, UnboundReads};
+use crate::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use crate::{BufferInfo, DeviceError, RawBuffer, RawTexture, Requirements, TextureInfo};
 
 // SAFETY: everything is the inner device's, which promises the same.
@@ -21,7 +21,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
     unsafe fn bind_pages(
         &self,
         queue: &D::BindQueue,
-        buffer: &RawBuffer<D>,
+        buffer: (&RawBuffer<D>, u64),
         binds: &[PageBind<'_, D::Memory>],
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
@@ -48,7 +48,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         &self,
         queue: &D::BindQueue,
         texture: (&RawTexture<D>, &TextureTiling),
-        binds: &[TileBind<'_, D::Memory>],
+        binds: &[PageBind<'_, D::Memory, TilePlace>],
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {

@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use super::error::{SparseError, SparseRegion};
 use super::table::PageTable;
-use super::{PageBind, Sparse, TextureTiling, TileBind, TilePlace};
-use crate::device::{Buffers, Create, Device, DeviceError, Requirements, ResourceClass, Textures};
+use super::{PageBind, Sparse, TextureTiling, TilePlace};
+use crate::device::{
+    Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, Textures,
+};
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
 use crate::resource::ResourceKind;
@@ -58,6 +60,21 @@ pub trait SparseKind: ResourceKind {
     /// # Errors
     /// The region lies outside the resource.
     fn pages(layout: &Self::Layout, region: Self::Region) -> Result<impl Iterator<Item = u64>, SparseError>;
+    /// Has the device bind pages.
+    ///
+    /// # Errors
+    /// As [`Sparse::bind_pages`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn bind<D: Sparse + Create<Self>>(
+        device: &D,
+        queue: &D::BindQueue,
+        resource: (&<D as Create<Self>>::Object, &Self::Layout),
+        binds: &[PageBind<'_, D::Memory, Self::Page>],
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError>;
 }
 
 impl SparseKind for Buffers {
@@ -88,6 +105,18 @@ impl SparseKind for Buffers {
     fn pages(layout: &Requirements, region: Range<u64>) -> Result<impl Iterator<Item = u64>, SparseError> {
         let (first, end, page_count) = (region.start, region.end, Self::page_count(layout));
         if end > page_count { Err(SparseError::OutOfRange { first, end, page_count }) } else { Ok(region) }
+    }
+
+    unsafe fn bind<D: Sparse>(
+        device: &D,
+        queue: &D::BindQueue,
+        (buffer, layout): (&RawBuffer<D>, &Requirements),
+        binds: &[PageBind<'_, D::Memory>],
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller promises the same.
+        unsafe { device.bind_pages(queue, (buffer, layout.alignment), binds, waits, signal) }
     }
 }
 
@@ -136,6 +165,18 @@ impl SparseKind for Textures {
             (first, u64::from(rows), u64::from(columns), u64::from(layout.tiles(mip)[0]))
         };
         Ok((0..rows).flat_map(move |row| (0..count).map(move |page| first + row * stride + page)))
+    }
+
+    unsafe fn bind<D: Sparse>(
+        device: &D,
+        queue: &D::BindQueue,
+        (texture, layout): (&RawTexture<D>, &TextureTiling),
+        binds: &[PageBind<'_, D::Memory, TilePlace>],
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller promises the same.
+        unsafe { device.bind_tiles(queue, (texture, layout), binds, waits, signal) }
     }
 }
 
@@ -267,7 +308,7 @@ impl<D: Device> SparseTexture<D> {
     }
 }
 
-impl<D: Sparse> SparseBuffer<D> {
+impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
     /// Binds and unbinds what is pending, on a queue: after `waits` and the queue's earlier work, and signals then. What
     /// loses its memory is retired. With nothing pending, it only waits and signals.
     ///
@@ -286,40 +327,13 @@ impl<D: Sparse> SparseBuffer<D> {
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
         self.table.check_lost()?;
-        let page_bytes = self.layout.alignment;
-        let bind = |page, count, memory| PageBind { offset: page * page_bytes, size: count * page_bytes, memory };
-        let runs = self.table.binds(|_| false).into_iter();
-        let binds: Vec<_> = runs.map(|run| bind(run.page, run.count, run.change)).collect();
-        // SAFETY: runs of a map do not overlap; pages lie inside the buffer, and their memory was made for them; the rest
-        // is the caller's promise.
-        unsafe { self.table.device().bind_pages(queue, &self.object, &binds, waits, signal) }?;
-        self.table.settle();
-        Ok(())
-    }
-}
-
-impl<D: Sparse> SparseTexture<D> {
-    /// Binds and unbinds what is pending, on a queue: as [`SparseBuffer::submit`].
-    ///
-    /// # Errors
-    /// Device lost or out of memory: what is pending is still pending.
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn submit(
-        &mut self,
-        queue: &D::BindQueue,
-        waits: &[(D::Fence, u64)],
-        signal: (D::Fence, u64),
-    ) -> Result<(), DeviceError> {
-        self.table.check_lost()?;
         let layout = &self.layout;
-        let bind = |page, count, memory| TileBind { place: layout.place(page), count, memory };
-        let runs = self.table.binds(|page| Textures::begins_run(layout, page)).into_iter();
+        let bind = |page, count, memory| PageBind { first: K::place(layout, page), count, memory };
+        let runs = self.table.binds(|page| K::begins_run(layout, page)).into_iter();
         let binds: Vec<_> = runs.map(|run| bind(run.page, run.count, run.change)).collect();
-        // SAFETY: runs of a map do not overlap, and each is of one row or tail; pages are the texture's, and their memory
-        // was made for them; the rest is the caller's promise.
-        unsafe { self.table.device().bind_tiles(queue, (&self.object, layout), &binds, waits, signal) }?;
+        // SAFETY: runs of a map do not overlap, and those of a texture are of one row or tail each; pages are the
+        // resource's, and their memory was made for them; the rest is the caller's promise.
+        unsafe { K::bind(self.table.device(), queue, (&self.object, layout), &binds, waits, signal) }?;
         self.table.settle();
         Ok(())
     }
