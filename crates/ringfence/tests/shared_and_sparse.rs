@@ -9,7 +9,7 @@ use ringfence::device::{
 };
 use ringfence::sharing::{Share, ShareKind};
 use ringfence::sim::{self, HazardKind, Profile, SimOptions};
-use ringfence::sparse::{Sparse, SparseRegion};
+use ringfence::sparse::Sparse;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
@@ -52,7 +52,7 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
         // SAFETY: as above.
         unsafe { tiles.submit(&0, &[], (fence, value)) }?;
         assert_eq!(tiles.batch(), []);
-        tiles.unbind(SparseRegion { y: 100 * (value as u32 - 4), height: 1, ..tiles.whole(0, 0) })?;
+        tiles.unbind(ringfence::device::TexelBox { y: 100 * (value as u32 - 4), height: 1, ..tiles.whole(0, 0) })?;
         tiles.bind(tiles.whole(value as u32, 0))?;
     }
     world.device.run_until_idle();

@@ -10,11 +10,12 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::error::{SparseError, SparseRegion};
+use super::error::SparseError;
 use super::table::PageTable;
 use super::{PageBind, Sparse, TextureTiling, TilePlace};
 use crate::device::{
-    Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, Textures,
+    Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, TexelBox, TextureAspect,
+    Textures,
 };
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
@@ -123,7 +124,7 @@ impl SparseKind for Buffers {
 impl SparseKind for Textures {
     type Layout = TextureTiling;
     type Page = TilePlace;
-    type Region = SparseRegion;
+    type Region = TexelBox;
 
     fn page(layout: &TextureTiling) -> (u64, u32, ResourceClass) {
         (layout.page_bytes, layout.memory_type_bits, layout.class)
@@ -145,26 +146,31 @@ impl SparseKind for Textures {
         matches!(layout.place(page), TilePlace::Tile { column: 0, .. } | TilePlace::Tail { page: 0, .. })
     }
 
-    fn pages(layout: &TextureTiling, region: SparseRegion) -> Result<impl Iterator<Item = u64>, SparseError> {
-        let SparseRegion { mip, layer, x, y, width, height } = region;
+    fn pages(layout: &TextureTiling, region: TexelBox) -> Result<impl Iterator<Item = u64>, SparseError> {
+        let TexelBox { aspect, mip, layer, x, y, z, width, height, depth, .. } = region;
         let TextureTiling { mips, layers, tile, tail_first_mip, .. } = *layout;
         let inside =
             |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
         let [across, down] = layout.extent(mip);
-        if mip >= mips || layer >= layers || !inside(x, width, across) || !inside(y, height, down) {
+        let are_there = mip < mips && inside(layer, region.layers, layers) && layout.aspects.contains(aspect.flag());
+        if !are_there || !inside(x, width, across) || !inside(y, height, down) || !inside(z, depth, 1) {
             return Err(SparseError::OutsideTexture { region, mips, layers });
         }
-        // Rows of pages: of tiles, or the one of a tail.
-        let (first, rows, count, stride) = if mip >= tail_first_mip {
-            let layer = if layout.is_tail_shared { 0 } else { layer };
-            (layout.page(TilePlace::Tail { layer, page: 0 }), 1, layout.tail_pages, 0)
+        // Rows of pages in each layer: of tiles, or the one of a tail, which layers may have in common.
+        let is_tail = mip >= tail_first_mip;
+        let held = if is_tail && layout.is_tail_shared { 0..1 } else { layer..layer + region.layers };
+        let (column, row) = (x / tile[0], y / tile[1]);
+        let (rows, count, stride) = if is_tail {
+            (1, layout.tail_pages, 0)
         } else {
-            let (column, row) = (x / tile[0], y / tile[1]);
             let (columns, rows) = ((x + width).div_ceil(tile[0]) - column, (y + height).div_ceil(tile[1]) - row);
-            let first = layout.page(TilePlace::Tile { mip, layer, column, row });
-            (first, u64::from(rows), u64::from(columns), u64::from(layout.tiles(mip)[0]))
+            (u64::from(rows), u64::from(columns), u64::from(layout.tiles(mip)[0]))
         };
-        Ok((0..rows).flat_map(move |row| (0..count).map(move |page| first + row * stride + page)))
+        Ok(held.flat_map(move |layer| {
+            let tile = TilePlace::Tile { mip, layer, column, row };
+            let first = layout.page(if is_tail { TilePlace::Tail { layer, page: 0 } } else { tile });
+            (0..rows).flat_map(move |row| (0..count).map(move |page| first + row * stride + page))
+        }))
     }
 
     unsafe fn bind<D: Sparse>(
@@ -240,7 +246,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
     }
 
     /// Has pages bound by the next submission: those of a buffer by number; of a texture every tile that the region
-    /// touches, or all of the tail that its mip lies in. What has memory is left as it is; for the rest it is taken now.
+    /// touches, with all aspects, or all of the tail that its mip lies in. What has memory is left as it is; for the rest it is taken now.
     /// What new pages hold is of no meaning.
     ///
     /// # Errors
@@ -296,15 +302,17 @@ impl<D: Device> SparseTexture<D> {
 
     /// Whether all that the region touches has memory once what is pending is submitted; `false` outside of the texture.
     #[must_use]
-    pub fn is_bound(&self, region: SparseRegion) -> bool {
+    pub fn is_bound(&self, region: TexelBox) -> bool {
         Textures::pages(&self.layout, region).is_ok_and(|mut pages| pages.all(|page| self.table.is_bound(page)))
     }
 
     /// All texels of a mip of a layer.
     #[must_use]
-    pub fn whole(&self, mip: u32, layer: u32) -> SparseRegion {
+    pub fn whole(&self, mip: u32, layer: u32) -> TexelBox {
         let [width, height] = self.layout.extent(mip);
-        SparseRegion { mip, layer, x: 0, y: 0, width, height }
+        let aspect = TextureAspect::ALL.into_iter().find(|aspect| self.layout.aspects.contains(aspect.flag()));
+        let aspect = aspect.unwrap_or_default();
+        TexelBox { aspect, mip, layer, layers: 1, x: 0, y: 0, z: 0, width, height, depth: 1 }
     }
 }
 
