@@ -6,8 +6,8 @@
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`Faults::tallies`] counts how often each call was made and was made to fail; [`Faults::set_hook`] lets a test do at
-//! that moment what a real fault would do to the device (lose it, say).
+//! [`Faults::failed`] counts how often a call was made to fail; [`Faults::set_hook`] lets a test do at that moment what a
+//! real fault would do to the device (lose it, say).
 //!
 //! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
 //! traits promise of failed calls. What cannot fail is passed on.
