@@ -229,23 +229,6 @@ fn public_slots() -> f64 {
     ns
 }
 
-/// The same by a thread with a lease.
-fn leased_slots() -> f64 {
-    let desc = CpuHeapDesc { block_slots: 65_536, ..Default::default() };
-    let heap = CpuDescriptorHeap::new(&simulated(), desc).expect("few enough slots");
-    let mut local = heap.local();
-    let mut live: Vec<_> = (0..1000).map(|_| local.allocate().expect("there are 65,536")).collect();
-    let start = Instant::now();
-    for number in 0..OPERATIONS as usize / 2 {
-        let slot = number * 7919 % live.len();
-        local.free(live.swap_remove(slot));
-        live.push(local.allocate().expect("there are 65,536"));
-    }
-    let ns = per_operation(start);
-    black_box(&live);
-    ns
-}
-
 /// The same with a pool that any thread may use, without values that give slots back.
 fn pool_slots() -> f64 {
     let pool = FixedPool::new(1, 65_536);
@@ -451,7 +434,6 @@ fn paths() -> Vec<Path> {
         ours("a descriptor, allocated or freed", "ringfence Tlsf", || slots(ringfence_core::tlsf::Tlsf::new(65_536))),
         ours("a descriptor, allocated or freed", "ringfence FixedPool, any thread", pool_slots),
         ours("a descriptor, allocated or freed", "ringfence CpuDescriptorHeap, any thread", public_slots),
-        ours("a descriptor, allocated or freed", "ringfence LocalDescriptors, a thread's own", leased_slots),
         peer("a descriptor, allocated or freed", "gpu-descriptor 0.3 (a set of one)", gpu_descriptor),
     ]
 }

@@ -7,7 +7,7 @@ use windows::Win32::Graphics::Dxgi::{
 };
 use windows::core::HRESULT;
 
-use ringfence_hal::{DeviceError, Hresult};
+use ringfence_hal::{Api, ApiResult, DeviceError};
 
 /// A call of the API, and what it was given: as it is printed when it fails.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ fn from_code(code: HRESULT, call: Call) -> DeviceError {
         | DXGI_ERROR_DEVICE_HUNG
         | DXGI_ERROR_DEVICE_RESET
         | DXGI_ERROR_DRIVER_INTERNAL_ERROR => DeviceError::Lost,
-        other => DeviceError::Hresult(Hresult { code: other.0, call: call.name }),
+        other => DeviceError::Api(ApiResult { api: Api::Direct3d12, code: other.0, call: call.name }),
     }
 }
 
@@ -60,13 +60,13 @@ fn from_code(code: HRESULT, call: Call) -> DeviceError {
 pub(super) fn from_system(call: &'static str) -> DeviceError {
     let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as u32;
     // HRESULT_FROM_WIN32
-    DeviceError::Hresult(Hresult { code: (code & 0xFFFF | 0x8007_0000) as i32, call })
+    DeviceError::Api(ApiResult { api: Api::Direct3d12, code: (code & 0xFFFF | 0x8007_0000) as i32, call })
 }
 
 /// What a creating call has made: its `HRESULT` and its out parameter as one.
 pub(super) fn made<T>(result: windows::core::Result<()>, object: Option<T>, call: Call) -> Result<T, DeviceError> {
     result.map_err(|error| from_driver(&error, call))?;
-    object.ok_or(DeviceError::Hresult(Hresult { code: E_POINTER.0, call: call.name }))
+    object.ok_or(DeviceError::Api(ApiResult { api: Api::Direct3d12, code: E_POINTER.0, call: call.name }))
 }
 
 #[cfg(test)]

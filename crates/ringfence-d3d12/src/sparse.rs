@@ -7,8 +7,8 @@ use super::info::ResourceInfo;
 use super::memory::Memory;
 use super::resource::{Shape, check, class};
 use super::{describe, error};
-use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
-use ringfence_hal::{Buffers, DeviceError, Numbers, Textures};
+use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
+use ringfence_hal::{Buffers, DeviceError, Numbers, Requirements, ResourceClass, Textures};
 
 const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
 
@@ -30,7 +30,7 @@ unsafe impl Sparse for Device {
         }
     }
 
-    unsafe fn make_sparse(&self, info: &ResourceInfo) -> Result<(ID3D12Resource, SparseNeeds), DeviceError> {
+    unsafe fn make_sparse(&self, info: &ResourceInfo) -> Result<(ID3D12Resource, Requirements), DeviceError> {
         if self.sparse_support().is_none() {
             return Err(DeviceError::unsupported("tiled resources"));
         }
@@ -49,20 +49,28 @@ unsafe impl Sparse for Device {
         let object =
             error::made(made, object, error::call!("ID3D12Device::CreateReservedResource", "a reserved buffer"))?;
         let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
-        Ok((object, SparseNeeds { size, page_bytes: TILE_BYTES, memory_type_bits: default }))
+        let needs = Requirements {
+            size,
+            alignment: TILE_BYTES,
+            memory_type_bits: default,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        Ok((object, needs))
     }
 
     unsafe fn bind_pages(
         &self,
         queue: &ID3D12CommandQueue,
-        buffer: &ID3D12Resource,
+        (buffer, _): (&ID3D12Resource, u64),
         binds: &[PageBind<'_, Memory>],
         waits: &[(ID3D12Fence, u64)],
         signal: (ID3D12Fence, u64),
     ) -> Result<(), DeviceError> {
         let maps = binds.iter().map(|bind| Map {
-            first: D3D12_TILED_RESOURCE_COORDINATE { X: (bind.offset / TILE_BYTES) as u32, ..Default::default() },
-            tiles: (bind.size / TILE_BYTES) as u32,
+            first: D3D12_TILED_RESOURCE_COORDINATE { X: bind.first as u32, ..Default::default() },
+            tiles: bind.count as u32,
             memory: bind.memory,
         });
         // SAFETY: the caller promises that all is alive and that the runs lie inside the resource and the heaps.
@@ -98,12 +106,12 @@ unsafe impl Sparse for Device {
         &self,
         queue: &ID3D12CommandQueue,
         (texture, tiling): (&ID3D12Resource, &TextureTiling),
-        binds: &[TileBind<'_, Memory>],
+        binds: &[PageBind<'_, Memory, TilePlace>],
         waits: &[(ID3D12Fence, u64)],
         signal: (ID3D12Fence, u64),
     ) -> Result<(), DeviceError> {
         let maps = binds.iter().map(|bind| Map {
-            first: first_tile(tiling, bind.place),
+            first: first_tile(tiling, bind.first),
             tiles: bind.count as u32,
             memory: bind.memory,
         });

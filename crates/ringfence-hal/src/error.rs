@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::hresult::Hresult;
-use super::vk_result::VkResult;
+use super::api_result::ApiResult;
 
 /// What went wrong in the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
@@ -30,12 +29,9 @@ pub enum DeviceError {
     /// The description is not valid.
     #[error("the description is not valid: {0}")]
     InvalidInfo(Reason),
-    /// Any other failure of Direct3D 12, with the call that failed.
+    /// Any other failure of Vulkan or Direct3D 12, with the call that failed.
     #[error("{0}")]
-    Hresult(Hresult),
-    /// Any other failure of Vulkan, with the call that failed.
-    #[error("{0}")]
-    VkResult(VkResult),
+    Api(ApiResult),
     /// Anything else, as a number of the driver's own.
     #[error("the driver failed with code {0}")]
     Other(i64),

@@ -6,8 +6,8 @@
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`Faults::tallies`] counts how often each call was made and was made to fail; [`Faults::set_hook`] lets a test do at
-//! that moment what a real fault would do to the device (lose it, say).
+//! [`Faults::failed`] counts how often a call was made to fail; [`Faults::set_hook`] lets a test do at that moment what a
+//! real fault would do to the device (lose it, say).
 //!
 //! A call that is made to fail never reaches the device: nothing is made, and nothing has to be undone, as the
 //! traits promise of failed calls. What cannot fail is passed on.
@@ -154,17 +154,6 @@ impl Call {
     }
 }
 
-/// How often a call was made, and was made to fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tally {
-    /// Which.
-    pub call: Call,
-    /// How often it was made, failures included.
-    pub made: u64,
-    /// How often it was made to fail.
-    pub failed: u64,
-}
-
 /// Which calls fail, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
@@ -223,7 +212,7 @@ pub struct Faults(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     rules: Vec<Rule>,
-    made: [u64; Call::ALL.len()],
+    made: u64,
     failed: [u64; Call::ALL.len()],
     hook: Option<Hook>,
 }
@@ -256,7 +245,7 @@ impl Faults {
     /// Calls that could have failed, so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.0.lock().made.iter().sum()
+        self.0.lock().made
     }
 
     /// Calls that were made to fail, so far.
@@ -265,11 +254,10 @@ impl Faults {
         self.0.lock().failed.iter().sum()
     }
 
-    /// Each call of [`Call::ALL`], in that order: how often it was made and made to fail.
+    /// How often this call was made to fail, so far.
     #[must_use]
-    pub fn tallies(&self) -> [Tally; Call::ALL.len()] {
-        let state = self.0.lock();
-        Call::ALL.map(|call| Tally { call, made: state.made[call as usize], failed: state.failed[call as usize] })
+    pub fn failed(&self, call: Call) -> u64 {
+        self.0.lock().failed[call as usize]
     }
 
     /// Sets what is called whenever a call is made to fail, before it returns. It runs on the caller's thread without a
@@ -284,7 +272,7 @@ impl Faults {
     /// Counts a call; fails it if a rule does.
     fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
         let mut state = self.0.lock();
-        state.made[call as usize] += 1;
+        state.made += 1;
         let Some(error) = state.rules.iter_mut().find_map(|rule| rule.strikes(call, memory)) else { return Ok(()) };
         state.failed[call as usize] += 1;
         let hook = state.hook.clone();

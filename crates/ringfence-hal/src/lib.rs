@@ -81,13 +81,13 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
+mod api_result;
 mod capabilities;
 pub mod descriptors;
 mod device;
 mod error;
 pub mod fault;
 mod format;
-mod hresult;
 mod kind;
 mod memory;
 pub mod record;
@@ -95,8 +95,8 @@ mod region;
 pub mod sharing;
 pub mod sparse;
 mod usage;
-mod vk_result;
 
+pub use api_result::{Api, ApiResult};
 pub use capabilities::{
     Capabilities, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType, Priority,
     ResourceClass,
@@ -104,9 +104,7 @@ pub use capabilities::{
 pub use device::{BufferInfo, Create, Device, Driver, InfoKey, RawBuffer, RawTexture, TextureInfo};
 pub use error::{DeviceError, Numbers, Reason};
 pub use format::{Format, TexelFormat, TextureAspect};
-pub use hresult::Hresult;
 pub use kind::{BufferDesc, Buffers, ClearValue, Dimension, Kind, TextureDesc, Textures};
 pub use memory::{Mapped, MemoryDesc, Placed, Requirements};
 pub use region::{CopyRules, TexelBox, TexelError, check as check_texels};
 pub use usage::{BufferUsage, TextureUsage};
-pub use vk_result::VkResult;

@@ -73,12 +73,6 @@ impl TexelRegion {
         let [width, height] = self.format.block();
         [self.width.div_ceil(width), self.height.div_ceil(height)]
     }
-
-    /// Bytes of the blocks of one row, without padding.
-    #[must_use]
-    pub const fn tight_row_bytes(&self) -> u64 {
-        self.blocks()[0] as u64 * self.block_bytes() as u64
-    }
 }
 
 /// A texture's mip of a layer that is copied to.

@@ -7,9 +7,9 @@
 
 mod tiling;
 
-use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer, RawTexture, TextureInfo};
+use super::{BufferInfo, Device, DeviceError, Driver, RawBuffer, RawTexture, Requirements, TextureInfo};
 
-pub use tiling::{TextureTiling, TileBind, TilePlace};
+pub use tiling::{TextureTiling, TilePlace};
 
 /// What a read of an unbound page gives. Writes there are lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,24 +20,14 @@ pub enum UnboundReads {
     Undefined,
 }
 
-/// How a sparse buffer is cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SparseNeeds {
-    /// Its bytes, a multiple of a page's.
-    pub size: u64,
-    /// Bytes of a page, a power of two: also the alignment of a page in memory.
-    pub page_bytes: u64,
-    /// Memory types that pages may lie in, a bit each.
-    pub memory_type_bits: u32,
-}
-
-/// A run of pages and the memory behind it.
+/// A run of pages and the memory behind it: pages of a buffer by number; of a texture tiles of one row, or pages of one
+/// tail.
 #[derive(Clone, Copy, Debug)]
-pub struct PageBind<'a, M> {
-    /// First byte in the buffer, a multiple of a page's.
-    pub offset: u64,
-    /// Bytes, a multiple of a page's.
-    pub size: u64,
+pub struct PageBind<'a, M, P = u64> {
+    /// The first page.
+    pub first: P,
+    /// How many.
+    pub count: u64,
     /// The memory object and the first byte in it; `None` unbinds.
     pub memory: Option<(&'a M, u64)>,
 }
@@ -53,14 +43,15 @@ pub unsafe trait Sparse: Device {
     /// What reads of unbound pages of a buffer give; `None` if the device has no sparse buffers.
     fn sparse_support(&self) -> Option<UnboundReads>;
 
-    /// Makes a buffer without memory. It is destroyed as any buffer ([`Create::destroy`](super::Create::destroy)).
+    /// Makes a buffer without memory, and says what it needs: whole pages, whose bytes are the alignment. It is destroyed
+    /// as any buffer ([`Create::destroy`](super::Create::destroy)).
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`]; out of memory or addresses, or the description is invalid.
     ///
     /// # Safety
     /// What `info` points to is valid, as the API demands.
-    unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, SparseNeeds), DeviceError>;
+    unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, Requirements), DeviceError>;
 
     /// Binds pages once `waits` are reached and the queue's earlier work is through, and signals then.
     ///
@@ -68,13 +59,13 @@ pub unsafe trait Sparse: Device {
     /// Device lost or out of memory; nothing is bound then.
     ///
     /// # Safety
-    /// All is this device's and alive; the queue can bind and nothing else uses it meanwhile; the runs do not overlap
+    /// All is this device's and alive; the second of `buffer` is the bytes of its pages; the queue can bind and nothing else uses it meanwhile; the runs do not overlap
     /// and lie inside the buffer, and what is behind them inside its memory, of a type that the needs allow, aligned;
     /// no work that is not ordered before uses pages that lose their memory.
     unsafe fn bind_pages(
         &self,
         queue: &Self::BindQueue,
-        buffer: &RawBuffer<Self>,
+        buffer: (&RawBuffer<Self>, u64),
         binds: &[PageBind<'_, <Self as Driver>::Memory>],
         waits: &[(Self::Fence, u64)],
         signal: (Self::Fence, u64),
@@ -106,7 +97,7 @@ pub unsafe trait Sparse: Device {
         &self,
         queue: &Self::BindQueue,
         texture: (&RawTexture<Self>, &TextureTiling),
-        binds: &[TileBind<'_, <Self as Driver>::Memory>],
+        binds: &[PageBind<'_, <Self as Driver>::Memory, TilePlace>],
         waits: &[(Self::Fence, u64)],
         signal: (Self::Fence, u64),
     ) -> Result<(), DeviceError>;

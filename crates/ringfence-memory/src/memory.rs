@@ -54,6 +54,7 @@ mod driver_memory;
 mod eviction;
 mod figures;
 mod growth;
+mod libraries;
 mod location;
 mod memory_object;
 mod note;

@@ -20,43 +20,42 @@
 //! Locks are in the seam only where a model runs through them.
 
 #[cfg(not(loom))]
-pub use parking_lot::{Mutex, RwLock};
+pub(crate) use parking_lot::{Mutex, RwLock};
 pub use ringfence_core::primitive::{AtomicBool, AtomicU64, Ordering, UnsafeCell, fence_in_model};
 
 /// `loom`'s locks with `parking_lot`'s interface.
 #[cfg(loom)]
-#[allow(missing_docs, reason = "as `parking_lot`'s")]
 mod locks {
     use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
+        pub(crate) fn new(value: T) -> Self {
             Self(loom::sync::Mutex::new(value))
         }
 
-        pub fn lock(&self) -> MutexGuard<'_, T> {
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().expect("no thread of a model panics")
         }
     }
 
-    pub struct RwLock<T>(loom::sync::RwLock<T>);
+    pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
 
     impl<T> RwLock<T> {
-        pub fn new(value: T) -> Self {
+        pub(crate) fn new(value: T) -> Self {
             Self(loom::sync::RwLock::new(value))
         }
 
-        pub fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
+        pub(crate) fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
             self.0.read().expect("no thread of a model panics")
         }
 
-        pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().expect("no thread of a model panics")
         }
     }
 }
 
 #[cfg(loom)]
-pub use locks::{Mutex, RwLock};
+pub(crate) use locks::{Mutex, RwLock};

@@ -35,7 +35,7 @@ mod resource;
 mod table;
 
 pub use create::SparseResources;
-pub use error::{SparseError, SparseRegion};
+pub use error::SparseError;
 pub use resource::{PageRun, SparseBuffer, SparseKind, SparseResource, SparseTexture};
 
-pub use crate::device::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
+pub use crate::device::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};

@@ -490,7 +490,7 @@ impl ClockState {
 }
 
 /// Every timeline of an allocator.
-pub struct Lifetimes<D: Device> {
+pub(crate) struct Lifetimes<D: Device> {
     /// The number of the allocator, which is in the ids of its timelines.
     owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
@@ -533,7 +533,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// The number that is in the ids of its timelines.
-    pub fn owner(&self) -> u32 {
+    pub(crate) fn owner(&self) -> u32 {
         self.owner
     }
 
@@ -570,7 +570,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// What something retired now has to wait for: the latest begun on every timeline that is behind.
-    pub fn begun(&self, set: &mut SyncSet) {
+    pub(crate) fn begun(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
             let begun = clock.begun.load(Ordering::SeqCst);
@@ -603,7 +603,7 @@ impl<D: Device> Lifetimes<D> {
 
     /// Puts an item down that waits for all that has begun.
     #[inline]
-    pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+    pub(crate) fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         bin.retire_tagged(self.turn(), |set| self.begun(set), item);
     }
 
@@ -613,7 +613,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// The latest open frame of every timeline that has one: who may use what is written now.
-    pub fn open(&self, set: &mut SyncSet) {
+    pub(crate) fn open(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
             let open = clock.state.lock().open.last().copied();
@@ -629,7 +629,7 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// The value that a timeline was last seen to have reached; 0 of one that is not one of these. No driver call.
-    pub fn seen(&self, timeline: TimelineId) -> u64 {
+    pub(crate) fn seen(&self, timeline: TimelineId) -> u64 {
         let entries = self.entries.read_recursive();
         let entry = timeline.index_of(self.owner).and_then(|index| entries.get(index));
         entry.map_or(0, |(clock, _)| clock.seen.load(Ordering::Acquire))
@@ -637,7 +637,7 @@ impl<D: Device> Lifetimes<D> {
 
     /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
     /// the last such failure is returned, device loss before all others.
-    pub fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
+    pub(crate) fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.owner = self.owner;
         progress.values.clear();
         let mut result = Ok(());
@@ -706,12 +706,12 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// Whether the frame is one of these timelines'.
-    pub fn owns(&self, frame: &Frame) -> bool {
+    pub(crate) fn owns(&self, frame: &Frame) -> bool {
         frame.clock.id.owner() == self.owner
     }
 
     /// Whether the point has passed. One driver call.
-    pub fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
+    pub(crate) fn has_passed(&self, device: &D, point: SyncPoint) -> Result<bool, DeviceError> {
         let (clock, fence) = self.entry(point.timeline);
         // SAFETY: as in `read`.
         let completed = unsafe { device.completed(&fence) }?;

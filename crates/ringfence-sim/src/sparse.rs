@@ -8,8 +8,8 @@ use super::layout::{buffer_requirements, texture_requirements};
 use super::objects::{Placement, Shape};
 use super::state::State;
 use super::tiles::tiling;
-use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, UnboundReads};
-use ringfence_hal::{BufferDesc, DeviceError, Dimension, TextureDesc};
+use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
+use ringfence_hal::{BufferDesc, DeviceError, Dimension, Requirements, TextureDesc};
 
 // SAFETY: a page lies in a memory object, inside its device view; sparse resources are never mapped.
 unsafe impl Sparse for Device {
@@ -20,24 +20,22 @@ unsafe impl Sparse for Device {
         self.profile().sparse
     }
 
-    unsafe fn make_sparse(&self, info: &BufferDesc) -> Result<(Buffer, SparseNeeds), DeviceError> {
+    unsafe fn make_sparse(&self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
         self.with(|state| state.make_sparse(info))
     }
 
     unsafe fn bind_pages(
         &self,
         queue: &usize,
-        buffer: &Buffer,
+        (buffer, _): (&Buffer, u64),
         binds: &[PageBind<'_, Memory>],
         waits: &[(Fence, u64)],
         signal: (Fence, u64),
     ) -> Result<(), DeviceError> {
         self.with(|state| {
             state.submit(*queue, waits, Vec::new(), signal)?;
-            let page_bytes = state.profile.page_bytes;
             for bind in binds {
-                let (first, count) = (bind.offset / page_bytes, bind.size / page_bytes);
-                state.bind((What::Buffer, buffer.0), first, count, bind.memory);
+                state.bind((What::Buffer, buffer.0), bind.first, bind.count, bind.memory);
             }
             Ok(())
         })
@@ -55,14 +53,14 @@ unsafe impl Sparse for Device {
         &self,
         queue: &usize,
         (texture, tiling): (&Texture, &TextureTiling),
-        binds: &[TileBind<'_, Memory>],
+        binds: &[PageBind<'_, Memory, TilePlace>],
         waits: &[(Fence, u64)],
         signal: (Fence, u64),
     ) -> Result<(), DeviceError> {
         self.with(|state| {
             state.submit(*queue, waits, Vec::new(), signal)?;
             for bind in binds {
-                state.bind((What::Texture, texture.0), tiling.page(bind.place), bind.count, bind.memory);
+                state.bind((What::Texture, texture.0), tiling.page(bind.first), bind.count, bind.memory);
             }
             Ok(())
         })
@@ -70,7 +68,7 @@ unsafe impl Sparse for Device {
 }
 
 impl State {
-    fn make_sparse(&mut self, info: &BufferDesc) -> Result<(Buffer, SparseNeeds), DeviceError> {
+    fn make_sparse(&mut self, info: &BufferDesc) -> Result<(Buffer, Requirements), DeviceError> {
         self.check_alive()?;
         if self.profile.sparse.is_none() {
             return Err(DeviceError::unsupported("sparse buffers"));
@@ -85,8 +83,7 @@ impl State {
         if let Some(held) = self.resources.get_mut(&id) {
             held.pages = Some(vec![None; pages].into_boxed_slice());
         }
-        let (size, memory_type_bits) = (needs.size, needs.memory_type_bits);
-        Ok((Buffer(id), SparseNeeds { size, page_bytes, memory_type_bits }))
+        Ok((Buffer(id), needs))
     }
 
     fn make_sparse_texture(&mut self, desc: &TextureDesc) -> Result<(Texture, TextureTiling), DeviceError> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ringfence::d3d12::{Device, ResourceInfo};
 use ringfence::device::sharing::ShareKind;
-use ringfence::device::{DeviceError, Driver, Hresult, TextureDesc};
+use ringfence::device::{Api, ApiResult, DeviceError, Driver, TextureDesc};
 use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::{
@@ -63,7 +63,7 @@ fn failed(what: &'static str) -> impl Fn(windows::core::Error) -> OpenError {
 
 /// A failed call of the test kit.
 fn device_error(error: &windows::core::Error) -> DeviceError {
-    DeviceError::Hresult(Hresult { code: error.code().0, call: "a call of the test kit" })
+    DeviceError::Api(ApiResult { api: Api::Direct3d12, code: error.code().0, call: "a call of the test kit" })
 }
 
 fn adapters() -> Result<Vec<IDXGIAdapter1>, OpenError> {

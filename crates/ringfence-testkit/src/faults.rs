@@ -174,7 +174,7 @@ impl Walk<'_> {
         table.add(&stage, injected, error);
         // No caller is left at the end of an allocator's life to report to that the driver will not wait: what work may still
         // use is leaked then. That is the one leak there is.
-        let waits = stage.faults.tallies()[Call::Wait as usize].failed;
+        let waits = stage.faults.failed(Call::Wait);
         let may_leak = name.starts_with("teardown") && lasting == Lasting::FromThenOn && waits >= 3;
         let mut found = stage.finish();
         found.retain(|text| !(may_leak && text.starts_with("left over")));
@@ -211,8 +211,9 @@ fn afterwards<G: Gpu>(
 
 impl Table {
     fn add<G: Gpu>(&mut self, stage: &Stage<G>, injected: u64, error: DeviceError) {
-        for tally in stage.faults.tallies() {
-            *self.failed.entry(tally.call).or_default().entry(error.to_string()).or_default() += tally.failed;
+        for call in Call::ALL {
+            let failed = stage.faults.failed(call);
+            *self.failed.entry(call).or_default().entry(error.to_string()).or_default() += failed;
         }
         self.runs += 1;
         self.injected += injected;

@@ -2,10 +2,10 @@
 
 use ash::vk;
 
-use ringfence_hal::{DeviceError, VkResult};
+use ringfence_hal::{Api, ApiResult, DeviceError};
 
 /// The error for a failure of the command `call` (`vkAllocateMemory`); one without a variant of its own becomes
-/// [`DeviceError::VkResult`], which prints both.
+/// [`DeviceError::Api`], which prints both.
 #[must_use]
 pub fn device_error(result: vk::Result, call: &'static str) -> DeviceError {
     match result {
@@ -17,7 +17,7 @@ pub fn device_error(result: vk::Result, call: &'static str) -> DeviceError {
         vk::Result::ERROR_FORMAT_NOT_SUPPORTED => DeviceError::unsupported("this format for this use"),
         vk::Result::ERROR_FEATURE_NOT_PRESENT => DeviceError::unsupported("a feature that is needed"),
         vk::Result::ERROR_EXTENSION_NOT_PRESENT => DeviceError::unsupported("an extension that is needed"),
-        other => DeviceError::VkResult(VkResult { code: other.as_raw(), call }),
+        other => DeviceError::Api(ApiResult { api: Api::Vulkan, code: other.as_raw(), call }),
     }
 }
 

@@ -17,8 +17,8 @@ use super::info::{BufferInfo, TextureInfo};
 use super::memory::Memory;
 use super::record;
 use super::valid;
-use ringfence_hal::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace, UnboundReads};
-use ringfence_hal::{DeviceError, Driver, Numbers};
+use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
+use ringfence_hal::{DeviceError, Numbers, Requirements, ResourceClass};
 
 // SAFETY: a sparse resource is the driver's own, and so is what is bound to it.
 unsafe impl Sparse for Device {
@@ -33,7 +33,7 @@ unsafe impl Sparse for Device {
         self.has(Features::SPARSE_TEXTURES).then_some(self.unbound_reads())
     }
 
-    unsafe fn make_sparse(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, SparseNeeds), DeviceError> {
+    unsafe fn make_sparse(&self, info: &BufferInfo<'_>) -> Result<(vk::Buffer, Requirements), DeviceError> {
         if !self.has(Features::SPARSE_BUFFERS) {
             return Err(DeviceError::unsupported("sparse buffers: the features were not enabled"));
         }
@@ -46,20 +46,29 @@ unsafe impl Sparse for Device {
         let raw = unsafe { device.create_buffer(&info, None) }.map_err(failed("vkCreateBuffer"))?;
         // SAFETY: the buffer is this device's and alive.
         let needed = unsafe { device.get_buffer_memory_requirements(raw) };
-        let (page_bytes, memory_type_bits) = (needed.alignment, needed.memory_type_bits);
-        let size = needed.size.next_multiple_of(page_bytes);
-        Ok((raw, SparseNeeds { size, page_bytes, memory_type_bits }))
+        let (alignment, memory_type_bits) = (needed.alignment, needed.memory_type_bits);
+        let size = needed.size.next_multiple_of(alignment);
+        let needs = Requirements {
+            size,
+            alignment,
+            memory_type_bits,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        Ok((raw, needs))
     }
 
     unsafe fn bind_pages(
         &self,
         queue: &vk::Queue,
-        buffer: &vk::Buffer,
+        (buffer, page_bytes): (&vk::Buffer, u64),
         binds: &[PageBind<'_, Memory>],
         waits: &[(vk::Semaphore, u64)],
         signal: (vk::Semaphore, u64),
     ) -> Result<(), DeviceError> {
-        let binds: Vec<_> = binds.iter().map(bind).collect();
+        let bound = |run: &PageBind<'_, Memory>| bind(run.first * page_bytes, run.count * page_bytes, run.memory);
+        let binds: Vec<_> = binds.iter().map(bound).collect();
         let buffers = [vk::SparseBufferMemoryBindInfo::default().buffer(*buffer).binds(&binds)];
         let info = vk::BindSparseInfo::default();
         let info = if binds.is_empty() { info } else { info.buffer_binds(&buffers) };
@@ -97,13 +106,13 @@ unsafe impl Sparse for Device {
         &self,
         queue: &vk::Queue,
         (texture, tiling): (&vk::Image, &TextureTiling),
-        binds: &[TileBind<'_, Memory>],
+        binds: &[PageBind<'_, Memory, TilePlace>],
         waits: &[(vk::Semaphore, u64)],
         signal: (vk::Semaphore, u64),
     ) -> Result<(), DeviceError> {
         let (mut tiles, mut tails) = (Vec::new(), Vec::new());
         for bind in binds {
-            match bind.place {
+            match bind.first {
                 TilePlace::Tile { .. } => bind_tiles(tiling, bind, &mut tiles),
                 TilePlace::Tail { layer, page } => tails.push(bind_tail(tiling, bind, layer, page)),
             }
@@ -213,17 +222,20 @@ impl Device {
     }
 }
 
-fn bind(run: &PageBind<'_, <Device as Driver>::Memory>) -> vk::SparseMemoryBind {
-    let bind = vk::SparseMemoryBind::default().resource_offset(run.offset).size(run.size);
-    match run.memory {
+/// A run of pages of a texture.
+type Tiles<'a> = PageBind<'a, Memory, TilePlace>;
+
+fn bind(offset: u64, size: u64, memory: Option<(&Memory, u64)>) -> vk::SparseMemoryBind {
+    let bind = vk::SparseMemoryBind::default().resource_offset(offset).size(size);
+    match memory {
         Some((memory, offset)) => bind.memory(memory.raw()).memory_offset(offset),
         None => bind,
     }
 }
 
 /// Binds tiles one by one, and unbinds those of a run at once.
-fn bind_tiles(tiling: &TextureTiling, run: &TileBind<'_, Memory>, into: &mut Vec<vk::SparseImageMemoryBind>) {
-    let TilePlace::Tile { mip, layer, column, row } = run.place else { return };
+fn bind_tiles(tiling: &TextureTiling, run: &Tiles<'_>, into: &mut Vec<vk::SparseImageMemoryBind>) {
+    let TilePlace::Tile { mip, layer, column, row } = run.first else { return };
     let [across, down] = tiling.extent(mip);
     let (x, y) = (column * tiling.tile[0], row * tiling.tile[1]);
     let aspect_mask = record::aspects(tiling.aspects);
@@ -248,7 +260,7 @@ fn bind_tiles(tiling: &TextureTiling, run: &TileBind<'_, Memory>, into: &mut Vec
     }
 }
 
-fn bind_tail(tiling: &TextureTiling, run: &TileBind<'_, Memory>, layer: u32, page: u64) -> vk::SparseMemoryBind {
+fn bind_tail(tiling: &TextureTiling, run: &Tiles<'_>, layer: u32, page: u64) -> vk::SparseMemoryBind {
     let offset = tiling.tail_offset + u64::from(layer) * tiling.tail_stride + page * tiling.page_bytes;
-    bind(&PageBind { offset, size: run.count * tiling.page_bytes, memory: run.memory })
+    bind(offset, run.count * tiling.page_bytes, run.memory)
 }

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, LocalDescriptors};
+use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
 use ringfence::device::{Requirements, ResourceClass};
 use ringfence::lifetime::RetireBin;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
@@ -136,16 +136,6 @@ fn descriptors_of_one_slot(heap: &CpuDescriptorHeap<Device>, live: &mut [Option<
     }
 }
 
-/// The same by a thread that has them to itself.
-#[inline(never)]
-fn descriptors_of_one_thread(local: &mut LocalDescriptors<Device>, live: &mut [Option<CpuDescriptors<Device>>; 1000]) {
-    for number in 0..OPERATIONS / 2 {
-        let slot = &mut live[number * 7919 % 1000];
-        slot.take().into_iter().for_each(|held| local.free(held));
-        *slot = Some(local.allocate().expect("there are 4,096"));
-    }
-}
-
 /// A timeline on which nothing is ever submitted.
 struct Clock {
     memory: Allocator<Device>,
@@ -190,6 +180,5 @@ fn main() {
     let heap = CpuDescriptorHeap::new(&allocator(AllocatorDesc::default()).0, desc).expect("few enough slots");
     let mut live = std::array::from_fn(|_| Some(heap.allocate(1).expect("there are 4,096")));
     descriptors_of_one_slot(&heap, &mut live);
-    descriptors_of_one_thread(&mut heap.local(), &mut live);
     bin_retire_and_release(&Clock::new(), &RetireBin::new());
 }

@@ -41,7 +41,6 @@
 //! | operation | cost |
 //! |---|---|
 //! | allocate a CPU-only slot | O(1), one atomic exchange |
-//! | – through [`LocalDescriptors`] | O(1), nothing atomic |
 //! | – several side by side | O(log slots) under a short lock; a driver call for a new block |
 //! | frame descriptors, table | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
 //! | bindless insert, remove | O(1) under a short lock, one driver call outside of it |
@@ -58,7 +57,6 @@ mod cpu;
 mod desc;
 mod frame_descriptors;
 mod heap;
-mod local;
 mod persistent;
 mod samplers;
 mod singles;
@@ -77,7 +75,6 @@ pub use cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, TableSource};
 pub use desc::{ShaderVisibleDesc, VisibleStatistics};
 pub use frame_descriptors::{FrameDescriptors, Table};
 pub use heap::Heap;
-pub use local::LocalDescriptors;
 pub use persistent::Persistent;
 pub use ringfence_memory::memory::DescriptorSnapshot;
 pub(crate) use ringfence_memory::memory::region;

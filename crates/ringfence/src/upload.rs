@@ -46,8 +46,8 @@ use ringfence_memory::memory::Location;
 
 pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
 pub use constants::{
-    BoundConstants, ConstantBuffers, ConstantFigures, ConstantPool, ConstantViews, ConstantWriter, ConstantsDesc,
-    DynamicConstants, NoViews, StaticConstants,
+    BoundConstants, ConstantBuffers, ConstantFigures, ConstantViews, ConstantWriter, ConstantsDesc, DynamicConstants,
+    NoViews, StaticConstants,
 };
 pub use error::UploadError;
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing, TexelReadback};
@@ -142,7 +142,7 @@ impl<D: Device> Staged<D> {
         if offset.checked_add(size).is_none_or(|end| end > target_size) {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
-        let owner = buffer.shared().lifetimes.owner();
+        let owner = buffer.shared().owner();
         Ok(Self { buffer: buffer.object().clone(), offset, size, address: None, owner })
     }
 }

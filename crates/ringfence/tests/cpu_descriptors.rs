@@ -39,21 +39,15 @@ impl Heaps {
 enum CpuStep {
     Allocate(u32),
     Drop(usize),
-    AllocateLocally,
-    FreeLocally(usize),
     Reclaim,
-    Local,
 }
 
 fn cpu_step() -> impl Strategy<Value = CpuStep> {
     prop_oneof![
-        6 => Just(CpuStep::Allocate(1)),
+        10 => Just(CpuStep::Allocate(1)),
         2 => (2..9_u32).prop_map(CpuStep::Allocate),
-        6 => any::<usize>().prop_map(CpuStep::Drop),
-        4 => Just(CpuStep::AllocateLocally),
-        4 => any::<usize>().prop_map(CpuStep::FreeLocally),
+        10 => any::<usize>().prop_map(CpuStep::Drop),
         2 => Just(CpuStep::Reclaim),
-        1 => Just(CpuStep::Local),
     ]
 }
 
@@ -65,7 +59,6 @@ proptest! {
     fn no_cpu_only_slot_is_had_twice_or_lost(steps in prop::collection::vec(cpu_step(), 1..300)) {
         let world = Heaps::new();
         let heap = world.heap(8);
-        let mut local = heap.local();
         let mut held: Vec<CpuDescriptors<Device>> = Vec::new();
         // The twin.
         let mut owned: HashSet<u64> = HashSet::new();
@@ -78,25 +71,19 @@ proptest! {
         for step in steps {
             let made = match step {
                 CpuStep::Allocate(count) => Some(heap.allocate(count).expect("blocks grow")),
-                CpuStep::AllocateLocally => Some(local.allocate().expect("blocks grow")),
-                CpuStep::Drop(at) | CpuStep::FreeLocally(at) if !held.is_empty() => {
+                CpuStep::Drop(at) if !held.is_empty() => {
                     let run = held.swap_remove(at % held.len());
                     for slot in slots(&run) {
                         prop_assert!(owned.remove(&slot));
                     }
-                    if matches!(step, CpuStep::Drop(_)) { drop(run) } else { local.free(run) }
+                    drop(run);
                     None
                 }
                 CpuStep::Reclaim => {
                     world.memory.reclaim();
                     None
                 }
-                CpuStep::Local => {
-                    local = heap.local();
-                    prop_assert_eq!(used(), taken(&held), "a local cache keeps nothing");
-                    None
-                }
-                CpuStep::Drop(_) | CpuStep::FreeLocally(_) => None,
+                CpuStep::Drop(_) => None,
             };
             if let Some(run) = made {
                 for slot in slots(&run) {
@@ -105,9 +92,9 @@ proptest! {
                 held.push(run);
             }
             heap.validate().expect("sound");
-            prop_assert!(used() >= taken(&held) && used() <= taken(&held) + 64);
+            prop_assert_eq!(used(), taken(&held), "a cached slot counts as free");
         }
-        drop((held, local));
+        drop(held);
         prop_assert_eq!(used(), 0);
         world.reclaim();
         prop_assert_eq!(heap.statistics().block_count, 0, "no cached slot keeps a block for long");
@@ -116,7 +103,7 @@ proptest! {
     }
 }
 
-/// Threads take single slots, from the heap and from local caches, and drop each other's: no slot is ever had twice, and all of
+/// Threads take single slots and drop each other's: no slot is ever had twice, and all of
 /// them come back.
 #[test]
 fn threads_that_drop_each_others_slots_never_have_one_twice() {
@@ -138,17 +125,15 @@ fn threads_that_drop_each_others_slots_never_have_one_twice() {
         for (thread, received) in receivers.into_iter().enumerate() {
             let (heap, to, taken, given) = (heap.clone(), senders[(thread + 1) % THREADS].clone(), &taken, &given);
             scope.spawn(move || {
-                let mut local = heap.local();
                 for number in 0..3000 {
-                    let one = if number % 3 == 0 { local.allocate() } else { heap.allocate(1) };
-                    to.send(taken(one.expect("few are held"))).expect("a thread receives");
+                    to.send(taken(heap.allocate(1).expect("few are held"))).expect("a thread receives");
                     if number > 100 {
                         let one: CpuDescriptors<Device> = received.recv().expect("as many come as go");
                         given(&one);
-                        if number % 2 == 0 { drop(one) } else { local.free(one) }
+                        drop(one);
                     }
                 }
-                drop((heap, local, to));
+                drop((heap, to));
                 received.into_iter().take(101).for_each(|one| given(&one));
             });
         }
@@ -176,18 +161,16 @@ fn a_run_gets_what_lies_cached_before_a_block_is_made() {
     world.0.finish();
 }
 
-/// The heap's handles, the allocator and a local cache go before the last descriptor, which ends it all from another thread.
+/// The heap's handles and the allocator go before the last descriptor, which ends it all from another thread.
 #[test]
 fn descriptors_outlive_their_heap_and_end_it() {
     let world = Heaps::new();
     let heap = world.heap(16);
-    let mut local = heap.local();
-    let held = [heap.allocate(1), heap.allocate(5), local.allocate(), local.allocate()].map(|one| one.expect("room"));
+    let held = [1, 5, 1, 1].map(|count| heap.allocate(count).expect("room"));
     drop(heap.allocate(1).expect("a cached slot"));
     drop(heap);
     let [one, run, first, second] = held;
-    local.free(first);
-    drop((local, one, run));
+    drop((one, run, first));
     let Heaps(Fixture { device, memory, .. }) = world;
     memory.reclaim();
     drop(memory);

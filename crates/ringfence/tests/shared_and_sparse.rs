@@ -9,7 +9,7 @@ use ringfence::device::{
 };
 use ringfence::sharing::{Share, ShareKind};
 use ringfence::sim::{self, HazardKind, Profile, SimOptions};
-use ringfence::sparse::{Sparse, SparseRegion};
+use ringfence::sparse::Sparse;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
@@ -52,7 +52,7 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
         // SAFETY: as above.
         unsafe { tiles.submit(&0, &[], (fence, value)) }?;
         assert_eq!(tiles.batch(), []);
-        tiles.unbind(SparseRegion { y: 100 * (value as u32 - 4), height: 1, ..tiles.whole(0, 0) })?;
+        tiles.unbind(ringfence::device::TexelBox { y: 100 * (value as u32 - 4), height: 1, ..tiles.whole(0, 0) })?;
         tiles.bind(tiles.whole(value as u32, 0))?;
     }
     world.device.run_until_idle();
@@ -117,13 +117,13 @@ fn memory_of_a_page_that_is_given_to_another_too_early_is_found() {
     unsafe {
         let memory = device.allocate_memory(&desc).expect("there is room");
         let (sparse, _) = device.make_sparse(&info(8 * PAGE)).expect("it has them");
-        let bound = PageBind { offset: 2 * PAGE, size: PAGE, memory: Some((&memory, PAGE)) };
-        device.bind_pages(&0, &sparse, &[bound], &[], (fence, 1)).expect("alive");
+        let bound = PageBind { first: 2, count: 1, memory: Some((&memory, PAGE)) };
+        device.bind_pages(&0, (&sparse, PAGE), &[bound], &[], (fence, 1)).expect("alive");
         device.pause(0);
         let fill = sim::Command::FillBuffer { dst: sparse, offset: 2 * PAGE, size: PAGE, value: 1 };
         device.submit(0, &[], vec![fill], (fence, 2)).expect("alive");
         let unbound = PageBind { memory: None, ..bound };
-        device.bind_pages(&0, &sparse, &[unbound], &[], (fence, 3)).expect("alive");
+        device.bind_pages(&0, (&sparse, PAGE), &[unbound], &[], (fence, 3)).expect("alive");
         // The fill is still to come.
         let (other, _) = Create::<Buffers>::prepare(&device, &info(PAGE)).expect("plain");
         Create::<Buffers>::place(&device, &other, &memory, PAGE).expect("it fits");

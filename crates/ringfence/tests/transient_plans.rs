@@ -10,7 +10,6 @@ use ringfence::sim::{Device, SimOptions};
 use ringfence::trace::{Event, Reader, State, TraceError};
 use ringfence::transient::{
     Described, Execution, FramePass, FrameResource, LayoutProof, TransientAllocator, TransientDesc, TransientError,
-    UsedResource,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
@@ -171,7 +170,7 @@ fn advice_saves_what_it_says_and_keeps_what_is_to_stay_in_order() {
     let world = two_queues();
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
     let info = buffer(1 << 20);
-    let pair = |uses| UsedResource { info: Described::Buffer(&info), uses };
+    let pair = |uses| (Described::Buffer(&info), uses);
     let resources = || {
         const OUTER: [PassUse; 2] = [PassUse::write(0), PassUse::read(3)];
         const INNER: [PassUse; 2] = [PassUse::write(1), PassUse::read(2)];
@@ -184,12 +183,12 @@ fn advice_saves_what_it_says_and_keeps_what_is_to_stay_in_order() {
     // Nothing is left to exchange if the last pass has to follow the third.
     let held = transient.suggest_order(4, &resources(), &[(0, 1), (2, 3)], |_| true).expect("plain buffers");
     assert_eq!((held.order, held.load_after), (vec![0, 1, 2, 3], 2 << 20));
-    let mut refused = |count, resources: &[UsedResource<'_, '_, Device>], order: &[(usize, usize)]| {
+    let mut refused = |count, resources: &[(Described<'_, '_, Device>, &[PassUse])], order: &[(usize, usize)]| {
         transient.suggest_order(count, resources, order, |_| true).expect_err("a bad frame")
     };
     assert_eq!(refused(3, &resources(), &[]), TransientError::NotPlanned { place: 3 });
     assert_eq!(refused(4, &resources(), &[(2, 1)]), TransientError::NotPlanned { place: 2 });
-    assert_eq!(refused(4, &[pair(&[])], &[]), TransientError::NotPlanned { place: 0 });
+    assert_eq!(refused(4, &[pair(&[][..])], &[]), TransientError::NotPlanned { place: 0 });
     assert_eq!(world.memory.statistics().calls.create_object, 0, "nothing was made");
 }
 

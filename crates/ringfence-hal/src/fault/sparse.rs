@@ -1,8 +1,8 @@
 //! Sparse buffers and textures through the fault injector: making one and binding its pages can fail.
 
 use super::{Call, FaultInjector};
-use crate::sparse::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, UnboundReads};
-use crate::{BufferInfo, DeviceError, RawBuffer, RawTexture, TextureInfo};
+use crate::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
+use crate::{BufferInfo, DeviceError, RawBuffer, RawTexture, Requirements, TextureInfo};
 
 // SAFETY: everything is the inner device's, which promises the same.
 unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
@@ -12,7 +12,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         self.inner.sparse_support()
     }
 
-    unsafe fn make_sparse(&self, info: &BufferInfo<'_, D>) -> Result<(RawBuffer<D>, SparseNeeds), DeviceError> {
+    unsafe fn make_sparse(&self, info: &BufferInfo<'_, D>) -> Result<(RawBuffer<D>, Requirements), DeviceError> {
         self.faults.pass(Call::MakeSparse, None)?;
         // SAFETY: the objects are the inner device's, for which the caller makes the same promise.
         unsafe { self.inner.make_sparse(info) }
@@ -21,7 +21,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
     unsafe fn bind_pages(
         &self,
         queue: &D::BindQueue,
-        buffer: &RawBuffer<D>,
+        buffer: (&RawBuffer<D>, u64),
         binds: &[PageBind<'_, D::Memory>],
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
@@ -48,7 +48,7 @@ unsafe impl<D: Sparse> Sparse for FaultInjector<D> {
         &self,
         queue: &D::BindQueue,
         texture: (&RawTexture<D>, &TextureTiling),
-        binds: &[TileBind<'_, D::Memory>],
+        binds: &[PageBind<'_, D::Memory, TilePlace>],
         waits: &[(D::Fence, u64)],
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {

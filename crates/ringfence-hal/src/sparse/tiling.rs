@@ -70,17 +70,6 @@ pub enum TilePlace {
     },
 }
 
-/// A run of pages of a texture and the memory behind it: tiles of one row, or pages of one tail.
-#[derive(Clone, Copy, Debug)]
-pub struct TileBind<'a, M> {
-    /// The first page.
-    pub place: TilePlace,
-    /// How many.
-    pub count: u64,
-    /// The memory object and the first byte in it; `None` unbinds.
-    pub memory: Option<(&'a M, u64)>,
-}
-
 impl TextureTiling {
     /// Texels across and down of a mip level.
     #[must_use]

@@ -82,12 +82,6 @@ impl DefragStatistics {
     pub fn won_bytes(&self) -> u64 {
         self.freed_block_bytes + self.joined_bytes
     }
-
-    /// Bytes moved for each byte won; `None` if nothing was won.
-    #[must_use]
-    pub fn moved_per_byte_won(&self) -> Option<f64> {
-        (self.won_bytes() != 0).then(|| self.moved_bytes as f64 / self.won_bytes() as f64)
-    }
 }
 
 /// How scattered what is in blocks lies: the measure that a run brings down.

@@ -33,7 +33,7 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
 }
 
 /// Every heap of an allocator.
-pub struct DescriptorHeaps<D: Device> {
+pub(crate) struct DescriptorHeaps<D: Device> {
     heaps: Mutex<Vec<Arc<dyn ReclaimHeap<D>>>>,
     /// A bit for each kind that has a shader-visible heap.
     visible_kinds: Arc<AtomicU8>,
@@ -51,12 +51,12 @@ impl<D: Device> DescriptorHeaps<D> {
     }
 
     /// Has a heap visited by each reclaim from now on, until it says that it is closed.
-    pub fn add(&self, heap: Arc<dyn ReclaimHeap<D>>) {
+    pub(crate) fn add(&self, heap: Arc<dyn ReclaimHeap<D>>) {
         self.heaps.lock().push(heap);
     }
 
     /// `None` if there is a shader-visible heap of this kind.
-    pub fn claim(&self, kind: HeapKind) -> Option<OnlyOne> {
+    pub(crate) fn claim(&self, kind: HeapKind) -> Option<OnlyOne> {
         let bit = 1 << kind as u8;
         let before = self.visible_kinds.fetch_or(bit, Ordering::AcqRel);
         (before & bit == 0).then(|| OnlyOne { visible_kinds: Arc::clone(&self.visible_kinds), bit })

@@ -37,7 +37,7 @@ use super::bound::Item;
 use super::memory_object::RawObject;
 use super::place::{ArenaRef, Common, Hold, Place};
 use super::retired::{Reclaimed, Retired, ShutdownError};
-use super::rings::{Completed, Seen};
+use super::rings::Seen;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError};
 use crate::observe::{report, span};
@@ -323,7 +323,7 @@ impl<D: Device> Shared<D> {
         // Before they free anything: as full as the frame made them.
         let mut seen = self.rings.all();
         self.rings.tell(&seen, &self.trace);
-        self.rings.reclaim(&mut seen, &Completed { passed, device_lost });
+        self.rings.reclaim(&mut seen, passed, device_lost);
         self.descriptor_heaps.reclaim(&self.device, &self.trace, passed, device_lost);
         let objects = match device_lost {
             true => self.releases.retired.release_all(|item| self.destroy(item)),

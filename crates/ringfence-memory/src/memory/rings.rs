@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use ringfence_core::sync::{Progress, SyncSet};
 use smallvec::SmallVec;
 
 use super::snapshot::RingSnapshot;
@@ -14,7 +13,7 @@ use crate::timeline::Passed;
 /// A ring, or anything else that a reclaim visits so that few writes have to poll.
 pub trait ReclaimRing: Send + Sync {
     /// Frees what is complete. Returns whether [`ReclaimRing::upkeep`] is wanted.
-    fn reclaim(&self, completed: &Completed<'_>) -> bool;
+    fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool;
 
     /// What may need driver calls. Called without a lock.
     fn upkeep(&self) {}
@@ -25,22 +24,6 @@ pub trait ReclaimRing: Send + Sync {
     /// Its name in snapshots and traces.
     fn name(&self) -> &str {
         ""
-    }
-}
-
-/// What is complete at a reclaim.
-pub struct Completed<'a> {
-    /// The values that the timelines have reached.
-    pub passed: &'a Passed,
-    /// Whether the device is lost: nothing is in use any more then.
-    pub device_lost: bool,
-}
-
-impl Completed<'_> {
-    /// Whether all of these points have passed.
-    #[must_use]
-    pub fn has_passed(&self, users: &SyncSet) -> bool {
-        self.device_lost || self.passed.passed_all(users)
     }
 }
 
@@ -91,8 +74,8 @@ impl Rings {
     }
 
     /// Frees what has passed now, so that few writes have to poll.
-    pub(crate) fn reclaim(&self, seen: &mut Seen, completed: &Completed<'_>) {
-        let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(completed));
+    pub(crate) fn reclaim(&self, seen: &mut Seen, passed: &Passed, device_lost: bool) {
+        let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(passed, device_lost));
         seen.asking.extend(asking.map(|(at, _)| at));
     }
 

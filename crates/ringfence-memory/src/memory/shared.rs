@@ -42,13 +42,10 @@ pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
 pub struct Shared<D: Device> {
     /// The device.
     pub device: D,
-    /// Its timelines.
-    pub lifetimes: Lifetimes<D>,
-    /// Descriptor heaps that a reclaim visits.
-    pub descriptor_heaps: DescriptorHeaps<D>,
+    pub(crate) lifetimes: Lifetimes<D>,
+    pub(crate) descriptor_heaps: DescriptorHeaps<D>,
     pub(crate) rings: Rings,
-    /// The memory types of each location, best first.
-    pub order: TypeOrder,
+    pub(crate) order: TypeOrder,
     pub(crate) classes: Classes,
     /// What is decided for plain requests: the memory types whose arenas serve them as they are, a bit each.
     pub(crate) plain_types: u32,

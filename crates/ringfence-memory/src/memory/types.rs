@@ -20,7 +20,7 @@ use crate::device::{Capabilities, MemoryProperties as P};
 
 /// Which of the device's memory types requests go to, worked out once.
 #[derive(Debug)]
-pub struct TypeOrder {
+pub(crate) struct TypeOrder {
     /// The candidates of every location, best first.
     candidates: [Vec<u32>; 4],
     /// The types that the device has.
@@ -44,7 +44,7 @@ impl TypeOrder {
     }
 
     /// The types for `location` among those of `bits`, best first.
-    pub fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
 

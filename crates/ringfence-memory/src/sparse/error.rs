@@ -1,23 +1,7 @@
 //! What can be asked for, and why it was not bound.
 
+use crate::device::TexelBox;
 use crate::error::Error;
-
-/// Texels of a mip of a layer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct SparseRegion {
-    /// The mip level.
-    pub mip: u32,
-    /// The array layer.
-    pub layer: u32,
-    /// First texel across.
-    pub x: u32,
-    /// First texel down.
-    pub y: u32,
-    /// Texels across.
-    pub width: u32,
-    /// Texels down.
-    pub height: u32,
-}
 
 /// Why pages were not bound. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -33,11 +17,11 @@ pub enum SparseError {
         /// Pages of the buffer.
         page_count: u64,
     },
-    /// The texels lie outside the texture, or there are none of them.
+    /// The texels lie outside the texture, or there are none of them, or it has no such aspect.
     #[error("{region:?} lies outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
     OutsideTexture {
         /// What was asked for.
-        region: SparseRegion,
+        region: TexelBox,
         /// Mip levels of the texture.
         mips: u32,
         /// Array layers of the texture.

@@ -10,10 +10,13 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::error::{SparseError, SparseRegion};
+use super::error::SparseError;
 use super::table::PageTable;
-use super::{PageBind, Sparse, SparseNeeds, TextureTiling, TileBind, TilePlace};
-use crate::device::{Buffers, Create, Device, DeviceError, ResourceClass, Textures};
+use super::{PageBind, Sparse, TextureTiling, TilePlace};
+use crate::device::{
+    Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, TexelBox, TextureAspect,
+    Textures,
+};
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
 use crate::resource::ResourceKind;
@@ -58,43 +61,70 @@ pub trait SparseKind: ResourceKind {
     /// # Errors
     /// The region lies outside the resource.
     fn pages(layout: &Self::Layout, region: Self::Region) -> Result<impl Iterator<Item = u64>, SparseError>;
+    /// Has the device bind pages.
+    ///
+    /// # Errors
+    /// As [`Sparse::bind_pages`].
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn bind<D: Sparse + Create<Self>>(
+        device: &D,
+        queue: &D::BindQueue,
+        resource: (&<D as Create<Self>>::Object, &Self::Layout),
+        binds: &[PageBind<'_, D::Memory, Self::Page>],
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError>;
 }
 
 impl SparseKind for Buffers {
-    type Layout = SparseNeeds;
+    type Layout = Requirements;
     type Page = u64;
     type Region = Range<u64>;
 
-    fn page(layout: &SparseNeeds) -> (u64, u32, ResourceClass) {
-        (layout.page_bytes, layout.memory_type_bits, ResourceClass::Buffer)
+    fn page(layout: &Requirements) -> (u64, u32, ResourceClass) {
+        (layout.alignment, layout.memory_type_bits, layout.class)
     }
 
-    fn page_count(layout: &SparseNeeds) -> u64 {
-        layout.size / layout.page_bytes
+    fn page_count(layout: &Requirements) -> u64 {
+        layout.size / layout.alignment
     }
 
-    fn place(_: &SparseNeeds, page: u64) -> u64 {
+    fn place(_: &Requirements, page: u64) -> u64 {
         page
     }
 
-    fn number(_: &SparseNeeds, page: u64) -> u64 {
+    fn number(_: &Requirements, page: u64) -> u64 {
         page
     }
 
-    fn begins_run(_: &SparseNeeds, _: u64) -> bool {
+    fn begins_run(_: &Requirements, _: u64) -> bool {
         false
     }
 
-    fn pages(layout: &SparseNeeds, region: Range<u64>) -> Result<impl Iterator<Item = u64>, SparseError> {
+    fn pages(layout: &Requirements, region: Range<u64>) -> Result<impl Iterator<Item = u64>, SparseError> {
         let (first, end, page_count) = (region.start, region.end, Self::page_count(layout));
         if end > page_count { Err(SparseError::OutOfRange { first, end, page_count }) } else { Ok(region) }
+    }
+
+    unsafe fn bind<D: Sparse>(
+        device: &D,
+        queue: &D::BindQueue,
+        (buffer, layout): (&RawBuffer<D>, &Requirements),
+        binds: &[PageBind<'_, D::Memory>],
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller promises the same.
+        unsafe { device.bind_pages(queue, (buffer, layout.alignment), binds, waits, signal) }
     }
 }
 
 impl SparseKind for Textures {
     type Layout = TextureTiling;
     type Page = TilePlace;
-    type Region = SparseRegion;
+    type Region = TexelBox;
 
     fn page(layout: &TextureTiling) -> (u64, u32, ResourceClass) {
         (layout.page_bytes, layout.memory_type_bits, layout.class)
@@ -116,26 +146,43 @@ impl SparseKind for Textures {
         matches!(layout.place(page), TilePlace::Tile { column: 0, .. } | TilePlace::Tail { page: 0, .. })
     }
 
-    fn pages(layout: &TextureTiling, region: SparseRegion) -> Result<impl Iterator<Item = u64>, SparseError> {
-        let SparseRegion { mip, layer, x, y, width, height } = region;
+    fn pages(layout: &TextureTiling, region: TexelBox) -> Result<impl Iterator<Item = u64>, SparseError> {
+        let TexelBox { aspect, mip, layer, x, y, z, width, height, depth, .. } = region;
         let TextureTiling { mips, layers, tile, tail_first_mip, .. } = *layout;
         let inside =
             |first: u32, count: u32, side: u32| count > 0 && first.checked_add(count).is_some_and(|end| end <= side);
         let [across, down] = layout.extent(mip);
-        if mip >= mips || layer >= layers || !inside(x, width, across) || !inside(y, height, down) {
+        let are_there = mip < mips && inside(layer, region.layers, layers) && layout.aspects.contains(aspect.flag());
+        if !are_there || !inside(x, width, across) || !inside(y, height, down) || !inside(z, depth, 1) {
             return Err(SparseError::OutsideTexture { region, mips, layers });
         }
-        // Rows of pages: of tiles, or the one of a tail.
-        let (first, rows, count, stride) = if mip >= tail_first_mip {
-            let layer = if layout.is_tail_shared { 0 } else { layer };
-            (layout.page(TilePlace::Tail { layer, page: 0 }), 1, layout.tail_pages, 0)
+        // Rows of pages in each layer: of tiles, or the one of a tail, which layers may have in common.
+        let is_tail = mip >= tail_first_mip;
+        let held = if is_tail && layout.is_tail_shared { 0..1 } else { layer..layer + region.layers };
+        let (column, row) = (x / tile[0], y / tile[1]);
+        let (rows, count, stride) = if is_tail {
+            (1, layout.tail_pages, 0)
         } else {
-            let (column, row) = (x / tile[0], y / tile[1]);
             let (columns, rows) = ((x + width).div_ceil(tile[0]) - column, (y + height).div_ceil(tile[1]) - row);
-            let first = layout.page(TilePlace::Tile { mip, layer, column, row });
-            (first, u64::from(rows), u64::from(columns), u64::from(layout.tiles(mip)[0]))
+            (u64::from(rows), u64::from(columns), u64::from(layout.tiles(mip)[0]))
         };
-        Ok((0..rows).flat_map(move |row| (0..count).map(move |page| first + row * stride + page)))
+        Ok(held.flat_map(move |layer| {
+            let tile = TilePlace::Tile { mip, layer, column, row };
+            let first = layout.page(if is_tail { TilePlace::Tail { layer, page: 0 } } else { tile });
+            (0..rows).flat_map(move |row| (0..count).map(move |page| first + row * stride + page))
+        }))
+    }
+
+    unsafe fn bind<D: Sparse>(
+        device: &D,
+        queue: &D::BindQueue,
+        (texture, layout): (&RawTexture<D>, &TextureTiling),
+        binds: &[PageBind<'_, D::Memory, TilePlace>],
+        waits: &[(D::Fence, u64)],
+        signal: (D::Fence, u64),
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller promises the same.
+        unsafe { device.bind_tiles(queue, (texture, layout), binds, waits, signal) }
     }
 }
 
@@ -199,7 +246,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
     }
 
     /// Has pages bound by the next submission: those of a buffer by number; of a texture every tile that the region
-    /// touches, or all of the tail that its mip lies in. What has memory is left as it is; for the rest it is taken now.
+    /// touches, with all aspects, or all of the tail that its mip lies in. What has memory is left as it is; for the rest it is taken now.
     /// What new pages hold is of no meaning.
     ///
     /// # Errors
@@ -230,7 +277,7 @@ impl<D: Device> SparseBuffer<D> {
     /// Bytes of a page.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
-        self.layout.page_bytes
+        self.layout.alignment
     }
 
     /// Whether a page has memory once what is pending is submitted.
@@ -242,7 +289,7 @@ impl<D: Device> SparseBuffer<D> {
     /// The pages that bytes lie in.
     #[must_use]
     pub fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
-        bytes.start / self.layout.page_bytes..bytes.end.div_ceil(self.layout.page_bytes)
+        bytes.start / self.layout.alignment..bytes.end.div_ceil(self.layout.alignment)
     }
 }
 
@@ -255,19 +302,21 @@ impl<D: Device> SparseTexture<D> {
 
     /// Whether all that the region touches has memory once what is pending is submitted; `false` outside of the texture.
     #[must_use]
-    pub fn is_bound(&self, region: SparseRegion) -> bool {
+    pub fn is_bound(&self, region: TexelBox) -> bool {
         Textures::pages(&self.layout, region).is_ok_and(|mut pages| pages.all(|page| self.table.is_bound(page)))
     }
 
     /// All texels of a mip of a layer.
     #[must_use]
-    pub fn whole(&self, mip: u32, layer: u32) -> SparseRegion {
+    pub fn whole(&self, mip: u32, layer: u32) -> TexelBox {
         let [width, height] = self.layout.extent(mip);
-        SparseRegion { mip, layer, x: 0, y: 0, width, height }
+        let aspect = TextureAspect::ALL.into_iter().find(|aspect| self.layout.aspects.contains(aspect.flag()));
+        let aspect = aspect.unwrap_or_default();
+        TexelBox { aspect, mip, layer, layers: 1, x: 0, y: 0, z: 0, width, height, depth: 1 }
     }
 }
 
-impl<D: Sparse> SparseBuffer<D> {
+impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
     /// Binds and unbinds what is pending, on a queue: after `waits` and the queue's earlier work, and signals then. What
     /// loses its memory is retired. With nothing pending, it only waits and signals.
     ///
@@ -286,40 +335,13 @@ impl<D: Sparse> SparseBuffer<D> {
         signal: (D::Fence, u64),
     ) -> Result<(), DeviceError> {
         self.table.check_lost()?;
-        let page_bytes = self.layout.page_bytes;
-        let bind = |page, count, memory| PageBind { offset: page * page_bytes, size: count * page_bytes, memory };
-        let runs = self.table.binds(|_| false).into_iter();
-        let binds: Vec<_> = runs.map(|run| bind(run.page, run.count, run.change)).collect();
-        // SAFETY: runs of a map do not overlap; pages lie inside the buffer, and their memory was made for them; the rest
-        // is the caller's promise.
-        unsafe { self.table.device().bind_pages(queue, &self.object, &binds, waits, signal) }?;
-        self.table.settle();
-        Ok(())
-    }
-}
-
-impl<D: Sparse> SparseTexture<D> {
-    /// Binds and unbinds what is pending, on a queue: as [`SparseBuffer::submit`].
-    ///
-    /// # Errors
-    /// Device lost or out of memory: what is pending is still pending.
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn submit(
-        &mut self,
-        queue: &D::BindQueue,
-        waits: &[(D::Fence, u64)],
-        signal: (D::Fence, u64),
-    ) -> Result<(), DeviceError> {
-        self.table.check_lost()?;
         let layout = &self.layout;
-        let bind = |page, count, memory| TileBind { place: layout.place(page), count, memory };
-        let runs = self.table.binds(|page| Textures::begins_run(layout, page)).into_iter();
+        let bind = |page, count, memory| PageBind { first: K::place(layout, page), count, memory };
+        let runs = self.table.binds(|page| K::begins_run(layout, page)).into_iter();
         let binds: Vec<_> = runs.map(|run| bind(run.page, run.count, run.change)).collect();
-        // SAFETY: runs of a map do not overlap, and each is of one row or tail; pages are the texture's, and their memory
-        // was made for them; the rest is the caller's promise.
-        unsafe { self.table.device().bind_tiles(queue, (&self.object, layout), &binds, waits, signal) }?;
+        // SAFETY: runs of a map do not overlap, and those of a texture are of one row or tail each; pages are the
+        // resource's, and their memory was made for them; the rest is the caller's promise.
+        unsafe { K::bind(self.table.device(), queue, (&self.object, layout), &binds, waits, signal) }?;
         self.table.settle();
         Ok(())
     }

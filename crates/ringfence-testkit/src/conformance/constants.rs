@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::{Command, Gpu};
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{BufferUsage, Device, RawBuffer, RawTexture};
-use ringfence::upload::{BatchFigures, ConstantFigures, ConstantPool, ConstantViews, NoViews};
+use ringfence::upload::{BatchFigures, ConstantFigures, ConstantViews, NoViews};
 use ringfence::{
     BoundConstants, Buffer, ConstantBuffers, ConstantsDesc, Error, Location, StaticConstants, UploadBatch, UploadError,
 };
@@ -114,25 +114,20 @@ struct NumberedViews {
     pools: AtomicU32,
 }
 
-struct NumberedHeap {
-    pool: u32,
-    slot_bytes: u64,
-    slot_count: u32,
-}
-
 impl<D: Device> ConstantViews<D> for NumberedViews {
-    type Heap = NumberedHeap;
+    /// The pool, bytes of a slot, slots.
+    type Heap = (u32, u64, u32);
     type View = (u32, u32, u64);
 
-    fn make(&self, pool: &ConstantPool<'_, D>) -> Result<NumberedHeap, Error> {
-        assert!(u64::from(pool.slot_count) * pool.slot_bytes <= pool.buffer.size());
+    fn make(&self, buffer: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error> {
+        assert!(u64::from(slot_count) * slot_bytes <= buffer.size());
         let number = self.pools.fetch_add(1, Ordering::Relaxed);
-        Ok(NumberedHeap { pool: number, slot_bytes: pool.slot_bytes, slot_count: pool.slot_count })
+        Ok((number, slot_bytes, slot_count))
     }
 
-    fn view(&self, heap: &NumberedHeap, slot: u32) -> (u32, u32, u64) {
-        assert!(slot < heap.slot_count, "slot {slot} of {}", heap.slot_count);
-        (heap.pool, slot, heap.slot_bytes)
+    fn view(&self, &(pool, slot_bytes, slot_count): &Self::Heap, slot: u32) -> (u32, u32, u64) {
+        assert!(slot < slot_count, "slot {slot} of {slot_count}");
+        (pool, slot, slot_bytes)
     }
 }
 

@@ -2,8 +2,8 @@
 //! driver version 25 has them (`ci/drivers.sh` runs it), and version 22 shows only that it says so.
 
 use crate::{Command, Gpu, TextureRegion};
-use ringfence::device::{Create, DeviceError, TextureDesc, TextureUsage, Textures};
-use ringfence::sparse::{PageRun, Sparse, SparseError, SparseRegion, SparseTexture, TilePlace, UnboundReads};
+use ringfence::device::{Create, DeviceError, TexelBox, TextureAspect, TextureDesc, TextureUsage, Textures};
+use ringfence::sparse::{PageRun, Sparse, SparseError, SparseTexture, TilePlace, UnboundReads};
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 
 use crate::rig::{PATIENCE, Rig, skipped};
@@ -110,8 +110,8 @@ pub fn sparse_texture_tiles_hold_their_texels_and_unbound_ones_none<G: Gpu>(rig:
     assert!(columns >= 3 && rows >= 2, "{tiling:?}");
     let [tile_width, tile_height] = tiling.tile;
     // From inside one tile into the next, in the last row.
-    let some =
-        SparseRegion { mip: 0, layer: 0, x: tile_width + 1, y: (rows - 1) * tile_height, width: tile_width, height: 1 };
+    let (x, y) = (tile_width + 1, (rows - 1) * tile_height);
+    let some = TexelBox { x, y, width: tile_width, height: 1, ..texture.whole(0, 0) };
     texture.bind(some).expect("there is room");
     let tail_mip = tiling.tail_first_mip;
     if tail_mip < tiling.mips {
@@ -133,7 +133,7 @@ pub fn sparse_texture_tiles_hold_their_texels_and_unbound_ones_none<G: Gpu>(rig:
     }
 
     // One loses its memory, the others keep theirs; and then all of the mip has some.
-    texture.unbind(SparseRegion { x: tile_width, width: 1, ..some }).expect("inside");
+    texture.unbind(TexelBox { x: tile_width, width: 1, ..some }).expect("inside");
     bind(rig, &mut texture);
     check(rig, &texture, (0, 0), |column, row| (is_bound(column, row) && column == 2).then_some(1));
     let place = TilePlace::Tile { mip: 0, layer: 0, column: 1, row: rows - 1 };
@@ -193,7 +193,7 @@ pub fn sparse_texture_batches_are_data_until_they_are_submitted<G: Gpu>(rig: &mu
     };
     assert_eq!(texture.batch(), (0..rows).map(row).collect::<Vec<_>>(), "a run ends with its row");
     assert!(texture.is_bound(texture.whole(0, 0)) && texture.behind(row(0).first).is_none(), "not yet");
-    let second = SparseRegion { y: tiling.tile[1], height: 1, ..texture.whole(0, 0) };
+    let second = TexelBox { y: tiling.tile[1], height: 1, ..texture.whole(0, 0) };
     texture.unbind(second).expect("inside");
     assert_eq!(texture.batch(), (0..rows).filter(|at| *at != 1).map(row).collect::<Vec<_>>());
     let held = u64::from(columns) * u64::from(rows - 1);
@@ -201,7 +201,7 @@ pub fn sparse_texture_batches_are_data_until_they_are_submitted<G: Gpu>(rig: &mu
     bind(rig, &mut texture);
     assert_eq!(texture.batch(), []);
     texture.unbind(texture.whole(0, 0)).expect("inside");
-    texture.bind(SparseRegion { height: 1, ..texture.whole(0, 0) }).expect("there is room");
+    texture.bind(TexelBox { height: 1, ..texture.whole(0, 0) }).expect("there is room");
     let freed = (2..rows).map(|at| PageRun { is_bound: false, ..row(at) }).collect::<Vec<_>>();
     assert_eq!(texture.batch(), freed, "the first row keeps the memory that it has");
     if tiling.tail_first_mip < tiling.mips {
@@ -227,14 +227,19 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
         dice ^= dice << 17;
         (dice % u64::from(below)) as u32
     };
-    let pages_of = |SparseRegion { mip, layer, x, y, width, height }| -> Vec<usize> {
-        let tail = if tiling.is_tail_shared { 0 } else { layer };
+    let pages_of = |TexelBox { mip, layer, layers, x, y, width, height, .. }| -> Vec<usize> {
+        let held = layer..layer + layers;
+        let tails = if tiling.is_tail_shared { 0..1 } else { held.clone() };
         let [tile_width, tile_height] = tiling.tile;
         let touched = |place: &TilePlace| match *place {
-            TilePlace::Tail { layer, .. } => mip >= tiling.tail_first_mip && layer == tail,
+            TilePlace::Tail { layer, .. } => mip >= tiling.tail_first_mip && tails.contains(&layer),
             TilePlace::Tile { mip: of, layer: its, column, row } => {
                 let across = column * tile_width < x + width && x < (column + 1) * tile_width;
-                (of, its) == (mip, layer) && across && row * tile_height < y + height && y < (row + 1) * tile_height
+                of == mip
+                    && held.contains(&its)
+                    && across
+                    && row * tile_height < y + height
+                    && y < (row + 1) * tile_height
             }
         };
         (0..tiling.page_count()).filter(|page| touched(&tiling.place(*page))).map(|page| page as usize).collect()
@@ -244,7 +249,8 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
             let (mip, layer) = (roll(desc.mips), roll(desc.layers));
             let [across, down] = tiling.extent(mip);
             let (x, y) = (roll(across), roll(down));
-            let region = SparseRegion { mip, layer, x, y, width: roll(across - x) + 1, height: roll(down - y) + 1 };
+            let (width, height, layers) = (roll(across - x) + 1, roll(down - y) + 1, roll(desc.layers - layer) + 1);
+            let region = TexelBox { layers, x, y, width, height, ..texture.whole(mip, layer) };
             if roll(5) < 3 {
                 texture.bind(region).expect("there is room");
                 pages_of(region).into_iter().for_each(|page| _ = twin[page].get_or_insert(0));
@@ -284,11 +290,16 @@ pub fn sparse_texture_misuse_is_a_typed_error_and_changes_nothing<G: Gpu>(rig: &
     let Some(mut texture) = sparse(rig, &desc(512, 512, 2, 1)) else { return };
     let whole = texture.whole(0, 0);
     let outside = [
-        SparseRegion { mip: 2, ..whole },
-        SparseRegion { layer: 1, ..whole },
-        SparseRegion { x: 1, ..whole },
-        SparseRegion { y: u32::MAX, ..whole },
-        SparseRegion { width: 0, ..whole },
+        TexelBox { mip: 2, ..whole },
+        TexelBox { layer: 1, ..whole },
+        TexelBox { layers: 2, ..whole },
+        TexelBox { layers: 0, ..whole },
+        TexelBox { z: 1, ..whole },
+        TexelBox { depth: 2, ..whole },
+        TexelBox { aspect: TextureAspect::Stencil, ..whole },
+        TexelBox { x: 1, ..whole },
+        TexelBox { y: u32::MAX, ..whole },
+        TexelBox { width: 0, ..whole },
     ];
     for region in outside {
         let refused = SparseError::OutsideTexture { region, mips: 2, layers: 1 };
@@ -303,7 +314,7 @@ pub fn sparse_texture_misuse_is_a_typed_error_and_changes_nothing<G: Gpu>(rig: &
     let (memory, _timelines) = rig.allocator(limit);
     let info = Create::<Textures>::describe(memory.device(), &desc(2048, 2048, 1, 1)).expect("a plain texture");
     let mut texture = memory.sparse().create_texture(&info, AllocationDesc::default()).expect("tiles cost nothing");
-    texture.bind(SparseRegion { width: 1, height: 1, ..texture.whole(0, 0) }).expect("there is room for one");
+    texture.bind(TexelBox { width: 1, height: 1, ..texture.whole(0, 0) }).expect("there is room for one");
     let (batch, held) = (texture.batch(), memory.statistics().total().range_count);
     let refused = texture.bind(texture.whole(0, 0));
     assert!(matches!(refused, Err(SparseError::Memory(Error::OverBudget { .. }))), "{refused:?}");

@@ -7,9 +7,7 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawTexture, ResourceClass, TextureDesc, TextureInfo,
     TextureUsage, Textures,
 };
-use ringfence::placement::{
-    BufferRequest, ConstantsLifetime, Dynamism, GraphPass as InGraph, LocationKind, Placement, PlacementDesc, Route,
-};
+use ringfence::placement::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Placement, PlacementDesc, Route};
 use ringfence::transient::{
     Described, Execution, Flushed, FramePass, FrameResource, Pass, TransientAllocator, TransientBuffer, TransientDesc,
     TransientError, TransientTexture,
@@ -118,13 +116,13 @@ pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: G
     };
     let mut execution = transient.begin();
     let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
-    let given = placement.provide_texture(&target(64), "t", Some(InGraph { execution: &mut execution, pass }));
+    let given = placement.provide_texture(&target(64), "t", Some((&mut execution, pass)));
     let texture = given.expect("there is room").transient().expect("a pass was given");
-    let given = placement.provide_buffer(&fixed, Some(InGraph { execution: &mut execution, pass }));
+    let given = placement.provide_buffer(&fixed, Some((&mut execution, pass)));
     let buffer = given.expect("there is room").transient().expect("a pass was given");
     assert!(execution.place(texture).unwrap().0.is_some() && execution.place(buffer).unwrap().0.is_some());
     assert_eq!((execution.figures().object_count, execution.figures().heap_count >= 1, ranges()), (2, true, 0));
-    let given = placement.provide_buffer(&dynamic, Some(InGraph { execution: &mut execution, pass }));
+    let given = placement.provide_buffer(&dynamic, Some((&mut execution, pass)));
     let upload = given.expect("there is room").placed().expect("a dynamic buffer is an upload");
     assert_eq!((upload.route(), execution.figures().object_count, ranges()), (Route::UploadSmall, 2, 1));
     // Without a pass, nothing comes from there.
@@ -135,7 +133,7 @@ pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: G
     let pooled = usize::from(of_its_own.kind() == LocationKind::Suballocated);
     assert_eq!((execution.figures().object_count, ranges()), (2, 2 + pooled));
     let bad = TextureDesc { width: 0, ..target(64) };
-    let refused = placement.provide_texture(&bad, "", Some(InGraph { execution: &mut execution, pass })).map(drop);
+    let refused = placement.provide_texture(&bad, "", Some((&mut execution, pass))).map(drop);
     assert!(matches!(refused, Err(TransientError::Memory(_))), "{refused:?}");
     assert_eq!(execution.finish(&[]).left_in_use, 2);
     transient.validate().expect("sound");
@@ -163,7 +161,7 @@ pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut R
         let mut last: Option<TransientBuffer> = None;
         for index in 0..PASSES {
             let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
-            let given = placement.provide_buffer(&request, Some(InGraph { execution: &mut execution, pass }));
+            let given = placement.provide_buffer(&request, Some((&mut execution, pass)));
             let buffer = given.expect("there is room").transient().expect("a pass was given");
             let content = pattern(number * PASSES + index, BYTES as usize);
             let lifetime = ConstantsLifetime::SingleFrame;

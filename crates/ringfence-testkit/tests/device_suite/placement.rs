@@ -282,8 +282,8 @@ pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut R
     assert_eq!(back.footprints.len(), 6);
     let capabilities = rig.memory.device().capabilities();
     for (is, next) in back.footprints.iter().zip(&back.footprints[1..]) {
-        assert!(is.offset + is.row_bytes * u64::from(is.height) <= next.offset, "no overlap");
-        assert_eq!(next.offset % capabilities.texture_copy_offset_alignment, 0);
+        assert!(is.buffer_offset + is.row_bytes * u64::from(is.height) <= next.buffer_offset, "no overlap");
+        assert_eq!(next.buffer_offset % capabilities.texture_copy_offset_alignment, 0);
         assert_eq!(next.row_bytes % capabilities.texture_copy_row_alignment, 0);
     }
     // Texels come back through it.

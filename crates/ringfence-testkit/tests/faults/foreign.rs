@@ -2,7 +2,7 @@
 
 use ringfence::AllocationDesc;
 use ringfence::device::{BufferDesc, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
-use ringfence::sparse::{Sparse, SparseRegion};
+use ringfence::sparse::Sparse;
 use ringfence::{Location, PoolDesc};
 use ringfence_testkit::{Command, Gpu};
 
@@ -99,7 +99,7 @@ pub fn sparse_tiles<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let desc = AllocationDesc { name: "sparse", ..Default::default() };
     let mut sparse = stage.trial().run(|| stage.memory.sparse().create_texture(&info, desc))?;
     let (whole, tail) = (sparse.whole(0, 0), sparse.whole(8, 0));
-    let right = SparseRegion { x: 255, width: 1, ..whole };
+    let right = ringfence::device::TexelBox { x: 255, width: 1, ..whole };
     for (round, (bound, gone)) in [(whole, right), (tail, tail), (right, tail)].into_iter().enumerate() {
         stage.trial().run(|| sparse.bind(bound))?;
         sparse.unbind(gone)?;

@@ -19,7 +19,7 @@ pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     for _ in 0..2 {
         let mut held = Vec::new();
         for location in Location::ALL {
-            let unflushed = stage.faults.tallies()[Call::Flush as usize].failed;
+            let unflushed = stage.faults.failed(Call::Flush);
             let mut made = trial.run(|| -> Result<_, ringfence::Error> {
                 let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 3 * KIB, usage: COPIED })?;
                 let desc = AllocationDesc { location, name: "looked at", ..Default::default() };
@@ -31,7 +31,7 @@ pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
             if location == Location::Readback {
                 let mut read = vec![0; 16];
                 trial.run(|| made.read(0, &mut read))?;
-                let is_flushed = stage.faults.tallies()[Call::Flush as usize].failed == unflushed;
+                let is_flushed = stage.faults.failed(Call::Flush) == unflushed;
                 assert!(read == [0xcd; 16] || !is_flushed, "new memory is filled");
             }
             memory.debug().validate().expect("sound");

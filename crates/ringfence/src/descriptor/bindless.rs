@@ -161,7 +161,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             returned: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
         });
-        keeper.shared.descriptor_heaps.add(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
+        keeper.shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         Ok(Self { state, keeper, staging, _run: run })
     }
 

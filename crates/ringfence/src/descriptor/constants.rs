@@ -22,8 +22,8 @@ use ringfence_core::buddy::Buddy;
 
 use super::{CpuDescriptorHeap, CpuDescriptors, SlotAllocator, TableSource, View};
 use crate::device::descriptors::{BufferView, BufferViewKind, CpuHandle, Descriptors};
-use crate::upload::{ConstantPool, ConstantViews};
-use ringfence_memory::Error;
+use crate::upload::ConstantViews;
+use ringfence_memory::{Buffer, Error};
 
 /// The CPU-only descriptor of a slot of constants.
 pub struct ConstantView<D: Descriptors, A: SlotAllocator = Buddy> {
@@ -71,12 +71,12 @@ impl<D: Descriptors, A: SlotAllocator> ConstantViews<D> for CpuDescriptorHeap<D,
     /// # Errors
     /// The heap is not one of resources with constants among its types, or is another allocator's; it has no room for so
     /// many slots; the pool was not made for constants.
-    fn make(&self, pool: &ConstantPool<'_, D>) -> Result<Self::Heap, Error> {
-        let mut run = self.allocate(pool.slot_count)?;
-        let size = pool.slot_bytes;
-        for slot in 0..pool.slot_count {
-            let view = BufferView { kind: BufferViewKind::Constants, offset: u64::from(slot) * size, size };
-            run.write(slot, &View::buffer(pool.buffer, view)?)?;
+    fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error> {
+        let mut run = self.allocate(slot_count)?;
+        for slot in 0..slot_count {
+            let (offset, size) = (u64::from(slot) * slot_bytes, slot_bytes);
+            let view = BufferView { kind: BufferViewKind::Constants, offset, size };
+            run.write(slot, &View::buffer(pool, view)?)?;
         }
         Ok(Arc::new(run))
     }

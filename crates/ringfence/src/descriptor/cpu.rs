@@ -26,7 +26,6 @@ use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 use ringfence_core::thread_cache::{self, ROOM_MAX, ThreadCaches, batch};
 
-use super::local::LocalDescriptors;
 use super::singles::{BoxedRun, Held, Slots};
 use super::waiting::Waiting;
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
@@ -162,7 +161,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             tick: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
-        shared.descriptor_heaps.add(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
+        shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         let keeper = Arc::new(Keeper { shared, state });
         Ok(Self { _open: Arc::new(Open { keeper: Arc::clone(&keeper) }), keeper })
     }
@@ -190,26 +189,8 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         }
     }
 
-    /// Single descriptors for one thread, without a shared step: for a thread that allocates and frees many.
-    #[must_use]
-    pub fn local(&self) -> LocalDescriptors<D, A> {
-        LocalDescriptors::new(self.clone())
-    }
-
-    /// Up to so many single slots, out of the blocks that are there.
-    pub(super) fn take_singles(&self, most: usize, into: &mut Vec<BoxedRun<D, A>>) {
-        let mut slots = self.keeper.state.slots.lock();
-        into.extend((0..most).map_while(|_| slots.take_single(&self.keeper).ok()));
-    }
-
-    /// Takes single slots back that show nothing any more.
-    pub(super) fn put_singles(&self, singles: &mut Vec<BoxedRun<D, A>>) {
-        let mut slots = self.keeper.state.slots.lock();
-        singles.drain(..).for_each(|single| slots.put(single));
-    }
-
     #[inline]
-    pub(super) fn handed_out(&self, run: BoxedRun<D, A>) -> CpuDescriptors<D, A> {
+    fn handed_out(&self, run: BoxedRun<D, A>) -> CpuDescriptors<D, A> {
         let descriptors = CpuDescriptors { run: Some(run) };
         self.keeper.shared.trace.record(|| Event::DescriptorsAllocated {
             heap: descriptors.heap().number(),
@@ -364,18 +345,6 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         self.run().held()
     }
 
-    /// Whether it is one slot of this heap.
-    #[inline]
-    pub(super) fn is_single_of(&self, heap: &CpuDescriptorHeap<D, A>) -> bool {
-        self.len() == 1 && Arc::ptr_eq(&self.held().keeper, &heap.keeper)
-    }
-
-    /// Takes the slots out, to be released otherwise.
-    #[inline]
-    pub(super) fn take_run(&mut self) -> Option<BoxedRun<D, A>> {
-        self.run.take()
-    }
-
     /// The heap that the slots are in.
     #[must_use]
     pub fn heap(&self) -> &Heap<D> {
@@ -502,7 +471,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
     #[inline]
     fn drop(&mut self) {
         let Some(mut run) = self.run.take() else { return };
-        let_go(&mut run);
+        end_use(&mut run);
         if let Err(run) = put_cached(run) {
             put_back(run);
         }
@@ -511,7 +480,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
 
 /// Ends the use of the slots: they show nothing, and a trace records it.
 #[inline]
-pub(super) fn let_go<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
+fn end_use<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     let Keeper { shared, state } = &*run.held().keeper;
     let Held { heap, allocation, .. } = run.held();
     let (first, count) = (allocation.offset(), allocation.size());

@@ -323,7 +323,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// Frees what is complete of the frame region, without waiting.
     pub(super) fn poll(&self, shared: &Shared<D>) -> Result<(), DeviceError> {
         let mut passed = self.scratch.lock();
-        shared.lifetimes.read(&shared.device, &mut passed)?;
+        shared.read(&mut passed)?;
         self.ring.lock().release_while(|frame| passed.passed(*frame));
         Ok(())
     }

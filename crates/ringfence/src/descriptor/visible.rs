@@ -71,7 +71,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     pub fn with_algorithm(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         let shared = Arc::clone(memory.shared());
         let (desc, slots) = check_desc(&shared.device, desc)?;
-        let only = shared.descriptor_heaps.claim(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
+        let only = shared.claim_visible(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
         let number = shared.trace.descriptors_number();
         let mut state = State {
             kind: desc.kind,
@@ -107,7 +107,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         }
         let state = Arc::new(state);
         state.trace_heap(&shared.trace);
-        shared.descriptor_heaps.add(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
+        shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
         Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
     }
 
@@ -156,7 +156,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     }
 
     fn check_frame(&self, frame: &Frame) -> Result<(), DescriptorError> {
-        if self.keeper.shared.lifetimes.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
+        if self.keeper.shared.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
     }
 
     /// What a command list of this frame binds, at its begin.
@@ -193,7 +193,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         }
         state.copy_shadow(&shared.device, &before, &next);
         let mut until = SyncSet::new();
-        shared.lifetimes.begun(&mut until);
+        shared.begun(&mut until);
         let old = std::mem::replace(&mut epochs.current, Arc::new(next));
         state.core.waiting.until(&until, Retired::Epoch(old.number));
         epochs.old.push((until, old));

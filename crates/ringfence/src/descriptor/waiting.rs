@@ -19,7 +19,7 @@ impl<T> Waiting<T> {
 
     /// Keeps it until every submission that has begun is complete.
     pub(super) fn until_now<D: Device>(&self, shared: &Shared<D>, item: T) {
-        shared.lifetimes.retire_into(&self.bin, item);
+        shared.retire_into(&self.bin, item);
     }
 
     /// Keeps it until these points have passed.

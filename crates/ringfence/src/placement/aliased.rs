@@ -43,7 +43,7 @@ impl<D: Device> AliasedHeap<D> {
             return Err(Error::TooLarge { size: bytes, max });
         }
         let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: needs.memory_type_bits };
-        let memory_type = shared.order.candidates(Location::Device, needs.memory_type_bits).next().ok_or(none)?;
+        let memory_type = shared.candidates(Location::Device, needs.memory_type_bits).next().ok_or(none)?;
         let arena = shared.arena_index(memory_type, needs.class);
         let backing = shared.make_heap(arena, bytes, ALIGNMENT.max(needs.alignment), name)?;
         let Backing::Heap { memory, number, .. } = backing else { unreachable!("a heap was requested") };

@@ -45,7 +45,7 @@ impl<D: Device> Inner<D> {
         request: &BufferRequest<'_>,
         keep_bytes: u64,
     ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
-        if !self.shared().lifetimes.owns(frame) || !held.is_of(self.shared()) {
+        if !self.shared().owns(frame) || !held.is_of(self.shared()) {
             return Err(ReplaceError::ForeignFrame);
         }
         if keep_bytes > held.size().min(request.size) {

@@ -37,7 +37,7 @@ use crate::device::{BufferUsage, Device, DeviceError, Mapped};
 use crate::upload::{Staged, UploadError};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::Backing;
-use ringfence_memory::extend::{Completed, ReclaimRing};
+use ringfence_memory::extend::ReclaimRing;
 use ringfence_memory::extend::{OpenFrame, Passed};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};
@@ -208,7 +208,7 @@ impl<D: Device> FastConstants<D> {
 
 impl<D: Device> State<D> {
     fn check(&self, frame: &Frame) -> Result<(), UploadError> {
-        if !self.memory.shared().lifetimes.owns(frame) {
+        if !self.memory.shared().owns(frame) {
             return Err(UploadError::ForeignFrame { frame: frame.point() });
         }
         Ok(())
@@ -223,7 +223,7 @@ impl<D: Device> State<D> {
         }
         {
             let mut passed = self.polled.lock();
-            shared.lifetimes.read(&shared.device, &mut passed)?;
+            shared.read(&mut passed)?;
             self.free_passed(|retired, pages| _ = retired.reclaim(&*passed, |page| pages.push(page)));
         }
         if let Some(page) = self.free_page() {
@@ -333,13 +333,13 @@ impl<D: Device> State<D> {
 }
 
 impl<D: Device> ReclaimRing for State<D> {
-    fn reclaim(&self, completed: &Completed<'_>) -> bool {
+    fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool {
         self.free_passed(|retired, pages| {
             let page = |page| pages.push(page);
-            if completed.device_lost {
+            if device_lost {
                 retired.release_all(page)
             } else {
-                retired.reclaim(completed.passed, page)
+                retired.reclaim(passed, page)
             };
         });
         self.books.lock().ticks += 1;

@@ -9,19 +9,8 @@
 //!
 //! One call serves code that is used within a graph and outside of one.
 
-use std::fmt;
-
 use super::location::{BufferLocation, TextureLocation};
-use crate::device::Device;
-use crate::transient::{Execution, Pass, TransientBuffer, TransientTexture};
-
-/// A pass of a graph that is being executed: what is made for it comes from the graph's transient allocator.
-pub struct GraphPass<'a, 'e, D: Device> {
-    /// The execution.
-    pub execution: &'a mut Execution<'e, D>,
-    /// The pass that uses the resource first.
-    pub pass: Pass,
-}
+use crate::transient::{TransientBuffer, TransientTexture};
 
 /// What was made, and by which of the two.
 #[derive(Debug)]
@@ -54,11 +43,5 @@ impl<P, T> Provided<P, T> {
             Self::Transient(handle) => Some(handle),
             Self::Placed(_) => None,
         }
-    }
-}
-
-impl<D: Device> fmt::Debug for GraphPass<'_, '_, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "GraphPass({:?})", self.pass)
     }
 }

@@ -62,7 +62,7 @@ impl<D: Device> HeapPools<D> {
     {
         let none = Error::NoMemoryType { location, memory_type_bits: needs.memory_type_bits };
         let mut result = Err(none);
-        for memory_type in shared.order.candidates(location, needs.memory_type_bits) {
+        for memory_type in shared.candidates(location, needs.memory_type_bits) {
             result = self.place_in_type::<K>(shared, unplaced, needs, memory_type);
             match &result {
                 Err(error) if error.is_out_of_memory() => {}

@@ -16,6 +16,7 @@ use ringfence_core::sync::SyncSet;
 
 use super::desc::{LocationKind, Route, TextureKind};
 use super::range_pool::InPool;
+use crate::device::record::TexelRegion;
 use crate::device::{Device, Mapped, Placed, RawBuffer};
 use ringfence_memory::AccessError;
 use ringfence_memory::extend::Shared;
@@ -243,29 +244,12 @@ impl<D: Device> TextureLocation<D> {
     }
 }
 
-/// Where the texels of a texture that is read back lie in its buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Footprint {
-    /// Mip level.
-    pub mip: u32,
-    /// Array layer.
-    pub layer: u32,
-    /// First byte in the buffer.
-    pub offset: u64,
-    /// Bytes from one row to the next.
-    pub row_bytes: u64,
-    /// Texels across.
-    pub width: u32,
-    /// Texels down: as many rows.
-    pub height: u32,
-}
-
 /// A texture that is read back: a buffer in readback memory with room for every texel.
 pub struct ReadbackTexture<D: Device> {
     /// The buffer: stand-alone.
     pub buffer: BufferLocation<D>,
-    /// Where each mip of each layer lies.
-    pub footprints: Vec<Footprint>,
+    /// Where each mip of each layer lies: one region a subresource, to be copied as it is.
+    pub footprints: Vec<TexelRegion>,
 }
 
 impl<D: Device> fmt::Debug for TextureLocation<D> {

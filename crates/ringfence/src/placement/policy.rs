@@ -13,14 +13,14 @@ use super::constants::ConstantsLocation;
 use super::default_pool::tlsf_pool;
 use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, PlacementDesc, TextureKind};
 use super::fast_constants::{Cleaning, FastConstants, FastConstantsDesc, FastWriter};
-use super::graph::{GraphPass, Provided, ProvidedBuffer, ProvidedTexture};
+use super::graph::{Provided, ProvidedBuffer, ProvidedTexture};
 use super::heap_pools::HeapPools;
 use super::inner::Inner;
 use super::location::{BufferLocation, ReadbackTexture, TextureLocation};
 use super::range_pool::{PoolFigures, RangePool};
 use super::textures::TexturePlan;
 use crate::device::{Buffers, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
-use crate::transient::TransientError;
+use crate::transient::{Execution, Pass, TransientError};
 use crate::upload::UploadError;
 use ringfence_memory::Allocator;
 use ringfence_memory::Error;
@@ -184,18 +184,18 @@ impl<D: Device> Placement<D> {
         self.inner.create_constants(content, lifetime, writer, name)
     }
 
-    /// A buffer of the graph's transient allocator where one is given, else of the policy. A dynamic one is an upload in
-    /// either case.
+    /// A buffer of the graph's transient allocator where an execution and the pass that uses the buffer first are given,
+    /// else of the policy. A dynamic one is an upload in either case.
     ///
     /// # Errors
     /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. Nothing has changed then.
     pub fn provide_buffer(
         &self,
         request: &BufferRequest<'_>,
-        graph: Option<GraphPass<'_, '_, D>>,
+        graph: Option<(&mut Execution<'_, D>, Pass)>,
     ) -> Result<ProvidedBuffer<D>, TransientError> {
         match graph {
-            Some(GraphPass { execution, pass }) if request.dynamism == Dynamism::Static => {
+            Some((execution, pass)) if request.dynamism == Dynamism::Static => {
                 let info = Create::<Buffers>::describe(execution.device(), &request.desc())?;
                 execution.acquire_buffer(&info, pass, request.name).map(Provided::Transient)
             }
@@ -203,7 +203,8 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// A texture of the graph's transient allocator where one is given, else of the policy.
+    /// A texture of the graph's transient allocator where an execution and the pass that uses the texture first are given,
+    /// else of the policy.
     ///
     /// # Errors
     /// As `Execution::acquire_texture` or [`Placement::create_texture`]. Nothing has changed then.
@@ -211,10 +212,10 @@ impl<D: Device> Placement<D> {
         &self,
         desc: &TextureDesc,
         name: &str,
-        graph: Option<GraphPass<'_, '_, D>>,
+        graph: Option<(&mut Execution<'_, D>, Pass)>,
     ) -> Result<ProvidedTexture<D>, TransientError> {
         match graph {
-            Some(GraphPass { execution, pass }) => {
+            Some((execution, pass)) => {
                 let info = Create::<Textures>::describe(execution.device(), desc)?;
                 execution.acquire_texture(&info, pass, name).map(Provided::Transient)
             }

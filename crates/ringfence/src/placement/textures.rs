@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::desc::{BufferRequest, Route, TextureKind};
 use super::inner::Inner;
-use super::location::{Footprint, ReadbackTexture, TextureLocation};
+use super::location::{ReadbackTexture, TextureLocation};
+use crate::device::record::TexelRegion;
 use crate::device::{BufferUsage, Create, Device, DeviceError, TextureDesc, TextureInfo, Textures};
 use ringfence_memory::Error;
 use ringfence_memory::memory::Location;
@@ -85,7 +86,7 @@ impl<D: Device> Inner<D> {
     }
 
     /// Where each mip of each layer lies, and how many bytes that makes.
-    fn footprints(&self, desc: &TextureDesc) -> Result<(Vec<Footprint>, u64), Error> {
+    fn footprints(&self, desc: &TextureDesc) -> Result<(Vec<TexelRegion>, u64), Error> {
         let TextureDesc { width, height, depth, layers, mips, format, .. } = *desc;
         let least = [width, height, depth, layers, mips].into_iter().min().unwrap_or(0);
         DeviceError::invalid("a texture has texels, layers and mip levels").at_least(least.into(), 1)?;
@@ -106,7 +107,20 @@ impl<D: Device> Inner<D> {
             let (blocks, rows) = (width.div_ceil(across), u64::from(height.div_ceil(down)) * u64::from(depth));
             let row_bytes = next_multiple(u64::from(blocks) * block, capabilities.texture_copy_row_alignment, block);
             let offset = next_multiple(end, capabilities.texture_copy_offset_alignment.max(4), block);
-            footprints.push(Footprint { mip, layer, offset, row_bytes, width, height });
+            footprints.push(TexelRegion {
+                buffer_offset: offset,
+                row_bytes,
+                format: texels,
+                aspect: texels.first_aspect(),
+                mip,
+                layer,
+                x: 0,
+                y: 0,
+                z: 0,
+                width,
+                height,
+                depth,
+            });
             // No sum overflows: each is compared with the largest memory object before the next.
             end = offset.saturating_add(row_bytes.saturating_mul(rows));
             if end > max {

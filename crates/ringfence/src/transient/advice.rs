@@ -9,10 +9,10 @@
 //! exchanged ([`pass_edges`](ringfence_alias::pass_edges)); what else holds them in order is the caller's to tell. The
 //! search is that of [`ringfence_alias::suggest_order`]: O(passes² · uses) a round, for development rather than every frame.
 
-use ringfence_alias::{self as alias, PassGraph, PassItem, PassOrder};
+use ringfence_alias::{self as alias, PassGraph, PassItem, PassOrder, PassUse};
 
 use super::error::TransientError;
-use super::frame::UsedResource;
+use super::frame::Described;
 use super::state::State;
 use crate::device::{Device, DeviceError};
 
@@ -20,27 +20,27 @@ impl<D: Device> State<D> {
     pub(super) fn suggest_order(
         &mut self,
         pass_count: usize,
-        resources: &[UsedResource<'_, '_, D>],
+        resources: &[(Described<'_, '_, D>, &[PassUse])],
         order: &[(usize, usize)],
         go_on: impl FnMut(u64) -> bool,
     ) -> Result<PassOrder, TransientError> {
-        let uses = |resource: &UsedResource<'_, '_, D>| alias::pass_edges(resource.uses);
-        let edges: Vec<_> = order.iter().copied().chain(resources.iter().flat_map(uses)).collect();
-        let named = resources.iter().flat_map(|held| held.uses).map(|held| held.pass);
+        let uses = resources.iter().flat_map(|(_, uses)| alias::pass_edges(uses));
+        let edges: Vec<_> = order.iter().copied().chain(uses).collect();
+        let named = resources.iter().flat_map(|(_, uses)| *uses).map(|held| held.pass);
         let passes = named.chain(order.iter().flat_map(|(a, b)| [*a, *b]));
         let is_unknown = passes.into_iter().find(|pass| *pass >= pass_count);
         let is_reversed = order.iter().find(|(before, after)| before >= after).map(|(before, _)| *before);
-        let is_unused = resources.iter().position(|held| held.uses.is_empty());
+        let is_unused = resources.iter().position(|(_, uses)| uses.is_empty());
         if let Some(place) = is_unknown.or(is_reversed).or(is_unused) {
             return Err(TransientError::NotPlanned { place });
         }
         let graph = PassGraph::new(pass_count, &edges).expect("every pair leads to a later pass");
         let mut items = Vec::with_capacity(resources.len());
         let mut sum = 0_u64;
-        for resource in resources {
-            let needs = self.measure_any(resource.info)?.1;
+        for (info, uses) in resources {
+            let needs = self.measure_any(*info)?.1;
             sum = sum.checked_add(needs.size).filter(|sum| *sum < 1 << 63).ok_or_else(too_large)?;
-            let passes = resource.uses.iter().map(|held| held.pass).collect();
+            let passes = uses.iter().map(|held| held.pass).collect();
             items.push(PassItem { size: needs.size, alignment: needs.alignment, passes });
         }
         let today: Vec<usize> = (0..pass_count).collect();

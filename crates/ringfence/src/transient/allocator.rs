@@ -4,14 +4,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use ringfence_alias::{PassOrder, Progress};
+use ringfence_alias::{PassOrder, PassUse, Progress};
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::{SyncPoint, TimelineId};
 
 use super::barrier::Barrier;
 use super::desc::{Flushed, TransientDesc, TransientFigures};
 use super::error::TransientError;
-use super::frame::{FramePass, FrameResource, LayoutProof, UsedResource, check_places};
+use super::frame::{Described, FramePass, FrameResource, LayoutProof, check_places};
 use super::handle::{Transient, TransientBuffer, TransientTexture};
 use super::heap::{Tenancy, TransientKind};
 use super::pass::{Clock, Pass, TransientId};
@@ -65,7 +65,8 @@ impl<D: Device> TransientAllocator<D> {
     }
 
     /// An order of the passes of one queue in which the resources need fewer bytes, with what it saves; today's order if
-    /// none was found. Passes are named by their places in today's order, `0..pass_count`. `order` holds pairs *(before,
+    /// none was found. Passes are named by their places in today's order, `0..pass_count`. A resource comes with its uses, in
+    /// any order and at least one; the first one writes. `order` holds pairs *(before,
     /// after)* that must stay in order besides those that the uses ask for: a pass that writes a buffer of another
     /// allocator, say. `go_on` runs before each pass that is tried elsewhere, with the load reached so far.
     ///
@@ -80,7 +81,7 @@ impl<D: Device> TransientAllocator<D> {
     /// ```
     /// # use ringfence::device::{Create, TextureDesc, Textures};
     /// # use ringfence::sim;
-    /// # use ringfence::transient::{Described, TransientAllocator, TransientDesc, UsedResource};
+    /// # use ringfence::transient::{Described, TransientAllocator, TransientDesc};
     /// # use ringfence::{Allocator, AllocatorDesc};
     /// use ringfence::alias::PassUse;
     /// # let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
@@ -88,8 +89,8 @@ impl<D: Device> TransientAllocator<D> {
     /// # let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
     /// // Today: 0 draws shadows, 1 draws reflections, 2 reads reflections, 3 reads shadows.
     /// let target = TextureDesc { width: 512, height: 512, ..Default::default() };
-    /// let shadows = UsedResource { info: Described::Texture(&target), uses: &[PassUse::write(0), PassUse::read(3)] };
-    /// let reflections = UsedResource { info: Described::Texture(&target), uses: &[PassUse::write(1), PassUse::read(2)] };
+    /// let shadows = (Described::Texture(&target), &[PassUse::write(0), PassUse::read(3)][..]);
+    /// let reflections = (Described::Texture(&target), &[PassUse::write(1), PassUse::read(2)][..]);
     /// let advice = transient.suggest_order(4, &[shadows, reflections], &[], |_| true)?;
     /// // One after the other, they are never alive together.
     /// assert_eq!(advice.saving(), advice.load_before / 2);
@@ -99,7 +100,7 @@ impl<D: Device> TransientAllocator<D> {
     pub fn suggest_order(
         &mut self,
         pass_count: usize,
-        resources: &[UsedResource<'_, '_, D>],
+        resources: &[(Described<'_, '_, D>, &[PassUse])],
         order: &[(usize, usize)],
         go_on: impl FnMut(u64) -> bool,
     ) -> Result<PassOrder, TransientError> {

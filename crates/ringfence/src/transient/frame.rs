@@ -1,6 +1,5 @@
 //! What a planned frame is described with, and how good its layout is: plain data.
 
-use ringfence_alias::PassUse;
 use ringfence_core::sync::TimelineId;
 
 use super::error::TransientError;
@@ -65,14 +64,6 @@ pub struct LayoutProof {
     pub group_count: usize,
     /// Whether the layout was that of an earlier frame of the same shape.
     pub is_reused: bool,
-}
-
-/// A resource and every pass that uses it, by its place in today's order.
-pub struct UsedResource<'a, 'i, D: Device> {
-    /// What it is.
-    pub info: Described<'a, 'i, D>,
-    /// Its uses, in any order; at least one. The first one writes.
-    pub uses: &'a [PassUse],
 }
 
 /// Refuses places that the lists do not have.

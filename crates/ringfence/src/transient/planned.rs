@@ -179,7 +179,7 @@ impl<D: Device> State<D> {
     fn group_of(&self, needs: Requirements, groups: &mut Vec<Group>) -> Result<u32, TransientError> {
         let bits = needs.memory_type_bits;
         let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: bits };
-        let memory_type = self.shared.order.candidates(Location::Device, bits).next().ok_or(none)?;
+        let memory_type = self.shared.candidates(Location::Device, bits).next().ok_or(none)?;
         let arena = self.shared.arena_index(memory_type, needs.class);
         if let Some(at) = groups.iter().position(|group| group.arena == arena) {
             let held = &mut groups[at].needs;

@@ -80,7 +80,7 @@ impl<D: Device> State<D> {
             name: desc.name.into(),
             desc: TransientDesc { name: "", ..desc },
             owner,
-            order: Order::new(owner).of_allocator(memory.shared().lifetimes.owner()),
+            order: Order::new(owner).of_allocator(memory.shared().owner()),
             barriers: Barriers::default(),
             heaps: Vec::new(),
             idle_heaps: Vec::new(),
@@ -101,7 +101,7 @@ impl<D: Device> State<D> {
 
     pub(super) fn start(&mut self) {
         let Self { order, shared, .. } = self;
-        order.refresh(|timeline| shared.lifetimes.seen(timeline));
+        order.refresh(|timeline| shared.seen(timeline));
         self.execution += 1;
         self.acquired.clear();
         self.barriers.begin();
@@ -205,7 +205,7 @@ impl<D: Device> State<D> {
         let shared = Arc::clone(&self.shared);
         let bits = wanted.needs.memory_type_bits;
         let mut result = Err(Error::NoMemoryType { location: Location::Device, memory_type_bits: bits }.into());
-        for memory_type in shared.order.candidates(Location::Device, bits) {
+        for memory_type in shared.candidates(Location::Device, bits) {
             let arena = shared.arena_index(memory_type, wanted.needs.class);
             result = self.find_in_arena(arena, wanted, clock);
             match &result {

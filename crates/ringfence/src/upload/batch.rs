@@ -263,7 +263,7 @@ impl<D: Device> UploadBatch<D> {
     where
         D: Create<K>,
     {
-        let (source_owner, target_owner) = (from.owner, to.shared().lifetimes.owner());
+        let (source_owner, target_owner) = (from.owner, to.shared().owner());
         let batch_owner = if self.owner == 0 { source_owner } else { self.owner };
         if (source_owner, target_owner) == (batch_owner, batch_owner) {
             return Ok(batch_owner);

@@ -74,24 +74,14 @@ pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     /// The view of one slot.
     type View: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
 
-    /// Makes the views of a new pool.
+    /// Makes the views of a new pool: a buffer that is cut into so many slots of so many bytes each (256, 512 or 1024).
     ///
     /// # Errors
     /// Then the pool is not made either.
-    fn make(&self, pool: &ConstantPool<'_, D>) -> Result<Self::Heap, Error>;
+    fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error>;
 
-    /// The view of a slot; below [`ConstantPool::slot_count`].
+    /// The view of a slot of those.
     fn view(&self, heap: &Self::Heap, slot: u32) -> Self::View;
-}
-
-/// A buffer that is cut into equal slots of constants.
-pub struct ConstantPool<'a, D: Device> {
-    /// The buffer. Slot i begins at i × `slot_bytes`.
-    pub buffer: &'a Buffer<D>,
-    /// Bytes of a slot: 256, 512 or 1024.
-    pub slot_bytes: u64,
-    /// How many.
-    pub slot_count: u32,
 }
 
 /// No views: for programs that bind constants by address or by offset.
@@ -102,7 +92,7 @@ impl<D: Device> ConstantViews<D> for NoViews {
     type Heap = ();
     type View = ();
 
-    fn make(&self, _pool: &ConstantPool<'_, D>) -> Result<(), Error> {
+    fn make(&self, _: &Buffer<D>, _: u64, _: u32) -> Result<(), Error> {
         Ok(())
     }
 
@@ -334,7 +324,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         writer: &mut ConstantWriter<D, V>,
         batch: &mut UploadBatch<D>,
     ) -> Result<u64, UploadError> {
-        if !writer.is_of(&self.shared) || !batch.takes(self.shared.memory.shared().lifetimes.owner()) {
+        if !writer.is_of(&self.shared) || !batch.takes(self.shared.memory.shared().owner()) {
             return Err(UploadError::ForeignConstants);
         }
         self.shared.statics.upload(writer, batch)
@@ -419,8 +409,8 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
     let (mirror_name, mirror_usage) = (format!("{}, promoted {what}", desc.name), desc.usage | BufferUsage::COPY_DST);
     let pair = move |buffer: &Buffer<D>, capacity: u64| -> Result<segment::Paired, Error> {
         let heap = |buffer: &Buffer<D>| -> Result<Option<V::Heap>, Error> {
-            let pool = ConstantPool { buffer, slot_bytes, slot_count: (capacity / slot_bytes) as u32 };
-            (class != LARGE).then(|| views.make(&pool)).transpose()
+            let slots = (capacity / slot_bytes) as u32;
+            (class != LARGE).then(|| views.make(buffer, slot_bytes, slots)).transpose()
         };
         let mirror = || -> Result<Mirror<D, V::Heap>, Error> {
             let buffer = device_buffer(&memory_too, capacity, mirror_usage, &mirror_name)?;

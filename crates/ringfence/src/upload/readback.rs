@@ -148,7 +148,7 @@ impl<D: Device> ReadbackRing<D> {
         from: &Texture<D>,
         texels: &TexelBox,
     ) -> Result<TexelReadback<D>, UploadError> {
-        let (ring_owner, texture_owner) = (self.state.shared().lifetimes.owner(), from.shared().lifetimes.owner());
+        let (ring_owner, texture_owner) = (self.state.shared().owner(), from.shared().owner());
         if ring_owner != texture_owner {
             return Err(UploadError::ForeignTexture { ring_owner, texture_owner });
         }
@@ -241,7 +241,7 @@ impl<D: Device> Readback<D> {
     /// [`DeviceError::Lost`].
     pub fn is_ready(&self) -> Result<bool, DeviceError> {
         let shared = self.state.shared();
-        shared.lifetimes.has_passed(&shared.device, self.point)
+        shared.has_passed(self.point)
     }
 
     /// Waits until its frame is complete, at most for `timeout`.

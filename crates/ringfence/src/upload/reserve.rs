@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ringfence_core::ring::Ring;
-use ringfence_core::sync::SyncSet;
+use ringfence_core::sync::{Progress, SyncSet};
 
 use super::fill::Filling;
 use super::pin::Pin;
@@ -40,7 +40,7 @@ use super::segment::Segment;
 use super::state::{Calm, Request, Reserved, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
-use ringfence_memory::extend::{Completed, ReclaimRing, WaitError, is_locked, retry_after_eviction};
+use ringfence_memory::extend::{Passed, ReclaimRing, WaitError, is_locked, retry_after_eviction};
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Buffer, Error};
 
@@ -250,9 +250,9 @@ impl<D: Device> RingState<D> {
 }
 
 impl<D: Device> ReclaimRing for RingState<D> {
-    fn reclaim(&self, completed: &Completed<'_>) -> bool {
+    fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool {
         let mut books = self.books.lock();
-        books.release(&mut |users| completed.has_passed(users));
+        books.release(&mut |users| device_lost || passed.passed_all(users));
         let capacity = books.ring.capacity();
         books.calm.tick(&self.config, capacity)
     }

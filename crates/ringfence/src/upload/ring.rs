@@ -46,7 +46,7 @@ impl<D: Device> UploadRing<D> {
     /// device is lost. Nothing is written then.
     pub fn write(&self, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
         let mut users = SyncSet::new();
-        self.state.shared().lifetimes.open(&mut users);
+        self.state.shared().open(&mut users);
         self.write_for_users(&users, bytes, alignment)
     }
 

@@ -196,7 +196,7 @@ impl<D: Device> RingState<D> {
     pub(super) fn poll(&self) -> Result<(), DeviceError> {
         let shared = self.shared();
         let mut passed = self.polled.lock();
-        shared.lifetimes.read(&shared.device, &mut passed)?;
+        shared.read(&mut passed)?;
         self.books.lock().release(&mut |users| passed.passed_all(users));
         Ok(())
     }
@@ -208,7 +208,7 @@ impl<D: Device> RingState<D> {
 
     /// The submission of a frame, as the only user of what is written.
     pub(super) fn users_of(&self, frame: &Frame) -> Result<SyncSet, UploadError> {
-        if !self.shared().lifetimes.owns(frame) {
+        if !self.shared().owns(frame) {
             return Err(UploadError::ForeignFrame { frame: frame.point() });
         }
         Ok(frame.point().into())

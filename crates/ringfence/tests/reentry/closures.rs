@@ -9,8 +9,8 @@ use ringfence::device::fault::FaultInjector;
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{BufferDesc, TextureDesc};
 use ringfence::sim::{self, Buffer, Device, Texture};
-use ringfence::transient::{Described, TransientAllocator, TransientDesc, UsedResource};
-use ringfence::upload::{ConstantPool, ConstantViews};
+use ringfence::transient::{Described, TransientAllocator, TransientDesc};
+use ringfence::upload::ConstantViews;
 use ringfence::{
     AllocationDesc, AllocatorDesc, ConstantBuffers, ConstantsDesc, Error, TransferQueue, UploadBatch, UploadDesc,
     UploadRing, WhenFull,
@@ -82,7 +82,7 @@ impl ConstantViews<Device> for Views {
     type Heap = Heap;
     type View = View;
 
-    fn make(&self, _: &ConstantPool<'_, Device>) -> Result<Heap, Error> {
+    fn make(&self, _: &ringfence::Buffer<Device>, _: u64, _: u32) -> Result<Heap, Error> {
         at(At::Make, self.0, &self.1);
         Ok(Heap(self.0, self.1.clone()))
     }
@@ -213,8 +213,7 @@ fn planning() {
         let mut transient = TransientAllocator::new(&world.memory, desc);
         let target = TextureDesc { width: 64, height: 64, ..Default::default() };
         let uses: Vec<_> = (0..6).map(|at| [PassUse::write(at), PassUse::read(11 - at)]).collect();
-        let resources: Vec<_> =
-            uses.iter().map(|uses| UsedResource { info: Described::Texture(&target), uses }).collect();
+        let resources: Vec<_> = uses.iter().map(|uses| (Described::Texture(&target), &uses[..])).collect();
         let advice = transient.suggest_order(12, &resources, &[], |_| {
             inside.run();
             true
@@ -318,7 +317,7 @@ fn the_hook_of_an_injector() {
     impl Drop for AtDrop {
         fn drop(&mut self) {
             self.0.clear();
-            let _ = self.0.tallies();
+            let _ = self.0.injected();
         }
     }
     watched("drop of an injector's hook", || {

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 
-use super::{BoundConstants, ConstantBuffers, ConstantPool, ConstantViews, ConstantWriter, LARGE, Shared};
+use super::{BoundConstants, ConstantBuffers, ConstantViews, ConstantWriter, LARGE, Shared};
 use super::{CLASS_BYTES, classify};
 use crate::device::{BufferUsage, Device};
 use crate::upload::fill::copy;
@@ -32,7 +32,7 @@ use ringfence_memory::Buffer;
 use ringfence_memory::Error;
 use ringfence_memory::extend::Lock;
 use ringfence_memory::extend::retry_after_eviction;
-use ringfence_memory::extend::{Completed, ReclaimRing};
+use ringfence_memory::extend::{Passed, ReclaimRing};
 use ringfence_memory::memory::RingSnapshot;
 
 /// What one write of staged content has at most, in bytes: a page of the smallest class.
@@ -229,8 +229,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
         slots: u32,
     ) -> Result<Pool<D, V>, Error> {
         static IDS: AtomicU64 = AtomicU64::new(0);
-        let pool = ConstantPool { buffer: &buffer, slot_bytes, slot_count: slots };
-        let heap = if class == LARGE { None } else { Some(shared.views.make(&pool)?) };
+        let heap = if class == LARGE { None } else { Some(shared.views.make(&buffer, slot_bytes, slots)?) };
         let address = buffer.device_address();
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         Ok(Pool { id, class, buffer, address, slot_bytes, heap, gone: AtomicBool::new(false) })
@@ -238,14 +237,14 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
 }
 
 impl<D: Device, V: ConstantViews<D>> ReclaimRing for Statics<D, V> {
-    fn reclaim(&self, completed: &Completed<'_>) -> bool {
+    fn reclaim(&self, passed: &Passed, device_lost: bool) -> bool {
         let mut books = self.books.lock();
         let Books { pools, retired, .. } = &mut *books;
         let mut free = |(class, index, slot): (usize, usize, u32)| pools[class][index].free.push(slot);
-        if completed.device_lost {
+        if device_lost {
             retired.release_all(&mut free);
         } else {
-            retired.reclaim(completed.passed, &mut free);
+            retired.reclaim(passed, &mut free);
         }
         false
     }
@@ -343,7 +342,7 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
 impl<D: Device, V: ConstantViews<D>> Drop for StaticConstants<D, V> {
     fn drop(&mut self) {
         let mut users = SyncSet::new();
-        self.shared.memory.shared().lifetimes.begun(&mut users);
+        self.shared.memory.shared().begun(&mut users);
         let mut books = self.shared.statics.books.lock();
         books.pending.remove(SlotKey { pool: self.pool.id, slot: self.slot });
         if self.pool.class == LARGE {

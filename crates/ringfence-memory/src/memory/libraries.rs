@@ -1,0 +1,72 @@
+//! What libraries use that build on the allocator: its timelines, its order of memory types, and the heaps that a reclaim
+//! visits.
+
+use std::sync::Arc;
+
+use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+
+use super::descriptor_heaps::{OnlyOne, ReclaimHeap};
+use super::location::Location;
+use super::shared::Shared;
+use crate::device::descriptors::HeapKind;
+use crate::device::{Device, DeviceError};
+use crate::timeline::{Frame, Passed, RetireBin};
+
+impl<D: Device> Shared<D> {
+    /// Has a heap of descriptors visited by each reclaim from now on, until it says that it is closed.
+    pub fn add_heap(&self, heap: Arc<dyn ReclaimHeap<D>>) {
+        self.descriptor_heaps.add(heap);
+    }
+
+    /// `None` if there is a shader-visible heap of this kind.
+    pub fn claim_visible(&self, kind: HeapKind) -> Option<OnlyOne> {
+        self.descriptor_heaps.claim(kind)
+    }
+
+    /// The memory types for `location` among those of `bits`, best first.
+    pub fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + '_ {
+        self.order.candidates(location, bits)
+    }
+
+    /// The number that is in the ids of its timelines.
+    pub fn owner(&self) -> u32 {
+        self.lifetimes.owner()
+    }
+
+    /// Whether the frame is one of its timelines'.
+    pub fn owns(&self, frame: &Frame) -> bool {
+        self.lifetimes.owns(frame)
+    }
+
+    /// What something retired now has to wait for: the latest begun on every timeline that is behind.
+    pub fn begun(&self, set: &mut SyncSet) {
+        self.lifetimes.begun(set);
+    }
+
+    /// The latest open frame of every timeline that has one: what may use what is written now.
+    pub fn open(&self, set: &mut SyncSet) {
+        self.lifetimes.open(set);
+    }
+
+    /// The value that a timeline was last seen to have reached; 0 of one that is not its own. No driver call.
+    pub fn seen(&self, timeline: TimelineId) -> u64 {
+        self.lifetimes.seen(timeline)
+    }
+
+    /// Reads each timeline once and says what has passed. One that cannot be read has come as far as it was seen to be;
+    /// the last such failure is returned, device loss before all others.
+    pub fn read(&self, progress: &mut Passed) -> Result<(), DeviceError> {
+        self.lifetimes.read(&self.device, progress)
+    }
+
+    /// Whether the point has passed. One driver call.
+    pub fn has_passed(&self, point: SyncPoint) -> Result<bool, DeviceError> {
+        self.lifetimes.has_passed(&self.device, point)
+    }
+
+    /// Puts an item down that waits for all that has begun.
+    #[inline]
+    pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
+        self.lifetimes.retire_into(bin, item);
+    }
+}
